@@ -1,0 +1,3 @@
+//! Speed and memory against targets, beside peers: make bench.
+
+fn main() {}

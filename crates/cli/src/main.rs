@@ -1,0 +1,3 @@
+//! The viaduct command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Studies and model presets: strict TOML with units, errors that point at the place.

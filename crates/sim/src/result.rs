@@ -1,0 +1,231 @@
+//! What a run tells: plain numbers, units in the names.
+
+use viaduct_engine::Time;
+use viaduct_statistics::{Estimate, Quantiles};
+use viaduct_topology::LinkClass;
+
+/// Everything measured in one run.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// A hash over every delivered and dropped message and the final counts; equal runs, equal digest.
+    pub digest: u64,
+    /// Simulated time at the end.
+    pub simulated: Time,
+    /// Why the run ended.
+    pub ended: Ended,
+    /// Messages of the whole run, warm-up included.
+    pub messages: MessageCounts,
+    /// One-way latency from post to the receiver's completion, of messages posted after warm-up;
+    /// for a ping-pong half of the round trip.
+    pub latency: Option<Latency>,
+    /// Mean share of each stage in the latency, in the order in which a message meets them.
+    pub breakdown: Vec<StageShare>,
+    /// Links by class.
+    pub links: Vec<LinkClassUse>,
+    /// Each link: one row.
+    pub link_rows: Vec<LinkRow>,
+    /// The hosts' buses.
+    pub buses: ResourceUse,
+    /// Messages dropped, by cause and place; sorted by cause, then host.
+    pub drops: Vec<Drops>,
+    /// Deepest queues seen, by place.
+    pub depths: Vec<QueueDepth>,
+    /// The run over time: equal windows.
+    pub series: Vec<SeriesRow>,
+    /// Sampled messages: every `message_stride`-th.
+    pub message_rows: Vec<MessageRow>,
+    /// One row stands for this many messages.
+    pub message_stride: u64,
+    /// Whether the latency had settled after warm-up.
+    pub steady: SteadyState,
+    /// Payload bytes delivered after warm-up.
+    pub delivered_bytes: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Most events pending at once.
+    pub events_pending_max: u64,
+    /// Simulator state, bytes, as the structures count it themselves.
+    pub state_bytes: u64,
+    /// Checks that the run made on itself and that failed; empty when all held.
+    pub violations: Vec<String>,
+    /// What the user should know of this run.
+    pub warnings: Vec<Warning>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// Simulated time reached its end, or nothing was left to do.
+    Finished,
+    /// The given number of messages was delivered.
+    MessageCount,
+    /// The given number of events was handled.
+    EventCount,
+    /// The caller asked for it (Ctrl-C).
+    Interrupted,
+}
+
+/// Messages: posted = delivered + dropped + in flight.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct MessageCounts {
+    /// Given to a VI by an application.
+    pub posted: u64,
+    /// Completed at the receiver.
+    pub delivered: u64,
+    /// Lost, with a cause in [`RunResult::drops`].
+    pub dropped: u64,
+    /// Under way when the run ended.
+    pub in_flight: u64,
+}
+
+/// The distribution of latency, in microseconds.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    /// Messages counted.
+    pub count: u64,
+    /// Mean, with the 95 % confidence interval's half width by batch means.
+    pub mean_us: Estimate,
+    /// Standard deviation of one message.
+    pub sd_us: f64,
+    /// Smallest.
+    pub min_us: f64,
+    /// Largest.
+    pub max_us: f64,
+    /// Quantiles, read with [`Quantiles::value_at`].
+    pub quantiles_us: Quantiles,
+    /// No message of the smallest size over the shortest path can be faster.
+    pub floor_us: f64,
+}
+
+/// One stage's share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageShare {
+    /// The stage: `post`, `doorbell`, ...
+    pub stage: &'static str,
+    /// Mean time a message spent in it, microseconds.
+    pub mean_us: f64,
+}
+
+/// The links of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkClassUse {
+    /// Which links.
+    pub class: LinkClass,
+    /// Count and utilisation.
+    pub usage: ResourceUse,
+}
+
+/// How busy a set of servers was, between warm-up and end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ResourceUse {
+    /// Servers.
+    pub count: u64,
+    /// Mean of carried over possible, 0 to 1.
+    pub utilisation_mean: f64,
+    /// The busiest server's.
+    pub utilisation_max: f64,
+}
+
+/// One link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkRow {
+    /// Link number in the topology.
+    pub link: u32,
+    /// Its class.
+    pub class: LinkClass,
+    /// Bytes carried between warm-up and end, framing included.
+    pub wire_bytes: f64,
+    /// Carried over possible, 0 to 1.
+    pub utilisation: f64,
+    /// Most flows at once.
+    pub flows_max: u32,
+}
+
+/// Messages lost at one host for one cause.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Drops {
+    /// The cause: `no_descriptor`, ...
+    pub cause: &'static str,
+    /// Where.
+    pub host: u32,
+    /// How many.
+    pub count: u64,
+    /// When first.
+    pub first: Time,
+}
+
+/// The deepest a queue of one kind became.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueueDepth {
+    /// What queues there: `send queue`, `flows on a link`, ...
+    pub queue: &'static str,
+    /// Deepest.
+    pub depth_max: u64,
+    /// At which host or link.
+    pub place: u32,
+}
+
+/// One window of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SeriesRow {
+    /// The window's end.
+    pub end: Time,
+    /// Messages posted in it.
+    pub posted: u64,
+    /// Messages delivered in it.
+    pub delivered: u64,
+    /// Messages dropped in it.
+    pub dropped: u64,
+    /// Messages under way at its end.
+    pub in_flight: u64,
+    /// Mean latency of those delivered, microseconds; 0 if none.
+    pub latency_mean_us: f64,
+    /// Mean utilisation of links between switches in it, 0 to 1.
+    pub link_utilisation_mean: f64,
+    /// The busiest such link's.
+    pub link_utilisation_max: f64,
+}
+
+/// One message of the sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageRow {
+    /// Number of the message in order of posting, from 0.
+    pub message: u64,
+    /// Sending host.
+    pub source: u32,
+    /// Receiving host.
+    pub target: u32,
+    /// Payload.
+    pub bytes: u32,
+    /// When the application posted it.
+    pub posted: Time,
+    /// Latency; none if it was dropped.
+    pub latency: Option<Time>,
+    /// Of which waiting for shares of links and buses.
+    pub queued: Time,
+}
+
+/// Whether the measured part of the run was steady.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SteadyState {
+    /// Too few messages to tell.
+    Unknown,
+    /// The initial transient ends within the warm-up.
+    Steady,
+    /// The transient is longer: the time that should be cut, and whether messages pile up.
+    Transient {
+        /// A warm-up that would do.
+        warmup_needed: Time,
+        /// More was offered than served.
+        overloaded: bool,
+    },
+}
+
+/// Something that the user should know; located and counted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Warning {
+    /// What happened, with figures.
+    pub text: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}

@@ -1,0 +1,1 @@
+//! The Virtual Interface Architecture's semantics: no I/O, no clock, no thread, no randomness.

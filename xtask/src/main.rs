@@ -1,0 +1,3 @@
+//! Checks that no other tool makes: dependency walls, tidiness, documentation.
+
+fn main() {}
