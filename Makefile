@@ -1,0 +1,53 @@
+# The project's words. `make` alone lists them. Needs cargo and rustc with rustfmt and clippy, and nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+# Extra flags of every build, such as --locked or --offline.
+CARGO_FLAGS ?=
+PREFIX ?= $(HOME)/.local
+STUDY ?= torus-1024
+SECONDS_A_TARGET ?= 10
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+VIADUCT := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)/release/viaduct
+
+.PHONY: help study release test check golden bench fuzz-smoke install cargo
+
+help: ## list these words
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+study: release ## build what is missing, then run the 1024-node study (STUDY=name for another)
+	@$(VIADUCT) run $(STUDY)
+
+release: cargo ## build the viaduct command with optimisation
+	@[ -x $(VIADUCT) ] || echo "building viaduct: a minute or two the first time"
+	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
+
+test: cargo ## every test, then equal digests of debug and release builds, then the commands in the docs
+	$(CARGO) test $(CARGO_FLAGS) --workspace
+	$(CARGO) xtask digests
+	$(CARGO) xtask docs
+
+check: cargo ## format, lints, rustdoc, dependency rules and tidiness
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
+	$(CARGO) xtask tidy
+
+golden: cargo ## accept what the snapshot tests print as right; read the diff before you commit it
+	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace
+
+bench: release ## speed and memory against the targets, beside SimGrid where it is installed
+	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- --viaduct $(VIADUCT)
+
+fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
+	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
+
+install: cargo ## install the viaduct command into PREFIX/bin
+	$(CARGO) install $(CARGO_FLAGS) --path crates/cli --root $(PREFIX)
+
+cargo:
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup (rustup.rs), then run this again" >&2; exit 1; }
