@@ -1,13 +1,25 @@
-//! What applications send: sizes, intervals and targets.
+//! What applications send: how often, how many bytes, to whom.
+//!
+//! [`Interval`] and [`SizeDistribution`] are given by their mean and sampled from a stream of the
+//! caller's; [`Pattern`] names targets and is compiled for one network into [`Targets`].
+//!
+//! Logarithms, exponentials and powers come from the `libm` crate, called by name. The system's
+//! differ in the last bit from one machine to the next, and `rand_distr` falls back to them as
+//! soon as any crate of the build turns on `num-traits/std`, which `hdrhistogram` and `parquet`
+//! do. With `libm`, a sample is the same on every machine.
 
-/// Time between two messages of a process.
-#[derive(Clone, Debug)]
-pub enum Interval {}
+mod error;
+mod exponential;
+mod interval;
+mod normal;
+mod pattern;
+mod piecewise;
+mod size;
+mod size_cdf;
 
-/// Bytes of a message.
-#[derive(Clone, Debug)]
-pub enum SizeDistribution {}
-
-/// To whom a process sends.
-#[derive(Clone, Debug)]
-pub enum Pattern {}
+pub use error::{CdfError, CdfProblem, DistributionError, PatternError};
+pub use interval::{INTERVAL_PICOSECONDS_MAX, Interval};
+pub use pattern::Pattern;
+pub use piecewise::{Piecewise, TABLE_POINTS_MAX};
+pub use size::SizeDistribution;
+pub use size_cdf::parse_size_cdf;

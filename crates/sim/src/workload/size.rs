@@ -1,0 +1,227 @@
+//! Bytes of a message.
+
+use viaduct_engine::Stream;
+
+use super::error::DistributionError;
+use super::interval::SHAPE_MAX;
+use super::normal::LogNormal;
+use super::piecewise::{Piecewise, unit};
+
+/// The distribution of a message's payload bytes.
+///
+/// Continuous distributions are rounded to the nearest byte and give at least 1 byte.
+#[derive(Clone, Debug)]
+pub struct SizeDistribution {
+    kind: Kind,
+    mean_bytes: f64,
+    min_bytes: u32,
+    max_bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Constant,
+    Uniform,
+    Pareto { lost: f64, inverse_shape: f64 },
+    LogNormal(LogNormal),
+    Empirical(Piecewise),
+}
+
+impl SizeDistribution {
+    /// Always the same; 0 is a message of a descriptor alone.
+    #[must_use]
+    pub fn constant(bytes: u32) -> Self {
+        Self {
+            kind: Kind::Constant,
+            mean_bytes: f64::from(bytes),
+            min_bytes: bytes,
+            max_bytes: bytes,
+        }
+    }
+
+    /// Each whole number of bytes from `min_bytes` to `max_bytes` equally likely, both included.
+    ///
+    /// # Errors
+    ///
+    /// When the range falls.
+    pub fn uniform(min_bytes: u32, max_bytes: u32) -> Result<Self, DistributionError> {
+        if min_bytes > max_bytes {
+            return Err(range(min_bytes, max_bytes, 0));
+        }
+        let mean_bytes = (f64::from(min_bytes) + f64::from(max_bytes)) / 2.0;
+        Ok(Self {
+            kind: Kind::Uniform,
+            mean_bytes,
+            min_bytes,
+            max_bytes,
+        })
+    }
+
+    /// Pareto between two bounds: the density falls as size to the power of -(`shape` + 1).
+    ///
+    /// # Errors
+    ///
+    /// When the range falls or begins at 0, or the shape is not above 0 and at most a million.
+    pub fn pareto(min_bytes: u32, max_bytes: u32, shape: f64) -> Result<Self, DistributionError> {
+        if min_bytes == 0 || min_bytes > max_bytes {
+            return Err(range(min_bytes, max_bytes, 1));
+        }
+        if !(shape > 0.0 && shape <= SHAPE_MAX) {
+            return Err(DistributionError::Shape {
+                value: shape,
+                above: 0.0,
+                max: SHAPE_MAX,
+            });
+        }
+        if min_bytes == max_bytes {
+            return Ok(Self::constant(min_bytes));
+        }
+        let (low, high) = (f64::from(min_bytes), f64::from(max_bytes));
+        // 1 - (low / high)^shape: what a Pareto variable without upper bound has below `high`.
+        let lost = -libm::expm1(shape * libm::log(low / high));
+        // The mean is low * shape / lost * (integral of t^-shape from 1 to high / low); the
+        // integral as (e^(b l) - 1) / b with b = 1 - shape stays exact where b is near 0.
+        let (exponent, log_ratio) = (1.0 - shape, libm::log(high / low));
+        let integral = match exponent {
+            0.0 => log_ratio,
+            _ => libm::expm1(exponent * log_ratio) / exponent,
+        };
+        let mean_bytes = low * shape / lost * integral;
+        let kind = Kind::Pareto {
+            lost,
+            inverse_shape: 1.0 / shape,
+        };
+        Ok(Self {
+            kind,
+            mean_bytes,
+            min_bytes,
+            max_bytes,
+        })
+    }
+
+    /// Log-normal of the given mean and coefficient of variation (deviation over mean); what
+    /// would be larger than `max_bytes` is cut to it.
+    ///
+    /// [`Self::mean_bytes`] is the mean with the cut.
+    ///
+    /// # Errors
+    ///
+    /// When the mean is not within 1 to `max_bytes`, or the variation not above 0 and at most
+    /// 1,000.
+    pub fn log_normal(
+        mean_bytes: f64,
+        variation: f64,
+        max_bytes: u32,
+    ) -> Result<Self, DistributionError> {
+        let max = f64::from(max_bytes);
+        if !(1.0..=max).contains(&mean_bytes) {
+            return Err(DistributionError::Mean {
+                value: mean_bytes,
+                min: 1.0,
+                max,
+            });
+        }
+        let distribution = LogNormal::new(mean_bytes, variation)?;
+        let mean_bytes = distribution.mean_capped(max);
+        Ok(Self {
+            kind: Kind::LogNormal(distribution),
+            mean_bytes,
+            min_bytes: 1,
+            max_bytes,
+        })
+    }
+
+    /// From a table of (bytes, cumulative probability), linear in between: a flow-size CDF as
+    /// [`parse_size_cdf`](super::parse_size_cdf) reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Piecewise::new`] says, with values up to the largest 32-bit number.
+    pub fn empirical(points: Vec<(f64, f64)>) -> Result<Self, DistributionError> {
+        let table = Piecewise::new(points, f64::from(u32::MAX))?;
+        Ok(Self {
+            mean_bytes: table.mean().max(1.0),
+            min_bytes: round(table.min(), u32::MAX),
+            max_bytes: round(table.max(), u32::MAX),
+            kind: Kind::Empirical(table),
+        })
+    }
+
+    /// The mean, bytes.
+    #[must_use]
+    pub fn mean_bytes(&self) -> f64 {
+        self.mean_bytes
+    }
+
+    /// No message is smaller.
+    #[must_use]
+    pub fn min_bytes(&self) -> u32 {
+        self.min_bytes
+    }
+
+    /// No message is larger.
+    #[must_use]
+    pub fn max_bytes(&self) -> u32 {
+        self.max_bytes
+    }
+
+    /// Draws the bytes of one message.
+    #[inline]
+    #[must_use]
+    pub fn sample(&self, stream: &mut Stream) -> u32 {
+        match &self.kind {
+            Kind::Constant => self.min_bytes,
+            Kind::Uniform => {
+                let values = u64::from(self.max_bytes) - u64::from(self.min_bytes) + 1;
+                self.min_bytes + stream.below(values) as u32
+            }
+            Kind::Pareto {
+                lost,
+                inverse_shape,
+            } => {
+                let above = 1.0 - lost * unit(stream.next_u64());
+                let bytes = f64::from(self.min_bytes) * libm::pow(above, -inverse_shape);
+                round(bytes, self.max_bytes)
+            }
+            Kind::LogNormal(distribution) => round(distribution.sample(stream), self.max_bytes),
+            Kind::Empirical(table) => round(table.sample(stream), self.max_bytes),
+        }
+    }
+
+    /// The mean of `cost(bytes)` over the sizes: exact if there is one size, otherwise over
+    /// 100,000 draws that are the same on every call.
+    ///
+    /// Where `cost` is about proportional to the size, pass the difference and add the exact
+    /// [`Self::mean_bytes`], to be rid of most of the error.
+    #[must_use]
+    pub fn mean_of(&self, mut cost: impl FnMut(u32) -> f64) -> f64 {
+        if matches!(self.kind, Kind::Constant) {
+            return cost(self.min_bytes);
+        }
+        let mut stream = Stream::new(viaduct_engine::StreamKey {
+            seed: 0,
+            purpose: 0,
+            entity: 0,
+        });
+        let sum: f64 = (0..DRAWS).map(|_| cost(self.sample(&mut stream))).sum();
+        sum / f64::from(DRAWS)
+    }
+}
+
+fn range(min_bytes: u32, max_bytes: u32, floor: u32) -> DistributionError {
+    DistributionError::Range {
+        min: f64::from(min_bytes),
+        max: f64::from(max_bytes),
+        floor: f64::from(floor),
+        limit: f64::from(u32::MAX),
+    }
+}
+
+/// To the nearest byte, at least 1 and at most `max_bytes`.
+#[inline]
+fn round(bytes: f64, max_bytes: u32) -> u32 {
+    ((bytes + 0.5) as u32).clamp(1, max_bytes.max(1))
+}
+
+/// Draws behind [`SizeDistribution::mean_of`].
+const DRAWS: u32 = 100_000;
