@@ -1,7 +1,10 @@
 //! A discrete-event engine that knows nothing of networks: time, the event queue, random streams.
 
+mod queue;
+mod radix;
 mod random;
 mod time;
 
+pub use queue::{EventId, EventQueue, LANES_MAX, Lane, PENDING_MAX, SEQUENCE_MAX};
 pub use random::{Stream, StreamKey};
 pub use time::Time;

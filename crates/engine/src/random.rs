@@ -29,8 +29,9 @@ impl Stream {
     pub fn new(key: StreamKey) -> Self {
         let mut state = key.seed;
         let mut seed = [0_u8; 32];
-        for (word, input) in
-            [key.purpose, key.entity, 0x5eed, 0xd1ce].into_iter().zip(seed.chunks_exact_mut(8))
+        for (word, input) in [key.purpose, key.entity, 0x5eed, 0xd1ce]
+            .into_iter()
+            .zip(seed.chunks_exact_mut(8))
         {
             state = mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ mix(word));
             input.copy_from_slice(&state.to_le_bytes());
@@ -89,7 +90,11 @@ mod tests {
     use super::*;
 
     fn key(seed: u64, purpose: u64, entity: u64) -> StreamKey {
-        StreamKey { seed, purpose, entity }
+        StreamKey {
+            seed,
+            purpose,
+            entity,
+        }
     }
 
     #[test]
@@ -102,7 +107,13 @@ mod tests {
     #[test]
     fn each_part_of_the_key_changes_the_stream() {
         let first = |key| Stream::new(key).next_u64();
-        let numbers = [key(1, 2, 3), key(2, 2, 3), key(1, 3, 3), key(1, 2, 4), key(3, 2, 1)];
+        let numbers = [
+            key(1, 2, 3),
+            key(2, 2, 3),
+            key(1, 3, 3),
+            key(1, 2, 4),
+            key(3, 2, 1),
+        ];
         for (index, one) in numbers.iter().enumerate() {
             for two in &numbers[..index] {
                 assert_ne!(first(*one), first(*two));
@@ -117,7 +128,10 @@ mod tests {
         for _ in 0..5_000 {
             seen[stream.below(5) as usize] += 1;
         }
-        assert!(seen.iter().all(|&count| (850..1150).contains(&count)), "{seen:?}");
+        assert!(
+            seen.iter().all(|&count| (850..1150).contains(&count)),
+            "{seen:?}"
+        );
         assert_eq!(stream.below(0), 0);
     }
 }

@@ -112,13 +112,21 @@ impl SubAssign for Time {
 /// Shows the largest unit that leaves at least one whole: `331.2 us`.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] =
-            [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000_000, "s"),
+            (1_000_000_000, "ms"),
+            (1_000_000, "us"),
+            (1_000, "ns"),
+        ];
         for (size, unit) in UNITS {
             if self.0 >= size {
                 let value = self.0 as f64 / size as f64;
                 let text = format!("{value:.3}");
-                return write!(f, "{} {unit}", text.trim_end_matches('0').trim_end_matches('.'));
+                return write!(
+                    f,
+                    "{} {unit}",
+                    text.trim_end_matches('0').trim_end_matches('.')
+                );
             }
         }
         write!(f, "{} ps", self.0)

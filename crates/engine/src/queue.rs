@@ -1,0 +1,401 @@
+//! The event queue: events ordered by (time, sequence), moved and cancelled at little cost.
+//!
+//! Two structures, one order:
+//!
+//! - A radix queue of 16-byte keys (time, sequence, slot) over a table of slots that hold the
+//!   events. Moving an event to a later time writes its slot and leaves the key where it is: when
+//!   the old key surfaces it is put back at the event's new time. Moving to an earlier time adds a
+//!   key and lets the old one go stale; cancelling lets the key go stale. Stale keys are dropped
+//!   when they surface, or all at once when they outnumber the live ones.
+//! - Lanes: first-in-first-out rings for events that are scheduled in the order of their times,
+//!   as all events of one constant delay are. A lane costs no search. An event that would break a
+//!   lane's order goes to the radix queue instead, so a lane is a hint and never changes a result.
+//!
+//! Measured alternatives are in `docs/benchmarks.md`; `make bench` measures again.
+//!
+//! ```
+//! use viaduct_engine::{EventQueue, Time};
+//!
+//! let mut queue = EventQueue::new();
+//! queue.schedule(Time::from_nanoseconds(7), 'b');
+//! let moved = queue.schedule(Time::from_nanoseconds(3), 'a');
+//! queue.reschedule(moved, Time::from_nanoseconds(9));
+//! assert_eq!(queue.pop(), Some((Time::from_nanoseconds(7), 'b')));
+//! assert_eq!(queue.pop(), Some((Time::from_nanoseconds(9), 'a')));
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::Time;
+use crate::radix::{ABSENT, RadixQueue};
+
+/// Most events that can be pending outside lanes.
+pub const PENDING_MAX: usize = 1 << SLOT_BITS;
+
+/// Most events that one queue can order in its life (2^40, 30 hours at 10 million a second).
+pub const SEQUENCE_MAX: u64 = 1 << (64 - SLOT_BITS);
+
+/// Most lanes of a queue.
+pub const LANES_MAX: usize = 16;
+
+const SLOT_BITS: u32 = 24;
+const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+/// The keys are cleaned when it holds more stale keys than live ones and more than this.
+const STALE_MIN: usize = 1024;
+
+/// Names a scheduled event until it fires or is cancelled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EventId {
+    slot: u32,
+    generation: u32,
+}
+
+/// Names a lane of one queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Lane(u8);
+
+/// Pending events of type `E`, in the order (time, sequence of scheduling).
+///
+/// Time never runs backwards: an event scheduled before [`EventQueue::now`] fires now. In steady
+/// state nothing is allocated.
+#[derive(Debug)]
+pub struct EventQueue<E> {
+    now: Time,
+    sequence: u64,
+    keys: RadixQueue,
+    slots: Vec<Slot<E>>,
+    free_slot: u32,
+    stale: usize,
+    lanes: Vec<VecDeque<(Key, E)>>,
+    /// The least key over all lanes' heads.
+    lane_least: Key,
+    lane_least_index: usize,
+    pending: usize,
+    pending_max: usize,
+    fired: u64,
+}
+
+/// Time in the upper half; sequence and slot (or zero in a lane) in the lower.
+type Key = u128;
+
+#[derive(Debug)]
+struct Slot<E> {
+    time: Time,
+    /// Sequence and slot number: the lower half of the event's key.
+    order: u64,
+    /// Lower half of the key that answers for this event; 0 while the slot is free.
+    anchor: u64,
+    /// That key's time: at most the event's.
+    anchor_time: Time,
+    generation: u32,
+    next_free: u32,
+    event: E,
+}
+
+/// The last time at which an event can be; [`Time::MAX`] is later than any.
+const LAST: Time = Time::from_picoseconds(u64::MAX - 1);
+
+const NO_SLOT: u32 = u32::MAX;
+
+const fn key(time: Time, order: u64) -> Key {
+    (time.picoseconds() as u128) << 64 | order as u128
+}
+
+const fn time_of(key: Key) -> Time {
+    Time::from_picoseconds((key >> 64) as u64)
+}
+
+impl<E: Copy> Default for EventQueue<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E: Copy> EventQueue<E> {
+    /// An empty queue at time zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            now: Time::ZERO,
+            sequence: 1,
+            keys: RadixQueue::new(),
+            slots: Vec::new(),
+            free_slot: NO_SLOT,
+            stale: 0,
+            lanes: Vec::new(),
+            lane_least: ABSENT,
+            lane_least_index: 0,
+            pending: 0,
+            pending_max: 0,
+            fired: 0,
+        }
+    }
+
+    /// The time of the event that was popped last.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Events popped so far.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// Events waiting.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Most events that waited at once.
+    #[must_use]
+    pub fn pending_max(&self) -> usize {
+        self.pending_max
+    }
+
+    /// Memory held by the queue's structures, bytes.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.keys.state_bytes()
+            + self.slots.capacity() * size_of::<Slot<E>>()
+            + self
+                .lanes
+                .iter()
+                .map(|lane| lane.capacity() * size_of::<(Key, E)>())
+                .sum::<usize>()
+    }
+
+    /// Adds a lane for events that are scheduled in the order of their times.
+    ///
+    /// # Panics
+    /// With more than [`LANES_MAX`] lanes.
+    pub fn add_lane(&mut self) -> Lane {
+        assert!(
+            self.lanes.len() < LANES_MAX,
+            "a queue has at most {LANES_MAX} lanes"
+        );
+        self.lanes.push(VecDeque::new());
+        Lane((self.lanes.len() - 1) as u8)
+    }
+
+    /// Schedules `event` at `time`.
+    ///
+    /// # Panics
+    /// With [`PENDING_MAX`] events pending or [`SEQUENCE_MAX`] scheduled.
+    pub fn schedule(&mut self, time: Time, event: E) -> EventId {
+        let time = self.clamp(time);
+        let slot = self.take_slot(event);
+        let order = self.next_order() | u64::from(slot);
+        let entry = &mut self.slots[slot as usize];
+        entry.time = time;
+        entry.order = order;
+        entry.anchor = order;
+        entry.anchor_time = time;
+        let generation = entry.generation;
+        self.keys.insert(key(time, order));
+        self.count_pending();
+        EventId { slot, generation }
+    }
+
+    /// Schedules `event` at `time` on a lane; it can be neither moved nor cancelled.
+    ///
+    /// Cheaper than [`EventQueue::schedule`] when `time` is not before the lane's last event;
+    /// otherwise the same.
+    pub fn schedule_in_lane(&mut self, lane: Lane, time: Time, event: E) {
+        let time = self.clamp(time);
+        let index = usize::from(lane.0);
+        match self.lanes[index].back() {
+            Some((last, _)) if time_of(*last) > time => {
+                self.schedule(time, event);
+                return;
+            }
+            Some(_) => {
+                let key = key(time, self.next_order());
+                self.lanes[index].push_back((key, event));
+            }
+            None => {
+                let key = key(time, self.next_order());
+                self.lanes[index].push_back((key, event));
+                if key < self.lane_least {
+                    self.lane_least = key;
+                    self.lane_least_index = index;
+                }
+            }
+        }
+        self.count_pending();
+    }
+
+    /// Moves a pending event to `time`, behind events already scheduled for that time; does
+    /// nothing if it has fired or was cancelled. Says whether the event was pending.
+    pub fn reschedule(&mut self, id: EventId, time: Time) -> bool {
+        let time = self.clamp(time);
+        if !self.is_pending(id) {
+            return false;
+        }
+        let order = self.next_order() | u64::from(id.slot);
+        let entry = &mut self.slots[id.slot as usize];
+        entry.time = time;
+        entry.order = order;
+        // An anchor that surfaces in time is enough: `settle` puts it back where the event is.
+        if time < entry.anchor_time {
+            entry.anchor = order;
+            entry.anchor_time = time;
+            self.keys.insert(key(time, order));
+            self.stale += 1;
+            self.clean_if_stale();
+        }
+        true
+    }
+
+    /// Takes a pending event back; says whether it was pending.
+    pub fn cancel(&mut self, id: EventId) -> bool {
+        if !self.is_pending(id) {
+            return false;
+        }
+        self.release_slot(id.slot);
+        self.pending -= 1;
+        self.stale += 1;
+        self.clean_if_stale();
+        true
+    }
+
+    /// Whether the event has neither fired nor been cancelled.
+    #[must_use]
+    pub fn is_pending(&self, id: EventId) -> bool {
+        let entry = &self.slots[id.slot as usize];
+        entry.generation == id.generation && entry.anchor != 0
+    }
+
+    /// The time of the next event.
+    pub fn next_time(&mut self) -> Option<Time> {
+        let key_least = self.settle();
+        let least = key_least.min(self.lane_least);
+        (least != ABSENT).then(|| time_of(least))
+    }
+
+    /// Takes the next event and moves time to it.
+    pub fn pop(&mut self) -> Option<(Time, E)> {
+        let key_least = self.settle();
+        let event = if self.lane_least < key_least {
+            self.now = time_of(self.lane_least);
+            self.pop_lane()
+        } else if key_least != ABSENT {
+            self.now = time_of(key_least);
+            let slot = (key_least as u64 & SLOT_MASK) as u32;
+            let event = self.slots[slot as usize].event;
+            self.keys.remove_least();
+            self.release_slot(slot);
+            event
+        } else {
+            return None;
+        };
+        self.pending -= 1;
+        self.fired += 1;
+        Some((self.now, event))
+    }
+
+    /// Drops stale keys and puts deferred ones back until the least key is an event's own.
+    fn settle(&mut self) -> Key {
+        loop {
+            let least = self.keys.least();
+            if least == ABSENT {
+                return ABSENT;
+            }
+            let order = least as u64;
+            let entry = &mut self.slots[(order & SLOT_MASK) as usize];
+            if entry.anchor != order {
+                self.keys.remove_least();
+                self.stale -= 1;
+            } else if entry.order != order {
+                entry.anchor = entry.order;
+                entry.anchor_time = entry.time;
+                let moved = key(entry.time, entry.order);
+                self.keys.remove_least();
+                self.keys.insert(moved);
+            } else {
+                return least;
+            }
+        }
+    }
+
+    fn pop_lane(&mut self) -> E {
+        let lane = &mut self.lanes[self.lane_least_index];
+        let (_, event) = lane.pop_front().expect("the least lane has a head");
+        self.lane_least = ABSENT;
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if let Some((key, _)) = lane.front()
+                && *key < self.lane_least
+            {
+                self.lane_least = *key;
+                self.lane_least_index = index;
+            }
+        }
+        event
+    }
+
+    /// Not before now, and before [`Time::MAX`].
+    fn clamp(&self, time: Time) -> Time {
+        time.max(self.now).min(LAST)
+    }
+
+    fn next_order(&mut self) -> u64 {
+        let sequence = self.sequence;
+        assert!(
+            sequence < SEQUENCE_MAX,
+            "a queue orders at most {SEQUENCE_MAX} events"
+        );
+        self.sequence += 1;
+        sequence << SLOT_BITS
+    }
+
+    fn count_pending(&mut self) {
+        self.pending += 1;
+        self.pending_max = self.pending_max.max(self.pending);
+    }
+
+    fn take_slot(&mut self, event: E) -> u32 {
+        if self.free_slot == NO_SLOT {
+            let slot = self.slots.len();
+            assert!(
+                slot < PENDING_MAX,
+                "at most {PENDING_MAX} events are pending at once"
+            );
+            self.slots.push(Slot {
+                time: Time::ZERO,
+                order: 0,
+                anchor: 0,
+                anchor_time: Time::ZERO,
+                generation: 0,
+                next_free: NO_SLOT,
+                event,
+            });
+            return slot as u32;
+        }
+        let slot = self.free_slot;
+        let entry = &mut self.slots[slot as usize];
+        self.free_slot = entry.next_free;
+        entry.event = event;
+        slot
+    }
+
+    fn release_slot(&mut self, slot: u32) {
+        let entry = &mut self.slots[slot as usize];
+        entry.anchor = 0;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next_free = self.free_slot;
+        self.free_slot = slot;
+    }
+
+    fn clean_if_stale(&mut self) {
+        if self.stale > STALE_MIN && self.stale * 2 > self.keys.len() {
+            let slots = &self.slots;
+            self.keys.retain(|key| {
+                let order = key as u64;
+                slots[(order & SLOT_MASK) as usize].anchor == order
+            });
+            self.stale = 0;
+        }
+    }
+}
