@@ -1,0 +1,467 @@
+//! Chains, meshes and tori: switches at the points of a grid, everything by arithmetic.
+//!
+//! Switches are numbered with the first dimension fastest: in a 16x16 torus, switch 3 + 16 * 4 is
+//! `s3-4`. Hosts are numbered switch by switch. Links between switches are numbered dimension by
+//! dimension, in each by place, first the positive then the negative direction:
+//!
+//! ```text
+//! wrapping dimension       first + 2 * source switch + (0: positive, 1: negative)
+//! dimension without wrap   first + 2 * edge          + (0: positive, 1: negative)
+//! ```
+//!
+//! where an edge is numbered like the lower of its two switches in the grid without the last layer.
+//!
+//! Routing is dimension order, first dimension first; in a wrapping dimension the shorter way
+//! round, and at exactly half the ring the positive direction.
+
+use crate::divider::Divider;
+use crate::error::TopologyError;
+use crate::{HostId, LinkId, Ports, SwitchId};
+
+/// Most dimensions of a mesh or torus.
+pub const DIMENSIONS_MAX: usize = 8;
+
+/// Which grid this is; decides names and words, not links.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Shape {
+    SingleSwitch,
+    Chain,
+    Mesh,
+    Torus,
+}
+
+/// Where the hosts of a chain are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ChainHosts {
+    /// So many at each switch.
+    EverySwitch(u32),
+    /// So many at the first switch and as many at the last.
+    Ends(u32),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Placement {
+    Every(Divider),
+    /// Hosts at the first switch; the others are at the last.
+    Ends,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Dimension {
+    pub(crate) size: u32,
+    /// Distance in switch numbers of neighbours in this dimension.
+    stride: u32,
+    /// Whether the last switch of a line has a link of its own to the first: tori from size 3.
+    pub(crate) wraps: bool,
+    /// First link of the dimension, counted from the first link between switches.
+    first_link: u32,
+    by_size: Divider,
+}
+
+impl Dimension {
+    /// Links of a switch in this dimension where it has most.
+    fn degree_max(&self) -> u32 {
+        (self.size - 1).min(2)
+    }
+
+    /// Directed links of the dimension.
+    fn link_count(size: u32, wraps: bool, switches: u64) -> u64 {
+        if wraps {
+            2 * switches
+        } else {
+            2 * (switches / u64::from(size)) * u64::from(size - 1)
+        }
+    }
+
+    /// Hops from coordinate `source` to `target`, and whether they go in negative direction.
+    #[inline]
+    fn hops(&self, source: u32, target: u32) -> (u32, bool) {
+        if !self.wraps {
+            return (source.abs_diff(target), target < source);
+        }
+        let positive = if target >= source {
+            target - source
+        } else {
+            target + self.size - source
+        };
+        let negative = self.size - positive;
+        if positive <= negative {
+            (positive, false)
+        } else {
+            (negative, true)
+        }
+    }
+}
+
+/// A chain, mesh, torus or single switch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Grid {
+    shape: Shape,
+    dimensions: Box<[Dimension]>,
+    sizes: Box<[u32]>,
+    switches: u32,
+    hosts: u32,
+    /// At each switch that has any.
+    hosts_per_switch: u32,
+    placement: Placement,
+    switch_links: u32,
+    ports: Ports,
+}
+
+impl Grid {
+    pub(crate) fn new(
+        shape: Shape,
+        sizes: &[u32],
+        chain_hosts: ChainHosts,
+        ports: Ports,
+    ) -> Result<Self, TopologyError> {
+        let least = |what, count: u64| TopologyError::TooSmall {
+            what,
+            count,
+            minimum: 1,
+        };
+        if sizes.is_empty() {
+            return Err(least("the number of dimensions", 0));
+        }
+        if sizes.len() > DIMENSIONS_MAX {
+            return Err(TopologyError::TooLarge {
+                what: "the number of dimensions",
+                count: sizes.len() as u64,
+                limit: DIMENSIONS_MAX as u64,
+                help: "use fewer dimensions",
+            });
+        }
+        if sizes.contains(&0) {
+            return Err(least("the size of a dimension", 0));
+        }
+        let (hosts_per_switch, everywhere) = match chain_hosts {
+            ChainHosts::EverySwitch(count) => (count, true),
+            ChainHosts::Ends(count) => (count, false),
+        };
+        if hosts_per_switch == 0 {
+            return Err(least("the number of hosts at a switch", 0));
+        }
+
+        let mut switches = 1u64;
+        for &size in sizes {
+            switches = within(
+                "the number of switches",
+                switches.saturating_mul(u64::from(size)),
+            )?;
+        }
+        let places = if everywhere { switches } else { 2 };
+        let hosts = within("the number of hosts", places * u64::from(hosts_per_switch))?;
+
+        let mut dimensions = Vec::with_capacity(sizes.len());
+        let (mut stride, mut links) = (1u64, 0u64);
+        for &size in sizes {
+            let wraps = shape == Shape::Torus && size > 2;
+            dimensions.push(Dimension {
+                size,
+                stride: stride as u32,
+                wraps,
+                first_link: links as u32,
+                by_size: Divider::new(size),
+            });
+            links += Dimension::link_count(size, wraps, switches);
+            within("the number of directed links", links + 2 * hosts)?;
+            stride *= u64::from(size);
+        }
+
+        let grid = Self {
+            shape,
+            dimensions: dimensions.into(),
+            sizes: sizes.into(),
+            switches: switches as u32,
+            hosts: hosts as u32,
+            hosts_per_switch,
+            placement: if everywhere {
+                Placement::Every(Divider::new(hosts_per_switch))
+            } else {
+                Placement::Ends
+            },
+            switch_links: links as u32,
+            ports,
+        };
+        grid.check_ports()?;
+        Ok(grid)
+    }
+
+    /// Refuses a grid whose neediest switch has too few ports.
+    fn check_ports(&self) -> Result<(), TopologyError> {
+        let inner = |d: &Dimension| u32::from(d.size > 2 && !d.wraps) * d.stride;
+        let inner_switch = SwitchId(self.dimensions.iter().map(inner).sum());
+        let inner_links: u32 = self.dimensions.iter().map(Dimension::degree_max).sum();
+        let (switch, hosts, links) = match self.placement {
+            Placement::Every(_) => (inner_switch, self.hosts_per_switch, inner_links),
+            Placement::Ends if self.switches == 1 => (SwitchId(0), self.hosts, 0),
+            // An inner switch of a chain has two links and no host, an end one link and a host or
+            // more: never less.
+            Placement::Ends => (SwitchId(0), self.hosts_per_switch, 1),
+        };
+        let needed = hosts.saturating_add(links);
+        if needed <= self.ports.0 {
+            return Ok(());
+        }
+        Err(TopologyError::TooFewPorts {
+            switch: self.switch_name(switch),
+            needed,
+            available: self.ports.0,
+            reason: port_reason(hosts, links),
+        })
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    pub(crate) fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    pub(crate) fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    pub(crate) fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+
+    pub(crate) fn host_count(&self) -> u32 {
+        self.hosts
+    }
+
+    pub(crate) fn switch_count(&self) -> u32 {
+        self.switches
+    }
+
+    pub(crate) fn switch_link_count(&self) -> u32 {
+        self.switch_links
+    }
+
+    pub(crate) fn hosts_per_switch(&self) -> u32 {
+        self.hosts_per_switch
+    }
+
+    pub(crate) fn has_hosts_at_ends_only(&self) -> bool {
+        self.placement == Placement::Ends
+    }
+
+    #[inline]
+    pub(crate) fn host_switch(&self, host: HostId) -> SwitchId {
+        match self.placement {
+            Placement::Every(by_hosts) => SwitchId(by_hosts.quotient(host.0)),
+            Placement::Ends if host.0 < self.hosts_per_switch => SwitchId(0),
+            Placement::Ends => SwitchId(self.switches - 1),
+        }
+    }
+
+    /// Number of `host` among those of its switch.
+    fn index_at_switch(&self, host: HostId) -> u32 {
+        match self.placement {
+            Placement::Every(by_hosts) => by_hosts.split(host.0).1,
+            // A chain of one switch has both ends' hosts at it.
+            Placement::Ends if self.switches == 1 || host.0 < self.hosts_per_switch => host.0,
+            Placement::Ends => host.0 - self.hosts_per_switch,
+        }
+    }
+
+    /// Appends the links between the switches `source` and `target`.
+    #[inline]
+    pub(crate) fn route(&self, source: SwitchId, target: SwitchId, path: &mut Vec<LinkId>) {
+        let first = 2 * self.hosts;
+        let (mut at, mut source_rest, mut target_rest) = (source.0, source.0, target.0);
+        for dimension in &self.dimensions {
+            if source_rest == target_rest {
+                // This and all higher coordinates agree.
+                return;
+            }
+            let (source_above, mut coordinate) = dimension.by_size.split(source_rest);
+            let (target_above, goal) = dimension.by_size.split(target_rest);
+            source_rest = source_above;
+            target_rest = target_above;
+            let (hops, negative) = dimension.hops(coordinate, goal);
+            if hops == 0 {
+                continue;
+            }
+            let Dimension {
+                size,
+                stride,
+                first_link,
+                ..
+            } = *dimension;
+            let base = first + first_link + u32::from(negative);
+            if !dimension.wraps {
+                // Of the edges' numbering a layer is missing for each line or plane below.
+                let mut edge = at - source_above * stride;
+                for _ in 0..hops {
+                    if negative {
+                        edge -= stride;
+                        at -= stride;
+                        path.push(LinkId(base + 2 * edge));
+                    } else {
+                        path.push(LinkId(base + 2 * edge));
+                        edge += stride;
+                        at += stride;
+                    }
+                }
+                continue;
+            }
+            let around = stride * (size - 1);
+            for _ in 0..hops {
+                path.push(LinkId(base + 2 * at));
+                match (negative, coordinate) {
+                    (false, c) if c + 1 == size => (at, coordinate) = (at - around, 0),
+                    (false, c) => (at, coordinate) = (at + stride, c + 1),
+                    (true, 0) => (at, coordinate) = (at + around, size - 1),
+                    (true, c) => (at, coordinate) = (at - stride, c - 1),
+                }
+            }
+        }
+    }
+
+    /// Links between the switches `source` and `target`.
+    pub(crate) fn distance(&self, source: SwitchId, target: SwitchId) -> u32 {
+        let (mut source_rest, mut target_rest, mut distance) = (source.0, target.0, 0);
+        for dimension in &self.dimensions {
+            let (source_above, coordinate) = dimension.by_size.split(source_rest);
+            let (target_above, goal) = dimension.by_size.split(target_rest);
+            distance += dimension.hops(coordinate, goal).0;
+            (source_rest, target_rest) = (source_above, target_above);
+        }
+        distance
+    }
+
+    /// Ends of a link between switches, counted from the first of them.
+    pub(crate) fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
+        // Dimensions of size 1 have no link and begin where the next one does: the last that
+        // begins at or before the index is the one.
+        let place = self
+            .dimensions
+            .partition_point(|dimension| dimension.first_link <= index);
+        let dimension = &self.dimensions[place - 1];
+        let (edge, negative) = {
+            let offset = index - dimension.first_link;
+            (offset / 2, offset % 2 == 1)
+        };
+        let Dimension { size, stride, .. } = *dimension;
+        if dimension.wraps {
+            let coordinate = edge / stride % size;
+            let around = stride * (size - 1);
+            let other = match (negative, coordinate) {
+                (false, c) if c + 1 == size => edge - around,
+                (false, _) => edge + stride,
+                (true, 0) => edge + around,
+                (true, _) => edge - stride,
+            };
+            return (SwitchId(edge), SwitchId(other));
+        }
+        let layer = stride * (size - 1);
+        let lower = edge / layer * (stride * size) + edge % layer;
+        let (lower, upper) = (SwitchId(lower), SwitchId(lower + stride));
+        if negative {
+            (upper, lower)
+        } else {
+            (lower, upper)
+        }
+    }
+
+    /// See [`crate::Topology::straight_line`].
+    pub(crate) fn straight_line(&self, host: HostId, direction: u32, hops: u32) -> Option<HostId> {
+        let dimension = self.dimensions.get(direction as usize / 2)?;
+        let negative = direction % 2 == 1;
+        if hops == 0 {
+            return Some(host);
+        }
+        if dimension.size == 1 {
+            return None;
+        }
+        let switch = self.host_switch(host).0;
+        let coordinate = switch / dimension.stride % dimension.size;
+        let goal = if self.shape == Shape::Torus {
+            let hops = hops % dimension.size;
+            let positive = if negative {
+                dimension.size - hops
+            } else {
+                hops
+            };
+            ((u64::from(coordinate) + u64::from(positive)) % u64::from(dimension.size)) as u32
+        } else if negative {
+            coordinate.checked_sub(hops)?
+        } else {
+            coordinate
+                .checked_add(hops)
+                .filter(|&goal| goal < dimension.size)?
+        };
+        let target = switch - coordinate * dimension.stride + goal * dimension.stride;
+        let index = self.index_at_switch(host);
+        match self.placement {
+            Placement::Every(_) => Some(HostId(target * self.hosts_per_switch + index)),
+            Placement::Ends if target == 0 => Some(HostId(index)),
+            Placement::Ends if target == self.switches - 1 => {
+                Some(HostId(self.hosts_per_switch + index))
+            }
+            Placement::Ends => None,
+        }
+    }
+
+    /// Whether one hop in `direction` is the same as one in the direction before it.
+    pub(crate) fn repeats_direction(&self, direction: u32) -> bool {
+        let size = self.sizes.get(direction as usize / 2);
+        self.shape == Shape::Torus && direction % 2 == 1 && size == Some(&2)
+    }
+
+    fn coordinates(&self, switch: SwitchId) -> String {
+        let mut rest = switch.0;
+        let mut text = String::new();
+        for &size in &self.sizes {
+            if !text.is_empty() {
+                text.push('-');
+            }
+            text.push_str(&(rest % size).to_string());
+            rest /= size;
+        }
+        text
+    }
+
+    pub(crate) fn switch_name(&self, switch: SwitchId) -> String {
+        format!("s{}", self.coordinates(switch))
+    }
+
+    pub(crate) fn host_name(&self, host: HostId) -> String {
+        let switch = self.host_switch(host);
+        format!(
+            "n{}-{}",
+            self.coordinates(switch),
+            self.index_at_switch(host)
+        )
+    }
+}
+
+/// Passes counts that can be numbered.
+pub(crate) fn within(what: &'static str, count: u64) -> Result<u64, TopologyError> {
+    // One number is kept free, for tables that need a mark for "none".
+    let limit = u64::from(u32::MAX) - 1;
+    if count <= limit {
+        return Ok(count);
+    }
+    Err(TopologyError::TooLarge {
+        what,
+        count,
+        limit,
+        help: "make the network smaller: links, switches and hosts have 32-bit numbers",
+    })
+}
+
+/// What takes the ports of a switch, in words.
+pub(crate) fn port_reason(hosts: u32, switches: u32) -> String {
+    let plural = |count: u32, one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {many}"),
+    };
+    format!(
+        "{}, {}",
+        plural(hosts, "host", "hosts"),
+        plural(switches, "switch", "switches")
+    )
+}

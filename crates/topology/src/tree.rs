@@ -1,0 +1,212 @@
+//! Fat trees: the k-ary n-tree, everything by arithmetic.
+//!
+//! k^n hosts, n levels of k^(n-1) switches; level 0 has the hosts. Write a switch's place in its
+//! level with n-1 digits in base k. Switch w of level l and switch w' of level l+1 are joined when w
+//! and w' agree in all digits but digit l (digit 0 is the lowest). Host p is at switch p/k of level
+//! 0.
+//!
+//! A route goes up until source and target lie below the switch, then down. The way down is given by
+//! the target; the way up is free and chosen by the target too ("d-mod-k"): from level l it takes
+//! the port whose number is digit l of the target's number. All traffic to one host then comes down
+//! one tree, and that of hosts with neighbouring numbers down different ones.
+//!
+//! ```text
+//! links between switches   up:   first + (level * width + lower switch) * k + port
+//!                          down: the same, after all the links up
+//! ```
+
+use crate::divider::Divider;
+use crate::error::TopologyError;
+use crate::grid::{port_reason, within};
+use crate::{HostId, LinkId, Ports, SwitchId};
+
+/// Most levels of a fat tree: with two hosts a switch more have no numbers.
+pub const LEVELS_MAX: u32 = 31;
+
+/// The measures of a fat tree.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TreeShape {
+    /// k: hosts at a lowest switch, and links of a switch to either side. At least 2.
+    pub arity: u32,
+    /// n: levels of switches. At least 1.
+    pub levels: u32,
+}
+
+/// A k-ary n-tree.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Tree {
+    shape: TreeShape,
+    /// Powers of the arity, from the zeroth to the n-th.
+    powers: Box<[u32]>,
+    by_arity: Divider,
+    hosts: u32,
+    /// Switches of a level.
+    width: u32,
+    /// Links up between switches; as many go down.
+    up_links: u32,
+    ports: Ports,
+}
+
+impl Tree {
+    pub(crate) fn new(shape: TreeShape, ports: Ports) -> Result<Self, TopologyError> {
+        let TreeShape { arity, levels } = shape;
+        if arity < 2 {
+            return Err(TopologyError::TooSmall {
+                what: "the arity of a fat tree",
+                count: u64::from(arity),
+                minimum: 2,
+            });
+        }
+        if levels < 1 {
+            return Err(TopologyError::TooSmall {
+                what: "the number of levels of a fat tree",
+                count: 0,
+                minimum: 1,
+            });
+        }
+        if levels > LEVELS_MAX {
+            return Err(TopologyError::TooLarge {
+                what: "the number of levels of a fat tree",
+                count: u64::from(levels),
+                limit: u64::from(LEVELS_MAX),
+                help: "use fewer levels",
+            });
+        }
+        let mut powers = vec![1u32];
+        let mut hosts = 1u64;
+        for _ in 0..levels {
+            hosts = within("the number of hosts", hosts * u64::from(arity))?;
+            powers.push(hosts as u32);
+        }
+        let width = hosts / u64::from(arity);
+        let up_links = u64::from(levels - 1) * hosts;
+        within("the number of switches", width * u64::from(levels))?;
+        within("the number of directed links", 2 * (hosts + up_links))?;
+        let tree = Self {
+            shape,
+            powers: powers.into(),
+            by_arity: Divider::new(arity),
+            hosts: hosts as u32,
+            width: width as u32,
+            up_links: up_links as u32,
+            ports,
+        };
+        let up = if levels > 1 { arity } else { 0 };
+        let needed = arity.saturating_add(up);
+        if needed > ports.0 {
+            return Err(TopologyError::TooFewPorts {
+                switch: tree.switch_name(SwitchId(0)),
+                needed,
+                available: ports.0,
+                reason: port_reason(arity, up),
+            });
+        }
+        Ok(tree)
+    }
+
+    pub(crate) fn shape(&self) -> TreeShape {
+        self.shape
+    }
+
+    pub(crate) fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    pub(crate) fn host_count(&self) -> u32 {
+        self.hosts
+    }
+
+    pub(crate) fn switch_count(&self) -> u32 {
+        self.width * self.shape.levels
+    }
+
+    pub(crate) fn switch_link_count(&self) -> u32 {
+        2 * self.up_links
+    }
+
+    /// Whether a link between switches, counted from the first of them, goes up.
+    pub(crate) fn is_up(&self, index: u32) -> bool {
+        index < self.up_links
+    }
+
+    #[inline]
+    pub(crate) fn host_switch(&self, host: HostId) -> SwitchId {
+        SwitchId(self.by_arity.quotient(host.0))
+    }
+
+    /// Appends the links between the switches of `source` and `target`.
+    #[inline]
+    pub(crate) fn route(&self, source: HostId, target: HostId, path: &mut Vec<LinkId>) {
+        let arity = self.shape.arity;
+        let first_up = 2 * self.hosts;
+        let first_down = first_up + self.up_links;
+        // The target's number without its lowest digits: `target_rests[l]` lacks l of them.
+        let mut target_rests = [0u32; LEVELS_MAX as usize + 1];
+        let mut target_rest = target.0;
+        let mut source_rest = self.by_arity.quotient(source.0);
+        let mut level = 0;
+        loop {
+            target_rests[level] = target_rest;
+            let target_above = self.by_arity.quotient(target_rest);
+            if source_rest == target_above {
+                break;
+            }
+            let power = self.powers[level];
+            // Digits below this level are already the target's, the others still the source's.
+            let place = target.0 - target_rest * power + source_rest * power;
+            let port = target_rest - target_above * arity;
+            let number = (level as u32 * self.width + place) * arity + port;
+            path.push(LinkId(first_up + number));
+            source_rest = self.by_arity.quotient(source_rest);
+            target_rest = target_above;
+            level += 1;
+        }
+        while level > 0 {
+            level -= 1;
+            let power = self.powers[level];
+            let (rest, above) = (target_rests[level], target_rests[level + 1]);
+            // The lower switch: digit l of the target's number is passed over.
+            let place = target.0 - rest * power + above * power;
+            let number = (level as u32 * self.width + place) * arity + (rest - above * arity);
+            path.push(LinkId(first_down + number));
+        }
+    }
+
+    /// Links between the switches of `source` and `target`.
+    pub(crate) fn distance(&self, source: HostId, target: HostId) -> u32 {
+        let mut source_rest = self.by_arity.quotient(source.0);
+        let mut target_rest = self.by_arity.quotient(target.0);
+        let mut levels = 0;
+        while source_rest != target_rest {
+            source_rest = self.by_arity.quotient(source_rest);
+            target_rest = self.by_arity.quotient(target_rest);
+            levels += 1;
+        }
+        2 * levels
+    }
+
+    /// Ends of a link between switches, counted from the first of them.
+    pub(crate) fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
+        let up = self.is_up(index);
+        let number = if up { index } else { index - self.up_links };
+        let (lower, port) = self.by_arity.split(number);
+        let (level, place) = (lower / self.width, lower % self.width);
+        let power = self.powers[level as usize];
+        let digit = place / power % self.shape.arity;
+        let upper_place = place - digit * power + port * power;
+        let upper = SwitchId((level + 1) * self.width + upper_place);
+        if up {
+            (SwitchId(lower), upper)
+        } else {
+            (upper, SwitchId(lower))
+        }
+    }
+
+    pub(crate) fn switch_name(&self, switch: SwitchId) -> String {
+        format!("s{}-{}", switch.0 / self.width, switch.0 % self.width)
+    }
+
+    pub(crate) fn host_name(&self, host: HostId) -> String {
+        format!("n{}", host.0)
+    }
+}
