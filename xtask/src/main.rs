@@ -1,3 +1,139 @@
-//! Checks that no other tool makes: dependency walls, tidiness, documentation.
+//! Checks that no other tool makes: dependency walls, tidiness, equal digests, commands in the
+//! docs.
+//!
+//! `cargo xtask tidy` reads the tree and cargo's metadata; it builds nothing. `cargo xtask digests`
+//! and `cargo xtask docs` build the command and run it.
 
-fn main() {}
+mod digests;
+mod licence;
+mod snippets;
+mod text;
+mod walls;
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use cargo_metadata::{Metadata, MetadataCommand};
+
+/// What a check found wrong: where, what, what instead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Finding {
+    place: String,
+    text: String,
+}
+
+impl Finding {
+    fn new(place: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.text)
+    }
+}
+
+type Findings = Result<Vec<Finding>, Box<dyn Error>>;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy      dependency walls, licences, and the rules of the tree; builds nothing
+  digests   small scenarios give the same digest in a debug and in a release build
+  docs      every command shown in README.md and docs/ runs as shown";
+
+fn main() -> ExitCode {
+    let command = std::env::args().nth(1);
+    let outcome = match command.as_deref() {
+        Some("tidy") => tidy(),
+        Some("digests") => workspace().and_then(|metadata| digests::compare(&metadata)),
+        Some("docs") => workspace().and_then(|metadata| snippets::run_all(&metadata)),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match outcome {
+        Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
+        Ok(findings) => {
+            for finding in &findings {
+                eprintln!("error: {finding}");
+            }
+            eprintln!("{} found", findings.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy() -> Findings {
+    let metadata = workspace()?;
+    let root = metadata.workspace_root.as_std_path();
+    let files = text::read_tree(root)?;
+    let mut findings = walls::check(&metadata, text::find(&files, "docs/dependencies.md"));
+    findings.extend(text::check(&files));
+    println!(
+        "tidy: {} files, {} packages",
+        files.len(),
+        metadata.packages.len()
+    );
+    Ok(findings)
+}
+
+fn workspace() -> Result<Metadata, Box<dyn Error>> {
+    Ok(MetadataCommand::new().exec()?)
+}
+
+/// Builds the command in one profile and answers where it is.
+fn build_viaduct(metadata: &Metadata, release: bool) -> Result<PathBuf, Box<dyn Error>> {
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--package", "viaduct-cli"]);
+    if release {
+        build.arg("--release");
+    }
+    build.current_dir(&metadata.workspace_root);
+    if !build.status()?.success() {
+        return Err("the viaduct command does not build".into());
+    }
+    let profile = if release { "release" } else { "debug" };
+    let name = format!("viaduct{}", std::env::consts::EXE_SUFFIX);
+    Ok(metadata
+        .target_directory
+        .as_std_path()
+        .join(profile)
+        .join(name))
+}
+
+/// A directory for one use, removed when dropped.
+#[derive(Debug)]
+struct ScratchDirectory {
+    path: PathBuf,
+}
+
+impl ScratchDirectory {
+    fn new(name: &str) -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("viaduct-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self { path })
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        // Nothing depends on its being gone.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

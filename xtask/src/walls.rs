@@ -1,0 +1,359 @@
+//! Dependency walls: which crate may know which, and which library has which home.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, Metadata};
+
+use crate::Finding;
+use crate::licence;
+
+/// What one package of ours may lean on, and why no more.
+struct Wall {
+    package: &'static str,
+    own: &'static [&'static str],
+    /// Libraries it may use; none: any that `docs/dependencies.md` lists.
+    external: Option<&'static [&'static str]>,
+    reason: &'static str,
+}
+
+/// A new arrow is a change to this table, with its reason. Tests may use more: see [`UNUSED`].
+const WALLS: &[Wall] = &[
+    Wall {
+        package: "viaduct-via",
+        own: &[],
+        external: Some(&[]),
+        reason: "the semantics run on any fabric: no I/O, clock, thread or randomness",
+    },
+    Wall {
+        package: "viaduct-engine",
+        own: &[],
+        external: Some(&["rand_core", "rand_xoshiro"]),
+        reason: "the engine knows nothing of networks",
+    },
+    Wall {
+        package: "viaduct-topology",
+        own: &[],
+        external: None,
+        reason: "graphs and routes are the same for every model and engine",
+    },
+    Wall {
+        package: "viaduct-statistics",
+        own: &[],
+        external: None,
+        reason: "estimates are the same whatever is measured",
+    },
+    Wall {
+        package: "viaduct-sim",
+        own: &[
+            "viaduct-engine",
+            "viaduct-statistics",
+            "viaduct-topology",
+            "viaduct-via",
+        ],
+        external: None,
+        reason: "models take final values: no files, no units, no tables",
+    },
+    Wall {
+        package: "viaduct-scenario",
+        own: &["viaduct-engine", "viaduct-sim", "viaduct-topology"],
+        external: None,
+        reason: "it reads what a user wrote into a configuration and runs nothing",
+    },
+    Wall {
+        package: "viaduct-report",
+        own: &[
+            "viaduct-engine",
+            "viaduct-scenario",
+            "viaduct-sim",
+            "viaduct-statistics",
+        ],
+        external: None,
+        reason: "it shows results and decides none",
+    },
+    Wall {
+        package: "viaduct-cli",
+        own: &[
+            "viaduct-engine",
+            "viaduct-report",
+            "viaduct-scenario",
+            "viaduct-sim",
+            "viaduct-statistics",
+            "viaduct-topology",
+        ],
+        external: None,
+        reason: "a face: it joins the others",
+    },
+    Wall {
+        package: "viaduct-bench",
+        own: &["viaduct-engine"],
+        external: None,
+        reason: "it measures the command from outside, and the engine alone",
+    },
+    Wall {
+        package: "viaduct-xtask",
+        own: &[],
+        external: None,
+        reason: "a check must build when what it checks does not",
+    },
+];
+
+/// Packages that nothing may depend on, tests included.
+const UNUSED: &[&str] = &["viaduct-cli", "viaduct-bench", "viaduct-xtask"];
+
+/// Libraries with one home, so that they can be replaced there.
+const HOMES: &[(&str, &str)] = &[
+    ("annotate-snippets", "viaduct-scenario"),
+    ("clap", "viaduct-cli"),
+    ("comfy-table", "viaduct-report"),
+    ("ctrlc", "viaduct-cli"),
+    ("hdrhistogram", "viaduct-statistics"),
+    ("indicatif", "viaduct-cli"),
+    ("parquet", "viaduct-report"),
+    ("quick-xml", "viaduct-topology"),
+    ("rand_distr", "viaduct-sim"),
+    ("rayon", "viaduct-cli"),
+    ("statrs", "viaduct-statistics"),
+];
+
+/// One arrow between a package of ours and what it uses.
+#[derive(Clone, Debug)]
+struct Arrow {
+    from: String,
+    to: String,
+    test_only: bool,
+}
+
+/// Checks the workspace's arrows, the licences of all it links, and the reasons in the docs.
+pub(crate) fn check(metadata: &Metadata, dependencies_page: Option<&str>) -> Vec<Finding> {
+    let mut arrows = Vec::new();
+    let mut packages = Vec::new();
+    for package in metadata.workspace_packages() {
+        packages.push(package.name.to_string());
+        arrows.extend(package.dependencies.iter().map(|dependency| Arrow {
+            from: package.name.to_string(),
+            to: dependency.name.clone(),
+            test_only: dependency.kind == DependencyKind::Development,
+        }));
+    }
+    let mut findings = check_arrows(&packages, &arrows);
+    let licences = metadata.packages.iter().map(|package| {
+        (
+            package.name.as_str(),
+            package.license.as_deref().unwrap_or_default(),
+        )
+    });
+    findings.extend(check_licences(licences));
+    findings.extend(check_reasons(
+        &arrows,
+        dependencies_page.unwrap_or_default(),
+    ));
+    findings
+}
+
+fn is_own(package: &str) -> bool {
+    package.starts_with("viaduct-")
+}
+
+fn check_arrows(packages: &[String], arrows: &[Arrow]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        if !WALLS.iter().any(|wall| wall.package == package) {
+            let text = "has no row in WALLS of xtask/src/walls.rs: say what it may use, and why";
+            findings.push(Finding::new(package, text));
+        }
+    }
+    for Arrow {
+        from,
+        to,
+        test_only,
+    } in arrows
+    {
+        if UNUSED.contains(&to.as_str()) {
+            findings.push(Finding::new(
+                from,
+                format!("uses {to}, which nothing may use"),
+            ));
+        }
+        if *test_only {
+            continue;
+        }
+        if let Some((_, home)) = HOMES
+            .iter()
+            .find(|(library, home)| library == to && home != from)
+        {
+            findings.push(Finding::new(
+                from,
+                format!("uses {to}, whose one home is {home}"),
+            ));
+        }
+        let Some(wall) = WALLS.iter().find(|wall| wall.package == from) else {
+            continue;
+        };
+        let allowed = if is_own(to) {
+            wall.own.contains(&to.as_str())
+        } else {
+            wall.external
+                .is_none_or(|external| external.contains(&to.as_str()))
+        };
+        if !allowed {
+            findings.push(Finding::new(
+                from,
+                format!("may not use {to}: {}", wall.reason),
+            ));
+        }
+    }
+    findings
+}
+
+fn check_licences<'a>(packages: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Finding> {
+    packages
+        .filter(|(_, expression)| !licence::is_allowed(expression))
+        .map(|(package, expression)| {
+            let text = format!(
+                "its licence `{expression}` is not among those in xtask/src/licence.rs: find another \
+                 library, or argue for the licence there"
+            );
+            Finding::new(package, text)
+        })
+        .collect()
+}
+
+/// Each library we name in a manifest has a row `| name | reason |`, and each row a library.
+fn check_reasons(arrows: &[Arrow], page: &str) -> Vec<Finding> {
+    const PAGE: &str = "docs/dependencies.md";
+    const REASON_CHARACTERS_MIN: usize = 20;
+
+    let rows: BTreeMap<&str, &str> = page.lines().filter_map(reason_row).collect();
+    let used: BTreeSet<&str> = arrows
+        .iter()
+        .map(|arrow| arrow.to.as_str())
+        .filter(|name| !is_own(name))
+        .collect();
+    let mut findings = Vec::new();
+    for name in &used {
+        match rows.get(name) {
+            None => {
+                let text = format!("has no row for `{name}`: say what it is for and why this one");
+                findings.push(Finding::new(PAGE, text));
+            }
+            Some(reason) if reason.len() < REASON_CHARACTERS_MIN => {
+                findings.push(Finding::new(
+                    PAGE,
+                    format!("`{name}` has no reason beside it"),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for name in rows.keys().filter(|name| !used.contains(*name)) {
+        findings.push(Finding::new(
+            PAGE,
+            format!("`{name}` is used nowhere: delete its row"),
+        ));
+    }
+    findings
+}
+
+/// The name and the reason of a row whose first cell is a name in backticks.
+fn reason_row(line: &str) -> Option<(&str, &str)> {
+    let cells = line.strip_prefix("| `")?;
+    let (name, rest) = cells.split_once("` |")?;
+    Some((name, rest.trim_end_matches('|').rsplit('|').next()?.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrow(from: &str, to: &str) -> Arrow {
+        Arrow {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            test_only: false,
+        }
+    }
+
+    fn texts(findings: &[Finding]) -> Vec<String> {
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn arrow_through_a_wall_is_found() {
+        let found = check_arrows(&[], &[arrow("viaduct-via", "viaduct-engine")]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].text.contains("may not use viaduct-engine"));
+        assert_eq!(check_arrows(&[], &[arrow("viaduct-via", "serde")]).len(), 1);
+        assert_eq!(
+            check_arrows(&[], &[arrow("viaduct-engine", "rand_distr")]).len(),
+            2
+        );
+        assert_eq!(
+            check_arrows(&[], &[arrow("viaduct-sim", "viaduct-scenario")]).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn arrow_along_the_table_is_fine() {
+        let arrows = [
+            arrow("viaduct-engine", "rand_core"),
+            arrow("viaduct-sim", "viaduct-via"),
+            arrow("viaduct-cli", "clap"),
+        ];
+        assert_eq!(check_arrows(&["viaduct-via".to_owned()], &arrows), []);
+    }
+
+    #[test]
+    fn tests_may_use_more_but_not_the_faces() {
+        let test = |to: &str| Arrow {
+            test_only: true,
+            ..arrow("viaduct-via", to)
+        };
+        assert_eq!(check_arrows(&[], &[test("proptest")]), []);
+        assert_eq!(check_arrows(&[], &[test("viaduct-cli")]).len(), 1);
+    }
+
+    #[test]
+    fn library_outside_its_home_is_found() {
+        let found = check_arrows(&[], &[arrow("viaduct-sim", "parquet")]);
+        assert_eq!(
+            texts(&found),
+            ["viaduct-sim: uses parquet, whose one home is viaduct-report"]
+        );
+    }
+
+    #[test]
+    fn package_without_a_wall_is_found() {
+        assert_eq!(check_arrows(&["viaduct-new".to_owned()], &[]).len(), 1);
+    }
+
+    #[test]
+    fn licence_outside_the_list_is_found() {
+        let packages = [
+            ("good", "MIT OR Apache-2.0"),
+            ("bad", "GPL-3.0-only"),
+            ("none", ""),
+        ];
+        let found = check_licences(packages.into_iter());
+        assert_eq!(
+            found
+                .iter()
+                .map(|each| each.place.as_str())
+                .collect::<Vec<_>>(),
+            ["bad", "none"]
+        );
+    }
+
+    #[test]
+    fn reason_is_asked_for_each_library_and_no_other() {
+        let arrows = [
+            arrow("viaduct-cli", "clap"),
+            arrow("viaduct-cli", "viaduct-sim"),
+        ];
+        let page = "| `clap` | cli | arguments, help and completion in one place |";
+        assert_eq!(check_reasons(&arrows, page), []);
+        assert_eq!(check_reasons(&arrows, "").len(), 1);
+        assert_eq!(check_reasons(&arrows, "| `clap` | cli | yes |").len(), 1);
+        assert_eq!(check_reasons(&[], page).len(), 1);
+    }
+}
