@@ -1,1 +1,36 @@
 //! What a run leaves: the table on the screen, the summary, the tables of the run directory.
+//!
+//! Everything here is a function of results: it decides nothing about terminals, colours or exit
+//! codes. `docs/output.md` is the dictionary of every field and column.
+//!
+//! ```text
+//! RunResult --Summary::new--> Summary --+--> StudyReport --document--> JSON on stdout, summary.json
+//!     |                                 |        |
+//!     |                                 |        +--screen--> the table
+//!     +--------------tables-------------+---------- directory --> *.parquet
+//! ```
+
+mod across;
+mod directory;
+mod document;
+mod figure;
+mod ordered;
+mod outcome;
+mod screen;
+mod summary;
+mod tables;
+
+#[cfg(test)]
+mod sample;
+
+pub use across::{AcrossSeeds, LatencyAcross, LinksAcross};
+pub use directory::{DirectoryError, RunDirectory, scenario_hash};
+pub use document::document;
+pub use figure::{count, duration, percent, quantity, scaled_count};
+pub use ordered::OrderedMap;
+pub use outcome::{CellOutcome, Published, RunOutcome, StudyOutcome};
+pub use screen::{cell_table, sweep_table};
+pub use summary::{
+    Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,
+    WarningSummary,
+};

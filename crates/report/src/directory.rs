@@ -1,0 +1,367 @@
+//! The directory that a run leaves.
+//!
+//! ```text
+//! runs/torus-1024-1f0c9a62/
+//!   scenario.toml      the resolved scenario: every key with its value
+//!   summary.json       the study's object, as `--json` prints it
+//!   messages.parquet   links.parquet   series.parquet   latency.parquet
+//! ```
+//!
+//! It is written beside its place under another name and then renamed, so that it is there whole
+//! or not at all.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use thiserror::Error;
+
+use crate::document::document;
+use crate::outcome::{Fnv, StudyOutcome};
+use crate::tables::{TABLES, write_table};
+
+/// A place where a run directory can be written; asked for before the run, used after it.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+}
+
+/// Why a run directory cannot be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// The system refuses: choose another place.
+    #[error("cannot write the run directory `{}`: {source}", path.display())]
+    Unwritable {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is something else at the place: choose another, or move it away.
+    #[error("`{}` is there and is not a run directory: {what}", path.display())]
+    Occupied {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+}
+
+/// Eight hexadecimal digits that differ where the resolved scenario, the seeds or the version do.
+#[must_use]
+pub fn scenario_hash(resolved_toml: &str, seeds: &[u64], version: &str) -> String {
+    let mut hash = Fnv::default();
+    hash.write(resolved_toml.as_bytes());
+    for seed in seeds {
+        hash.write(&seed.to_le_bytes());
+    }
+    hash.write(version.as_bytes());
+    let value = hash.value();
+    format!("{:08x}", (value >> 32) ^ (value & 0xffff_ffff))
+}
+
+impl RunDirectory {
+    /// Makes sure that a run directory can be written at `path`: creates what is above it, and
+    /// looks at what is there. An earlier run directory will be replaced.
+    ///
+    /// # Errors
+    ///
+    /// If the place cannot be written or holds anything but a run directory.
+    pub fn prepare(path: &Path) -> Result<Self, DirectoryError> {
+        let directory = Self {
+            path: path.to_owned(),
+        };
+        directory.check_replaceable()?;
+        let refused = |source| directory.unwritable(source);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(refused)?;
+        }
+        let partial = directory.beside("partial")?;
+        fs::create_dir(&partial)
+            .and_then(|()| fs::remove_dir(&partial))
+            .map_err(refused)?;
+        Ok(directory)
+    }
+
+    /// Where it will be.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the directory and puts it into its place.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses; then nothing is left behind, and what was there still is.
+    pub fn write(&self, resolved_toml: &str, outcome: &StudyOutcome) -> Result<(), DirectoryError> {
+        let partial = self.beside("partial")?;
+        let written = fs::create_dir(&partial)
+            .and_then(|()| write_files(&partial, resolved_toml, outcome))
+            .and_then(|()| self.replace_by(&partial));
+        written.map_err(|source| {
+            // The error of the write is the one to tell.
+            let _ = fs::remove_dir_all(&partial);
+            self.unwritable(source)
+        })
+    }
+
+    fn replace_by(&self, partial: &Path) -> io::Result<()> {
+        if !self.path.exists() {
+            return fs::rename(partial, &self.path);
+        }
+        let former = self.beside("former").map_err(io::Error::other)?;
+        fs::rename(&self.path, &former)?;
+        fs::rename(partial, &self.path).inspect_err(|_| {
+            let _ = fs::rename(&former, &self.path);
+        })?;
+        fs::remove_dir_all(former)
+    }
+
+    /// A hidden name of this process's own in the same folder, so that a rename stays on one file
+    /// system.
+    fn beside(&self, suffix: &str) -> Result<PathBuf, DirectoryError> {
+        let Some(name) = self.path.file_name() else {
+            return Err(DirectoryError::Occupied {
+                path: self.path.clone(),
+                what: "the path ends in no name".to_owned(),
+            });
+        };
+        let name = format!(".{}.{suffix}-{}", name.to_string_lossy(), process::id());
+        Ok(self.path.with_file_name(name))
+    }
+
+    /// Only what a run wrote may be replaced.
+    fn check_replaceable(&self) -> Result<(), DirectoryError> {
+        let occupied = |what: String| DirectoryError::Occupied {
+            path: self.path.clone(),
+            what,
+        };
+        let entries = match fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(occupied("it is a file".to_owned()));
+            }
+            Err(error) => return Err(self.unwritable(error)),
+        };
+        for entry in entries {
+            let name = entry.map_err(|source| self.unwritable(source))?.file_name();
+            if !name.to_str().is_some_and(is_run_file) {
+                return Err(occupied(format!("it holds `{}`", name.to_string_lossy())));
+            }
+        }
+        Ok(())
+    }
+
+    fn unwritable(&self, source: io::Error) -> DirectoryError {
+        DirectoryError::Unwritable {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+fn is_run_file(name: &str) -> bool {
+    let is_table = |stem: &str| TABLES.iter().any(|table| table.name == stem);
+    matches!(name, "scenario.toml" | "summary.json")
+        || name.strip_suffix(".parquet").is_some_and(is_table)
+}
+
+fn write_files(place: &Path, resolved_toml: &str, outcome: &StudyOutcome) -> io::Result<()> {
+    fs::write(place.join("scenario.toml"), resolved_toml)?;
+    fs::write(place.join("summary.json"), document(outcome))?;
+    for table in &TABLES {
+        let file = File::create(place.join(format!("{}.parquet", table.name)))?;
+        write_table(table, outcome, file).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::{Row, RowAccessor};
+
+    use super::*;
+    use crate::sample;
+    use crate::tables::RUN_COLUMNS;
+
+    /// A folder of the test's own, empty.
+    fn folder(test: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("viaduct-{test}-{}", process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn names(place: &Path) -> Vec<String> {
+        let entries = fs::read_dir(place).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn rows(file: &Path) -> Vec<Row> {
+        let reader = SerializedFileReader::try_from(file).unwrap();
+        reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(|row| row.unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_directory_is_complete_and_its_tables_read_back() {
+        let folder = folder("complete");
+        let place = folder.join("runs/study-1");
+        let directory = RunDirectory::prepare(&place).unwrap();
+        directory
+            .write("name = \"study\"\n", &sample::sweep())
+            .unwrap();
+        assert_eq!(
+            names(&place),
+            [
+                "latency.parquet",
+                "links.parquet",
+                "messages.parquet",
+                "scenario.toml",
+                "series.parquet",
+                "summary.json"
+            ]
+        );
+        assert_eq!(names(&folder.join("runs")), ["study-1"]);
+
+        let messages = rows(&place.join("messages.parquet"));
+        assert_eq!(messages.len(), 4, "two rows a run, two runs");
+        let first = &messages[0];
+        assert_eq!(first.get_uint(0).unwrap(), 0);
+        assert_eq!(first.get_ulong(1).unwrap(), 1);
+        assert_eq!(first.get_uint(4).unwrap(), u32::MAX);
+        assert_eq!(first.get_ulong(5).unwrap(), 32_768);
+        assert_eq!(first.get_double(6).unwrap(), 9_999_999.999_999);
+        assert_eq!(first.get_double(7).unwrap(), 381.250_001);
+        assert_eq!(messages[1].get_ulong(2).unwrap(), 1 << 40);
+        assert!(
+            messages[1].get_double(7).is_err(),
+            "a dropped message has no latency"
+        );
+        assert_eq!(messages[3].get_uint(0).unwrap(), 1, "the second cell");
+
+        let links = rows(&place.join("links.parquet"));
+        assert_eq!(links[0].get_string(3).unwrap(), "host_up");
+        assert_eq!(links[0].get_double(5).unwrap(), 0.125);
+
+        let series = rows(&place.join("series.parquet"));
+        assert_eq!(series[0].get_double(7).unwrap(), 12.5);
+        assert!(series[1].get_double(7).is_err(), "no delivery, no mean");
+
+        let latency = rows(&place.join("latency.parquet"));
+        let points: Vec<(f64, f64)> = latency
+            .iter()
+            .map(|row| (row.get_double(2).unwrap(), row.get_double(3).unwrap()))
+            .collect();
+        let half = points.len() / 2;
+        assert!(
+            points[..half].is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
+            "{points:?}"
+        );
+        assert_eq!(points[half - 1].0, 1.0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn each_table_carries_its_dictionary() {
+        let folder = folder("dictionary");
+        let place = folder.join("study-1");
+        RunDirectory::prepare(&place)
+            .unwrap()
+            .write("", &sample::one_run())
+            .unwrap();
+        for table in &TABLES {
+            let file = place.join(format!("{}.parquet", table.name));
+            let reader = SerializedFileReader::try_from(file.as_path()).unwrap();
+            let metadata = reader.metadata().file_metadata();
+            let value = |key: &str| {
+                let entries = metadata.key_value_metadata().unwrap();
+                entries
+                    .iter()
+                    .find(|entry| entry.key == key)
+                    .unwrap()
+                    .value
+                    .clone()
+                    .unwrap()
+            };
+            assert_eq!(value("viaduct.digest"), "0123456789abcdef");
+            let dictionary: serde_json::Value =
+                serde_json::from_str(&value("viaduct.columns")).unwrap();
+            for column in metadata.schema_descr().columns() {
+                let entry = &dictionary[column.name()];
+                assert!(entry["unit"].is_string() && entry["meaning"].is_string());
+            }
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn an_earlier_run_is_replaced_and_anything_else_is_not() {
+        let folder = folder("replace");
+        let place = folder.join("out");
+        let directory = RunDirectory::prepare(&place).unwrap();
+        directory.write("first = 1\n", &sample::one_run()).unwrap();
+        let directory = RunDirectory::prepare(&place).unwrap();
+        directory.write("second = 2\n", &sample::one_run()).unwrap();
+        assert_eq!(
+            fs::read_to_string(place.join("scenario.toml")).unwrap(),
+            "second = 2\n"
+        );
+        assert_eq!(names(&folder), ["out"]);
+
+        fs::write(place.join("notes.txt"), "mine").unwrap();
+        let error = RunDirectory::prepare(&place).unwrap_err().to_string();
+        assert!(error.ends_with("it holds `notes.txt`"), "{error}");
+        let error = RunDirectory::prepare(&place.join("notes.txt"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with("it is a file"), "{error}");
+        assert!(RunDirectory::prepare(&place.join("notes.txt/out")).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_hash_tells_scenarios_seeds_and_versions_apart() {
+        let hash = scenario_hash("a = 1", &[1], "0.1.0");
+        assert_eq!(hash.len(), 8);
+        assert_eq!(hash, scenario_hash("a = 1", &[1], "0.1.0"));
+        assert_ne!(hash, scenario_hash("a = 2", &[1], "0.1.0"));
+        assert_ne!(hash, scenario_hash("a = 1", &[2], "0.1.0"));
+        assert_ne!(hash, scenario_hash("a = 1", &[1], "0.2.0"));
+    }
+
+    #[test]
+    fn the_dictionary_in_the_docs_names_every_column_and_field() {
+        let text = include_str!("../../../docs/output.md");
+        let is_there = |name: &str| text.contains(&format!("`{name}`"));
+        for table in &TABLES {
+            for column in RUN_COLUMNS.iter().chain(table.columns) {
+                assert!(is_there(column.name), "{}.{}", table.name, column.name);
+            }
+        }
+        let summary = serde_json::to_value(sample::summary()).unwrap();
+        for (field, value) in summary.as_object().unwrap() {
+            assert!(is_there(field), "{field}");
+            if matches!(
+                field.as_str(),
+                "messages" | "latency_us" | "steady_state" | "buses"
+            ) {
+                for inner in value.as_object().unwrap().keys() {
+                    assert!(is_there(inner), "{field}.{inner}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,516 @@
+//! The tables of a run directory and their data dictionary.
+//!
+//! Each table begins with the columns `cell` and `seed`, so that one file holds all runs of a
+//! study; each run is a row group.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parquet::basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use viaduct_sim::result::RunResult;
+
+use crate::outcome::StudyOutcome;
+use crate::summary::{class_word, quantile_us, seconds};
+
+/// One file of the run directory.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Its name without extension.
+    pub(crate) name: &'static str,
+    /// What a row is.
+    pub(crate) row: &'static str,
+    /// The columns after `cell` and `seed`.
+    pub(crate) columns: &'static [Column],
+    /// The values of those columns for one run.
+    values: fn(&RunResult) -> Vec<Values>,
+}
+
+/// One column: the unit is part of the name, save for counts, numbers of things and fractions.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Its unit.
+    pub(crate) unit: &'static str,
+    /// What it says.
+    pub(crate) meaning: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    Number,
+    Count,
+    Real,
+    OptionalReal,
+    Word,
+}
+
+enum Values {
+    Number(Vec<i32>),
+    Count(Vec<i64>),
+    Real(Vec<f64>),
+    OptionalReal(Vec<Option<f64>>),
+    Word(Vec<ByteArray>),
+}
+
+const fn column(
+    name: &'static str,
+    kind: Kind,
+    unit: &'static str,
+    meaning: &'static str,
+) -> Column {
+    Column {
+        name,
+        unit,
+        meaning,
+        kind,
+    }
+}
+
+/// The columns that every table begins with.
+pub(crate) const RUN_COLUMNS: [Column; 2] = [
+    column(
+        "cell",
+        Kind::Number,
+        "number",
+        "cell of the sweep, from 0 in the order of summary.json",
+    ),
+    column("seed", Kind::Count, "number", "seed of the run"),
+];
+
+/// The tables, each a file `<name>.parquet`.
+pub(crate) const TABLES: [Table; 4] = [
+    Table {
+        name: "messages",
+        row: "one message of an even sample over the whole run, warm-up included",
+        columns: &[
+            column(
+                "message",
+                Kind::Count,
+                "number",
+                "number of the message in order of posting",
+            ),
+            column("source_host", Kind::Number, "number", "sending host"),
+            column("target_host", Kind::Number, "number", "receiving host"),
+            column("size_bytes", Kind::Count, "byte", "payload"),
+            column(
+                "posted_us",
+                Kind::Real,
+                "us",
+                "when the application posted it, simulated time",
+            ),
+            column(
+                "latency_us",
+                Kind::OptionalReal,
+                "us",
+                "from post to the receiver's completion; null if the message was dropped",
+            ),
+            column(
+                "queued_us",
+                Kind::Real,
+                "us",
+                "of which waiting for shares of links and buses",
+            ),
+            column(
+                "stands_for_messages",
+                Kind::Count,
+                "count",
+                "messages that one row stands for",
+            ),
+        ],
+        values: message_values,
+    },
+    Table {
+        name: "links",
+        row: "one directed link",
+        columns: &[
+            column(
+                "link",
+                Kind::Number,
+                "number",
+                "number of the link in the topology",
+            ),
+            column(
+                "class",
+                Kind::Word,
+                "word",
+                "mesh, host_up, host_down, tree_up or tree_down",
+            ),
+            column(
+                "wire_bytes",
+                Kind::Real,
+                "byte",
+                "carried between warm-up and end, framing included",
+            ),
+            column(
+                "utilisation_fraction",
+                Kind::Real,
+                "0 to 1",
+                "carried over possible between warm-up and end",
+            ),
+            column("flows_max", Kind::Number, "count", "most flows at once"),
+        ],
+        values: link_values,
+    },
+    Table {
+        name: "series",
+        row: "one window of simulated time; windows are equally long",
+        columns: &[
+            column("end_s", Kind::Real, "s", "the window's end, simulated time"),
+            column(
+                "posted_messages",
+                Kind::Count,
+                "count",
+                "posted in the window",
+            ),
+            column(
+                "delivered_messages",
+                Kind::Count,
+                "count",
+                "delivered in the window",
+            ),
+            column(
+                "dropped_messages",
+                Kind::Count,
+                "count",
+                "dropped in the window",
+            ),
+            column(
+                "in_flight_messages",
+                Kind::Count,
+                "count",
+                "under way at the window's end",
+            ),
+            column(
+                "latency_mean_us",
+                Kind::OptionalReal,
+                "us",
+                "mean latency of those delivered; null if there were none",
+            ),
+            column(
+                "link_utilisation_mean_fraction",
+                Kind::Real,
+                "0 to 1",
+                "mean over the links between switches",
+            ),
+            column(
+                "link_utilisation_max_fraction",
+                Kind::Real,
+                "0 to 1",
+                "the busiest link between switches",
+            ),
+        ],
+        values: series_values,
+    },
+    Table {
+        name: "latency",
+        row: "one point of the distribution of latency after warm-up",
+        columns: &[
+            column(
+                "quantile_fraction",
+                Kind::Real,
+                "0 to 1",
+                "this share of the messages ...",
+            ),
+            column("latency_us", Kind::Real, "us", "... took at most this long"),
+        ],
+        values: latency_values,
+    },
+];
+
+/// Writes a table of all runs as Parquet.
+///
+/// # Errors
+///
+/// When the sink cannot be written.
+pub(crate) fn write_table<W: Write + Send>(
+    table: &Table,
+    outcome: &StudyOutcome,
+    sink: W,
+) -> Result<W, ParquetError> {
+    let mut file =
+        SerializedFileWriter::new(sink, table.schema()?, Arc::new(table.properties(outcome)))?;
+    for (cell, run) in outcome.runs() {
+        let cell = i32::try_from(cell).unwrap_or(i32::MAX);
+        let columns = (table.values)(&run.result);
+        let rows = columns.first().map_or(0, Values::len);
+        let cell = Values::Number(vec![cell; rows]);
+        let seed = Values::Count(vec![run.summary.seed.cast_signed(); rows]);
+        let mut group = file.next_row_group()?;
+        for values in [cell, seed].into_iter().chain(columns) {
+            write_column(&mut group, &values)?;
+        }
+        group.close()?;
+    }
+    file.into_inner()
+}
+
+fn write_column<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &Values,
+) -> Result<(), ParquetError> {
+    let Some(mut writer) = group.next_column()? else {
+        return Err(ParquetError::General("more values than columns".to_owned()));
+    };
+    match values {
+        Values::Number(values) => writer
+            .typed::<Int32Type>()
+            .write_batch(values, None, None)?,
+        Values::Count(values) => writer
+            .typed::<Int64Type>()
+            .write_batch(values, None, None)?,
+        Values::Real(values) => writer
+            .typed::<DoubleType>()
+            .write_batch(values, None, None)?,
+        Values::OptionalReal(values) => {
+            let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
+            let present: Vec<f64> = values.iter().flatten().copied().collect();
+            writer
+                .typed::<DoubleType>()
+                .write_batch(&present, Some(&levels), None)?
+        }
+        Values::Word(values) => writer
+            .typed::<ByteArrayType>()
+            .write_batch(values, None, None)?,
+    };
+    writer.close()
+}
+
+impl Table {
+    fn all_columns(&self) -> impl Iterator<Item = &Column> {
+        RUN_COLUMNS.iter().chain(self.columns)
+    }
+
+    fn schema(&self) -> Result<TypePtr, ParquetError> {
+        let fields = self
+            .all_columns()
+            .map(Column::field)
+            .collect::<Result<Vec<_>, ParquetError>>()?;
+        Ok(Arc::new(
+            Type::group_type_builder(self.name)
+                .with_fields(fields)
+                .build()?,
+        ))
+    }
+
+    /// Integers are stored as differences, which shrink numbers in order to next to nothing;
+    /// words and what is constant in a run as a dictionary.
+    fn properties(&self, outcome: &StudyOutcome) -> WriterProperties {
+        let mut properties = WriterProperties::builder()
+            .set_dictionary_enabled(false)
+            .set_key_value_metadata(Some(self.metadata(outcome)));
+        for column in self.all_columns() {
+            let path = ColumnPath::from(column.name);
+            properties = match column.kind {
+                Kind::Number | Kind::Count => {
+                    properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+                }
+                Kind::Word => properties.set_column_dictionary_enabled(path, true),
+                Kind::Real | Kind::OptionalReal => properties,
+            };
+        }
+        properties.build()
+    }
+
+    /// The data dictionary: `viaduct.row` says what a row is, `viaduct.columns` is a JSON object
+    /// of unit and meaning by column.
+    fn metadata(&self, outcome: &StudyOutcome) -> Vec<KeyValue> {
+        let columns: crate::OrderedMap<serde_json::Value> = self
+            .all_columns()
+            .map(|column| {
+                let entry = serde_json::json!({ "unit": column.unit, "meaning": column.meaning });
+                (column.name.to_owned(), entry)
+            })
+            .collect();
+        let columns = serde_json::to_string(&columns).unwrap_or_default();
+        [
+            ("viaduct.study", outcome.study.clone()),
+            ("viaduct.version", outcome.version.clone()),
+            ("viaduct.digest", outcome.digest()),
+            ("viaduct.row", self.row.to_owned()),
+            ("viaduct.columns", columns),
+        ]
+        .into_iter()
+        .map(|(key, value)| KeyValue::new(key.to_owned(), value))
+        .collect()
+    }
+}
+
+impl Column {
+    fn field(&self) -> Result<TypePtr, ParquetError> {
+        let (physical, converted, repetition) = match self.kind {
+            Kind::Number => (
+                PhysicalType::INT32,
+                ConvertedType::UINT_32,
+                Repetition::REQUIRED,
+            ),
+            Kind::Count => (
+                PhysicalType::INT64,
+                ConvertedType::UINT_64,
+                Repetition::REQUIRED,
+            ),
+            Kind::Real => (
+                PhysicalType::DOUBLE,
+                ConvertedType::NONE,
+                Repetition::REQUIRED,
+            ),
+            Kind::OptionalReal => (
+                PhysicalType::DOUBLE,
+                ConvertedType::NONE,
+                Repetition::OPTIONAL,
+            ),
+            Kind::Word => (
+                PhysicalType::BYTE_ARRAY,
+                ConvertedType::UTF8,
+                Repetition::REQUIRED,
+            ),
+        };
+        let field = Type::primitive_type_builder(self.name, physical)
+            .with_repetition(repetition)
+            .with_converted_type(converted)
+            .build()?;
+        Ok(Arc::new(field))
+    }
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Number(values) => values.len(),
+            Self::Count(values) => values.len(),
+            Self::Real(values) => values.len(),
+            Self::OptionalReal(values) => values.len(),
+            Self::Word(values) => values.len(),
+        }
+    }
+
+    fn numbers<T>(rows: &[T], of: impl Fn(&T) -> u32) -> Self {
+        Self::Number(rows.iter().map(|row| of(row).cast_signed()).collect())
+    }
+
+    fn counts<T>(rows: &[T], of: impl Fn(&T) -> u64) -> Self {
+        Self::Count(rows.iter().map(|row| of(row).cast_signed()).collect())
+    }
+
+    fn reals<T>(rows: &[T], of: impl Fn(&T) -> f64) -> Self {
+        Self::Real(rows.iter().map(of).collect())
+    }
+
+    fn optional_reals<T>(rows: &[T], of: impl Fn(&T) -> Option<f64>) -> Self {
+        Self::OptionalReal(rows.iter().map(of).collect())
+    }
+}
+
+fn message_values(result: &RunResult) -> Vec<Values> {
+    let rows = &result.message_rows;
+    vec![
+        Values::counts(rows, |row| row.message),
+        Values::numbers(rows, |row| row.source),
+        Values::numbers(rows, |row| row.target),
+        Values::counts(rows, |row| u64::from(row.bytes)),
+        Values::reals(rows, |row| microseconds(row.posted.picoseconds())),
+        Values::optional_reals(rows, |row| {
+            row.latency.map(|time| microseconds(time.picoseconds()))
+        }),
+        Values::reals(rows, |row| microseconds(row.queued.picoseconds())),
+        Values::counts(rows, |_| result.message_stride),
+    ]
+}
+
+fn link_values(result: &RunResult) -> Vec<Values> {
+    let rows = &result.link_rows;
+    vec![
+        Values::numbers(rows, |row| row.link),
+        Values::Word(
+            rows.iter()
+                .map(|row| ByteArray::from(class_word(row.class)))
+                .collect(),
+        ),
+        Values::reals(rows, |row| row.wire_bytes),
+        Values::reals(rows, |row| row.utilisation),
+        Values::numbers(rows, |row| row.flows_max),
+    ]
+}
+
+fn series_values(result: &RunResult) -> Vec<Values> {
+    let rows = &result.series;
+    vec![
+        Values::reals(rows, |row| seconds(row.end.picoseconds())),
+        Values::counts(rows, |row| row.posted),
+        Values::counts(rows, |row| row.delivered),
+        Values::counts(rows, |row| row.dropped),
+        Values::counts(rows, |row| row.in_flight),
+        Values::optional_reals(rows, |row| {
+            (row.delivered > 0).then_some(row.latency_mean_us)
+        }),
+        Values::reals(rows, |row| row.link_utilisation_mean),
+        Values::reals(rows, |row| row.link_utilisation_max),
+    ]
+}
+
+fn latency_values(result: &RunResult) -> Vec<Values> {
+    let points: Vec<(f64, f64)> = match &result.latency {
+        Some(latency) => quantiles(latency.count)
+            .into_iter()
+            .filter_map(|quantile| Some((quantile, quantile_us(latency, quantile)?)))
+            .collect(),
+        None => Vec::new(),
+    };
+    vec![
+        Values::reals(&points, |point| point.0),
+        Values::reals(&points, |point| point.1),
+    ]
+}
+
+/// Every half per cent, then ten times finer for each further nine, as far as `count` messages
+/// can tell: the tail is where people look.
+fn quantiles(count: u64) -> Vec<f64> {
+    let mut quantiles: Vec<f64> = (0..=198).map(|step| f64::from(step) / 200.0).collect();
+    let mut tail = 1e3;
+    while tail <= count as f64 && tail <= 1e7 {
+        quantiles.extend((1..=9).map(|step| 1.0 - f64::from(10 - step) / tail));
+        tail *= 10.0;
+    }
+    quantiles.push(1.0);
+    quantiles
+}
+
+fn microseconds(picoseconds: u64) -> f64 {
+    picoseconds as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_as_fine_as_the_count_allows() {
+        let few = quantiles(999);
+        assert_eq!(few.len(), 200);
+        let many = quantiles(870_412);
+        assert_eq!(many.len(), 200 + 9 * 3);
+        assert!(many.is_sorted_by(|a, b| a < b));
+        assert_eq!(many[many.len() - 2], 0.999_99);
+    }
+
+    #[test]
+    fn a_dimensioned_column_carries_its_unit_in_its_name() {
+        for column in TABLES.iter().flat_map(|table| table.columns) {
+            let suffix = match column.unit {
+                "us" => "_us",
+                "s" => "_s",
+                "byte" => "_bytes",
+                "0 to 1" => "_fraction",
+                _ => "",
+            };
+            assert!(column.name.ends_with(suffix), "{}", column.name);
+        }
+    }
+}
