@@ -1,1 +1,124 @@
 //! The Virtual Interface Architecture's semantics: no I/O, no clock, no thread, no randomness.
+//!
+//! A [`Nic`] holds what one NIC knows: VIs and their work queues, completion queues, memory regions
+//! and protection tags, connections. It is told what happened and answers what to do; a driver,
+//! simulated or real, moves the bytes, which are never touched here.
+//!
+//! ```text
+//!   consumer                         driver
+//!   create_*, register_memory        start_send, finish_send
+//!   post_send, post_receive          start_receive, finish_receive
+//!   send_done, receive_done          handle_connection_message, handle_timeout
+//!   connect_*, accept, disconnect    poll_transmit, poll_timeout
+//!            \                      /
+//!                     Nic  --- poll_event
+//! ```
+//!
+//! Unreliable delivery is complete. Reliable levels, remote memory access, peer-to-peer connections
+//! and notify handlers are not there yet; `crates/via/README.md` lists them.
+//!
+//! # Example
+//!
+//! Two NICs connect and exchange one message. The driver is the loop in `carry`, and the assignment
+//! of the header.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use viaduct_via::*;
+//!
+//! fn carry(nics: &mut [Nic; 2]) {
+//!     let now = Timestamp::ZERO;
+//!     for from in [0, 1, 0] {
+//!         while let Some(Transmit { to, message }) = nics[from].poll_transmit() {
+//!             let from = HostAddress::new(from as u64);
+//!             nics[to.get() as usize].handle_connection_message(from, message, now);
+//!         }
+//!     }
+//! }
+//!
+//! let attributes = Arc::new(NicAttributes::default());
+//! let mut nics = [Nic::new(attributes.clone()), Nic::new(attributes)];
+//! let mut vis = Vec::new();
+//! let mut buffers = Vec::new();
+//! for nic in &mut nics {
+//!     let tag = nic.create_protection_tag()?;
+//!     let handle = nic.register_memory(0x1000, 4096, MemoryAttributes::local(tag))?;
+//!     buffers.push(Segments::one(DataSegment { address: 0x1000, handle, length: 64 }));
+//!     vis.push(nic.create_vi(ViAttributes::unreliable(tag, 4096), None, None)?);
+//! }
+//!
+//! // Receives are posted before there is a connection.
+//! nics[1].post_receive(vis[1], Descriptor::receive(buffers[1].clone(), 7))?;
+//!
+//! // Host 1 waits on an address, host 0 asks for it, host 1 accepts.
+//! let (client, server) =
+//!     (Address::new(HostAddress::new(0), b"me"), Address::new(HostAddress::new(1), b"server"));
+//! nics[1].connect_wait(server.clone(), Timestamp::ZERO, Timespan::INFINITE)?;
+//! let limit = Timespan::from_milliseconds(10);
+//! nics[0].connect_request(vis[0], client, server, Timestamp::ZERO, limit)?;
+//! carry(&mut nics);
+//! let Some(Event::ConnectionRequested { request, .. }) = nics[1].poll_event() else { panic!() };
+//! nics[1].accept(request, vis[1])?;
+//! carry(&mut nics);
+//! assert!(matches!(nics[0].poll_event(), Some(Event::Connected { .. })));
+//!
+//! // The consumer posts; the driver starts, carries and finishes; both consumers look.
+//! nics[0].post_send(vis[0], Descriptor::send(buffers[0].clone(), 5).with_immediate(42))?;
+//! let send = nics[0].start_send(vis[0]).unwrap();
+//! let header = send.header;
+//! assert_eq!(nics[0].send_segments(vis[0], send.work)[0].length, 64);
+//! nics[0].finish_send(vis[0], send.work, SendOutcome::Sent);
+//! assert_eq!(nics[0].send_done(vis[0]).completion().unwrap().cookie, 5);
+//!
+//! let ReceiveVerdict::Place(receive) = nics[1].start_receive(send.peer.vi, &header) else {
+//!     panic!()
+//! };
+//! nics[1].finish_receive(vis[1], receive.work, ReceiveOutcome::Placed);
+//! let completion = nics[1].receive_done(vis[1]).completion().unwrap();
+//! assert_eq!(completion.status.bits(), 0x0009_0001);
+//! assert_eq!((completion.cookie, completion.length, completion.immediate), (7, 64, Some(42)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod address;
+mod attributes;
+mod completion_queue;
+mod connect;
+mod connection;
+mod descriptor;
+mod error;
+mod event;
+mod memory;
+mod nic;
+mod slab;
+mod status;
+mod time;
+mod transfer;
+mod vi;
+mod work_queue;
+
+pub use address::{Address, Discriminator, HostAddress};
+pub use attributes::{
+    MemoryAttributes, NicAttributes, ReliabilityLevel, ReliabilityLevels, RemoteViAttributes,
+    ViAttributes,
+};
+pub use completion_queue::{CompletionEntry, CompletionQueueId, CompletionQueueInformation};
+pub use connection::{ConnectionMessage, ConnectionNumber, RequestId, Transmit, WaitId};
+pub use descriptor::{DataSegment, Descriptor, Operation, Segments};
+pub use error::{CompletionQueueError, ConnectError, MemoryError, PostError, TagError, ViError};
+pub use event::{ConnectFailure, Event};
+pub use memory::{MemoryHandle, ProtectionTag};
+pub use nic::Nic;
+pub use status::{CompletedOperation, Status};
+pub use time::{Timespan, Timestamp};
+pub use transfer::{
+    DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, SendOutcome, StartedReceive,
+    StartedSend,
+};
+pub use vi::{Peer, Queue, ViId, ViInformation, ViState};
+pub use work_queue::{Completion, Done, WorkId};

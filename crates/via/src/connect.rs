@@ -1,0 +1,474 @@
+//! Connecting and disconnecting, client and server.
+
+use alloc::vec::Vec;
+
+use crate::address::{Address, HostAddress};
+use crate::attributes::RemoteViAttributes;
+use crate::connection::{
+    Attempt, ConnectionMessage, ConnectionNumber, Phase, Request, RequestId, Timer, Transmit,
+    WaitId,
+};
+use crate::error::ConnectError;
+use crate::event::{ConnectFailure, Event};
+use crate::nic::Nic;
+use crate::time::{Timespan, Timestamp};
+use crate::vi::{Connection, Peer, Vi, ViId, ViState};
+
+impl Nic {
+    /// Waits for one client that asks for exactly `local`.
+    ///
+    /// Ends with [`Event::ConnectionRequested`] or [`Event::WaitTimedOut`]. Any number of waits may
+    /// be open, on the same address or others; a request goes to the oldest wait on its address.
+    ///
+    /// # Errors
+    /// [`ConnectError::DiscriminatorTooLong`].
+    pub fn connect_wait(
+        &mut self,
+        local: Address,
+        now: Timestamp,
+        timeout: Timespan,
+    ) -> Result<WaitId, ConnectError> {
+        self.check_address(&local)?;
+        let wait = WaitId(self.next_number());
+        let connections = self.connections.get_or_insert_default();
+        match connections.offer_held(&local) {
+            Some((id, request)) => {
+                let event = requested(wait, id, request);
+                self.report(event);
+            }
+            None => connections.insert_wait(local, wait, now.after(timeout)),
+        }
+        Ok(wait)
+    }
+
+    /// Ends a wait without an event. False if it had ended.
+    pub fn cancel_wait(&mut self, wait: WaitId) -> bool {
+        self.connections
+            .as_mut()
+            .is_some_and(|connections| connections.cancel_wait(wait))
+    }
+
+    /// Asks for a connection from an idle VI to whoever waits on `remote`.
+    ///
+    /// Ends with [`Event::Connected`] or [`Event::ConnectFailed`], the latter at once when nobody
+    /// waits there; or without an event by [`disconnect`](Self::disconnect).
+    ///
+    /// # Errors
+    /// No such VI, a VI that is not idle, a time limit of zero, a discriminator too long.
+    pub fn connect_request(
+        &mut self,
+        vi: ViId,
+        local: Address,
+        remote: Address,
+        now: Timestamp,
+        timeout: Timespan,
+    ) -> Result<(), ConnectError> {
+        self.check_address(&local)?;
+        self.check_address(&remote)?;
+        if timeout == Timespan::ZERO {
+            return Err(ConnectError::NoTime);
+        }
+        let attributes = self.idle_vi(vi)?.attributes.for_peer();
+        let connection = self.next_connection();
+        let host = remote.host;
+        let connections = self.connections.get_or_insert_default();
+        connections.insert_attempt(
+            connection,
+            Attempt {
+                vi,
+                host,
+                deadline: now.after(timeout),
+            },
+        );
+        let request = ConnectionMessage::Request {
+            vi,
+            connection,
+            local,
+            remote,
+            attributes,
+        };
+        connections.send(host, request);
+        self.set_connection(vi, Connection::Pending(connection));
+        Ok(())
+    }
+
+    /// Accepts a client's request with an idle VI, which is connected from here on.
+    ///
+    /// VIA, connection set-up: reliability level, largest message and quality of service must be
+    /// equal at both ends. On a refusal nothing is sent, the client waits on, and the request can
+    /// be accepted with a VI that fits, or rejected.
+    ///
+    /// # Errors
+    /// No such request or VI, a VI that is not idle, attributes that differ;
+    /// [`ConnectError::RequestWithdrawn`] if the client gave up, which ends the request.
+    pub fn accept(&mut self, request: RequestId, vi: ViId) -> Result<(), ConnectError> {
+        let open = self.offered(request)?;
+        let (withdrawn, remote) = (open.phase == Phase::Withdrawn, open.attributes);
+        if withdrawn {
+            self.take_request(request);
+            return Err(ConnectError::RequestWithdrawn);
+        }
+        let attributes = self.idle_vi(vi)?.attributes.for_peer();
+        if attributes.reliability != remote.reliability {
+            return Err(ConnectError::ReliabilityDiffers {
+                remote: remote.reliability,
+            });
+        }
+        if attributes.max_transfer_bytes != remote.max_transfer_bytes {
+            let remote_bytes = remote.max_transfer_bytes;
+            return Err(ConnectError::MaxTransferDiffers { remote_bytes });
+        }
+        if attributes.quality_of_service != remote.quality_of_service {
+            let remote = remote.quality_of_service;
+            return Err(ConnectError::QualityOfServiceDiffers { remote });
+        }
+        let Request {
+            host,
+            vi: client,
+            connection: to,
+            ..
+        } = self
+            .take_request(request)
+            .ok_or(ConnectError::UnknownRequest)?;
+        let connection = self.next_connection();
+        let peer = Peer {
+            host,
+            vi: client,
+            connection: to,
+        };
+        self.set_connection(
+            vi,
+            Connection::Up {
+                local: connection,
+                peer,
+            },
+        );
+        self.transmit(
+            host,
+            ConnectionMessage::Accept {
+                to,
+                vi,
+                connection,
+                attributes,
+            },
+        );
+        Ok(())
+    }
+
+    /// Rejects a client's request.
+    ///
+    /// # Errors
+    /// [`ConnectError::UnknownRequest`].
+    pub fn reject(&mut self, request: RequestId) -> Result<(), ConnectError> {
+        self.offered(request)?;
+        let open = self
+            .take_request(request)
+            .ok_or(ConnectError::UnknownRequest)?;
+        if open.phase == Phase::Offered {
+            self.transmit(
+                open.host,
+                ConnectionMessage::Reject {
+                    to: open.connection,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Makes a VI idle: ends its connection or its attempt, and flushes both queues.
+    ///
+    /// Legal in every state. Work under way is flushed too: a driver that still moves its bytes
+    /// must have stopped before it calls this, since the consumer owns the buffers afterwards.
+    ///
+    /// # Errors
+    /// [`ConnectError::UnknownVi`].
+    pub fn disconnect(&mut self, vi: ViId) -> Result<(), ConnectError> {
+        match self
+            .vis
+            .get(vi.0)
+            .ok_or(ConnectError::UnknownVi)?
+            .connection
+        {
+            Connection::Idle | Connection::Broken => {}
+            Connection::Pending(connection) => {
+                let attempt = self
+                    .connections
+                    .as_mut()
+                    .and_then(|c| c.take_attempt(connection));
+                if let Some(Attempt { host, .. }) = attempt {
+                    self.transmit(host, ConnectionMessage::Withdraw { connection });
+                }
+            }
+            Connection::Up { peer, .. } => self.transmit_disconnect(peer),
+        }
+        self.set_connection(vi, Connection::Idle);
+        // Idle VIs are flushed too, so that taking completions until none is left always ends.
+        self.flush(vi);
+        Ok(())
+    }
+
+    /// A message of another NIC, or of this one to itself, has arrived.
+    ///
+    /// A message that fits nothing here is dropped, or answered so that its sender learns.
+    pub fn handle_connection_message(
+        &mut self,
+        from: HostAddress,
+        message: ConnectionMessage,
+        now: Timestamp,
+    ) {
+        match message {
+            ConnectionMessage::Request {
+                vi,
+                connection,
+                local,
+                remote,
+                attributes,
+            } => {
+                let phase = Phase::Held(now.after(self.attributes.connect_grace));
+                let (client, asked) = (local, remote);
+                self.handle_request(Request {
+                    host: from,
+                    vi,
+                    connection,
+                    client,
+                    asked,
+                    attributes,
+                    phase,
+                });
+            }
+            ConnectionMessage::Accept {
+                to,
+                vi,
+                connection,
+                attributes,
+            } => {
+                self.handle_accept(
+                    to,
+                    Peer {
+                        host: from,
+                        vi,
+                        connection,
+                    },
+                    attributes,
+                );
+            }
+            ConnectionMessage::Reject { to } => {
+                self.handle_refusal(to, from, ConnectFailure::Rejected);
+            }
+            ConnectionMessage::NoMatch { to } => {
+                self.handle_refusal(to, from, ConnectFailure::NoMatch);
+            }
+            ConnectionMessage::Withdraw { connection } => {
+                if let Some(connections) = &mut self.connections {
+                    connections.withdraw(from, connection);
+                }
+            }
+            ConnectionMessage::Disconnect { vi, connection } => {
+                if let Some(Vi {
+                    connection: Connection::Up { local, peer },
+                    ..
+                }) = self.vis.get(vi.0)
+                    && *local == connection
+                    && peer.host == from
+                {
+                    self.lose_connection(vi);
+                }
+            }
+        }
+    }
+
+    /// A host can no longer be reached, or its consumer is gone.
+    ///
+    /// Connections to it are lost, requests to it fail, requests from it are withdrawn.
+    pub fn handle_host_unreachable(&mut self, host: HostAddress) {
+        if let Some(connections) = &mut self.connections {
+            connections.withdraw_host(host);
+            for attempt in connections.take_attempts_to(host) {
+                self.fail_attempt(attempt.vi, ConnectFailure::NotReachable);
+            }
+        }
+        let to_host =
+            |vi: &Vi| matches!(&vi.connection, Connection::Up { peer, .. } if peer.host == host);
+        let lost: Vec<_> = self
+            .vis
+            .iter()
+            .filter(|(_, vi)| to_host(vi))
+            .map(|(key, _)| ViId(key))
+            .collect();
+        lost.into_iter().for_each(|vi| self.lose_connection(vi));
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next, if ever.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.connections.as_ref()?.next_deadline()
+    }
+
+    /// Time has passed: ends every wait and attempt whose time is up.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some(timer) = self.connections.as_mut().and_then(|c| c.expired(now)) {
+            match timer {
+                Timer::Wait(local, wait) => {
+                    if self
+                        .connections
+                        .as_mut()
+                        .is_some_and(|c| c.take_wait(local, wait))
+                    {
+                        self.report(Event::WaitTimedOut { wait });
+                    }
+                }
+                Timer::Held(id) => {
+                    if let Some(request) = self.take_request(id) {
+                        let to = request.connection;
+                        self.transmit(request.host, ConnectionMessage::NoMatch { to });
+                    }
+                }
+                Timer::Attempt(connection) => {
+                    let attempt = self
+                        .connections
+                        .as_mut()
+                        .and_then(|c| c.take_attempt(connection));
+                    if let Some(Attempt { vi, host, .. }) = attempt {
+                        self.transmit(host, ConnectionMessage::Withdraw { connection });
+                        self.fail_attempt(vi, ConnectFailure::TimedOut);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the next message for the driver to carry.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        let transmit = self.connections.as_mut()?.transmits.pop_front();
+        // Nothing open: a NIC at work carries no memory for connecting.
+        if transmit.is_none() && self.connections.as_ref().is_some_and(|c| c.is_idle()) {
+            self.connections = None;
+        }
+        transmit
+    }
+
+    fn handle_request(&mut self, mut request: Request) {
+        let id = RequestId(self.next_number());
+        let grace = self.attributes.connect_grace;
+        let connections = self.connections.get_or_insert_default();
+        if connections.knows_client(request.host, request.connection) {
+            return;
+        }
+        // VIA, connection set-up: what counts is the address asked for, length and bytes; the
+        // client's own address takes no part.
+        if let Some(wait) = connections.take_wait_on(&request.asked) {
+            request.phase = Phase::Offered;
+            let event = requested(wait, id, &request);
+            connections.insert_request(id, request);
+            self.report(event);
+        } else if grace != Timespan::ZERO && connections.may_hold() {
+            connections.insert_request(id, request);
+        } else {
+            let to = request.connection;
+            connections.send(request.host, ConnectionMessage::NoMatch { to });
+        }
+    }
+
+    fn handle_accept(&mut self, to: ConnectionNumber, peer: Peer, attributes: RemoteViAttributes) {
+        let fits = |vi: &Vi| {
+            vi.attributes.reliability == attributes.reliability
+                && vi.attributes.max_transfer_bytes == attributes.max_transfer_bytes
+                && vi.attributes.quality_of_service == attributes.quality_of_service
+        };
+        let attempt = self
+            .connections
+            .as_ref()
+            .and_then(|c| c.attempt(to))
+            .copied();
+        let expected = attempt
+            .filter(|a| a.host == peer.host)
+            .filter(|a| self.vis.get(a.vi.0).is_some_and(fits));
+        let Some(Attempt { vi, .. }) = expected else {
+            // The client gave up meanwhile, or the server breaks the rules: it is told.
+            self.transmit_disconnect(peer);
+            return;
+        };
+        if let Some(connections) = &mut self.connections {
+            connections.take_attempt(to);
+        }
+        self.set_connection(vi, Connection::Up { local: to, peer });
+        self.report(Event::Connected { vi, attributes });
+    }
+
+    fn handle_refusal(&mut self, to: ConnectionNumber, from: HostAddress, reason: ConnectFailure) {
+        if let Some(attempt) = self.connections.as_mut().and_then(|c| c.answered(to, from)) {
+            self.fail_attempt(attempt.vi, reason);
+        }
+    }
+
+    /// Receives stay posted: the consumer will try again.
+    fn fail_attempt(&mut self, vi: ViId, reason: ConnectFailure) {
+        self.set_connection(vi, Connection::Idle);
+        self.report(Event::ConnectFailed { vi, reason });
+    }
+
+    /// VIA, connection states: a connection that ends without the consumer's doing leaves the VI
+    /// in error, with both queues flushed.
+    fn lose_connection(&mut self, vi: ViId) {
+        self.set_connection(vi, Connection::Broken);
+        self.flush(vi);
+        self.report(Event::ConnectionLost { vi });
+    }
+
+    fn transmit_disconnect(&mut self, peer: Peer) {
+        let Peer {
+            host,
+            vi,
+            connection,
+        } = peer;
+        self.transmit(host, ConnectionMessage::Disconnect { vi, connection });
+    }
+
+    fn transmit(&mut self, to: HostAddress, message: ConnectionMessage) {
+        self.connections.get_or_insert_default().send(to, message);
+    }
+
+    fn set_connection(&mut self, vi: ViId, connection: Connection) {
+        if let Some(vi) = self.vis.get_mut(vi.0) {
+            vi.connection = connection;
+        }
+    }
+
+    fn check_address(&self, address: &Address) -> Result<(), ConnectError> {
+        let limit_bytes = self.attributes.max_discriminator_bytes;
+        if address.discriminator.as_bytes().len() > usize::from(limit_bytes) {
+            return Err(ConnectError::DiscriminatorTooLong { limit_bytes });
+        }
+        Ok(())
+    }
+
+    fn idle_vi(&self, vi: ViId) -> Result<&Vi, ConnectError> {
+        let vi = self.vis.get(vi.0).ok_or(ConnectError::UnknownVi)?;
+        match vi.state() {
+            ViState::Idle => Ok(vi),
+            state => Err(ConnectError::InvalidState { state }),
+        }
+    }
+
+    /// A request that the consumer knows of.
+    fn offered(&self, id: RequestId) -> Result<&Request, ConnectError> {
+        self.connections
+            .as_ref()
+            .and_then(|connections| connections.request(id))
+            .filter(|request| !matches!(request.phase, Phase::Held(_)))
+            .ok_or(ConnectError::UnknownRequest)
+    }
+
+    fn take_request(&mut self, id: RequestId) -> Option<Request> {
+        self.connections.as_mut()?.take_request(id)
+    }
+}
+
+fn requested(wait: WaitId, id: RequestId, request: &Request) -> Event {
+    Event::ConnectionRequested {
+        wait,
+        request: id,
+        client: request.client.clone(),
+        attributes: request.attributes,
+    }
+}

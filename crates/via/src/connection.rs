@@ -1,0 +1,339 @@
+//! What two NICs say to each other to connect, and the table of what is still open.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use crate::address::{Address, HostAddress};
+use crate::attributes::RemoteViAttributes;
+use crate::time::Timestamp;
+use crate::vi::ViId;
+
+/// Names one attempt to connect, or one connection, at one of its ends.
+///
+/// Numbers of one NIC come again after 2^32 waits, requests and connections.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ConnectionNumber(pub(crate) u32);
+
+/// Names a wait for a connection request.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WaitId(pub(crate) u32);
+
+/// Names a connection request that waits for an answer.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RequestId(pub(crate) u32);
+
+/// A message of connection management that a driver must carry to another host.
+///
+/// The driver carries these reliably and, between two hosts, in order; when it cannot, it tells
+/// both NICs through `handle_host_unreachable`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Transmit {
+    /// Where to.
+    pub to: HostAddress,
+    /// What.
+    pub message: ConnectionMessage,
+}
+
+/// What one NIC says to another about connections.
+///
+/// ```text
+/// client                              server
+///   | -- Request ---------------------> |   meets a wait: event; else NoMatch
+///   | <------------ Accept / Reject --- |
+///   | -- Withdraw --------------------> |   the client gave up before an answer
+///   | <- Disconnect ------------------> |   either end, once connected
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ConnectionMessage {
+    /// A client asks for a connection.
+    Request {
+        /// The client's VI.
+        vi: ViId,
+        /// The client's number for the attempt, and for the connection it becomes.
+        connection: ConnectionNumber,
+        /// The client's own address.
+        local: Address,
+        /// Whom it asks for.
+        remote: Address,
+        /// The client's VI attributes.
+        attributes: RemoteViAttributes,
+    },
+    /// The server accepts.
+    Accept {
+        /// The client's number.
+        to: ConnectionNumber,
+        /// The server's VI.
+        vi: ViId,
+        /// The server's number for the connection.
+        connection: ConnectionNumber,
+        /// The server's VI attributes.
+        attributes: RemoteViAttributes,
+    },
+    /// The server rejects.
+    Reject {
+        /// The client's number.
+        to: ConnectionNumber,
+    },
+    /// Nobody waits on the address asked for.
+    NoMatch {
+        /// The client's number.
+        to: ConnectionNumber,
+    },
+    /// The client no longer waits for an answer.
+    Withdraw {
+        /// The client's number.
+        connection: ConnectionNumber,
+    },
+    /// The connection has ended.
+    Disconnect {
+        /// The receiver's VI.
+        vi: ViId,
+        /// The receiver's number.
+        connection: ConnectionNumber,
+    },
+}
+
+/// Everything that is open between a command and its answer. A NIC has one only meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    pub(crate) transmits: VecDeque<Transmit>,
+    waits: BTreeMap<(Address, WaitId), Timestamp>,
+    requests: BTreeMap<RequestId, Request>,
+    /// Requests by the name that their client gives them.
+    clients: BTreeMap<(HostAddress, ConnectionNumber), RequestId>,
+    /// Requests that met no wait and are kept for a while, oldest first for each address.
+    held: BTreeSet<(Address, RequestId)>,
+    attempts: BTreeMap<ConnectionNumber, Attempt>,
+    deadlines: BTreeMap<(Timestamp, u32), Timer>,
+}
+
+/// A client's request, at the server.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) host: HostAddress,
+    pub(crate) vi: ViId,
+    pub(crate) connection: ConnectionNumber,
+    pub(crate) client: Address,
+    pub(crate) asked: Address,
+    pub(crate) attributes: RemoteViAttributes,
+    pub(crate) phase: Phase,
+}
+
+/// How far a client's request has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// Met no wait yet; until when it is kept.
+    Held(Timestamp),
+    /// Handed to the consumer.
+    Offered,
+    /// Handed to the consumer, and the client is gone since.
+    Withdrawn,
+}
+
+/// A request of ours that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) vi: ViId,
+    pub(crate) host: HostAddress,
+    pub(crate) deadline: Timestamp,
+}
+
+/// Whose time is up.
+#[derive(Clone, Debug)]
+pub(crate) enum Timer {
+    Wait(Address, WaitId),
+    Held(RequestId),
+    Attempt(ConnectionNumber),
+}
+
+/// Requests that a NIC keeps for waits to come; one more is answered as if its time were up.
+const HELD_REQUESTS_MAX: usize = 1024;
+
+impl Connections {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.transmits.is_empty()
+            && self.waits.is_empty()
+            && self.requests.is_empty()
+            && self.attempts.is_empty()
+    }
+
+    pub(crate) fn send(&mut self, to: HostAddress, message: ConnectionMessage) {
+        self.transmits.push_back(Transmit { to, message });
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines
+            .first_key_value()
+            .map(|((deadline, _), _)| *deadline)
+    }
+
+    /// Takes a timer whose time has come.
+    pub(crate) fn expired(&mut self, now: Timestamp) -> Option<Timer> {
+        let entry = self
+            .deadlines
+            .first_entry()
+            .filter(|entry| entry.key().0 <= now)?;
+        Some(entry.remove())
+    }
+
+    fn set_deadline(&mut self, deadline: Timestamp, number: u32, timer: Timer) {
+        if deadline != Timestamp::NEVER {
+            self.deadlines.insert((deadline, number), timer);
+        }
+    }
+
+    pub(crate) fn insert_wait(&mut self, local: Address, wait: WaitId, deadline: Timestamp) {
+        self.set_deadline(deadline, wait.0, Timer::Wait(local.clone(), wait));
+        self.waits.insert((local, wait), deadline);
+    }
+
+    /// Takes the oldest wait on an address.
+    pub(crate) fn take_wait_on(&mut self, address: &Address) -> Option<WaitId> {
+        let from = (address.clone(), WaitId(0));
+        let ((found, wait), _) = self.waits.range(from..).next()?;
+        if found != address {
+            return None;
+        }
+        let wait = *wait;
+        self.take_wait(address.clone(), wait);
+        Some(wait)
+    }
+
+    /// Takes a wait; whether it was there.
+    pub(crate) fn take_wait(&mut self, local: Address, wait: WaitId) -> bool {
+        let Some(deadline) = self.waits.remove(&(local, wait)) else {
+            return false;
+        };
+        self.deadlines.remove(&(deadline, wait.0));
+        true
+    }
+
+    /// Takes a wait by its name alone; whether it was there.
+    pub(crate) fn cancel_wait(&mut self, wait: WaitId) -> bool {
+        let found = self.waits.keys().find(|(_, id)| *id == wait).cloned();
+        found.is_some_and(|(local, wait)| self.take_wait(local, wait))
+    }
+
+    pub(crate) fn knows_client(&self, host: HostAddress, connection: ConnectionNumber) -> bool {
+        self.clients.contains_key(&(host, connection))
+    }
+
+    pub(crate) fn may_hold(&self) -> bool {
+        self.held.len() < HELD_REQUESTS_MAX
+    }
+
+    pub(crate) fn insert_request(&mut self, id: RequestId, request: Request) {
+        if let Phase::Held(deadline) = request.phase {
+            self.set_deadline(deadline, id.0, Timer::Held(id));
+            self.held.insert((request.asked.clone(), id));
+        }
+        self.clients.insert((request.host, request.connection), id);
+        self.requests.insert(id, request);
+    }
+
+    /// The oldest kept request for an address; it counts as offered from here on.
+    pub(crate) fn offer_held(&mut self, address: &Address) -> Option<(RequestId, &Request)> {
+        let from = (address.clone(), RequestId(0));
+        let id = self
+            .held
+            .range(from..)
+            .next()
+            .filter(|(asked, _)| asked == address)?
+            .1;
+        let request = self.requests.get_mut(&id)?;
+        if let Phase::Held(deadline) = request.phase {
+            self.deadlines.remove(&(deadline, id.0));
+        }
+        request.phase = Phase::Offered;
+        self.held.remove(&(request.asked.clone(), id));
+        Some((id, request))
+    }
+
+    pub(crate) fn request(&self, id: RequestId) -> Option<&Request> {
+        self.requests.get(&id)
+    }
+
+    pub(crate) fn take_request(&mut self, id: RequestId) -> Option<Request> {
+        let request = self.requests.remove(&id)?;
+        self.clients.remove(&(request.host, request.connection));
+        if let Phase::Held(deadline) = request.phase {
+            self.deadlines.remove(&(deadline, id.0));
+            self.held.remove(&(request.asked.clone(), id));
+        }
+        Some(request)
+    }
+
+    /// The client of a request is gone. The consumer learns it at its answer.
+    pub(crate) fn withdraw(&mut self, host: HostAddress, connection: ConnectionNumber) {
+        let Some(id) = self.clients.get(&(host, connection)).copied() else {
+            return;
+        };
+        match self.requests.get_mut(&id) {
+            Some(request) if request.phase == Phase::Offered => request.phase = Phase::Withdrawn,
+            Some(Request {
+                phase: Phase::Held(_),
+                ..
+            }) => {
+                self.take_request(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Every request of a host's clients is withdrawn.
+    pub(crate) fn withdraw_host(&mut self, host: HostAddress) {
+        let range = (host, ConnectionNumber(0))..=(host, ConnectionNumber(u32::MAX));
+        let numbers: Vec<_> = self
+            .clients
+            .range(range)
+            .map(|((_, number), _)| *number)
+            .collect();
+        numbers
+            .into_iter()
+            .for_each(|number| self.withdraw(host, number));
+    }
+
+    pub(crate) fn insert_attempt(&mut self, connection: ConnectionNumber, attempt: Attempt) {
+        self.set_deadline(attempt.deadline, connection.0, Timer::Attempt(connection));
+        self.attempts.insert(connection, attempt);
+    }
+
+    /// Takes the attempt that a message from `host` answers.
+    pub(crate) fn answered(
+        &mut self,
+        connection: ConnectionNumber,
+        host: HostAddress,
+    ) -> Option<Attempt> {
+        self.attempts
+            .get(&connection)
+            .filter(|attempt| attempt.host == host)?;
+        self.take_attempt(connection)
+    }
+
+    pub(crate) fn attempt(&self, connection: ConnectionNumber) -> Option<&Attempt> {
+        self.attempts.get(&connection)
+    }
+
+    pub(crate) fn take_attempt(&mut self, connection: ConnectionNumber) -> Option<Attempt> {
+        let attempt = self.attempts.remove(&connection)?;
+        self.deadlines.remove(&(attempt.deadline, connection.0));
+        Some(attempt)
+    }
+
+    /// Takes every attempt to reach a host.
+    pub(crate) fn take_attempts_to(&mut self, host: HostAddress) -> Vec<Attempt> {
+        let to_host = |(_, attempt): &(&ConnectionNumber, &Attempt)| attempt.host == host;
+        let numbers: Vec<_> = self
+            .attempts
+            .iter()
+            .filter(to_host)
+            .map(|(number, _)| *number)
+            .collect();
+        numbers
+            .into_iter()
+            .filter_map(|number| self.take_attempt(number))
+            .collect()
+    }
+}

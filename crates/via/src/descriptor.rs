@@ -1,0 +1,198 @@
+//! Descriptors: what a consumer posts to a work queue.
+
+use alloc::boxed::Box;
+
+use crate::memory::MemoryHandle;
+use crate::status::CompletedOperation;
+
+/// One unit of work for a send or a receive queue, by value.
+///
+/// The queue keeps it until the consumer takes its completion. The buffers named by its segments
+/// belong to the provider for that long.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Descriptor {
+    /// What to do. A receive queue takes [`Operation::SendReceive`] only.
+    pub operation: Operation,
+    /// Wait for earlier remote reads of this queue. Without remote reads it waits for nothing.
+    pub queue_fence: bool,
+    /// Four bytes carried beside a sent message. Ignored on a receive queue.
+    pub immediate: Option<u32>,
+    /// Send: bytes in all segments together. Ignored on a receive queue, whose capacity is the sum
+    /// of its segments.
+    pub length: u32,
+    /// Where the bytes lie.
+    pub segments: Segments,
+    /// The consumer's name for this descriptor, handed back at completion.
+    pub cookie: u64,
+}
+
+impl Descriptor {
+    /// A send of everything in `segments`.
+    ///
+    /// The length is their sum, or `u32::MAX`, which completes with a length error, above that.
+    #[must_use]
+    pub fn send(segments: Segments, cookie: u64) -> Self {
+        let length = u32::try_from(segments.total_bytes()).unwrap_or(u32::MAX);
+        let operation = Operation::SendReceive;
+        Self {
+            operation,
+            queue_fence: false,
+            immediate: None,
+            length,
+            segments,
+            cookie,
+        }
+    }
+
+    /// A receive into `segments`.
+    #[must_use]
+    pub fn receive(segments: Segments, cookie: u64) -> Self {
+        let operation = Operation::SendReceive;
+        Self {
+            operation,
+            queue_fence: false,
+            immediate: None,
+            length: 0,
+            segments,
+            cookie,
+        }
+    }
+
+    /// The same with immediate data.
+    #[must_use]
+    pub fn with_immediate(self, immediate: u32) -> Self {
+        Self {
+            immediate: Some(immediate),
+            ..self
+        }
+    }
+}
+
+/// What a descriptor asks for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Operation {
+    /// A send on the send queue, a receive on the receive queue.
+    SendReceive,
+    /// A write into the peer's memory. Completes with a format error until it is implemented.
+    RdmaWrite,
+    /// A read of the peer's memory. Completes with a format error until it is implemented.
+    RdmaRead,
+    /// The control word of a foreign descriptor says nothing legal: completes with a format error.
+    Illegal,
+}
+
+impl Operation {
+    /// The code under which this operation completes on a send queue.
+    pub(crate) const fn completed_as(self) -> CompletedOperation {
+        match self {
+            Self::SendReceive | Self::Illegal => CompletedOperation::Send,
+            Self::RdmaWrite => CompletedOperation::RdmaWrite,
+            Self::RdmaRead => CompletedOperation::RdmaRead,
+        }
+    }
+}
+
+/// A range of registered local memory.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct DataSegment {
+    /// First byte.
+    pub address: u64,
+    /// The registration that covers the range.
+    pub handle: MemoryHandle,
+    /// Bytes. A segment of 0 bytes is legal and its address and handle are not looked at.
+    pub length: u32,
+}
+
+/// The data segments of a descriptor, in the order of the message's bytes.
+///
+/// None or one lie in the descriptor itself; more are boxed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Segments(Storage);
+
+// A remote address segment, for remote memory access, will join the boxed form.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+enum Storage {
+    #[default]
+    None,
+    One(DataSegment),
+    Many(Box<[DataSegment]>),
+}
+
+impl Segments {
+    /// No segment: a message of 0 bytes.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Storage::None)
+    }
+
+    /// One segment.
+    #[must_use]
+    pub const fn one(segment: DataSegment) -> Self {
+        Self(Storage::One(segment))
+    }
+
+    /// Any number of segments. More than the NIC's limit completes with a format error.
+    #[must_use]
+    pub fn from_slice(segments: &[DataSegment]) -> Self {
+        match segments {
+            [] => Self::none(),
+            [segment] => Self::one(*segment),
+            _ => Self(Storage::Many(segments.into())),
+        }
+    }
+
+    /// All of them, in order.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[DataSegment] {
+        match &self.0 {
+            Storage::None => &[],
+            Storage::One(segment) => core::slice::from_ref(segment),
+            Storage::Many(segments) => segments,
+        }
+    }
+
+    /// The sum of their lengths.
+    #[inline]
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        match &self.0 {
+            Storage::None => 0,
+            Storage::One(segment) => u64::from(segment.length),
+            Storage::Many(segments) => segments.iter().map(|s| u64::from(s.length)).sum(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(length: u32) -> DataSegment {
+        DataSegment {
+            address: 0x1000,
+            handle: MemoryHandle::from_bits(1 << 20),
+            length,
+        }
+    }
+
+    #[test]
+    fn segments_keep_their_order_and_sum() {
+        for count in 0..4_u32 {
+            let list: Box<[DataSegment]> = (0..count).map(segment).collect();
+            let segments = Segments::from_slice(&list);
+            assert_eq!(segments.as_slice(), &*list);
+            assert_eq!(
+                segments.total_bytes(),
+                list.iter().map(|s| u64::from(s.length)).sum()
+            );
+        }
+    }
+
+    #[test]
+    fn a_sum_past_the_length_field_does_not_wrap() {
+        let huge = Segments::from_slice(&[segment(u32::MAX), segment(2)]);
+        assert_eq!(huge.total_bytes(), u64::from(u32::MAX) + 2);
+        assert_eq!(Descriptor::send(huge, 0).length, u32::MAX);
+    }
+}

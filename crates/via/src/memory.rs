@@ -1,0 +1,437 @@
+//! Memory regions and protection tags: who may touch which bytes.
+
+use crate::attributes::{MemoryAttributes, NicAttributes};
+use crate::descriptor::DataSegment;
+use crate::error::{MemoryError, TagError};
+use crate::slab::{Key, PACKED_GENERATION_MAX, PACKED_SLOTS_MAX, Slab};
+
+/// Names a live memory region of one NIC, as it stands in descriptors.
+///
+/// A handle made by a NIC is never 0. It is told from the 4094 handles that its slot had before.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct MemoryHandle(u32);
+
+impl MemoryHandle {
+    /// From the number in a foreign descriptor; a number that names nothing fails the checks.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// Ties VIs to the memory regions that their descriptors may name. Belongs to one NIC.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ProtectionTag(u32);
+
+impl ProtectionTag {
+    /// From a number of the C interface; a number that names nothing is refused where it is used.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The number, never 0 for a tag made by a NIC.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// The regions and tags of one NIC.
+#[derive(Debug)]
+pub(crate) struct MemoryTable {
+    regions: Slab<Region, PACKED_GENERATION_MAX>,
+    tags: Slab<Tag, PACKED_GENERATION_MAX>,
+    registered_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Region {
+    address: u64,
+    length: u64,
+    attributes: MemoryAttributes,
+}
+
+/// A tag's value is the number of VIs and regions that use it.
+#[derive(Debug)]
+struct Tag {
+    users: u32,
+}
+
+impl MemoryTable {
+    pub(crate) const fn new() -> Self {
+        Self {
+            regions: Slab::new(),
+            tags: Slab::new(),
+            registered_bytes: 0,
+        }
+    }
+
+    pub(crate) fn create_tag(&mut self, nic: &NicAttributes) -> Result<ProtectionTag, TagError> {
+        let limit = nic.max_protection_tags.min(PACKED_SLOTS_MAX);
+        if self.tags.len() >= limit {
+            return Err(TagError::LimitReached { limit });
+        }
+        Ok(ProtectionTag(self.tags.insert(Tag { users: 0 }).pack()))
+    }
+
+    pub(crate) fn destroy_tag(&mut self, tag: ProtectionTag) -> Result<(), TagError> {
+        let key = Key::unpack(tag.0).ok_or(TagError::Unknown)?;
+        match self.tags.get(key).ok_or(TagError::Unknown)?.users {
+            0 => {
+                self.tags.remove(key);
+                Ok(())
+            }
+            users => Err(TagError::InUse { users }),
+        }
+    }
+
+    /// Counts one more user of a tag; `None` when the tag is not live.
+    pub(crate) fn retain_tag(&mut self, tag: ProtectionTag) -> Option<()> {
+        self.tags.get_mut(Key::unpack(tag.0)?)?.users += 1;
+        Some(())
+    }
+
+    /// Takes back one [`MemoryTable::retain_tag`].
+    pub(crate) fn release_tag(&mut self, tag: ProtectionTag) {
+        if let Some(tag) = Key::unpack(tag.0).and_then(|key| self.tags.get_mut(key)) {
+            tag.users -= 1;
+        }
+    }
+
+    pub(crate) fn register(
+        &mut self,
+        address: u64,
+        length: u64,
+        attributes: MemoryAttributes,
+        nic: &NicAttributes,
+    ) -> Result<MemoryHandle, MemoryError> {
+        let limit = nic.max_memory_regions.min(PACKED_SLOTS_MAX);
+        if self.regions.len() >= limit {
+            return Err(MemoryError::TooManyRegions { limit });
+        }
+        // The last byte must have an address; the first byte past the region need not.
+        if length == 0 || address.checked_add(length - 1).is_none() {
+            return Err(MemoryError::InvalidRange { address, length });
+        }
+        if length > nic.max_region_bytes {
+            return Err(MemoryError::RegionTooLong {
+                limit_bytes: nic.max_region_bytes,
+            });
+        }
+        let registered_bytes = self.registered_bytes.checked_add(length);
+        let Some(registered_bytes) = registered_bytes.filter(|b| *b <= nic.max_registered_bytes)
+        else {
+            return Err(MemoryError::TooManyBytes {
+                limit_bytes: nic.max_registered_bytes,
+            });
+        };
+        Self::check_attributes(&attributes)?;
+        self.retain_tag(attributes.tag)
+            .ok_or(MemoryError::InvalidTag)?;
+        self.registered_bytes = registered_bytes;
+        let key = self.regions.insert(Region {
+            address,
+            length,
+            attributes,
+        });
+        Ok(MemoryHandle(key.pack()))
+    }
+
+    pub(crate) fn deregister(
+        &mut self,
+        address: u64,
+        handle: MemoryHandle,
+    ) -> Result<(), MemoryError> {
+        let key = self.region_key(address, handle)?;
+        if let Some(region) = self.regions.remove(key) {
+            self.registered_bytes -= region.length;
+            self.release_tag(region.attributes.tag);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn query(
+        &self,
+        address: u64,
+        handle: MemoryHandle,
+    ) -> Result<MemoryAttributes, MemoryError> {
+        let key = self.region_key(address, handle)?;
+        self.regions
+            .get(key)
+            .map(|region| region.attributes)
+            .ok_or(MemoryError::UnknownHandle)
+    }
+
+    pub(crate) fn set_attributes(
+        &mut self,
+        address: u64,
+        handle: MemoryHandle,
+        attributes: MemoryAttributes,
+    ) -> Result<(), MemoryError> {
+        let key = self.region_key(address, handle)?;
+        Self::check_attributes(&attributes)?;
+        self.retain_tag(attributes.tag)
+            .ok_or(MemoryError::InvalidTag)?;
+        let region = self
+            .regions
+            .get_mut(key)
+            .ok_or(MemoryError::UnknownHandle)?;
+        let former = core::mem::replace(&mut region.attributes, attributes);
+        self.release_tag(former.tag);
+        Ok(())
+    }
+
+    /// Whether a VI with `tag` may use every byte of `segments`.
+    ///
+    /// VIA, memory protection: the handle is live, the bytes lie inside its region, the region's
+    /// tag is the VI's. Checked to the byte, not to the page.
+    #[inline]
+    pub(crate) fn permits(&self, tag: ProtectionTag, segments: &[DataSegment]) -> bool {
+        segments.iter().all(|segment| {
+            segment.length == 0
+                || Key::unpack(segment.handle.0)
+                    .and_then(|key| self.regions.get(key))
+                    .is_some_and(|region| region.attributes.tag == tag && region.covers(segment))
+        })
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.regions.shrink_to_fit();
+        self.tags.shrink_to_fit();
+    }
+
+    fn region_key(&self, address: u64, handle: MemoryHandle) -> Result<Key, MemoryError> {
+        let key = Key::unpack(handle.0).ok_or(MemoryError::UnknownHandle)?;
+        let region = self.regions.get(key).ok_or(MemoryError::UnknownHandle)?;
+        if region.address != address {
+            return Err(MemoryError::WrongAddress {
+                registered_address: region.address,
+            });
+        }
+        Ok(key)
+    }
+
+    const fn check_attributes(attributes: &MemoryAttributes) -> Result<(), MemoryError> {
+        // No level has remote reads yet, so no region may offer them.
+        if attributes.rdma_read {
+            return Err(MemoryError::InvalidRdmaRead);
+        }
+        Ok(())
+    }
+}
+
+impl Region {
+    /// Whether every byte of a segment lies inside, without a sum that could overflow.
+    #[inline]
+    const fn covers(&self, segment: &DataSegment) -> bool {
+        let length = segment.length as u64;
+        segment.address >= self.address
+            && length <= self.length
+            && segment.address - self.address <= self.length - length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> NicAttributes {
+        NicAttributes {
+            max_protection_tags: 2,
+            max_memory_regions: 3,
+            max_region_bytes: 1000,
+            max_registered_bytes: 1500,
+            ..NicAttributes::default()
+        }
+    }
+
+    fn segment(address: u64, handle: MemoryHandle, length: u32) -> DataSegment {
+        DataSegment {
+            address,
+            handle,
+            length,
+        }
+    }
+
+    #[test]
+    fn protection_is_checked_to_the_byte() {
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let tag = memory.create_tag(&nic).unwrap();
+        let other = memory.create_tag(&nic).unwrap();
+        let handle = memory
+            .register(1001, 100, MemoryAttributes::local(tag), &nic)
+            .unwrap();
+        let permits = |address, length| memory.permits(tag, &[segment(address, handle, length)]);
+        assert!(permits(1001, 100));
+        assert!(permits(1001, 1));
+        assert!(permits(1100, 1));
+        assert!(!permits(1000, 1), "one byte before");
+        assert!(!permits(1001, 101), "one byte past");
+        assert!(!permits(1101, 1), "the byte past");
+        assert!(!permits(u64::MAX, 2), "wraps");
+        assert!(permits(0, 0), "no byte is touched");
+        assert!(
+            !memory.permits(other, &[segment(1001, handle, 1)]),
+            "another tag"
+        );
+        let dead = MemoryHandle::from_bits(0);
+        assert!(!memory.permits(tag, &[segment(1001, dead, 1)]));
+        let mixed = [segment(1001, handle, 1), segment(1001, dead, 1)];
+        assert!(!memory.permits(tag, &mixed), "every segment counts");
+    }
+
+    #[test]
+    fn a_region_may_end_at_the_last_address() {
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let tag = memory.create_tag(&nic).unwrap();
+        let start = u64::MAX - 9;
+        let local = MemoryAttributes::local(tag);
+        let handle = memory.register(start, 10, local, &nic).unwrap();
+        assert!(memory.permits(tag, &[segment(start, handle, 10)]));
+        assert!(!memory.permits(tag, &[segment(start + 1, handle, 10)]));
+        let past = memory.register(start, 11, local, &nic);
+        assert_eq!(
+            past,
+            Err(MemoryError::InvalidRange {
+                address: start,
+                length: 11
+            })
+        );
+        let empty = memory.register(start, 0, local, &nic);
+        assert_eq!(
+            empty,
+            Err(MemoryError::InvalidRange {
+                address: start,
+                length: 0
+            })
+        );
+    }
+
+    #[test]
+    fn deregistering_needs_the_start_address() {
+        // Conformance case 10.
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let tag = memory.create_tag(&nic).unwrap();
+        let handle = memory
+            .register(64, 64, MemoryAttributes::local(tag), &nic)
+            .unwrap();
+        let wrong = Err(MemoryError::WrongAddress {
+            registered_address: 64,
+        });
+        assert_eq!(memory.deregister(65, handle), wrong);
+        assert!(memory.permits(tag, &[segment(64, handle, 64)]));
+        assert_eq!(memory.deregister(64, handle), Ok(()));
+        assert!(!memory.permits(tag, &[segment(64, handle, 64)]));
+        assert_eq!(
+            memory.deregister(64, handle),
+            Err(MemoryError::UnknownHandle)
+        );
+        assert_eq!(memory.query(64, handle), Err(MemoryError::UnknownHandle));
+        let again = memory
+            .register(64, 64, MemoryAttributes::local(tag), &nic)
+            .unwrap();
+        assert_ne!(again, handle);
+        assert!(
+            !memory.permits(tag, &[segment(64, handle, 64)]),
+            "the dead handle stays dead"
+        );
+    }
+
+    #[test]
+    fn the_same_bytes_registered_twice_have_two_handles() {
+        // Conformance case 11.
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let tag = memory.create_tag(&nic).unwrap();
+        let local = MemoryAttributes::local(tag);
+        let written = MemoryAttributes {
+            rdma_write: true,
+            ..local
+        };
+        let first = memory.register(0, 10, local, &nic).unwrap();
+        let second = memory.register(0, 10, written, &nic).unwrap();
+        assert_ne!(first, second);
+        assert!(first.bits() != 0 && second.bits() != 0);
+        assert_eq!(memory.query(0, first), Ok(local));
+        assert_eq!(memory.query(0, second), Ok(written));
+        memory.deregister(0, first).unwrap();
+        assert!(memory.permits(tag, &[segment(0, second, 10)]));
+    }
+
+    #[test]
+    fn a_tag_in_use_is_not_destroyed() {
+        // Conformance case 12.
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let tag = memory.create_tag(&nic).unwrap();
+        let handle = memory
+            .register(0, 1, MemoryAttributes::local(tag), &nic)
+            .unwrap();
+        assert_eq!(memory.destroy_tag(tag), Err(TagError::InUse { users: 1 }));
+        memory.deregister(0, handle).unwrap();
+        assert_eq!(memory.destroy_tag(tag), Ok(()));
+        assert_eq!(memory.destroy_tag(tag), Err(TagError::Unknown));
+        let dead = memory.register(0, 1, MemoryAttributes::local(tag), &nic);
+        assert_eq!(dead, Err(MemoryError::InvalidTag));
+    }
+
+    #[test]
+    fn a_region_moves_to_another_tag() {
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let old = memory.create_tag(&nic).unwrap();
+        let new = memory.create_tag(&nic).unwrap();
+        let handle = memory
+            .register(0, 8, MemoryAttributes::local(old), &nic)
+            .unwrap();
+        memory
+            .set_attributes(0, handle, MemoryAttributes::local(new))
+            .unwrap();
+        assert!(memory.permits(new, &[segment(0, handle, 8)]));
+        assert!(!memory.permits(old, &[segment(0, handle, 8)]));
+        assert_eq!(memory.destroy_tag(old), Ok(()));
+        let refused = memory.set_attributes(0, handle, MemoryAttributes::local(old));
+        assert_eq!(refused, Err(MemoryError::InvalidTag));
+        let read = MemoryAttributes {
+            rdma_read: true,
+            ..MemoryAttributes::local(new)
+        };
+        assert_eq!(
+            memory.set_attributes(0, handle, read),
+            Err(MemoryError::InvalidRdmaRead)
+        );
+        assert_eq!(memory.destroy_tag(new), Err(TagError::InUse { users: 1 }));
+    }
+
+    #[test]
+    fn limits_hold_at_and_one_past() {
+        let nic = limits();
+        let mut memory = MemoryTable::new();
+        let tag = memory.create_tag(&nic).unwrap();
+        memory.create_tag(&nic).unwrap();
+        assert_eq!(
+            memory.create_tag(&nic),
+            Err(TagError::LimitReached { limit: 2 })
+        );
+        let local = MemoryAttributes::local(tag);
+        let long = memory.register(0, 1001, local, &nic);
+        assert_eq!(long, Err(MemoryError::RegionTooLong { limit_bytes: 1000 }));
+        memory.register(0, 1000, local, &nic).unwrap();
+        let bytes = memory.register(0, 501, local, &nic);
+        assert_eq!(bytes, Err(MemoryError::TooManyBytes { limit_bytes: 1500 }));
+        memory.register(0, 499, local, &nic).unwrap();
+        memory.register(0, 1, local, &nic).unwrap();
+        let regions = memory.register(0, 1, local, &nic);
+        assert_eq!(regions, Err(MemoryError::TooManyRegions { limit: 3 }));
+    }
+}

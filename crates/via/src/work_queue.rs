@@ -1,0 +1,318 @@
+//! A work queue: descriptors from post to the consumer's taking them back.
+
+use alloc::collections::VecDeque;
+
+use crate::descriptor::{DataSegment, Descriptor};
+use crate::status::{CompletedOperation, Status};
+use crate::vi::Queue;
+
+/// Names a descriptor that a driver has started. Numbers of one queue never come again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkId(u64);
+
+/// A descriptor that the consumer has back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Completion {
+    /// The descriptor's cookie.
+    pub cookie: u64,
+    /// How it ended.
+    pub status: Status,
+    /// Bytes: of a send what its descriptor said, of a receive what arrived, 0 if nothing did.
+    pub length: u32,
+    /// Of a receive, the immediate data of the message, if any; of a send always `None`.
+    pub immediate: Option<u32>,
+}
+
+/// The answer to "is the head of this queue complete?".
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Done {
+    /// It was, and has left the queue. Its status tells whether it went well.
+    Completed(Completion),
+    /// It is still pending.
+    NotDone,
+    /// The queue is empty, or there is no such VI.
+    Empty,
+}
+
+impl Done {
+    /// The completion, if there is one.
+    #[must_use]
+    pub const fn completion(self) -> Option<Completion> {
+        match self {
+            Self::Completed(completion) => Some(completion),
+            Self::NotDone | Self::Empty => None,
+        }
+    }
+}
+
+/// A FIFO of descriptors with three marks.
+///
+/// ```text
+/// head = number of slots[0]
+///  | complete, to be taken | started, some finished | not started |
+///  0                   completed                 started        len
+/// ```
+///
+/// The driver may finish in any order; `completed` moves over finished slots only, so the consumer
+/// sees completions in post order. All marks move forwards, one step a descriptor.
+#[derive(Debug)]
+pub(crate) struct WorkQueue {
+    slots: VecDeque<Slot>,
+    head: u64,
+    started: u32,
+    completed: u32,
+}
+
+/// A posted descriptor. A finished receive holds what arrived in place of what was posted.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) descriptor: Descriptor,
+    status: Status,
+}
+
+impl WorkQueue {
+    pub(crate) const fn new() -> Self {
+        Self {
+            slots: VecDeque::new(),
+            head: 0,
+            started: 0,
+            completed: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Descriptors that wait to be started.
+    pub(crate) fn unstarted(&self) -> u32 {
+        self.slots.len() as u32 - self.started
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, descriptor: Descriptor) {
+        // Doubling from one: a queue holds its descriptors and little more.
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(self.slots.len().max(1));
+        }
+        self.slots.push_back(Slot {
+            descriptor,
+            status: Status::PENDING,
+        });
+    }
+
+    /// The oldest descriptor that was not started.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<&mut Slot> {
+        self.slots.get_mut(self.started as usize)
+    }
+
+    /// Marks the descriptor of [`WorkQueue::next`] as started.
+    #[inline]
+    pub(crate) fn start(&mut self) -> WorkId {
+        let work = WorkId(self.head + u64::from(self.started));
+        self.started += 1;
+        work
+    }
+
+    /// A descriptor that was started and not finished; `None` for any other number.
+    #[inline]
+    pub(crate) fn under_way(&mut self, work: WorkId) -> Option<&mut Slot> {
+        let index = self.index_under_way(work)?;
+        self.slots.get_mut(index)
+    }
+
+    /// The data segments of a descriptor under way; none for any other number.
+    #[inline]
+    pub(crate) fn segments(&self, work: WorkId) -> &[DataSegment] {
+        match self
+            .index_under_way(work)
+            .and_then(|index| self.slots.get(index))
+        {
+            Some(slot) => slot.descriptor.segments.as_slice(),
+            None => &[],
+        }
+    }
+
+    #[inline]
+    fn index_under_way(&self, work: WorkId) -> Option<usize> {
+        let index = work
+            .0
+            .checked_sub(self.head)
+            .filter(|i| *i < u64::from(self.started))?;
+        let index = index as usize;
+        self.slots
+            .get(index)
+            .filter(|slot| !slot.status.is_done())
+            .map(|_| index)
+    }
+
+    /// Moves the completion mark over what is finished; says over how many.
+    #[inline]
+    pub(crate) fn settle(&mut self) -> u32 {
+        let before = self.completed;
+        while self.completed < self.started
+            && self
+                .slots
+                .get(self.completed as usize)
+                .is_some_and(|slot| slot.status.is_done())
+        {
+            self.completed += 1;
+        }
+        self.completed - before
+    }
+
+    /// Completes everything that is pending as flushed; says how many became visible.
+    ///
+    /// VIA, flush: in post order, each descriptor once; what had finished keeps its own status.
+    pub(crate) fn flush(&mut self, queue: Queue) -> u32 {
+        for slot in self.slots.range_mut(self.completed as usize..) {
+            if !slot.status.is_done() {
+                slot.flush(queue);
+            }
+        }
+        self.started = self.slots.len() as u32;
+        self.settle()
+    }
+
+    /// Takes the head, if it is complete.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Done {
+        if self.completed == 0 {
+            return if self.slots.is_empty() {
+                Done::Empty
+            } else {
+                Done::NotDone
+            };
+        }
+        let Some(Slot { descriptor, status }) = self.slots.pop_front() else {
+            return Done::Empty;
+        };
+        self.head += 1;
+        self.started -= 1;
+        self.completed -= 1;
+        let immediate = descriptor
+            .immediate
+            .filter(|_| status.contains(Status::IMMEDIATE));
+        Done::Completed(Completion {
+            cookie: descriptor.cookie,
+            status,
+            length: descriptor.length,
+            immediate,
+        })
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.slots.shrink_to_fit();
+    }
+}
+
+impl Slot {
+    /// Finishes a send: its descriptor stays as it was.
+    #[inline]
+    pub(crate) fn finish_send(&mut self, error: Status) {
+        self.status = Status::done(self.descriptor.operation.completed_as()) | error;
+    }
+
+    /// Finishes a receive of `length` bytes.
+    #[inline]
+    pub(crate) fn finish_receive(&mut self, error: Status, length: u32, immediate: Option<u32>) {
+        self.status = Status::done(CompletedOperation::Receive) | error;
+        if immediate.is_some() {
+            self.status = self.status | Status::IMMEDIATE;
+        }
+        self.descriptor.length = length;
+        self.descriptor.immediate = immediate;
+    }
+
+    fn flush(&mut self, queue: Queue) {
+        match queue {
+            Queue::Send => self.finish_send(Status::FLUSHED_ERROR),
+            Queue::Receive => self.finish_receive(Status::FLUSHED_ERROR, 0, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::descriptor::Segments;
+
+    fn queue(count: u64) -> WorkQueue {
+        let mut queue = WorkQueue::new();
+        (0..count).for_each(|cookie| queue.push(Descriptor::send(Segments::none(), cookie)));
+        queue
+    }
+
+    fn cookies(queue: &mut WorkQueue) -> Vec<(u64, u32)> {
+        core::iter::from_fn(|| queue.take().completion())
+            .map(|completion| (completion.cookie, completion.status.bits()))
+            .collect()
+    }
+
+    #[test]
+    fn completions_are_seen_in_post_order_whatever_the_order_of_finishing() {
+        let mut queue = queue(3);
+        let works = [queue.start(), queue.start(), queue.start()];
+        assert!(queue.next().is_none());
+        queue
+            .under_way(works[2])
+            .unwrap()
+            .finish_send(Status::PENDING);
+        assert_eq!(queue.settle(), 0);
+        assert_eq!(queue.take(), Done::NotDone);
+        queue
+            .under_way(works[0])
+            .unwrap()
+            .finish_send(Status::PENDING);
+        assert_eq!(queue.settle(), 1);
+        assert_eq!(cookies(&mut queue), [(0, 1)]);
+        queue
+            .under_way(works[1])
+            .unwrap()
+            .finish_send(Status::PENDING);
+        assert_eq!(queue.settle(), 2);
+        assert_eq!(cookies(&mut queue), [(1, 1), (2, 1)]);
+        assert_eq!(queue.take(), Done::Empty);
+    }
+
+    #[test]
+    fn a_number_names_only_work_under_way() {
+        let mut queue = queue(2);
+        let first = queue.start();
+        queue.under_way(first).unwrap().finish_send(Status::PENDING);
+        assert!(queue.under_way(first).is_none(), "finished");
+        queue.settle();
+        assert!(queue.take().completion().is_some());
+        assert!(queue.under_way(first).is_none(), "taken");
+        let second = queue.start();
+        assert!(second > first);
+        assert!(queue.under_way(second).is_some());
+        queue.flush(Queue::Send);
+        assert!(queue.under_way(second).is_none(), "flushed");
+        assert!(queue.under_way(WorkId(7)).is_none(), "not started");
+    }
+
+    #[test]
+    fn a_flush_keeps_what_had_finished() {
+        let mut queue = queue(4);
+        let _pending = queue.start();
+        let finished = queue.start();
+        queue
+            .under_way(finished)
+            .unwrap()
+            .finish_send(Status::TRANSPORT_ERROR);
+        assert_eq!(queue.settle(), 0);
+        assert_eq!(queue.flush(Queue::Send), 4);
+        let flushed = 0x21;
+        assert_eq!(
+            cookies(&mut queue),
+            [(0, flushed), (1, 0x41), (2, flushed), (3, flushed)]
+        );
+        assert_eq!(queue.flush(Queue::Send), 0);
+    }
+}
