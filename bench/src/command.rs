@@ -1,0 +1,68 @@
+//! Runs the viaduct command and reads its summary.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+/// The command under measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Viaduct {
+    path: PathBuf,
+}
+
+/// One run: its summary, and the time from start to end of the process.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) process_s: f64,
+    summary: Value,
+}
+
+impl Viaduct {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// Runs a study, or a file, with `settings`, each `key=value`.
+    ///
+    /// # Errors
+    ///
+    /// One line: what the command said when it failed, or what its summary lacks.
+    pub(crate) fn run(&self, study: &str, settings: &[&str]) -> Result<Run, String> {
+        let mut command = Command::new(&self.path);
+        command.args(["run", study, "--no-out", "--json", "--quiet"]);
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
+        let begin = Instant::now();
+        let output = command
+            .output()
+            .map_err(|error| format!("{} does not run: {error}", self.path.display()))?;
+        let process_s = begin.elapsed().as_secs_f64();
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            let first = message.lines().next().unwrap_or_default();
+            return Err(format!("failed, {}: {first}", output.status));
+        }
+        let summary = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("its summary is not JSON: {error}"))?;
+        Ok(Run { process_s, summary })
+    }
+}
+
+impl Run {
+    /// A number of the summary, `/` between the names of nested objects.
+    ///
+    /// # Errors
+    ///
+    /// When the summary has no such number.
+    pub(crate) fn number(&self, path: &str) -> Result<f64, String> {
+        self.summary
+            .pointer(&format!("/{path}"))
+            .and_then(Value::as_f64)
+            .ok_or_else(|| format!("the summary has no number at {path}"))
+    }
+}

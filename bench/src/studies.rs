@@ -1,0 +1,323 @@
+//! Whole runs of the command: speed, memory and scaling of the studies that ship.
+
+use std::path::Path;
+
+use crate::command::{Run, Viaduct};
+use crate::simgrid::SimGrid;
+use crate::table::{Row, Samples, Target};
+
+const STUDY: &str = "torus-1024";
+/// Links as the peer has them, and hosts that cost nothing.
+const PEER_LIKE: &[&str] = &[
+    "hosts.nic=ideal",
+    "switches.delay=0 s",
+    "switches.cut_through=0 B",
+    "links.propagation=4.3 us",
+    "links.frame_payload=0 B",
+    "links.frame_header=0 B",
+    "run.warmup=0 s",
+];
+/// Simulated time of 870,000 messages at 100 a second a host.
+const UNTIL: &str = "run.until=8.5 s";
+/// What SimGrid 3.32 and 4.1 give for it, microseconds.
+const PEER_MEAN_US: f64 = 426.0;
+const PEER_SD_US: f64 = 145.1;
+
+/// Several quantities that come from the same runs.
+type Measured<T> = Result<T, String>;
+
+fn rows_or_reason(quantity: &str, rows: Measured<Vec<Row>>) -> Vec<Row> {
+    rows.unwrap_or_else(|reason| vec![Row::missing(quantity, reason)])
+}
+
+fn messages_per_wall_s(run: &Run) -> Measured<f64> {
+    run.number("messages_per_wall_s")
+}
+
+/// The 1024-node study, whole.
+pub(crate) fn study(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
+    let measure = || {
+        let [mut process, mut wall, mut speed] = [const { Samples::EMPTY }; 3];
+        for _ in 0..repeat {
+            let run = viaduct.run(STUDY, &[])?;
+            process.add(run.process_s);
+            wall.add(run.number("wall_s")?);
+            speed.add(messages_per_wall_s(&run)?);
+        }
+        Ok(vec![
+            Row::new(
+                "torus-1024, start to end of the process",
+                "s",
+                Target::Below(1.0),
+                &process,
+            ),
+            Row::new("torus-1024, the run itself", "s", Target::None, &wall),
+            Row::new(
+                "torus-1024, messages a wall second",
+                "1/s",
+                Target::None,
+                &speed,
+            ),
+        ])
+    };
+    rows_or_reason("torus-1024", measure())
+}
+
+/// The same with NICs that cost nothing, beside SimGrid.
+pub(crate) fn ideal(
+    viaduct: &Viaduct,
+    simgrid: Result<&SimGrid, &String>,
+    repeat: usize,
+) -> Vec<Row> {
+    let fluid = [PEER_LIKE, &[UNTIL, "links.model=fluid"]].concat();
+    let max_min = [PEER_LIKE, &[UNTIL, "links.model=max-min"]].concat();
+    let measure = || {
+        let [mut of_fluid, mut of_max_min, mut mean, mut sd] = [const { Samples::EMPTY }; 4];
+        let [mut peer, mut fluid_ratio, mut max_min_ratio] = [const { Samples::EMPTY }; 3];
+        let [mut peer_wall, mut peer_mean, mut peer_sd] = [const { Samples::EMPTY }; 3];
+        for repetition in 0..repeat {
+            let fluid_run = viaduct.run(STUDY, &fluid)?;
+            let fluid_speed = messages_per_wall_s(&fluid_run)?;
+            of_fluid.add(fluid_speed);
+            let max_min_run = viaduct.run(STUDY, &max_min)?;
+            let max_min_speed = messages_per_wall_s(&max_min_run)?;
+            of_max_min.add(max_min_speed);
+            mean.add(max_min_run.number("latency_us/mean")?);
+            sd.add(max_min_run.number("latency_us/sd")?);
+            // Five seconds each: three say enough.
+            if let (Ok(simgrid), 0..3) = (simgrid, repetition) {
+                let peer_run = simgrid.run(100.0, 8.5)?;
+                peer.add(peer_run.messages_per_wall_s);
+                peer_wall.add(peer_run.wall_s);
+                peer_mean.add(peer_run.mean_us);
+                peer_sd.add(peer_run.sd_us);
+                fluid_ratio.add(fluid_speed / peer_run.messages_per_wall_s);
+                max_min_ratio.add(max_min_speed / peer_run.messages_per_wall_s);
+            }
+        }
+        let speed = Target::AtLeast(2_000_000.0);
+        let near = |value| Target::Near {
+            value,
+            tolerance: 1.0,
+        };
+        let mut rows = vec![
+            Row::new(
+                "ideal NIC, fluid, messages a wall second",
+                "1/s",
+                speed,
+                &of_fluid,
+            ),
+            Row::new(
+                "ideal NIC, max-min, messages a wall second",
+                "1/s",
+                speed,
+                &of_max_min,
+            ),
+            Row::new(
+                "ideal NIC, max-min, mean latency",
+                "us",
+                near(PEER_MEAN_US),
+                &mean,
+            ),
+            Row::new("ideal NIC, max-min, deviation", "us", near(PEER_SD_US), &sd),
+        ];
+        if simgrid.is_ok() {
+            let times = Target::AtLeast(12.0);
+            rows.extend([
+                Row::new(
+                    "SimGrid, messages a wall second",
+                    "1/s",
+                    Target::None,
+                    &peer,
+                ),
+                Row::new(
+                    "SimGrid, mean latency",
+                    "us",
+                    near(PEER_MEAN_US),
+                    &peer_mean,
+                ),
+                Row::new("SimGrid, deviation", "us", near(PEER_SD_US), &peer_sd),
+                Row::new("ideal NIC, fluid, times SimGrid", "", times, &fluid_ratio),
+                Row::new(
+                    "ideal NIC, max-min, times SimGrid",
+                    "",
+                    times,
+                    &max_min_ratio,
+                ),
+            ]);
+        }
+        Ok(rows)
+    };
+    let mut rows = rows_or_reason("ideal NIC", measure());
+    if let Err(note) = simgrid {
+        rows.push(Row::missing("SimGrid", note));
+    }
+    rows
+}
+
+/// The full model at 61 and 80 % load of the mesh.
+pub(crate) fn load(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (rate, percent, target) in [(500, 61, 300_000.0), (653, 80, 75_000.0)] {
+        let quantity = format!("torus-1024 at {percent} % load, messages a wall second");
+        let measure = || {
+            let mut speed = Samples::default();
+            for _ in 0..repeat.min(3) {
+                let rate = format!("traffic.rate={rate}");
+                let settings = [&rate, "run.warmup=0.2 s", "run.until=1 s"];
+                speed.add(messages_per_wall_s(&viaduct.run(STUDY, &settings)?)?);
+            }
+            Ok(vec![Row::new(
+                &quantity,
+                "1/s",
+                Target::AtLeast(target),
+                &speed,
+            )])
+        };
+        rows.extend(rows_or_reason(&quantity, measure()));
+    }
+    rows
+}
+
+/// Ideal NICs at 49 % load of the mesh, where exact max-min solvers collapse.
+pub(crate) fn heavy(
+    viaduct: &Viaduct,
+    simgrid: Result<&SimGrid, &String>,
+    repeat: usize,
+) -> Vec<Row> {
+    /// Simulated seconds of the peer, which takes 16 s of wall time for them.
+    const PEER_SECONDS: f64 = 0.1;
+    let settings = |model: &'static str, until: &'static str| {
+        [PEER_LIKE, &["traffic.rate=400", model, until]].concat()
+    };
+    let mut rows = Vec::new();
+    let models = [
+        ("fluid", settings("links.model=fluid", "run.until=1 s")),
+        (
+            "max-min",
+            settings("links.model=max-min", "run.until=0.5 s"),
+        ),
+    ];
+    for (name, settings) in models {
+        let quantity = format!("ideal NIC at 49 % load, {name}, messages a wall second");
+        let measure = || {
+            let [mut speed, mut mean] = [const { Samples::EMPTY }; 2];
+            for _ in 0..repeat.min(3) {
+                let run = viaduct.run(STUDY, &settings)?;
+                speed.add(messages_per_wall_s(&run)?);
+                mean.add(run.number("latency_us/mean")?);
+            }
+            let latency = format!("ideal NIC at 49 % load, {name}, mean latency");
+            Ok(vec![
+                Row::new(&quantity, "1/s", Target::None, &speed),
+                Row::new(latency, "us", Target::None, &mean),
+            ])
+        };
+        rows.extend(rows_or_reason(&quantity, measure()));
+    }
+    let quantity = "SimGrid at 49 % load, messages a wall second";
+    let measure = || {
+        let run = simgrid.map_err(Clone::clone)?.run(400.0, PEER_SECONDS)?;
+        let mut speed = Samples::default();
+        speed.add(run.messages_per_wall_s);
+        let mut mean = Samples::default();
+        mean.add(run.mean_us);
+        Ok(vec![
+            Row::new(quantity, "1/s", Target::None, &speed),
+            Row::new(
+                "SimGrid at 49 % load, mean latency",
+                "us",
+                Target::None,
+                &mean,
+            ),
+        ])
+    };
+    rows.extend(rows_or_reason(quantity, measure()));
+    rows
+}
+
+/// Cost of a message from 1,024 to 262,144 hosts at equal load a host.
+pub(crate) fn scale(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
+    const SMALL: &[&str] = &["run.warmup=0.5 s", "run.until=8.5 s"];
+    const LARGE: &[&str] = &[
+        "network.dimensions=[256, 256]",
+        "run.warmup=2 ms",
+        "run.until=33.2 ms",
+    ];
+    let measure = || {
+        let [mut small, mut large, mut growth] = [const { Samples::EMPTY }; 3];
+        for _ in 0..repeat.min(3) {
+            let mut cost_ns = [0.0; 2];
+            for (settings, cost_ns) in [SMALL, LARGE].into_iter().zip(&mut cost_ns) {
+                let run = viaduct.run(STUDY, settings)?;
+                *cost_ns = run.number("wall_s")? * 1e9 / run.number("messages/posted")?;
+            }
+            small.add(cost_ns[0]);
+            large.add(cost_ns[1]);
+            growth.add(cost_ns[1] / cost_ns[0]);
+        }
+        Ok(vec![
+            Row::new("a message among 1,024 hosts", "ns", Target::None, &small),
+            Row::new("a message among 262,144 hosts", "ns", Target::None, &large),
+            Row::new("growth of its cost", "", Target::Below(3.0), &growth),
+        ])
+    };
+    rows_or_reason("cost of a message by hosts", measure())
+}
+
+/// A million hosts.
+pub(crate) fn million(viaduct: &Viaduct) -> Vec<Row> {
+    let measure = || {
+        let run = viaduct.run("torus-million", &[])?;
+        let [mut process, mut delivered, mut bytes] = [const { Samples::EMPTY }; 3];
+        process.add(run.process_s);
+        delivered.add(run.number("messages/delivered")?);
+        bytes.add(run.number("peak_rss_bytes")? / run.number("hosts")?);
+        let messages = Target::AtLeast(1_000_000.0);
+        Ok(vec![
+            Row::new(
+                "torus-million, start to end",
+                "s",
+                Target::Below(60.0),
+                &process,
+            ),
+            Row::new(
+                "torus-million, messages delivered",
+                "",
+                messages,
+                &delivered,
+            ),
+            Row::new(
+                "torus-million, memory a host",
+                "bytes",
+                Target::Below(4096.0),
+                &bytes,
+            ),
+        ])
+    };
+    rows_or_reason("torus-million", measure())
+}
+
+/// From the start of the command to the result of two hosts.
+pub(crate) fn start(viaduct: &Viaduct, directory: &Path, repeat: usize) -> Vec<Row> {
+    let quantity = "two hosts, start to result";
+    let measure = || {
+        let file = directory.join("two-hosts.toml");
+        std::fs::write(&file, TWO_HOSTS).map_err(|error| error.to_string())?;
+        let file = file.to_string_lossy();
+        let mut process_ms = Samples::default();
+        for _ in 0..4 * repeat {
+            process_ms.add(viaduct.run(&file, &[])?.process_s * 1e3);
+        }
+        Ok(vec![Row::new(
+            quantity,
+            "ms",
+            Target::Below(50.0),
+            &process_ms,
+        )])
+    };
+    rows_or_reason(quantity, measure())
+}
+
+/// The smallest network: two hosts on one switch, a thousand messages.
+const TWO_HOSTS: &str = include_str!("../two-hosts.toml");
