@@ -18,12 +18,12 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ("torus-1024", SHORT),
     (
         "torus-1024",
-        &["nic=ideal", "links.model=max-min", SHORT[0], SHORT[1]],
+        &["hosts.nic=ideal", "links.model=max-min", SHORT[0], SHORT[1]],
     ),
     (
         "torus-1024",
         &[
-            "links.model=store-and-forward",
+            "links.switching=store-and-forward",
             "traffic.rate=500",
             SHORT[0],
             SHORT[1],

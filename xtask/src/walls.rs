@@ -66,6 +66,7 @@ const WALLS: &[Wall] = &[
             "viaduct-scenario",
             "viaduct-sim",
             "viaduct-statistics",
+            "viaduct-topology",
         ],
         external: None,
         reason: "it shows results and decides none",
