@@ -16,6 +16,9 @@ mod pattern;
 mod piecewise;
 mod size;
 mod size_cdf;
+mod targets;
+#[cfg(test)]
+mod test_support;
 
 pub use error::{CdfError, CdfProblem, DistributionError, PatternError};
 pub use interval::{INTERVAL_PICOSECONDS_MAX, Interval};
@@ -23,3 +26,4 @@ pub use pattern::Pattern;
 pub use piecewise::{Piecewise, TABLE_POINTS_MAX};
 pub use size::SizeDistribution;
 pub use size_cdf::parse_size_cdf;
+pub use targets::{PAIRS_MAX, Targets};

@@ -179,12 +179,15 @@ pub enum PatternError {
         /// Hosts of the network.
         hosts: u32,
     },
-    /// The network has no straight lines.
+    /// The network has no straight lines and no neighbouring switches by direction.
     #[error(
-        "pattern `straight-line` needs a chain, mesh or torus; this topology has no directions: \
-         use `uniform` or `random-permutation`"
+        "pattern `{pattern}` needs a chain, mesh or torus; this topology has no directions: use \
+         `uniform` or `random-permutation`"
     )]
-    NoDirections,
+    NoDirections {
+        /// The pattern asked for.
+        pattern: &'static str,
+    },
     /// A straight line of no hops ends where it began.
     #[error("pattern `straight-line` has hops = 0, which ends at its own switch; use 1 or more")]
     NoHops,
@@ -253,7 +256,21 @@ pub enum PatternError {
         /// The most that are taken.
         max: usize,
     },
+    /// Every straight line of so many hops leads out of the network.
+    #[error(
+        "pattern `straight-line` with hops = {hops} leads out of the network from every host; use \
+         fewer hops, below the switches of the longest dimension"
+    )]
+    LeadsOutside {
+        /// Hops asked for.
+        hops: u32,
+    },
     /// No host has a target.
-    #[error("no host of this network has a target under this pattern, so nothing would be sent")]
-    NobodySends,
+    #[error(
+        "no host of this network has a target under pattern `{pattern}`: nothing would be sent"
+    )]
+    NobodySends {
+        /// The pattern asked for.
+        pattern: &'static str,
+    },
 }

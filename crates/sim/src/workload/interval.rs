@@ -202,3 +202,154 @@ pub const INTERVAL_PICOSECONDS_MAX: f64 = (1_u64 << 61) as f64;
 
 /// Above this a Pareto variable is constant to within a part in a million.
 pub(super) const SHAPE_MAX: f64 = 1e6;
+
+#[cfg(test)]
+mod tests {
+    use super::super::normal::normal_below;
+    use super::super::test_support::{assert_follows, assert_mean, stream};
+    use super::*;
+
+    const MEAN: f64 = 1e9;
+
+    fn samples(interval: &Interval, entity: u64) -> Vec<f64> {
+        let mut stream = stream(entity);
+        (0..200_000)
+            .map(|_| interval.sample(&mut stream).picoseconds() as f64)
+            .collect()
+    }
+
+    #[test]
+    fn constant_is_rounded_and_uses_no_random_number() {
+        let interval = Interval::constant(1_234.5).unwrap();
+        let (mut used, mut fresh) = (stream(1), stream(1));
+        assert_eq!(interval.sample(&mut used).picoseconds(), 1_235);
+        assert_eq!(used.next_u64(), fresh.next_u64());
+        assert!(interval.is_constant() && interval.mean_picoseconds() == 1_234.5);
+    }
+
+    #[test]
+    fn exponential_follows_its_distribution() {
+        let drawn = samples(&Interval::exponential(MEAN).unwrap(), 2);
+        assert_mean(&drawn, MEAN);
+        assert_follows(drawn, |x| 1.0 - libm::exp(-x / MEAN));
+    }
+
+    #[test]
+    fn uniform_follows_its_distribution() {
+        let interval = Interval::uniform(2e8, 1e9).unwrap();
+        assert_eq!(interval.mean_picoseconds(), 6e8);
+        let drawn = samples(&interval, 3);
+        assert_mean(&drawn, 6e8);
+        assert_follows(drawn, |x| (x - 2e8) / 8e8);
+    }
+
+    #[test]
+    fn pareto_follows_its_distribution() {
+        let drawn = samples(&Interval::pareto(MEAN, 2.5).unwrap(), 4);
+        assert_mean(&drawn, MEAN);
+        let scale = MEAN * 0.6;
+        assert_follows(drawn, |x| 1.0 - libm::pow(scale / x, 2.5));
+    }
+
+    #[test]
+    fn log_normal_follows_its_distribution() {
+        let drawn = samples(&Interval::log_normal(MEAN, 1.5).unwrap(), 5);
+        assert_mean(&drawn, MEAN);
+        let variance = libm::log(1.0 + 2.25);
+        let location = libm::log(MEAN) - variance / 2.0;
+        assert_follows(drawn, |x| {
+            normal_below((libm::log(x) - location) / variance.sqrt())
+        });
+    }
+
+    #[test]
+    fn table_follows_its_distribution() {
+        let points = vec![(1e8, 0.0), (2e8, 0.5), (1e9, 0.75), (2e9, 1.0)];
+        let interval = Interval::empirical(points.clone()).unwrap();
+        // 0.5 * 1.5 + 0.25 * 6 + 0.25 * 15, in 1e8.
+        assert_eq!(interval.mean_picoseconds(), 6e8);
+        let drawn = samples(&interval, 6);
+        assert_mean(&drawn, 6e8);
+        assert_follows(drawn, |x| {
+            let above = points.partition_point(|point| point.0 <= x).clamp(1, 3);
+            let (low, high) = (points[above - 1], points[above]);
+            low.1 + (high.1 - low.1) * (x - low.0) / (high.0 - low.0)
+        });
+    }
+
+    #[test]
+    fn equal_streams_draw_equal_intervals_on_every_machine() {
+        // Golden values, so that a machine, a compiler or a library that draws otherwise is seen.
+        let digest = |interval: Interval| {
+            let mut stream = stream(7);
+            (0..10_000).fold(0_u64, |digest, _| {
+                digest.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    ^ interval.sample(&mut stream).picoseconds()
+            })
+        };
+        assert_eq!(
+            digest(Interval::exponential(MEAN).unwrap()),
+            16_610_826_993_643_844_275
+        );
+        assert_eq!(
+            digest(Interval::pareto(MEAN, 1.5).unwrap()),
+            9_541_246_274_944_494_926
+        );
+        assert_eq!(
+            digest(Interval::log_normal(MEAN, 2.0).unwrap()),
+            1_761_584_460_419_590_766
+        );
+    }
+
+    #[test]
+    fn intervals_stay_below_the_limit() {
+        let interval = Interval::pareto(INTERVAL_PICOSECONDS_MAX, 1.000_001).unwrap();
+        let mut stream = stream(8);
+        for _ in 0..100_000 {
+            assert!(interval.sample(&mut stream).picoseconds() <= 1 << 61);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_is_wrong() {
+        let not_a_mean = [0.0, -1.0, 0.99, f64::NAN, f64::INFINITY, 2.4e18];
+        for mean in not_a_mean {
+            let refused = |result: Result<Interval, DistributionError>| {
+                matches!(result, Err(DistributionError::Mean { .. }))
+            };
+            assert!(refused(Interval::constant(mean)), "{mean}");
+            assert!(refused(Interval::exponential(mean)), "{mean}");
+            assert!(refused(Interval::pareto(mean, 2.0)), "{mean}");
+            assert!(refused(Interval::log_normal(mean, 2.0)), "{mean}");
+        }
+        for shape in [1.0, 0.5, -3.0, f64::NAN, f64::INFINITY] {
+            let error = Interval::pareto(MEAN, shape).unwrap_err();
+            assert!(matches!(error, DistributionError::Shape { .. }), "{shape}");
+        }
+        for variation in [0.0, -1.0, f64::NAN, 1_000.1] {
+            let error = Interval::log_normal(MEAN, variation).unwrap_err();
+            assert!(
+                matches!(error, DistributionError::Variation { .. }),
+                "{variation}"
+            );
+        }
+        for (min, max) in [
+            (2.0, 1.0),
+            (-1.0, 5.0),
+            (f64::NAN, 5.0),
+            (1.0, f64::INFINITY),
+        ] {
+            let error = Interval::uniform(min, max).unwrap_err();
+            assert!(
+                matches!(error, DistributionError::Range { .. }),
+                "{min} to {max}"
+            );
+        }
+        assert!(Interval::uniform(0.0, 0.0).is_err());
+        assert!(Interval::empirical(vec![(0.0, 0.0), (0.5, 1.0)]).is_err());
+        assert_eq!(
+            Interval::constant(0.0).unwrap_err().to_string(),
+            "the mean is 0; it must lie within 1 to 2_305_843_009_213_694_000"
+        );
+    }
+}

@@ -69,3 +69,25 @@ pub(super) fn normal_below(x: f64) -> f64 {
 
 /// The largest coefficient of variation: beyond it a run sees only the tail's absence.
 const VARIATION_MAX: f64 = 1_000.0;
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{assert_follows, assert_mean, stream};
+    use super::*;
+
+    #[test]
+    fn normal_follows_its_distribution() {
+        let mut stream = stream(1);
+        let drawn: Vec<f64> = (0..200_000).map(|_| normal(&mut stream)).collect();
+        assert_mean(&drawn.iter().map(|x| 1e6 * x).collect::<Vec<_>>(), 0.0);
+        assert_mean(&drawn.iter().map(|x| 1e6 * x * x).collect::<Vec<_>>(), 1e6);
+        assert_follows(drawn, normal_below);
+    }
+
+    #[test]
+    fn share_below_has_the_known_values() {
+        assert_eq!(normal_below(0.0), 0.5);
+        assert!((normal_below(1.959_963_984_540_054) - 0.975).abs() < 1e-15);
+        assert!((normal_below(-1.0) - 0.158_655_253_931_457_05).abs() < 1e-15);
+    }
+}

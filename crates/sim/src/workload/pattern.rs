@@ -1,6 +1,6 @@
 //! To whom a process sends, as a user says it.
 
-/// To whom a process sends.
+/// To whom a process sends; compiled for one network by [`Targets::new`](super::Targets::new).
 ///
 /// Hosts are named by their number. No host ever sends to itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +22,13 @@ pub enum Pattern {
     /// To the host whose number has the bits of the sender's in reverse order; a host whose
     /// number reads the same does not send.
     BitReversal,
-    /// To one fixed host, drawn from the seed: each host sends to one and receives from one.
+    /// To one fixed other host, drawn from the seed: each host sends to one and receives from
+    /// one.
     RandomPermutation,
-    /// To the hosts of the neighbouring switches in turn.
+    /// To the corresponding hosts of the neighbouring switches in turn.
     Neighbours,
-    /// To one host with the given probability, otherwise to any other host. The hot host itself
-    /// sends to any other.
+    /// To one host with the given probability, otherwise to any other host (which may be the hot
+    /// one). The hot host itself sends to any other.
     HotSpot {
         /// The host that many send to.
         hot: u32,
@@ -44,4 +45,23 @@ pub enum Pattern {
     /// The given (source, target) pairs; a source named several times takes its targets in turn,
     /// in the order given; a host not named as a source does not send.
     Pairs(Vec<(u32, u32)>),
+}
+
+impl Pattern {
+    /// The pattern's name in scenarios and messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::StraightLine { .. } => "straight-line",
+            Self::Uniform => "uniform",
+            Self::Transpose => "transpose",
+            Self::BitReversal => "bit-reversal",
+            Self::RandomPermutation => "random-permutation",
+            Self::Neighbours => "neighbours",
+            Self::HotSpot { .. } => "hot-spot",
+            Self::Incast { .. } => "incast",
+            Self::AllToAll => "all-to-all",
+            Self::Pairs(_) => "pairs",
+        }
+    }
 }

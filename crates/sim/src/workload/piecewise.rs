@@ -144,3 +144,96 @@ pub(super) fn unit(bits: u64) -> f64 {
 pub const TABLE_POINTS_MAX: usize = 1 << 20;
 
 const GUIDES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn weight_on_single_values_is_kept() {
+        // A quarter at 5 exactly, a quarter at 8 exactly, the rest between 8 and 10.
+        let table = Piecewise::new(vec![(5.0, 0.25), (8.0, 0.25), (8.0, 0.5), (10.0, 1.0)], 1e3);
+        let table = table.unwrap();
+        assert_eq!(table.mean(), 5.0 * 0.25 + 8.0 * 0.25 + 9.0 * 0.5);
+        assert_eq!((table.min(), table.max()), (5.0, 10.0));
+        let values = [0.0, 0.249, 0.25, 0.499, 0.5, 0.75].map(|share| table.quantile(share));
+        assert_eq!(values, [5.0, 5.0, 8.0, 8.0, 8.0, 9.0]);
+    }
+
+    #[test]
+    fn extremes_leave_out_points_without_weight() {
+        let points = vec![(0.0, 0.0), (5.0, 0.0), (10.0, 1.0), (20.0, 1.0)];
+        let table = Piecewise::new(points, 1e3).unwrap();
+        assert_eq!((table.min(), table.max(), table.mean()), (5.0, 10.0, 7.5));
+    }
+
+    #[test]
+    fn wrong_tables_are_refused() {
+        let refused = |points: &[(f64, f64)]| Piecewise::new(points.to_vec(), 100.0).unwrap_err();
+        assert_eq!(
+            refused(&[(1.0, 1.0)]),
+            DistributionError::TableLength {
+                count: 1,
+                max: TABLE_POINTS_MAX
+            }
+        );
+        let value = |point, value| DistributionError::TableValue {
+            point,
+            value,
+            max: 100.0,
+        };
+        assert_eq!(refused(&[(0.0, 0.0), (101.0, 1.0)]), value(2, 101.0));
+        assert_eq!(refused(&[(5.0, 0.0), (4.0, 1.0)]), value(2, 4.0));
+        assert_eq!(refused(&[(-1.0, 0.0), (4.0, 1.0)]), value(1, -1.0));
+        assert!(Piecewise::new(vec![(f64::NAN, 0.0), (4.0, 1.0)], 100.0).is_err());
+        let probability = |point, value| DistributionError::TableProbability { point, value };
+        assert_eq!(refused(&[(0.0, 0.0), (4.0, 0.99)]), probability(2, 0.99));
+        assert_eq!(
+            refused(&[(0.0, 0.5), (4.0, 0.4), (5.0, 1.0)]),
+            probability(2, 0.4)
+        );
+        assert_eq!(refused(&[(0.0, -0.5), (4.0, 1.0)]), probability(1, -0.5));
+        assert_eq!(refused(&[(0.0, 0.0), (4.0, 1.5)]), probability(2, 1.5));
+        assert!(Piecewise::new(vec![(0.0, 0.0), (4.0, f64::NAN)], 100.0).is_err());
+    }
+
+    #[test]
+    fn longest_table_is_taken_and_one_more_refused() {
+        let points = |count: usize| {
+            (0..count)
+                .map(|n| (n as f64, n as f64 / (count - 1) as f64))
+                .collect::<Vec<_>>()
+        };
+        assert!(Piecewise::new(points(TABLE_POINTS_MAX), 1e9).is_ok());
+        assert!(Piecewise::new(points(TABLE_POINTS_MAX + 1), 1e9).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn quantile_agrees_with_a_search_from_the_front(
+            steps in prop::collection::vec((0.0..10.0_f64, prop_oneof![Just(0.0), 0.0..1.0_f64]), 2..600),
+            shares in prop::collection::vec(0.0..1.0_f64, 20),
+        ) {
+            let total: f64 = steps.iter().map(|step| step.1).sum::<f64>() + 0.1;
+            let (mut value, mut sum) = (0.0, 0.0);
+            let mut points = Vec::new();
+            for (rise, weight) in steps {
+                value += rise;
+                sum += weight;
+                points.push((value, sum / total));
+            }
+            points.push((value + 1.0, 1.0));
+            let table = Piecewise::new(points.clone(), 1e9).unwrap();
+            for share in shares {
+                let above = points.iter().position(|point| point.1 > share).unwrap();
+                let expected = if above == 0 { points[0].0 } else {
+                    let (low, high) = (points[above - 1], points[above]);
+                    low.0 + (high.0 - low.0) * ((share - low.1) / (high.1 - low.1))
+                };
+                prop_assert_eq!(table.quantile(share), expected);
+            }
+        }
+    }
+}

@@ -225,3 +225,111 @@ fn round(bytes: f64, max_bytes: u32) -> u32 {
 
 /// Draws behind [`SizeDistribution::mean_of`].
 const DRAWS: u32 = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::normal::normal_below;
+    use super::super::test_support::{assert_follows, assert_mean, stream};
+    use super::*;
+
+    fn samples(sizes: &SizeDistribution, entity: u64) -> Vec<f64> {
+        let mut stream = stream(entity);
+        let drawn: Vec<u32> = (0..200_000).map(|_| sizes.sample(&mut stream)).collect();
+        let within = sizes.min_bytes()..=sizes.max_bytes();
+        assert!(drawn.iter().all(|bytes| within.contains(bytes)));
+        drawn.into_iter().map(f64::from).collect()
+    }
+
+    #[test]
+    fn constant_is_constant() {
+        let sizes = SizeDistribution::constant(0);
+        assert_eq!(
+            (sizes.mean_bytes(), sizes.min_bytes(), sizes.max_bytes()),
+            (0.0, 0, 0)
+        );
+        assert_eq!(sizes.sample(&mut stream(1)), 0);
+        assert_eq!(sizes.mean_of(|bytes| f64::from(bytes) + 3.0), 3.0);
+    }
+
+    #[test]
+    fn uniform_draws_both_ends_equally_often() {
+        let sizes = SizeDistribution::uniform(64, 67).unwrap();
+        let drawn = samples(&sizes, 2);
+        for value in [64.0, 65.0, 66.0, 67.0] {
+            let count = drawn.iter().filter(|&&bytes| bytes == value).count();
+            // 50,000 expected, deviation 194.
+            assert!((49_200..50_800).contains(&count), "{value}: {count}");
+        }
+        assert_mean(&drawn, sizes.mean_bytes());
+        assert!(
+            SizeDistribution::uniform(0, u32::MAX)
+                .unwrap()
+                .sample(&mut stream(3))
+                > 0
+        );
+    }
+
+    #[test]
+    fn pareto_follows_its_distribution_between_its_bounds() {
+        for shape in [0.5, 1.0, 1.2, 3.0] {
+            let sizes = SizeDistribution::pareto(10_000, 10_000_000, shape).unwrap();
+            let drawn = samples(&sizes, 4);
+            assert_mean(&drawn, sizes.mean_bytes());
+            let below = |x: f64| 1.0 - libm::pow(1e4 / x, shape);
+            assert_follows(drawn, |x| below(x) / below(1e7));
+        }
+        let near = SizeDistribution::pareto(100, 10_000, 1.0 + 1e-12)
+            .unwrap()
+            .mean_bytes();
+        let at = SizeDistribution::pareto(100, 10_000, 1.0)
+            .unwrap()
+            .mean_bytes();
+        assert!((near - at).abs() < 1e-6, "{near} and {at}");
+    }
+
+    #[test]
+    fn log_normal_follows_its_distribution_up_to_the_cut() {
+        let sizes = SizeDistribution::log_normal(100_000.0, 2.0, 500_000).unwrap();
+        let drawn = samples(&sizes, 5);
+        assert_mean(&drawn, sizes.mean_bytes());
+        assert!(
+            sizes.mean_bytes() < 90_000.0,
+            "the cut takes more than a tenth"
+        );
+        let variance = libm::log(5.0);
+        let location = libm::log(1e5) - variance / 2.0;
+        let share = |x: f64| normal_below((libm::log(x) - location) / variance.sqrt());
+        let below: Vec<f64> = drawn.into_iter().filter(|&bytes| bytes < 5e5).collect();
+        assert_follows(below, |x| share(x) / share(5e5));
+    }
+
+    #[test]
+    fn mean_of_a_cost_is_near_the_exact_one() {
+        // Frames of 1,500 bytes for sizes 1 to 15,000: 5.5 on average.
+        let sizes = SizeDistribution::uniform(1, 15_000).unwrap();
+        let frames = sizes.mean_of(|bytes| f64::from(bytes.div_ceil(1_500)));
+        assert!((frames - 5.5).abs() < 0.04, "{frames}");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(SizeDistribution::uniform(2, 1).is_err());
+        assert!(SizeDistribution::pareto(0, 1, 1.5).is_err());
+        assert!(SizeDistribution::pareto(2, 1, 1.5).is_err());
+        assert_eq!(
+            SizeDistribution::pareto(7, 7, 1.5).unwrap().mean_bytes(),
+            7.0
+        );
+        for shape in [0.0, -1.0, f64::NAN, 2e6] {
+            assert!(SizeDistribution::pareto(1, 10, shape).is_err(), "{shape}");
+        }
+        for mean in [0.0, 0.9, 101.0, f64::NAN] {
+            assert!(
+                SizeDistribution::log_normal(mean, 1.0, 100).is_err(),
+                "{mean}"
+            );
+        }
+        assert!(SizeDistribution::log_normal(10.0, 0.0, 100).is_err());
+        assert!(SizeDistribution::empirical(vec![(0.0, 0.0), (5e9, 1.0)]).is_err());
+    }
+}
