@@ -142,13 +142,10 @@ impl Grid {
             return Err(least("the number of hosts at a switch", 0));
         }
 
-        let mut switches = 1u64;
-        for &size in sizes {
-            switches = within(
-                "the number of switches",
-                switches.saturating_mul(u64::from(size)),
-            )?;
-        }
+        let switches = sizes.iter().fold(1u64, |product, &size| {
+            product.saturating_mul(u64::from(size))
+        });
+        let switches = within("the number of switches", switches)?;
         let places = if everywhere { switches } else { 2 };
         let hosts = within("the number of hosts", places * u64::from(hosts_per_switch))?;
 
@@ -364,6 +361,23 @@ impl Grid {
         } else {
             (lower, upper)
         }
+    }
+
+    /// Whether a link between switches, counted from the first of them, goes in positive direction.
+    pub(crate) fn is_positive(&self, index: u32) -> bool {
+        // Dimensions have an even number of links each.
+        index.is_multiple_of(2)
+    }
+
+    /// The links in positive direction of the ring of a dimension that begins at switch 0.
+    pub(crate) fn first_ring(&self, dimension: usize) -> impl Iterator<Item = u32> {
+        let Dimension {
+            size,
+            stride,
+            first_link,
+            ..
+        } = self.dimensions[dimension];
+        (0..size).map(move |coordinate| first_link + 2 * coordinate * stride)
     }
 
     /// See [`crate::Topology::straight_line`].

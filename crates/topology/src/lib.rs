@@ -1,7 +1,8 @@
 //! Hosts, switches, directed links and routes of a cluster's network.
 //!
 //! A [`Topology`] is generated (chain, mesh, torus, fat tree: nothing is kept per host or link, all
-//! is arithmetic). It answers which links a message crosses:
+//! is arithmetic) or read from a file (any graph, routed by tables). It answers which links a message
+//! crosses:
 //!
 //! ```
 //! use viaduct_topology::{HostId, Ports, Topology};
@@ -21,15 +22,66 @@
 //! assert_eq!(names[5], "s4-0 -> n4-0-0");
 //! # Ok::<(), viaduct_topology::TopologyError>(())
 //! ```
+//!
+//! # Graphs from files
+//!
+//! [`parse_edge_list`], [`parse_node_link_json`] (NetworkX) and [`parse_graphml`] read a graph. A node
+//! is a host or a switch; a host has exactly one link, to a switch. An undirected edge stands for two
+//! directed links. An edge list says which nodes are hosts:
+//!
+//! ```
+//! let graph = viaduct_topology::parse_edge_list(
+//!     "# two switches in a row
+//!      hosts n* gateway        # names, or prefixes that end in *; all other nodes are switches
+//!      ports 8 s*              # optional: the ports of switches
+//!      n0 s0
+//!      s0 s1 rate=\"856 Mbit/s\" latency=\"0.5 us\"
+//!      s1 n1
+//!      s1 gateway",
+//! )?;
+//! assert_eq!((graph.host_count(), graph.switch_count(), graph.link_count()), (3, 2, 8));
+//! # Ok::<(), viaduct_topology::TopologyError>(())
+//! ```
+//!
+//! In JSON and GraphML each node has an attribute `kind`, `host` or `switch`, and may have `ports`;
+//! each edge may have `rate` and `latency`. Attributes that mean nothing here are counted and told by
+//! [`Topology::check`].
+//!
+//! Routes are shortest paths by the number of links; where several links lead closer to the target,
+//! the one with the lowest number is taken, which is the one that comes first in the file. Or they
+//! are given: [`Topology::with_tables`].
 
+mod check;
 mod divider;
+mod draft;
+mod edge_list;
 mod error;
+mod export;
+mod graph;
+mod graphml;
 mod grid;
+mod json;
+mod node_link;
+mod quantity;
+mod tables;
 mod topology;
 mod tree;
 
+pub use check::{
+    CHECK_DEPENDENCIES_MAX, CHECK_ENTRIES_MAX, Finding, FindingKind, NAMES_SHOWN_MAX, Report,
+    Severity,
+};
+pub use draft::{NAME_BYTES_MAX, UNUSED_ATTRIBUTES_MAX};
+pub use edge_list::parse_edge_list;
 pub use error::{FileError, QUOTED_CHARACTERS_MAX, TopologyError};
+pub use graph::{
+    GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, ROUTE_STEPS_MAX,
+    ROUTE_TABLE_BYTES_MAX,
+};
+pub use graphml::parse_graphml;
 pub use grid::{ChainHosts, DIMENSIONS_MAX};
+pub use node_link::parse_node_link_json;
+pub use tables::FAULTS_KEPT_MAX;
 pub use topology::Topology;
 pub use tree::{LEVELS_MAX, TreeShape};
 

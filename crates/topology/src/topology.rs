@@ -1,6 +1,7 @@
 //! The network as the rest of the program sees it.
 
 use crate::error::TopologyError;
+use crate::graph::Graph;
 use crate::grid::{Grid, Shape};
 use crate::tree::Tree;
 use crate::{ChainHosts, HostId, LinkClass, LinkId, Node, Ports, SwitchId, TreeShape};
@@ -20,6 +21,7 @@ pub struct Topology {
 pub(crate) enum Kind {
     Grid(Grid),
     Tree(Tree),
+    Graph(Box<Graph>),
 }
 
 impl Topology {
@@ -108,6 +110,42 @@ impl Topology {
         })
     }
 
+    pub(crate) fn from_graph(graph: Graph) -> Self {
+        Self {
+            kind: Kind::Graph(Box::new(graph)),
+        }
+    }
+
+    /// The same graph with routes from given tables, JSON text: for each switch, for each target
+    /// host, the next node.
+    ///
+    /// ```
+    /// # use viaduct_topology::{HostId, parse_edge_list};
+    /// let graph = parse_edge_list("hosts n*\nn0 s0\ns0 s1\ns1 n1\n")?;
+    /// let graph = graph.with_tables(r#"{"s0": {"n1": "s1"}, "s1": {"*": "s0"}}"#)?;
+    /// assert_eq!(graph.path_length(HostId(0), HostId(1)), Some(3));
+    /// assert!(!graph.check().has_errors());
+    /// # Ok::<(), viaduct_topology::TopologyError>(())
+    /// ```
+    ///
+    /// `*` stands for all hosts that a switch does not name; a host at the switch itself needs no
+    /// entry. Loops and holes leave pairs of hosts without a route: [`Topology::check`] tells them.
+    ///
+    /// # Errors
+    ///
+    /// A generated topology; JSON that is not understood, a name that the graph does not have, or a
+    /// next node that is no neighbour, with its place; tables beyond
+    /// [`crate::ROUTE_TABLE_BYTES_MAX`].
+    pub fn with_tables(mut self, tables: &str) -> Result<Self, TopologyError> {
+        let Kind::Graph(graph) = &mut self.kind else {
+            return Err(TopologyError::TablesForGenerated {
+                topology: self.description(),
+            });
+        };
+        crate::tables::apply(graph, tables)?;
+        Ok(self)
+    }
+
     fn grid(
         shape: Shape,
         sizes: &[u32],
@@ -125,6 +163,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.host_count(),
             Kind::Tree(tree) => tree.host_count(),
+            Kind::Graph(graph) => graph.host_count(),
         }
     }
 
@@ -134,6 +173,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.switch_count(),
             Kind::Tree(tree) => tree.switch_count(),
+            Kind::Graph(graph) => graph.switch_count(),
         }
     }
 
@@ -149,6 +189,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.switch_link_count(),
             Kind::Tree(tree) => tree.switch_link_count(),
+            Kind::Graph(graph) => graph.switch_link_count(),
         }
     }
 
@@ -164,7 +205,7 @@ impl Topology {
             return LinkClass::HostDown;
         };
         match &self.kind {
-            Kind::Grid(_) => LinkClass::Mesh,
+            Kind::Grid(_) | Kind::Graph(_) => LinkClass::Mesh,
             Kind::Tree(tree) if tree.is_up(index) => LinkClass::TreeUp,
             Kind::Tree(_) => LinkClass::TreeDown,
         }
@@ -191,12 +232,14 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.host_switch(host),
             Kind::Tree(tree) => tree.host_switch(host),
+            Kind::Graph(graph) => graph.host_switch(host),
         }
     }
 
     /// Appends the directed links from `source` to `target`, host links included, in order.
     ///
-    /// A message of a host to itself goes to its switch and back.
+    /// A message of a host to itself goes to its switch and back. Where there is no way, which only
+    /// graphs from files can have and [`Topology::check`] reports, nothing is appended.
     #[inline]
     pub fn route(&self, source: HostId, target: HostId, path: &mut Vec<LinkId>) {
         path.push(self.host_up(source));
@@ -205,11 +248,17 @@ impl Topology {
                 grid.route(grid.host_switch(source), grid.host_switch(target), path);
             }
             Kind::Tree(tree) => tree.route(source, target, path),
+            Kind::Graph(graph) => {
+                if !graph.route(source, target, path) {
+                    path.pop();
+                    return;
+                }
+            }
         }
         path.push(self.host_down(target));
     }
 
-    /// Links that [`Topology::route`] appends.
+    /// Links that [`Topology::route`] appends; none if there is no way.
     #[must_use]
     pub fn path_length(&self, source: HostId, target: HostId) -> Option<u32> {
         match &self.kind {
@@ -217,6 +266,7 @@ impl Topology {
                 Some(grid.distance(grid.host_switch(source), grid.host_switch(target)) + 2)
             }
             Kind::Tree(tree) => Some(tree.distance(source, target) + 2),
+            Kind::Graph(graph) => Some(graph.distance(source, target)? + 2),
         }
     }
 
@@ -235,6 +285,7 @@ impl Topology {
         let (source, target) = match &self.kind {
             Kind::Grid(grid) => grid.link_ends(index),
             Kind::Tree(tree) => tree.link_ends(index),
+            Kind::Graph(graph) => graph.link_ends(index),
         };
         (Node::Switch(source), Node::Switch(target))
     }
@@ -247,6 +298,8 @@ impl Topology {
             (Kind::Grid(grid), Node::Switch(switch)) => grid.switch_name(switch),
             (Kind::Tree(tree), Node::Host(host)) => tree.host_name(host),
             (Kind::Tree(tree), Node::Switch(switch)) => tree.switch_name(switch),
+            (Kind::Graph(graph), Node::Host(host)) => graph.host_name(host).to_owned(),
+            (Kind::Graph(graph), Node::Switch(switch)) => graph.switch_name(switch).to_owned(),
         }
     }
 
@@ -257,30 +310,72 @@ impl Topology {
         format!("{} -> {}", self.node_name(source), self.node_name(target))
     }
 
+    /// The rate that a file gives a link of its own, in bits a second.
+    #[must_use]
+    pub fn link_rate_bits_per_second(&self, link: LinkId) -> Option<f64> {
+        match &self.kind {
+            Kind::Grid(_) | Kind::Tree(_) => None,
+            Kind::Graph(graph) => graph.rate(link),
+        }
+    }
+
+    /// The latency that a file gives a link of its own, in picoseconds.
+    #[must_use]
+    pub fn link_latency_picoseconds(&self, link: LinkId) -> Option<u64> {
+        match &self.kind {
+            Kind::Grid(_) | Kind::Tree(_) => None,
+            Kind::Graph(graph) => graph.latency(link),
+        }
+    }
+
+    /// Bytes of routing tables: two for each target and switch of a graph, none if generated.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Grid(_) | Kind::Tree(_) => 0,
+            Kind::Graph(graph) => graph.table_bytes(),
+        }
+    }
+
+    /// Bytes that the topology takes in all, tables and names included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let heap = match &self.kind {
+            Kind::Grid(grid) => {
+                size_of_val(grid.dimensions()) as u64 + size_of_val(grid.sizes()) as u64
+            }
+            Kind::Tree(tree) => tree.memory_bytes(),
+            Kind::Graph(graph) => size_of::<Graph>() as u64 + graph.memory_bytes(),
+        };
+        size_of::<Self>() as u64 + heap
+    }
+
     /// Switches in each dimension of a chain, mesh or torus.
     #[must_use]
     pub fn dimensions(&self) -> Option<&[u32]> {
         match &self.kind {
             Kind::Grid(grid) => Some(grid.sizes()),
-            Kind::Tree(_) => None,
+            Kind::Tree(_) | Kind::Graph(_) => None,
         }
     }
 
-    /// Hosts at a switch, where they are the same at each switch that has any.
+    /// Hosts at a switch that has any, in a generated topology.
     #[must_use]
     pub fn hosts_per_switch(&self) -> Option<u32> {
         match &self.kind {
             Kind::Grid(grid) => Some(grid.hosts_per_switch()),
             Kind::Tree(tree) => Some(tree.shape().arity),
+            Kind::Graph(_) => None,
         }
     }
 
-    /// Ports of a switch, where they are the same at each.
+    /// Ports of a switch of a generated topology, where all have the same.
     #[must_use]
     pub fn ports(&self) -> Option<Ports> {
         match &self.kind {
             Kind::Grid(grid) => Some(grid.ports()),
             Kind::Tree(tree) => Some(tree.ports()),
+            Kind::Graph(_) => None,
         }
     }
 
@@ -302,7 +397,7 @@ impl Topology {
     pub fn straight_line(&self, host: HostId, direction: u32, hops: u32) -> Option<HostId> {
         match &self.kind {
             Kind::Grid(grid) => grid.straight_line(host, direction, hops),
-            Kind::Tree(_) => None,
+            Kind::Tree(_) | Kind::Graph(_) => None,
         }
     }
 
@@ -311,7 +406,7 @@ impl Topology {
         (0..self.directions())
             .filter(|&direction| match &self.kind {
                 Kind::Grid(grid) => !grid.repeats_direction(direction),
-                Kind::Tree(_) => false,
+                Kind::Tree(_) | Kind::Graph(_) => false,
             })
             .filter_map(move |direction| self.straight_line(host, direction, 1))
     }
@@ -342,6 +437,10 @@ impl Topology {
                 let TreeShape { arity, levels } = tree.shape();
                 let count = tree.host_count();
                 format!("fat tree of {levels} levels, arity {arity}, {count} hosts")
+            }
+            Kind::Graph(graph) => {
+                let count = hosts(graph.host_count());
+                format!("graph of {} switches, {count}", graph.switch_count())
             }
         }
     }

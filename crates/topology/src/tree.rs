@@ -112,6 +112,11 @@ impl Tree {
         self.ports
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.powers) as u64
+    }
+
     pub(crate) fn host_count(&self) -> u32 {
         self.hosts
     }

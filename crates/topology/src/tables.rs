@@ -1,0 +1,181 @@
+//! Given routing tables, as JSON: for each switch, for each target host, the next node.
+//!
+//! ```text
+//! {"s0": {"n0": "n0", "n1": "s1"},
+//!  "s1": {"*": "s0", "n1": "n1"}}
+//! ```
+//!
+//! `*` stands for all hosts that the switch does not name. A host at the switch itself is always
+//! delivered. Of parallel links to the next node the lowest-numbered is taken.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::HostId;
+use crate::SwitchId;
+use crate::error::{FileError, TopologyError, shortened};
+use crate::graph::{Graph, HOLE, Routes, TableFaults, check_table_size};
+use crate::json::{members, place, root, text};
+
+/// Loops and holes that are kept to be shown; all are counted.
+pub const FAULTS_KEPT_MAX: usize = 16;
+
+const SHAPE: &str = "write {\"switch\": {\"target host\": \"next node\", ...}, ...}";
+
+/// Replaces the routes of `graph` by those of the file `source`.
+pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError> {
+    let (hosts, switches) = (graph.host_count() as usize, graph.switch_count() as usize);
+    check_table_size(hosts as u64, switches as u64)?;
+    let host_numbers = numbers(graph.host_names());
+    let switch_numbers = numbers(graph.switch_names());
+    let error = |value: &RawValue, problem: String, help: &str| -> TopologyError {
+        FileError::new(source, place(source, value), problem, help).into()
+    };
+    let mut next = vec![HOLE; hosts * switches];
+    let document = root(source)?;
+    for (name, table) in &members(source, document, SHAPE)? {
+        let Some(&switch) = switch_numbers.get(name.as_ref()) else {
+            let problem = format!("no switch is named {}", shortened(name));
+            return Err(error(
+                table,
+                problem,
+                "name switches of the graph, as it does",
+            ));
+        };
+        // The lowest-numbered link to each neighbour: later ones are found first.
+        let links = graph.out_links(switch).iter().enumerate().rev();
+        let ports: BTreeMap<u32, u16> = links
+            .map(|(port, &link)| (graph.link_ends(link).1.0, port as u16))
+            .collect();
+        let entries = members(source, table, SHAPE)?;
+        // The rule for all hosts first, so that the named ones replace it.
+        let (rules, named): (Vec<_>, Vec<_>) = entries
+            .iter()
+            .partition(|(target, _)| target.as_ref() == "*");
+        for (target, value) in rules.into_iter().chain(named) {
+            let next_name = text(source, value)?;
+            let next_switch = switch_numbers.get(next_name.as_ref());
+            let port = next_switch.and_then(|next| ports.get(next)).copied();
+            let target = if target.as_ref() == "*" {
+                None
+            } else {
+                let Some(&target) = host_numbers.get(target.as_ref()) else {
+                    let problem = format!("no host is named {}", shortened(target));
+                    return Err(error(value, problem, "name hosts of the graph, as it does"));
+                };
+                Some(target)
+            };
+            let is_here = |host: u32| graph.host_switch(HostId(host)) == SwitchId(switch);
+            match (target, port) {
+                (Some(host), _) if is_here(host) => {
+                    if host_numbers.get(next_name.as_ref()) != Some(&host) {
+                        let host = graph.host_name(HostId(host));
+                        let problem = format!("the host {host} is at {name} itself");
+                        let help = "its next node here is itself; the entry may be left out";
+                        return Err(error(value, problem, help));
+                    }
+                }
+                (Some(host), Some(port)) => {
+                    next[host as usize * switches + switch as usize] = port;
+                }
+                (None, Some(port)) => {
+                    for host in (0..hosts as u32).filter(|&host| !is_here(host)) {
+                        next[host as usize * switches + switch as usize] = port;
+                    }
+                }
+                (_, None) => {
+                    let problem = format!(
+                        "{} is no switch to which {name} has a link",
+                        shortened(&next_name)
+                    );
+                    return Err(error(value, problem, "name a neighbour of the switch"));
+                }
+            }
+        }
+    }
+    let identity: Box<[u32]> = (0..hosts as u32).collect();
+    graph.routes = Routes {
+        row_of_host: identity.clone(),
+        row_host: identity,
+        next: next.into(),
+        faults: TableFaults::default(),
+    };
+    close_loops(graph);
+    Ok(())
+}
+
+fn numbers(names: &[Box<str>]) -> BTreeMap<&str, u32> {
+    names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| (name.as_ref(), number as u32))
+        .collect()
+}
+
+/// Finds loops and holes on the way from any host to any other, and cuts the loops.
+fn close_loops(graph: &mut Graph) {
+    #[derive(Clone, Copy, Eq, PartialEq)]
+    enum Mark {
+        New,
+        /// On the walk that is under way.
+        Walk,
+        Reaches,
+        Fails,
+    }
+
+    let switches = graph.switch_count() as usize;
+    let mut sources: Vec<u32> = (0..graph.host_count())
+        .map(|host| graph.host_switch(HostId(host)).0)
+        .collect();
+    sources.sort_unstable();
+    sources.dedup();
+    let mut faults = TableFaults::default();
+    let mut marks = vec![Mark::New; switches];
+    let mut walk = Vec::new();
+    for target in 0..graph.host_count() {
+        let first = target as usize * switches;
+        marks.fill(Mark::New);
+        marks[graph.host_switch(HostId(target)).0 as usize] = Mark::Reaches;
+        let mut cut = Vec::new();
+        for &source in &sources {
+            let mut at = source;
+            walk.clear();
+            let outcome = loop {
+                match marks[at as usize] {
+                    Mark::New => {}
+                    Mark::Walk => {
+                        faults.loop_count += 1;
+                        let begin = walk.iter().position(|&switch| switch == at).unwrap_or(0);
+                        if faults.loops.len() < FAULTS_KEPT_MAX {
+                            let round = walk[begin..].iter().map(|&switch| SwitchId(switch));
+                            faults.loops.push((HostId(target), round.collect()));
+                        }
+                        cut.extend_from_slice(&walk[begin..]);
+                        break Mark::Fails;
+                    }
+                    outcome => break outcome,
+                }
+                marks[at as usize] = Mark::Walk;
+                walk.push(at);
+                match graph.next_link(graph.row(target), at) {
+                    Some(link) => at = graph.link_ends(link).1.0,
+                    None => {
+                        faults.hole_count += 1;
+                        if faults.holes.len() < FAULTS_KEPT_MAX {
+                            faults.holes.push((HostId(target), SwitchId(at)));
+                        }
+                        break Mark::Fails;
+                    }
+                }
+            };
+            for &switch in &walk {
+                marks[switch as usize] = outcome;
+            }
+        }
+        for switch in cut {
+            graph.routes.next[first + switch as usize] = HOLE;
+        }
+    }
+    graph.routes.faults = faults;
+}
