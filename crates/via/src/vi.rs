@@ -147,3 +147,20 @@ impl Vi {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work_queue::Slot;
+
+    #[test]
+    fn what_exists_a_million_times_is_small() {
+        assert!(size_of::<Vi>() <= 200, "an idle VI: {}", size_of::<Vi>());
+        assert!(
+            size_of::<Slot>() <= 64,
+            "a posted descriptor: {}",
+            size_of::<Slot>()
+        );
+        assert!(size_of::<Option<ViId>>() == 8);
+    }
+}
