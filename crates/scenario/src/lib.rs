@@ -1,1 +1,59 @@
 //! Studies and model presets: strict TOML with units, errors that point at the place.
+//!
+//! [`Study::load`] reads a study by name or path and makes the [`ClusterConfig`] of a run:
+//!
+//! ```
+//! use viaduct_scenario::{Override, Study};
+//!
+//! let study = Study::load("torus-1024", &[Override::fixed("traffic.rate=400")])?;
+//! assert_eq!(study.value("traffic.size").as_deref(), Some("32 KiB"));
+//! let again = Study::from_resolved(&study.resolved_toml())?;
+//! assert_eq!(again.resolved_toml(), study.resolved_toml());
+//!
+//! let slip = Study::load("torus-1024", &[Override::fixed("links.rate=856 MByte/s")]);
+//! assert!(slip.unwrap_err().to_string().contains("did you mean \"856 Mbit/s\"?"));
+//! # Ok::<(), viaduct_scenario::Diagnostics>(())
+//! ```
+//!
+//! A text goes through these steps, each in a file of its own:
+//!
+//! ```text
+//! document   TOML to a tree with places          overrides  --set and sweeps put into the tree
+//! preset     the hardware merged below it        settings   typed by the list of keys (keys, value)
+//! build      settings to the configuration       checks     what does not go together
+//! ```
+//!
+//! [`ClusterConfig`]: viaduct_sim::config::ClusterConfig
+
+mod build;
+mod builtin;
+mod checks;
+mod diagnostics;
+mod document;
+mod files;
+mod keys;
+mod network;
+mod overrides;
+mod preset;
+mod published;
+mod settings;
+mod study;
+mod units;
+mod value;
+
+pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
+pub use document::TEXT_BYTES_MAX;
+pub use keys::{
+    DESCRIPTORS_MAX, Fallback, Key, MESSAGE_BYTES_MAX, PROCESSES_MAX, Table, key_at, keys_text,
+    table, tables,
+};
+pub use overrides::Override;
+pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
+pub use published::{PUBLISHED_MAX, Published, Role};
+pub use study::{CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study};
+pub use units::{
+    FREQUENCY_MAX, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, TIME_SECONDS_MAX, UnitError,
+    format_frequency, format_rate, format_ratio, format_size, format_time, parse_frequency,
+    parse_rate, parse_ratio, parse_size, parse_time,
+};
+pub use value::{Kind, LIST_LENGTH_MAX};

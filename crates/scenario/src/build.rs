@@ -1,0 +1,496 @@
+//! Settings made into the configuration of a run.
+
+use viaduct_engine::Time;
+use viaduct_sim::config::{
+    Arrivals, BusLoad, BusModel, ClusterConfig, CpuModel, Frame, HostModel, HostsConfig,
+    LinkConfig, NicModel, Notice, Rate, RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
+};
+use viaduct_sim::workload::{
+    DistributionError, Interval, Pattern, SizeDistribution, parse_size_cdf,
+};
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::files::Files;
+use crate::network::{self, TopologyCache};
+use crate::settings::Settings;
+use crate::value::Value;
+
+/// Makes the configuration; none if something is wrong, and then the diagnostics say what.
+///
+/// What follows from other values (`links.rate` from the signal's, `traffic.stop`) is put into the
+/// settings.
+pub(crate) fn build(
+    settings: &mut Settings,
+    files: &mut Files,
+    topologies: &mut TopologyCache,
+    diagnostics: &mut Diagnostics,
+) -> Option<ClusterConfig> {
+    complete(settings, diagnostics);
+    let topology = network::topology(settings, files, topologies, diagnostics);
+    let mut builder = Builder {
+        settings,
+        files,
+        diagnostics,
+    };
+    // Each part is tried, so that all its errors are said.
+    let (links, switch, host) = (builder.links(), builder.switch(), builder.host());
+    let (hosts, traffic, run) = (builder.hosts(), builder.traffic(), builder.run());
+    Some(ClusterConfig {
+        topology: topology?,
+        links: links?,
+        switch: switch?,
+        host: host?,
+        hosts: hosts?,
+        traffic: traffic?,
+        run: run?,
+    })
+}
+
+/// Fills in what follows from other values.
+fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
+    let is_given = |key| {
+        settings
+            .find("links", key)
+            .is_some_and(|s| s.given.is_some())
+    };
+    if is_given("signal_rate") {
+        let coding = match settings.value("links", "coding") {
+            Some(Value::Choice("8b/10b")) => (8.0, 10.0),
+            Some(Value::Choice("64b/66b")) => (64.0, 66.0),
+            _ => (1.0, 1.0),
+        };
+        if let Some(Value::Rate(signal)) = settings.value("links", "signal_rate") {
+            let bits = signal.bits_per_second() * coding.0 / coding.1;
+            settings.assign(
+                "links",
+                "rate",
+                Some(Value::Rate(Rate::from_bits_per_second(bits))),
+            );
+        }
+        settings.assign("links", "signal_rate", None);
+        settings.assign("links", "coding", None);
+    } else if !is_given("rate") {
+        diagnostics.push(
+            Diagnostic::error("missing key `rate` in [links]")
+                .at(settings.place_or_table("links", "rate"))
+                .help("add `rate = \"856 Mbit/s\"`, or `signal_rate` and `coding`"),
+        );
+    }
+    if settings.value("links", "host_rate").is_none() && !is_given_in(settings, "host_rate") {
+        settings.assign(
+            "links",
+            "host_rate",
+            settings.value("links", "rate").cloned(),
+        );
+    }
+    let stop_given = settings
+        .find("traffic", "stop")
+        .is_some_and(|stop| stop.given.is_some());
+    if !stop_given {
+        settings.assign("traffic", "stop", settings.value("run", "until").cloned());
+    }
+}
+
+fn is_given_in(settings: &Settings, key: &str) -> bool {
+    settings
+        .find("links", key)
+        .is_some_and(|setting| setting.given.is_some())
+}
+
+struct Builder<'a> {
+    settings: &'a Settings,
+    files: &'a mut Files,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Builder<'_> {
+    fn time(&self, table: &str, key: &str) -> Option<Time> {
+        match self.settings.value(table, key)? {
+            Value::Time(time) => Some(*time),
+            _ => None,
+        }
+    }
+
+    fn rate(&self, table: &str, key: &str) -> Option<Rate> {
+        match self.settings.value(table, key)? {
+            Value::Rate(rate) => Some(*rate),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, table: &str, key: &str) -> Option<u32> {
+        match self.settings.value(table, key)? {
+            Value::Size(bytes) => u32::try_from(*bytes).ok(),
+            _ => None,
+        }
+    }
+
+    fn whole(&self, table: &str, key: &str) -> Option<u64> {
+        match self.settings.value(table, key)? {
+            Value::Count(count) => Some(*count),
+            _ => None,
+        }
+    }
+
+    fn count(&self, table: &str, key: &str) -> Option<u32> {
+        u32::try_from(self.whole(table, key)?).ok()
+    }
+
+    fn real(&self, table: &str, key: &str) -> Option<f64> {
+        match self.settings.value(table, key)? {
+            Value::Real(number) | Value::Ratio(number) | Value::Frequency(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn choice(&self, table: &str, key: &str) -> Option<&'static str> {
+        match self.settings.value(table, key)? {
+            Value::Choice(choice) => Some(choice),
+            _ => None,
+        }
+    }
+
+    fn switching(&self, table: &str, key: &str) -> Option<Switching> {
+        Some(match self.choice(table, key)? {
+            "store-and-forward" => Switching::StoreAndForward,
+            _ => Switching::CutThrough,
+        })
+    }
+
+    fn links(&self) -> Option<LinkConfig> {
+        Some(LinkConfig {
+            sharing: match self.choice("links", "model")? {
+                "max-min" => Sharing::MaxMin,
+                _ => Sharing::Fluid,
+            },
+            switching: self.switching("links", "switching")?,
+            rate: self.rate("links", "rate")?,
+            host_rate: self.rate("links", "host_rate")?,
+            propagation: self.time("links", "propagation")?,
+            frame: Frame {
+                payload_bytes: self.bytes("links", "frame_payload")?,
+                header_bytes: self.bytes("links", "frame_header")?,
+            },
+        })
+    }
+
+    fn switch(&self) -> Option<SwitchModel> {
+        Some(SwitchModel {
+            delay: self.time("switches", "delay")?,
+            cut_through_bytes: self.bytes("switches", "cut_through")?,
+        })
+    }
+
+    fn host(&self) -> Option<HostModel> {
+        let name = match self.settings.value("hosts.model", "name") {
+            Some(Value::Text(name)) => name.clone(),
+            _ => "unnamed".to_owned(),
+        };
+        Some(HostModel {
+            name,
+            cpu: self.cpu()?,
+            bus: self.bus()?,
+            nic: self.nic()?,
+        })
+    }
+
+    fn cpu(&self) -> Option<CpuModel> {
+        let cpu = "hosts.model.cpu";
+        let completion = match self.choice("hosts", "completion")? {
+            "preset" => self.choice(cpu, "notice")?,
+            chosen => chosen,
+        };
+        let polling = Notice::Polling {
+            delay: self.time(cpu, "polling_delay")?,
+        };
+        let interrupt = Notice::Interrupt {
+            interrupt: self.time(cpu, "interrupt")?,
+            wake_up: self.time(cpu, "wake_up")?,
+        };
+        Some(CpuModel {
+            post: self.time(cpu, "post")?,
+            reap: self.time(cpu, "reap")?,
+            notice: if completion == "polling" {
+                polling
+            } else {
+                interrupt
+            },
+        })
+    }
+
+    fn bus(&self) -> Option<BusModel> {
+        let bus = "hosts.model.bus";
+        Some(BusModel {
+            rate: self.rate(bus, "rate")?,
+            burst_bytes: self.bytes(bus, "burst")?,
+            burst_overhead: self.time(bus, "burst_overhead")?,
+            programmed_write: self.time(bus, "programmed_write")?,
+            read: self.time(bus, "read")?,
+            write: self.time(bus, "write")?,
+        })
+    }
+
+    fn nic(&self) -> Option<NicModel> {
+        let nic = "hosts.model.nic";
+        Some(NicModel {
+            doorbell: self.time(nic, "doorbell")?,
+            send_descriptor: self.time(nic, "send_descriptor")?,
+            translate: self.time(nic, "translate")?,
+            inline_bytes: self.bytes(nic, "inline")?,
+            dma_setup: self.time(nic, "dma_setup")?,
+            rate: self.rate(nic, "rate")?,
+            page_bytes: self.bytes(nic, "page")?,
+            page_crossing: self.time(nic, "page_crossing")?,
+            forwarding: self.switching(nic, "forwarding")?,
+            receive_match: self.time(nic, "receive_match")?,
+            completion: self.time(nic, "completion")?,
+        })
+    }
+
+    fn hosts(&mut self) -> Option<HostsConfig> {
+        let table = "hosts.bus_load";
+        let bus_load = if self.settings.is_present(table) {
+            let mean = self
+                .time(table, "interval")
+                .map(|time| time.picoseconds() as f64);
+            let (interval, size) = (self.interval(table, mean), self.size(table));
+            Some(BusLoad {
+                interval: interval?,
+                size: size?,
+            })
+        } else {
+            None
+        };
+        Some(HostsConfig {
+            processes: self.count("hosts", "processes")?,
+            prepost: self.count("hosts", "prepost")?,
+            send_buffers: self.count("hosts", "send_buffers")?,
+            bus_load,
+        })
+    }
+
+    fn traffic(&mut self) -> Option<TrafficConfig> {
+        let (pattern, arrivals, size) = (self.pattern(), self.arrivals(), self.size("traffic"));
+        Some(TrafficConfig {
+            pattern: pattern?,
+            arrivals: arrivals?,
+            size: size?,
+            start: self.time("traffic", "start")?,
+            stop: self.time("traffic", "stop")?,
+        })
+    }
+
+    fn pattern(&self) -> Option<Pattern> {
+        let traffic = "traffic";
+        Some(match self.choice(traffic, "pattern")? {
+            "straight-line" => Pattern::StraightLine {
+                hops: self.count(traffic, "hops")?,
+            },
+            "uniform" => Pattern::Uniform,
+            "transpose" => Pattern::Transpose,
+            "bit-reversal" => Pattern::BitReversal,
+            "random-permutation" => Pattern::RandomPermutation,
+            "neighbours" => Pattern::Neighbours,
+            "hot-spot" => Pattern::HotSpot {
+                hot: self.count(traffic, "hot")?,
+                fraction: self.real(traffic, "fraction")?,
+            },
+            "incast" => Pattern::Incast {
+                target: self.count(traffic, "target")?,
+            },
+            "all-to-all" => Pattern::AllToAll,
+            "pairs" => match self.settings.value(traffic, "pairs")? {
+                Value::Pairs(pairs) => Pattern::Pairs(pairs.clone()),
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    fn arrivals(&mut self) -> Option<Arrivals> {
+        Some(match self.choice("traffic", "arrivals")? {
+            "ping-pong" => Arrivals::PingPong,
+            "window" => Arrivals::Window(self.count("traffic", "window")?),
+            _ => {
+                let rate = self.real("traffic", "rate").map(|rate| 1e12 / rate);
+                let interval = self.time("traffic", "interval");
+                let mean = rate.or_else(|| Some(interval?.picoseconds() as f64));
+                Arrivals::Open(self.interval("traffic", mean)?)
+            }
+        })
+    }
+
+    fn interval(&mut self, table: &str, mean_picoseconds: Option<f64>) -> Option<Interval> {
+        let distribution = self.choice(table, "interval_distribution")?;
+        let needs_mean = !matches!(distribution, "uniform" | "empirical");
+        if needs_mean && mean_picoseconds.is_none() {
+            self.mean_missing(table);
+            return None;
+        }
+        let mean = mean_picoseconds.unwrap_or_default();
+        let made = match distribution {
+            "constant" => Interval::constant(mean),
+            "uniform" => {
+                let min = self.time(table, "interval_min")?;
+                let max = self.time(table, "interval_max")?;
+                if min > max {
+                    self.falls(table, "interval_min", "interval_max");
+                    return None;
+                }
+                Interval::uniform(min.picoseconds() as f64, max.picoseconds() as f64)
+            }
+            "pareto" => Interval::pareto(mean, self.real(table, "interval_shape")?),
+            "log-normal" => Interval::log_normal(mean, self.real(table, "interval_variation")?),
+            "empirical" => match self.settings.value(table, "interval_table")? {
+                Value::TimeTable(points) => {
+                    let point = |&(time, share): &(Time, f64)| (time.picoseconds() as f64, share);
+                    Interval::empirical(points.iter().map(point).collect())
+                }
+                _ => return None,
+            },
+            _ => Interval::exponential(mean),
+        };
+        let mean_key = match self.settings.place(table, "rate") {
+            Some(_) => "rate",
+            None => "interval",
+        };
+        made.map_err(|error| self.distribution(table, "interval", mean_key, &error))
+            .ok()
+    }
+
+    /// The open loop has neither rate nor interval; where one of them is wrong, that is said
+    /// already.
+    fn mean_missing(&mut self, table: &str) {
+        let place_of = |key| self.settings.place(table, key);
+        if table != "traffic" || place_of("rate").or(place_of("interval")).is_some() {
+            return;
+        }
+        self.diagnostics.push(
+            Diagnostic::error("missing key `rate` or `interval` in [traffic]")
+                .at(self.settings.place_or_table(table, "rate"))
+                .help("add `rate = \"100/s\"`, messages a second and process, or `interval`"),
+        );
+    }
+
+    fn size(&mut self, table: &str) -> Option<SizeDistribution> {
+        let distribution = self.choice(table, "size_distribution")?;
+        let made = match distribution {
+            "uniform" | "pareto" => {
+                let (min, max) = (
+                    self.bytes(table, "size_min")?,
+                    self.bytes(table, "size_max")?,
+                );
+                if min > max {
+                    self.falls(table, "size_min", "size_max");
+                    return None;
+                }
+                match distribution {
+                    "uniform" => SizeDistribution::uniform(min, max),
+                    _ => SizeDistribution::pareto(min, max, self.real(table, "size_shape")?),
+                }
+            }
+            "log-normal" => SizeDistribution::log_normal(
+                f64::from(self.bytes(table, "size")?),
+                self.real(table, "size_variation")?,
+                self.bytes(table, "size_max")?,
+            ),
+            "empirical" => return self.size_table(table),
+            _ => Ok(SizeDistribution::constant(self.bytes(table, "size")?)),
+        };
+        made.map_err(|error| self.distribution(table, "size", "size", &error))
+            .ok()
+    }
+
+    fn size_table(&mut self, table: &str) -> Option<SizeDistribution> {
+        let Value::Text(path) = self.settings.value(table, "size_file")? else {
+            return None;
+        };
+        let place = self.settings.place(table, "size_file");
+        let text = match self.files.text(path) {
+            Ok(text) => text,
+            Err(reason) => {
+                let error = Diagnostic::error("cannot read the table of sizes").at_maybe(place);
+                self.diagnostics.push(error.label(reason));
+                return None;
+            }
+        };
+        match parse_size_cdf(&text) {
+            Ok(sizes) => Some(sizes),
+            Err(error) => {
+                let source = self.diagnostics.add_source(path, &text);
+                let place = place_at(source, &text, error.line, error.column);
+                self.diagnostics.push(
+                    Diagnostic::error("the table of sizes cannot be used")
+                        .at(place)
+                        .label(error.problem.to_string())
+                        .help(
+                            "each line is `size_bytes cumulative_percent`, from 0 to 100 percent",
+                        ),
+                );
+                None
+            }
+        }
+    }
+
+    fn falls(&mut self, table: &str, min: &str, max: &str) {
+        let error = Diagnostic::error(format!("`{min}` is above `{max}` in [{table}]"));
+        self.diagnostics
+            .push(error.at(self.settings.place_or_table(table, min)));
+    }
+
+    fn distribution(&mut self, table: &str, stem: &str, mean_key: &str, error: &DistributionError) {
+        let key = match error {
+            DistributionError::Shape { .. } => format!("{stem}_shape"),
+            DistributionError::Variation { .. } => format!("{stem}_variation"),
+            DistributionError::Range { .. } => format!("{stem}_min"),
+            DistributionError::Mean { .. } => mean_key.to_owned(),
+            _ => format!("{stem}_table"),
+        };
+        let place = self.settings.place_or_table(table, &key);
+        let title = format!("no such distribution: `{key}` in [{table}]");
+        self.diagnostics
+            .push(Diagnostic::error(title).at(place).label(error.to_string()));
+    }
+
+    fn run(&self) -> Option<RunConfig> {
+        let run = "run";
+        Some(RunConfig {
+            warmup: self.time(run, "warmup")?,
+            until: self.time(run, "until")?,
+            drain: match self.settings.value(run, "drain")? {
+                Value::Boolean(drain) => *drain,
+                _ => return None,
+            },
+            messages_max: self.whole(run, "messages_max"),
+            events_max: self.whole(run, "events_max"),
+            seed: self.whole(run, "seed")?,
+            message_rows_max: self.count(run, "message_rows_max")?,
+        })
+    }
+}
+
+/// The place of a line and a column in characters, both from 1; it reaches to the next blank.
+fn place_at(source: usize, text: &str, line: usize, column: usize) -> Place {
+    let line_start: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
+    let rest = text.get(line_start..).unwrap_or("");
+    let offset = rest
+        .char_indices()
+        .nth(column.saturating_sub(1))
+        .map_or(0, |(at, _)| at);
+    let start = line_start + offset;
+    let length = text
+        .get(start..)
+        .unwrap_or("")
+        .find(char::is_whitespace)
+        .unwrap_or(1)
+        .max(1);
+    Place {
+        source,
+        start,
+        end: start + length,
+    }
+}

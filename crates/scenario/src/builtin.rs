@@ -1,0 +1,52 @@
+//! Studies and presets that the program carries, so that it needs no files.
+
+/// Presets: name, text.
+pub(crate) const MODELS: [(&str, &str); 3] = [
+    (
+        "giganet-clan",
+        include_str!("../../../models/giganet-clan.toml"),
+    ),
+    (
+        "giganet-clan-linux",
+        include_str!("../../../models/giganet-clan-linux.toml"),
+    ),
+    ("ideal", include_str!("../../../models/ideal.toml")),
+];
+
+/// Studies: name, text.
+pub(crate) const STUDIES: [(&str, &str); 6] = [
+    (
+        "torus-1024",
+        include_str!("../../../studies/torus-1024.toml"),
+    ),
+    ("four-hop", include_str!("../../../studies/four-hop.toml")),
+    (
+        "prepost-drops",
+        include_str!("../../../studies/prepost-drops.toml"),
+    ),
+    (
+        "bus-contention",
+        include_str!("../../../studies/bus-contention.toml"),
+    ),
+    (
+        "torus-million",
+        include_str!("../../../studies/torus-million.toml"),
+    ),
+    ("two-hosts", include_str!("../../../studies/two-hosts.toml")),
+];
+
+/// The text of a preset.
+pub(crate) fn model(name: &str) -> Option<&'static str> {
+    MODELS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}
+
+/// The text of a study.
+pub(crate) fn study(name: &str) -> Option<&'static str> {
+    STUDIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}

@@ -1,0 +1,336 @@
+//! What is wrong, or unwise, with values that are each right by themselves.
+
+use viaduct_engine::Time;
+use viaduct_sim::config::{Arrivals, ClusterConfig, Rate};
+use viaduct_sim::workload::{Pattern, PatternError, SizeDistribution};
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::network::TopologyCache;
+use crate::settings::Settings;
+use crate::units::{format_rate, format_size, format_time};
+use crate::value::Value;
+
+/// A link this much faster than the NIC behind it is probably not what was meant.
+const LINK_OVER_NIC_MAX: f64 = 2.0;
+
+/// Checks a scenario; the configuration is none if it could not be made, and then only what needs
+/// no more than single values is checked.
+pub(crate) fn check(
+    settings: &Settings,
+    config: Option<&ClusterConfig>,
+    topologies: &mut TopologyCache,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut checker = Checker {
+        settings,
+        diagnostics,
+    };
+    checker.times();
+    checker.link_against_nic();
+    let Some(config) = config else { return };
+    checker.pattern(config, topologies);
+    checker.transfer_size(&config.traffic.size);
+    checker.closed_loop(config);
+    checker.offered_load(config);
+    checker.bus_load(config);
+}
+
+struct Checker<'a> {
+    settings: &'a Settings,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Checker<'_> {
+    fn time(&self, table: &str, key: &str) -> Option<Time> {
+        match self.settings.value(table, key)? {
+            Value::Time(time) => Some(*time),
+            _ => None,
+        }
+    }
+
+    fn rate(&self, table: &str, key: &str) -> Option<Rate> {
+        match self.settings.value(table, key)? {
+            Value::Rate(rate) => Some(*rate),
+            _ => None,
+        }
+    }
+
+    fn place(&self, table: &str, key: &str) -> Place {
+        self.settings.place_or_table(table, key)
+    }
+
+    fn times(&mut self) {
+        let (until, warmup) = (self.time("run", "until"), self.time("run", "warmup"));
+        let (start, stop) = (self.time("traffic", "start"), self.time("traffic", "stop"));
+        if until == Some(Time::ZERO) {
+            let error = Diagnostic::error("the run ends where it begins");
+            self.diagnostics.push(error.at(self.place("run", "until")));
+            return;
+        }
+        if let (Some(until), Some(warmup)) = (until, warmup)
+            && warmup >= until
+        {
+            let (warmup, until) = (format_time(warmup), format_time(until));
+            self.diagnostics.push(
+                Diagnostic::error("no message would be counted")
+                    .at(self.place("run", "warmup"))
+                    .label(format!("the warm-up of {warmup} reaches the end, {until}"))
+                    .help("make `warmup` shorter or `until` later"),
+            );
+            return;
+        }
+        let (Some(start), Some(stop)) = (start, stop) else {
+            return;
+        };
+        if start >= stop {
+            let (start, stop) = (format_time(start), format_time(stop));
+            let key = match self.settings.place("traffic", "stop") {
+                Some(_) => "stop",
+                None => "start",
+            };
+            self.diagnostics.push(
+                Diagnostic::error("no message would be posted")
+                    .at(self.place("traffic", key))
+                    .label(format!("the traffic starts at {start} and stops at {stop}"))
+                    .help("`stop`, or `run.until` without it, must be later than `start`"),
+            );
+            return;
+        }
+        if warmup.is_some_and(|warmup| warmup >= stop) {
+            let stop = format_time(stop);
+            self.diagnostics.push(
+                Diagnostic::error("no message would be counted")
+                    .at(self.place("run", "warmup"))
+                    .label(format!("the traffic stops at {stop}, within the warm-up"))
+                    .help("make `warmup` shorter or `traffic.stop` later"),
+            );
+        } else if until.is_some_and(|until| stop > until) {
+            self.diagnostics.push(
+                Diagnostic::warning("`traffic.stop` lies behind the end of the run")
+                    .at(self.place("traffic", "stop"))
+                    .help("leave it out, or make `run.until` later"),
+            );
+        }
+    }
+
+    /// A link that no NIC can fill: by a slip of bits and bytes an error, else a warning.
+    fn link_against_nic(&mut self) {
+        let nic = self.rate("hosts.model.nic", "rate");
+        let (Some(link), Some(nic)) = (self.rate("links", "host_rate"), nic) else {
+            return;
+        };
+        if nic.is_infinite() || link.bits_per_second() < LINK_OVER_NIC_MAX * nic.bits_per_second() {
+            return;
+        }
+        let keys = ["host_rate", "rate", "signal_rate"];
+        let given = keys.iter().find_map(|key| {
+            let setting = self.settings.find("links", key)?;
+            Some((*key, setting.given.as_ref()?))
+        });
+        let Some((key, given)) = given else { return };
+        let in_bytes = given.written.contains("B/s") || given.written.contains("Byte/s");
+        let as_bits = Rate::from_bits_per_second(link.bits_per_second() / 8.0);
+        let label = format!("this NIC tops out at {}", format_rate(nic));
+        let fits = as_bits.bits_per_second() <= LINK_OVER_NIC_MAX * nic.bits_per_second();
+        if in_bytes && fits {
+            let meant = in_bits(&given.written).unwrap_or_else(|| format_rate(as_bits));
+            self.diagnostics.push(
+                Diagnostic::error(format!("{key} is above what the NIC can inject"))
+                    .at(given.place)
+                    .label(label)
+                    .help(format!("did you mean \"{meant}\"?")),
+            );
+        } else {
+            self.diagnostics.push(
+                Diagnostic::warning(format!("{key} is above what the NIC can inject"))
+                    .at(given.place)
+                    .label(label)
+                    .help("a faster NIC: hosts.nic, or rate in [hosts.model.nic]"),
+            );
+        }
+    }
+
+    fn pattern(&mut self, config: &ClusterConfig, topologies: &mut TopologyCache) {
+        let Err(error) = topologies.fit(&config.traffic.pattern, &config.topology) else {
+            return;
+        };
+        let key = match error {
+            PatternError::NoHops
+            | PatternError::ReturnsToSource { .. }
+            | PatternError::LeadsOutside { .. } => "hops",
+            PatternError::ToItself { .. } | PatternError::TooManyPairs { .. } => "pairs",
+            PatternError::Fraction { .. } => "fraction",
+            PatternError::NoSuchHost { .. } => match config.traffic.pattern {
+                Pattern::HotSpot { .. } => "hot",
+                Pattern::Incast { .. } => "target",
+                _ => "pairs",
+            },
+            _ => "pattern",
+        };
+        self.diagnostics.push(
+            Diagnostic::error("the pattern does not fit the network")
+                .at(self.place("traffic", key))
+                .label(error.to_string()),
+        );
+    }
+
+    fn transfer_size(&mut self, size: &SizeDistribution) {
+        let limit = match self.settings.value("hosts.model.nic", "transfer_max") {
+            Some(Value::Size(limit)) => *limit,
+            _ => return,
+        };
+        let largest = u64::from(size.max_bytes());
+        if largest <= limit {
+            return;
+        }
+        let keys = ["size", "size_max", "size_file"];
+        let key = keys
+            .iter()
+            .find(|key| self.settings.place("traffic", key).is_some());
+        let (largest, limit) = (format_size(largest), format_size(limit));
+        self.diagnostics.push(
+            Diagnostic::error("a message is larger than one descriptor takes")
+                .at(self.place("traffic", key.unwrap_or(&"size")))
+                .label(format!("up to {largest}; this NIC takes {limit}"))
+                .help(format!(
+                    "send at most {limit}, or raise transfer_max in [hosts.model.nic]"
+                )),
+        );
+    }
+
+    fn closed_loop(&mut self, config: &ClusterConfig) {
+        let Arrivals::Window(window) = config.traffic.arrivals else {
+            return;
+        };
+        let needed = u64::from(window) * u64::from(config.hosts.processes);
+        if needed > u64::from(config.hosts.send_buffers) {
+            let buffers = config.hosts.send_buffers;
+            self.diagnostics.push(
+                Diagnostic::warning("the window is larger than the pool of send buffers")
+                    .at(self.place("traffic", "window"))
+                    .label(format!(
+                        "{needed} messages a host wait for {buffers} buffers"
+                    ))
+                    .help(format!("raise hosts.send_buffers to {needed}")),
+            );
+        }
+    }
+
+    /// Warns where an open loop offers more than a resource that all of a host's messages share.
+    fn offered_load(&mut self, config: &ClusterConfig) {
+        let Arrivals::Open(interval) = &config.traffic.arrivals else {
+            return;
+        };
+        let a_host = f64::from(config.hosts.processes) * config.traffic.size.mean_bytes() * 8e12
+            / interval.mean_picoseconds();
+        let hosts = f64::from(config.topology.host_count());
+        let links = &config.links;
+        let mut limits = vec![
+            ("the NIC", a_host, config.host.nic.rate),
+            ("the host's link", a_host, links.host_rate),
+            ("the host's bus", a_host, config.host.bus.dma_rate()),
+        ];
+        match config.traffic.pattern {
+            Pattern::Incast { .. } => {
+                limits.push(("the target's link", a_host * (hosts - 1.0), links.host_rate));
+            }
+            Pattern::HotSpot { fraction, .. } => {
+                let offered = a_host * (hosts - 1.0) * fraction;
+                limits.push(("the hot host's link", offered, links.host_rate));
+            }
+            Pattern::StraightLine { hops } => {
+                limits.extend(straight_line_load(config, a_host, hops));
+            }
+            _ => {}
+        }
+        let load = |(_, offered, rate): &(&str, f64, Rate)| offered / rate.bits_per_second();
+        let worst = limits
+            .into_iter()
+            .max_by(|a, b| load(a).total_cmp(&load(b)));
+        let Some(worst) = worst.filter(|worst| load(worst) >= 1.0) else {
+            return;
+        };
+        let percent = load(&worst) * 100.0;
+        let (what, offered, rate) = worst;
+        let (offered, rate) = (rough_rate(offered), format_rate(rate));
+        let key = match self.settings.place("traffic", "rate") {
+            Some(_) => "rate",
+            None => "interval",
+        };
+        self.diagnostics.push(
+            Diagnostic::warning(format!("more is offered than {what} can carry"))
+                .at(self.place("traffic", key))
+                .label(format!("{offered} of {rate}: {percent:.0} %"))
+                .help("queues will grow until the traffic stops; latencies then say little"),
+        );
+    }
+
+    fn bus_load(&mut self, config: &ClusterConfig) {
+        let Some(load) = &config.hosts.bus_load else {
+            return;
+        };
+        let offered = load.size.mean_bytes() * 8e12 / load.interval.mean_picoseconds();
+        let rate = config.host.bus.dma_rate();
+        if offered >= rate.bits_per_second() {
+            let percent = offered / rate.bits_per_second() * 100.0;
+            let (offered, rate) = (rough_rate(offered), format_rate(rate));
+            self.diagnostics.push(
+                Diagnostic::warning("the other devices alone fill the bus")
+                    .at(self.place("hosts.bus_load", "interval"))
+                    .label(format!("{offered} of {rate}: {percent:.0} %"))
+                    .help("make `interval` longer or `size` smaller"),
+            );
+        }
+    }
+}
+
+/// What straight lines bring on a link between switches of a torus: each message crosses `hops`
+/// links, and they are spread evenly.
+fn straight_line_load(
+    config: &ClusterConfig,
+    a_host: f64,
+    hops: u32,
+) -> Option<(&'static str, f64, Rate)> {
+    let topology = &config.topology;
+    let switch_links = topology
+        .link_count()
+        .checked_sub(2 * topology.host_count())?;
+    if switch_links == 0 {
+        return None;
+    }
+    let crossed = a_host * f64::from(topology.host_count()) * f64::from(hops);
+    Some((
+        "a link between switches",
+        crossed / f64::from(switch_links),
+        config.links.rate,
+    ))
+}
+
+/// A rate with three digits, for messages.
+fn rough_rate(bits_per_second: f64) -> String {
+    let units = [
+        (1e12, "Tbit/s"),
+        (1e9, "Gbit/s"),
+        (1e6, "Mbit/s"),
+        (1e3, "kbit/s"),
+    ];
+    let found = units.iter().find(|(size, _)| bits_per_second >= *size);
+    let (size, unit) = found.copied().unwrap_or((1.0, "bit/s"));
+    let value = bits_per_second / size;
+    let decimals = if value >= 100.0 {
+        0
+    } else {
+        usize::from(value < 10.0) + 1
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A rate written in bytes, written in bits instead.
+fn in_bits(written: &str) -> Option<String> {
+    let text = written.trim_matches('"');
+    let stem = text
+        .strip_suffix("Byte/s")
+        .or_else(|| text.strip_suffix("B/s"))?;
+    // `MiB/s` has no counterpart in bits.
+    (!stem.ends_with('i')).then(|| format!("{stem}bit/s"))
+}

@@ -1,0 +1,258 @@
+//! A TOML text as a tree in which each value knows its place.
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt};
+
+/// Longest text that is read, bytes. A resolved scenario may carry a graph of millions of links.
+pub const TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) raw: Raw,
+}
+
+/// A value as TOML has it.
+#[derive(Clone, Debug)]
+pub(crate) enum Raw {
+    Text(String),
+    /// An integer or float, as written.
+    Number(String),
+    Boolean(bool),
+    Datetime(String),
+    Array(Vec<Node>),
+    Table(Tree),
+}
+
+impl Raw {
+    /// What it is, for messages.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Number(_) => "a number",
+            Self::Boolean(_) => "true or false",
+            Self::Datetime(_) => "a date",
+            Self::Array(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// A table, in the order of its text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) name_place: Place,
+    pub(crate) node: Node,
+    /// Whether the value was put in place of what the text says.
+    pub(crate) overridden: bool,
+}
+
+impl Tree {
+    /// The entry of a name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// The value at a path of table names and a key.
+    pub(crate) fn at_path(&self, path: &str) -> Option<&Entry> {
+        let (first, rest) = match path.split_once('.') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (path, None),
+        };
+        let entry = self.find(first)?;
+        match (rest, &entry.node.raw) {
+            (None, _) => Some(entry),
+            (Some(rest), Raw::Table(tree)) => tree.at_path(rest),
+            (Some(_), _) => None,
+        }
+    }
+
+    /// Puts a value at a path, making the tables on the way; what is no table there is replaced.
+    pub(crate) fn set(&mut self, path: &str, name_place: Place, node: Node) {
+        let (first, rest) = match path.split_once('.') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (path, None),
+        };
+        let index = self.entries.iter().position(|entry| entry.name == first);
+        let index = index.unwrap_or_else(|| {
+            let empty = Node {
+                place: name_place,
+                raw: Raw::Table(Self::default()),
+            };
+            let name = first.to_owned();
+            self.entries.push(Entry {
+                name,
+                name_place,
+                node: empty,
+                overridden: false,
+            });
+            self.entries.len() - 1
+        });
+        let entry = &mut self.entries[index];
+        let Some(rest) = rest else {
+            entry.name_place = name_place;
+            entry.node = node;
+            entry.overridden = true;
+            return;
+        };
+        if !matches!(entry.node.raw, Raw::Table(_)) {
+            entry.node.raw = Raw::Table(Self::default());
+        }
+        if let Raw::Table(tree) = &mut entry.node.raw {
+            tree.set(rest, name_place, node);
+        }
+    }
+
+    /// Takes a value away.
+    pub(crate) fn remove(&mut self, path: &str) {
+        match path.split_once('.') {
+            None => self.entries.retain(|entry| entry.name != path),
+            Some((first, rest)) => {
+                for entry in &mut self.entries {
+                    if let (true, Raw::Table(tree)) = (entry.name == first, &mut entry.node.raw) {
+                        tree.remove(rest);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads a TOML text; what is wrong goes to the diagnostics, all of it.
+pub(crate) fn parse(
+    name: &str,
+    text: &str,
+    diagnostics: &mut Diagnostics,
+) -> (usize, Option<Tree>) {
+    if text.len() > TEXT_BYTES_MAX {
+        let source = diagnostics.add_source(name, "");
+        let title = format!("{} is longer than {TEXT_BYTES_MAX} B", excerpt(name));
+        diagnostics.push(Diagnostic::error(title));
+        return (source, None);
+    }
+    let source = diagnostics.add_source(name, text);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return (source, Some(tree(source, table.get_ref())));
+    }
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let place = Place {
+            source,
+            start: span.start,
+            end: span.end,
+        };
+        let (problem, expected) = match error.message().split_once(", expected ") {
+            Some((problem, expected)) => (problem, Some(expected)),
+            None => (error.message(), None),
+        };
+        let mut diagnostic = Diagnostic::error(format!("not TOML: {problem}")).at(place);
+        if let Some(expected) = expected {
+            diagnostic = diagnostic.label(format!("expected {expected}"));
+        }
+        let line_start = text
+            .get(..span.start)
+            .and_then(|head| head.rfind('\n'))
+            .map_or(0, |n| n + 1);
+        let line = text
+            .get(line_start..)
+            .and_then(|tail| tail.lines().next())
+            .unwrap_or("");
+        if let Some(help) = quote_help(line) {
+            diagnostic = diagnostic.help(help);
+        }
+        diagnostics.push(diagnostic);
+    }
+    (source, None)
+}
+
+/// The commonest slip: `until = 10 ms`, without quotes.
+fn quote_help(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let value = value.trim();
+    let bare = !value.is_empty() && value.len() < 60 && !value.contains(['"', '\'', '[', '{', '#']);
+    bare.then(|| {
+        format!(
+            "quantities and words stand in quotes: {} = \"{value}\"",
+            key.trim()
+        )
+    })
+}
+
+fn tree(source: usize, table: &DeTable<'_>) -> Tree {
+    let mut entries: Vec<Entry> = table
+        .iter()
+        .map(|(name, value)| Entry {
+            name: name.get_ref().to_string(),
+            name_place: place(source, name),
+            node: node(source, value),
+            overridden: false,
+        })
+        .collect();
+    // The parser sorts by name; messages follow the file.
+    entries.sort_by_key(|entry| entry.name_place.start);
+    Tree { entries }
+}
+
+/// One value; its span is taken from `value`.
+pub(crate) fn node(source: usize, value: &Spanned<DeValue<'_>>) -> Node {
+    let raw = match value.get_ref() {
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Integer(integer) => Raw::Number(match integer.radix() {
+            10 => integer.as_str().to_owned(),
+            radix => i128::from_str_radix(integer.as_str(), radix)
+                .map_or_else(|_| integer.to_string(), |whole| whole.to_string()),
+        }),
+        DeValue::Float(float) => Raw::Number(float.as_str().to_owned()),
+        DeValue::Boolean(boolean) => Raw::Boolean(*boolean),
+        DeValue::Datetime(datetime) => Raw::Datetime(datetime.to_string()),
+        DeValue::Array(array) => Raw::Array(nodes(source, array)),
+        DeValue::Table(table) => Raw::Table(tree(source, table)),
+    };
+    Node {
+        place: place(source, value),
+        raw,
+    }
+}
+
+fn nodes(source: usize, array: &DeArray<'_>) -> Vec<Node> {
+    array.iter().map(|value| node(source, value)).collect()
+}
+
+fn place<T>(source: usize, spanned: &Spanned<T>) -> Place {
+    let span = spanned.span();
+    Place {
+        source,
+        start: span.start,
+        end: span.end,
+    }
+}
+
+/// Writes a text as a TOML string on one line.
+pub(crate) fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,90 @@
+//! Files that a study names: on disk, or carried along inside it.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::document::TEXT_BYTES_MAX;
+
+/// Where files come from. Each is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// Texts carried in the study, or read before, by the path that the study writes.
+    texts: BTreeMap<String, Arc<str>>,
+    /// The study's directory; none where the disk is out of bounds.
+    base: Option<PathBuf>,
+    used: BTreeMap<String, Arc<str>>,
+}
+
+impl Files {
+    /// Only what is carried along.
+    pub(crate) fn carried() -> Self {
+        Self::default()
+    }
+
+    /// Also what lies on disk; paths are relative to `base`.
+    pub(crate) fn on_disk(base: &Path) -> Self {
+        Self {
+            base: Some(base.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a text that is carried along.
+    pub(crate) fn carry(&mut self, path: &str, text: &str) {
+        self.texts.insert(path.to_owned(), text.into());
+    }
+
+    /// The text of a file, remembered as used.
+    pub(crate) fn text(&mut self, path: &str) -> Result<Arc<str>, String> {
+        let text = self.peek(path)?;
+        self.used.insert(path.to_owned(), Arc::clone(&text));
+        Ok(text)
+    }
+
+    /// The text of a file.
+    pub(crate) fn peek(&mut self, path: &str) -> Result<Arc<str>, String> {
+        if let Some(text) = self.texts.get(path) {
+            return Ok(Arc::clone(text));
+        }
+        let Some(base) = &self.base else {
+            return Err("not carried in [files], and no other file is read here".to_owned());
+        };
+        let text: Arc<str> = read_text(&base.join(path))?.into();
+        self.texts.insert(path.to_owned(), Arc::clone(&text));
+        Ok(text)
+    }
+
+    /// The files used so far, by path.
+    pub(crate) fn used(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.used
+    }
+}
+
+/// Reads a text file of bounded length; the error says why not, without the path.
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+    let metadata = file.metadata().map_err(|error| reason(&error))?;
+    if !metadata.is_file() {
+        return Err("it is no ordinary file".to_owned());
+    }
+    let mut text = String::new();
+    let limit = TEXT_BYTES_MAX as u64;
+    file.take(limit + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| reason(&error))?;
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(format!("it is longer than {limit} B"));
+    }
+    Ok(text)
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
+        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,404 @@
+//! Presets of a host's hardware: files in which each number has its source and how sure it is.
+
+use crate::builtin;
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, nearest};
+use crate::document::{self, Entry, Raw, Tree};
+use crate::files::Files;
+use crate::keys::{self, Table};
+use crate::settings::{bad_value, unknown_key};
+
+/// How sure a number of a preset is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Confidence {
+    /// Measured on the hardware by whoever wrote the source.
+    Measured,
+    /// Stated by its maker or in a paper.
+    Published,
+    /// Worked out from measured or published numbers.
+    Derived,
+    /// Chosen so that the model meets published results.
+    Fitted,
+    /// Plausible, and no more.
+    Assumed,
+}
+
+impl Confidence {
+    const ALL: [(&'static str, Self); 5] = [
+        ("measured", Self::Measured),
+        ("published", Self::Published),
+        ("derived", Self::Derived),
+        ("fitted", Self::Fitted),
+        ("assumed", Self::Assumed),
+    ];
+
+    /// The word that files use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, confidence)| *confidence == self)
+            .map_or("", |(word, _)| word)
+    }
+}
+
+/// A preset, for printing.
+#[derive(Clone, Debug)]
+pub struct Preset {
+    /// Its name.
+    pub name: String,
+    /// The hardware, one line.
+    pub description: String,
+    /// Where its numbers come from, one line.
+    pub source: String,
+    /// Each number, in the order of the list of keys.
+    pub numbers: Vec<PresetNumber>,
+}
+
+/// One number of a preset.
+#[derive(Clone, Debug)]
+pub struct PresetNumber {
+    /// Its table: `cpu`, `bus` or `nic`.
+    pub table: &'static str,
+    /// Its key.
+    pub key: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Its value with unit.
+    pub value: String,
+    /// Where it comes from.
+    pub source: String,
+    /// How sure it is.
+    pub confidence: Confidence,
+}
+
+/// The tables of a preset, and what they are called in a study.
+const TABLES: [(&str, &str); 3] = [
+    ("cpu", "hosts.model.cpu"),
+    ("bus", "hosts.model.bus"),
+    ("nic", "hosts.model.nic"),
+];
+
+/// The name that says that the study itself holds the hardware.
+pub(crate) const INLINE: &str = "inline";
+
+/// Finds the hardware that a study names and merges it below the study's own values. False if
+/// there is none or it is wrong; then the diagnostics say why.
+pub(crate) fn merge(
+    tree: &mut Tree,
+    default_name: &str,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> bool {
+    let (name, place) = match tree.at_path("hosts.nic") {
+        None => (default_name.to_owned(), None),
+        Some(entry) => match &entry.node.raw {
+            Raw::Text(text) => (text.trim().to_owned(), Some(entry.node.place)),
+            // The list of keys complains of what is no text.
+            _ => return false,
+        },
+    };
+    if name == INLINE {
+        return true;
+    }
+    let (file_name, text) = match builtin::model(&name) {
+        Some(text) => (format!("models/{name}.toml"), text.to_owned()),
+        None if name.ends_with(".toml") => match files.peek(&name) {
+            Ok(text) => (name.clone(), text.to_string()),
+            Err(reason) => {
+                let title = format!("cannot read the preset {name}: {reason}");
+                diagnostics.push(Diagnostic::error(title).at_maybe(place));
+                return false;
+            }
+        },
+        None => {
+            diagnostics.push(unknown_preset(&name, place));
+            return false;
+        }
+    };
+    let errors_before = diagnostics.error_count();
+    let Some((preset, preset_tree)) = read(&file_name, &text, diagnostics) else {
+        return false;
+    };
+    if diagnostics.error_count() > errors_before {
+        return false;
+    }
+    for (short, long) in TABLES {
+        let Some(Raw::Table(subtree)) = preset_tree.find(short).map(|entry| &entry.node.raw) else {
+            continue;
+        };
+        for entry in &subtree.entries {
+            let path = format!("{long}.{}", entry.name);
+            if tree.at_path(&path).is_none() && may_hold(tree, long) {
+                tree.set(&path, entry.name_place, entry.node.clone());
+            }
+        }
+    }
+    if let Some(entry) = preset_tree.find("name")
+        && tree.at_path("hosts.model.name").is_none()
+        && may_hold(tree, "hosts.model")
+    {
+        let mut node = entry.node.clone();
+        node.raw = Raw::Text(preset.name);
+        tree.set("hosts.model.name", entry.name_place, node);
+    }
+    true
+}
+
+/// Whether a path consists of tables as far as it exists: what else stands there is a mistake that
+/// must not be written over.
+fn may_hold(tree: &Tree, path: &str) -> bool {
+    let ends = path
+        .match_indices('.')
+        .map(|(at, _)| at)
+        .chain([path.len()]);
+    ends.map(|end| &path[..end]).all(|part| {
+        tree.at_path(part)
+            .is_none_or(|entry| matches!(entry.node.raw, Raw::Table(_)))
+    })
+}
+
+fn unknown_preset(name: &str, place: Option<Place>) -> Diagnostic {
+    let names: Vec<&str> = builtin::MODELS.iter().map(|(name, _)| *name).collect();
+    let near = nearest(name, names.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+    Diagnostic::error("no such preset")
+        .at_maybe(place)
+        .label(format!("the presets are {}", names.join(", ")))
+        .help(format!(
+            "{near}a file of your own ends in .toml; viaduct models shows the presets"
+        ))
+}
+
+/// Reads a preset of the given name: built in, or a file.
+///
+/// # Errors
+///
+/// What is wrong with it, or that there is none.
+pub fn load_preset(name_or_path: &str) -> Result<Preset, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    let text = match builtin::model(name_or_path) {
+        Some(text) => Ok(text.to_owned()),
+        None if name_or_path.ends_with(".toml") => {
+            crate::files::read_text(std::path::Path::new(name_or_path)).map_err(|reason| {
+                Diagnostic::error(format!("cannot read the preset {name_or_path}: {reason}"))
+            })
+        }
+        None => Err(unknown_preset(name_or_path, None)),
+    };
+    match text {
+        Ok(text) => parse_preset(name_or_path, &text),
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            Err(diagnostics)
+        }
+    }
+}
+
+/// Reads a preset's text; `file_name` is for messages. No file is opened.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn parse_preset(file_name: &str, text: &str) -> Result<Preset, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    match read(file_name, text, &mut diagnostics) {
+        Some((preset, _)) if !diagnostics.has_errors() => Ok(preset),
+        _ => Err(diagnostics),
+    }
+}
+
+/// All presets that are built in.
+#[must_use]
+pub fn list_models() -> Vec<Preset> {
+    builtin::MODELS
+        .iter()
+        .filter_map(|(name, text)| parse_preset(name, text).ok())
+        .collect()
+}
+
+fn read(file_name: &str, text: &str, diagnostics: &mut Diagnostics) -> Option<(Preset, Tree)> {
+    let (source, tree) = document::parse(file_name, text, diagnostics);
+    let tree = tree?;
+    let head = keys::known_table("preset");
+    for entry in &tree.entries {
+        let is_table = TABLES.iter().any(|(short, _)| *short == entry.name);
+        if !is_table && head.find(&entry.name).is_none() {
+            diagnostics.push(unknown_key(head, &entry.name).at(entry.name_place));
+        }
+    }
+    let whole = Place {
+        source,
+        start: 0,
+        end: 0,
+    };
+    let text_of = |name: &str| match tree.find(name).map(|entry| &entry.node.raw) {
+        Some(Raw::Text(text)) => text.clone(),
+        _ => String::new(),
+    };
+    for key in &head.keys {
+        match tree.find(key.name) {
+            Some(entry) => {
+                if let Err(error) = key.kind.read(&entry.node, false) {
+                    diagnostics.push(bad_value(head, key, &entry.node, &error));
+                }
+            }
+            None if key.name == "name" => {
+                let help = "add `name = \"...\"` at the top";
+                diagnostics.push(
+                    Diagnostic::error("the preset has no name")
+                        .at(whole)
+                        .help(help),
+                );
+            }
+            None => {}
+        }
+    }
+    let mut preset = Preset {
+        name: text_of("name"),
+        description: text_of("description"),
+        source: text_of("source"),
+        numbers: Vec::new(),
+    };
+    for (short, long) in TABLES {
+        let table = keys::known_table(long);
+        match tree.find(short) {
+            Some(Entry {
+                node, name_place, ..
+            }) => match &node.raw {
+                Raw::Table(subtree) => {
+                    numbers(short, table, subtree, *name_place, diagnostics, &mut preset);
+                }
+                raw => diagnostics.push(
+                    Diagnostic::error(format!("`{short}` is a table of numbers"))
+                        .at(node.place)
+                        .label(format!("this is {}", raw.noun())),
+                ),
+            },
+            None => diagnostics.push(
+                Diagnostic::error(format!("the preset has no table [{short}]"))
+                    .at(whole)
+                    .help(format!("its keys: viaduct keys {long}")),
+            ),
+        }
+    }
+    Some((preset, tree))
+}
+
+fn numbers(
+    short: &'static str,
+    table: &'static Table,
+    subtree: &Tree,
+    header: Place,
+    diagnostics: &mut Diagnostics,
+    preset: &mut Preset,
+) {
+    for entry in &subtree.entries {
+        if table.find(&entry.name).is_none() {
+            diagnostics.push(unknown_key(table, &entry.name).at(entry.name_place));
+        }
+    }
+    for key in &table.keys {
+        let Some(entry) = subtree.find(key.name) else {
+            diagnostics.push(
+                Diagnostic::error(format!("missing key `{}` in [{short}]", key.name))
+                    .at(header)
+                    .help(format!(
+                        "a preset gives every number; it is {}",
+                        key.meaning
+                    )),
+            );
+            continue;
+        };
+        let Some((source, confidence)) = provenance(short, entry, diagnostics) else {
+            continue;
+        };
+        let Raw::Table(sourced) = &entry.node.raw else {
+            continue;
+        };
+        let Some(value) = sourced.find("value") else {
+            continue;
+        };
+        match key.kind.read(&value.node, false) {
+            Ok(value) => preset.numbers.push(PresetNumber {
+                table: short,
+                key: key.name,
+                meaning: key.meaning,
+                value: value.plain(),
+                source,
+                confidence,
+            }),
+            Err(error) => diagnostics.push(bad_value(table, key, &value.node, &error)),
+        }
+    }
+}
+
+/// Source and confidence of a number, if it is whole.
+fn provenance(
+    short: &str,
+    entry: &Entry,
+    diagnostics: &mut Diagnostics,
+) -> Option<(String, Confidence)> {
+    const FORM: &str = "{ value = ..., source = \"...\", confidence = \"...\" }";
+    let name = &entry.name;
+    let Raw::Table(sourced) = &entry.node.raw else {
+        diagnostics.push(
+            Diagnostic::error(format!("`{name}` in [{short}] has no source"))
+                .at(entry.node.place)
+                .label("only a value")
+                .help(format!("a number of a preset is written {name} = {FORM}")),
+        );
+        return None;
+    };
+    for part in &sourced.entries {
+        if !["value", "source", "confidence"].contains(&part.name.as_str()) {
+            diagnostics.push(
+                Diagnostic::error(format!("unknown key `{}` in `{name}`", part.name))
+                    .at(part.name_place)
+                    .help(format!("a number of a preset is written {name} = {FORM}")),
+            );
+        }
+    }
+    let mut text = |part: &str| match sourced.find(part) {
+        Some(Entry { node, .. }) => match &node.raw {
+            Raw::Text(text) if !text.trim().is_empty() => Some((text.clone(), node.place)),
+            Raw::Text(_)
+            | Raw::Table(_)
+            | Raw::Array(_)
+            | Raw::Number(_)
+            | Raw::Boolean(_)
+            | Raw::Datetime(_) => {
+                let title =
+                    format!("`{part}` of `{name}` in [{short}] is a text that says something");
+                diagnostics.push(Diagnostic::error(title).at(node.place));
+                None
+            }
+        },
+        None => {
+            let title = format!("`{name}` in [{short}] has no {part}");
+            diagnostics.push(
+                Diagnostic::error(title)
+                    .at(entry.name_place)
+                    .help(format!("a number of a preset is written {name} = {FORM}")),
+            );
+            None
+        }
+    };
+    let (source, word) = (text("source"), text("confidence"));
+    if sourced.find("value").is_none() {
+        let title = format!("`{name}` in [{short}] has no value");
+        diagnostics.push(Diagnostic::error(title).at(entry.name_place));
+        return None;
+    }
+    let (word, place) = word?;
+    let known = Confidence::ALL.iter().find(|(known, _)| *known == word);
+    let Some((_, confidence)) = known else {
+        let words: Vec<&str> = Confidence::ALL.iter().map(|(word, _)| *word).collect();
+        diagnostics.push(
+            Diagnostic::error(format!("how sure `{name}` in [{short}] is, is not said"))
+                .at(place)
+                .label(format!("one of {}", words.join(", "))),
+        );
+        return None;
+    };
+    Some((source?.0, *confidence))
+}

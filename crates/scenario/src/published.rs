@@ -1,0 +1,281 @@
+//! The lists of a study beside its settings: published figures, and the values it runs over.
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::document::{Entry, Raw, Tree, quote};
+use crate::keys;
+use crate::overrides::Setter;
+use crate::settings::{Settings, bad_value, unknown_key};
+use crate::value::{LIST_LENGTH_MAX, Value};
+
+/// Most published figures of a study.
+pub const PUBLISHED_MAX: usize = 1_000;
+
+/// A published figure, to stand beside a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// The result that it stands beside: `latency_us.mean`.
+    pub quantity: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Where it is published.
+    pub source: String,
+    /// What it is for.
+    pub role: Role,
+    /// It belongs only to points at which these keys have these values, as a person writes them.
+    pub at: Vec<(String, String)>,
+}
+
+/// What a published figure is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// The model was calibrated on it.
+    Given,
+    /// The model is to predict it.
+    Result,
+    /// It stands there for comparison, such as a wall-clock time of another machine.
+    Context,
+}
+
+impl Role {
+    /// The word that files use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Result => "result",
+            Self::Context => "context",
+        }
+    }
+}
+
+impl Published {
+    /// Whether the figure belongs to a point with these settings.
+    pub(crate) fn holds_for(&self, settings: &Settings) -> bool {
+        self.at.iter().all(|(path, wanted)| {
+            let value = path
+                .rsplit_once('.')
+                .and_then(|(table, key)| settings.value(table, key));
+            value.is_some_and(|value| value.plain() == *wanted)
+        })
+    }
+
+    pub(crate) fn to_toml(&self) -> String {
+        let value = Value::Real(self.value).to_toml();
+        let mut text = format!(
+            "\n[[published]]\nquantity = {}\nvalue = {value}\n",
+            quote(&self.quantity)
+        );
+        if !self.at.is_empty() {
+            let condition = |(path, wanted): &(String, String)| {
+                let value = at_value(path, wanted).map_or(quote(wanted), |value| value.to_toml());
+                format!("{} = {value}", quote(path))
+            };
+            let conditions: Vec<String> = self.at.iter().map(condition).collect();
+            text.push_str(&format!("at = {{ {} }}\n", conditions.join(", ")));
+        }
+        text.push_str(&format!("unit = {}\n", quote(&self.unit)));
+        text.push_str(&format!("source = {}\n", quote(&self.source)));
+        text.push_str(&format!("role = \"{}\"\n", self.role.word()));
+        text
+    }
+}
+
+/// The value of a condition, from how a person writes it.
+fn at_value(path: &str, wanted: &str) -> Option<Value> {
+    let (_, key) = keys::key_at(path)?;
+    crate::settings::default_value(key, wanted)
+}
+
+/// Takes the published figures out of the tree.
+pub(crate) fn read(tree: &mut Tree, diagnostics: &mut Diagnostics) -> Vec<Published> {
+    let mut list = Vec::new();
+    if let Some(entry) = tree.find("published") {
+        match &entry.node.raw {
+            Raw::Array(rows) if rows.len() > PUBLISHED_MAX => {
+                let title = format!("more than {PUBLISHED_MAX} published figures");
+                diagnostics.push(Diagnostic::error(title).at(entry.name_place));
+            }
+            Raw::Array(rows) => {
+                for node in rows {
+                    match &node.raw {
+                        Raw::Table(row) => list.extend(figure(row, node.place, diagnostics)),
+                        raw => diagnostics.push(
+                            Diagnostic::error("a published figure is a table of keys")
+                                .at(node.place)
+                                .label(format!("this is {}", raw.noun())),
+                        ),
+                    }
+                }
+            }
+            _ => diagnostics.push(
+                Diagnostic::error("published figures stand in rows")
+                    .at(entry.name_place)
+                    .help("write [[published]], once for each"),
+            ),
+        }
+    }
+    tree.remove("published");
+    list
+}
+
+fn figure(row: &Tree, place: Place, diagnostics: &mut Diagnostics) -> Option<Published> {
+    let table = keys::known_table("published");
+    let mut values: Vec<Option<Value>> = Vec::new();
+    for entry in &row.entries {
+        if table.find(&entry.name).is_none() && entry.name != "at" {
+            diagnostics.push(unknown_key(table, &entry.name).at(entry.name_place));
+        }
+    }
+    for key in &table.keys {
+        let value = match (row.find(key.name), key.fallback) {
+            (Some(entry), _) => match key.kind.read(&entry.node, false) {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    diagnostics.push(bad_value(table, key, &entry.node, &error));
+                    None
+                }
+            },
+            (None, keys::Fallback::Value(text)) => crate::settings::default_value(key, text),
+            (None, _) => {
+                let title = format!("missing key `{}` in [[published]]", key.name);
+                let help = format!("add it: {}", key.meaning);
+                diagnostics.push(Diagnostic::error(title).at(place).help(help));
+                None
+            }
+        };
+        values.push(value);
+    }
+    let mut at = Vec::new();
+    if let Some(entry) = row.find("at") {
+        at = conditions(entry, diagnostics)?;
+    }
+    let mut values = values.into_iter();
+    let mut next = || values.next().flatten();
+    let text = |value: Option<Value>| match value? {
+        Value::Text(text) => Some(text),
+        _ => None,
+    };
+    let (quantity, value, unit, source, role) = (next(), next(), next(), next(), next());
+    Some(Published {
+        quantity: text(quantity)?,
+        value: match value? {
+            Value::Real(value) => value,
+            _ => return None,
+        },
+        unit: text(unit)?,
+        source: text(source)?,
+        role: match role? {
+            Value::Choice("given") => Role::Given,
+            Value::Choice("context") => Role::Context,
+            _ => Role::Result,
+        },
+        at,
+    })
+}
+
+fn conditions(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<Vec<(String, String)>> {
+    let mut list = Vec::new();
+    let mut whole = true;
+    for (path, condition) in flatten(entry, diagnostics) {
+        match keyed(&path, condition, diagnostics) {
+            Some((_, key)) => match key.kind.read(&condition.node, false) {
+                Ok(value) => list.push((path, value.plain())),
+                Err(error) => {
+                    let (table, key) = keys::key_at(&path)?;
+                    diagnostics.push(bad_value(table, key, &condition.node, &error));
+                    whole = false;
+                }
+            },
+            None => whole = false,
+        }
+    }
+    whole.then_some(list)
+}
+
+/// Keys with dots in them, `"traffic.size"`, and tables, `traffic.size`, mean the same.
+fn flatten<'t>(entry: &'t Entry, diagnostics: &mut Diagnostics) -> Vec<(String, &'t Entry)> {
+    let mut flat = Vec::new();
+    let Raw::Table(tree) = &entry.node.raw else {
+        diagnostics.push(
+            Diagnostic::error(format!("`{}` is a table of keys", entry.name))
+                .at(entry.node.place)
+                .label(format!("this is {}", entry.node.raw.noun()))
+                .help("for example \"traffic.size\" = ..."),
+        );
+        return flat;
+    };
+    let mut open: Vec<(String, &Entry)> = tree
+        .entries
+        .iter()
+        .rev()
+        .map(|entry| (entry.name.clone(), entry))
+        .collect();
+    while let Some((path, entry)) = open.pop() {
+        match &entry.node.raw {
+            Raw::Table(inner) => {
+                let longer = |inner: &'t Entry| (format!("{path}.{}", inner.name), inner);
+                open.extend(inner.entries.iter().rev().map(longer));
+            }
+            _ => flat.push((path, entry)),
+        }
+    }
+    flat
+}
+
+type Keyed = (&'static keys::Table, &'static keys::Key);
+
+fn keyed(path: &str, entry: &Entry, diagnostics: &mut Diagnostics) -> Option<Keyed> {
+    match crate::overrides::find_key(path) {
+        Ok((table, key)) if format!("{}.{}", table.name, key.name) == path => Some((table, key)),
+        Ok((table, key)) => {
+            let title = format!("`{path}` is no whole path of a key");
+            let help = format!("write \"{}.{}\"", table.name, key.name);
+            diagnostics.push(Diagnostic::error(title).at(entry.name_place).help(help));
+            None
+        }
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic.at(entry.name_place));
+            None
+        }
+    }
+}
+
+/// Takes the sweep out of the tree.
+pub(crate) fn read_sweep(tree: &mut Tree, diagnostics: &mut Diagnostics) -> Vec<Setter> {
+    let mut axes = Vec::new();
+    if let Some(entry) = tree.find("sweep") {
+        for (path, axis) in flatten(entry, diagnostics) {
+            if keyed(&path, axis, diagnostics).is_none() {
+                continue;
+            }
+            let Raw::Array(values) = &axis.node.raw else {
+                diagnostics.push(
+                    Diagnostic::error(format!("the sweep of {path} is a list of values"))
+                        .at(axis.node.place)
+                        .label(format!("this is {}", axis.node.raw.noun()))
+                        .help("write [value, value, ...]"),
+                );
+                continue;
+            };
+            if values.is_empty() || values.len() > LIST_LENGTH_MAX {
+                let title = format!("the sweep of {path} has {} values", values.len());
+                diagnostics.push(
+                    Diagnostic::error(title)
+                        .at(axis.node.place)
+                        .label(format!("must be 1 to {LIST_LENGTH_MAX}")),
+                );
+                continue;
+            }
+            axes.push(Setter {
+                path,
+                name_place: axis.name_place,
+                values: values.clone(),
+                swept: true,
+            });
+        }
+    }
+    tree.remove("sweep");
+    axes
+}

@@ -1,0 +1,495 @@
+//! A study: read, checked, and ready to run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use viaduct_sim::config::ClusterConfig;
+
+use crate::build;
+use crate::builtin;
+use crate::checks;
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, nearest};
+use crate::document::{self, Node, Raw, Tree};
+use crate::files::{self, Files};
+use crate::keys::{self, Fallback};
+use crate::network::TopologyCache;
+use crate::overrides::{self, Override, Setter};
+use crate::preset;
+use crate::published::{self, Published};
+use crate::settings::{Context, Settings, default_value};
+use crate::value::Value;
+
+/// Most points of a sweep.
+pub const CELLS_MAX: usize = 10_000;
+
+/// A study, or one point of its sweep.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its name: that of the built-in study or of the file.
+    pub name: String,
+    /// One line that names it; empty if the file has none.
+    pub title: String,
+    /// What it answers; empty if the file does not say.
+    pub question: String,
+    /// Where its set-up and figures come from; empty if the file does not say.
+    pub source: String,
+    /// What the simulator is told. Of a study with a sweep: its first point, but for what the file
+    /// gives beside the sweep.
+    pub config: ClusterConfig,
+    /// The keys that it runs over, the first one slowest; empty if it is one run.
+    pub sweep: Vec<SweepAxis>,
+    /// Of a point of a sweep: the swept keys and their values here, in the sweep's order.
+    pub point: Vec<(String, String)>,
+    /// Published figures, those that do not belong to this point included.
+    pub published: Vec<Published>,
+    /// What the user should know; never errors.
+    pub warnings: Diagnostics,
+    settings: Settings,
+    files: Arc<BTreeMap<String, Arc<str>>>,
+    cells: Vec<Self>,
+    own_sources: [usize; 2],
+}
+
+/// A key that a study runs over.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SweepAxis {
+    /// The whole path: `traffic.size`.
+    pub key: String,
+    /// Its values, as a person writes them.
+    pub values: Vec<String>,
+}
+
+/// A setting that is not its key's default.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Difference {
+    /// The whole path: `traffic.size`.
+    pub key: String,
+    /// Its value, as a person writes it.
+    pub value: String,
+    /// The default, or what holds without the key; none if the key must be given.
+    pub default: Option<String>,
+    /// What the key means.
+    pub meaning: &'static str,
+}
+
+impl Study {
+    /// Reads a study: one that is built in, by its name, or a file.
+    ///
+    /// Overrides are put over the file's values; one that is swept replaces the sweep of its key,
+    /// and a fixed one ends it.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the study, its overrides and the files it names.
+    pub fn load(name_or_path: &str, overrides: &[Override]) -> Result<Self, Diagnostics> {
+        if let Some(text) = builtin::study(name_or_path) {
+            let file_name = format!("studies/{name_or_path}.toml");
+            return Input {
+                name: name_or_path,
+                file_name: &file_name,
+                text,
+                overrides,
+            }
+            .load(Files::carried());
+        }
+        let path = Path::new(name_or_path);
+        let text = match files::read_text(path) {
+            Ok(text) => text,
+            Err(reason) => return Err(no_study(name_or_path, &reason)),
+        };
+        let name = path
+            .file_stem()
+            .map_or("study".into(), |stem| stem.to_string_lossy());
+        let base = path.parent().unwrap_or(Path::new(""));
+        Input {
+            name: &name,
+            file_name: name_or_path,
+            text: &text,
+            overrides,
+        }
+        .load(Files::on_disk(base))
+    }
+
+    /// Reads what [`Study::resolved_toml`] wrote; no file is opened.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn from_resolved(text: &str) -> Result<Self, Diagnostics> {
+        parse_study(text)
+    }
+
+    /// The points of the sweep, the first key slowest; the study itself if it has no sweep.
+    #[must_use]
+    pub fn cells(&self) -> Vec<Self> {
+        if self.cells.is_empty() {
+            vec![self.clone()]
+        } else {
+            self.cells.clone()
+        }
+    }
+
+    /// The value of a key, by its whole path, as a person writes it; none where the key does not
+    /// count or nothing is set.
+    #[must_use]
+    pub fn value(&self, path: &str) -> Option<String> {
+        let (table, key) = path.rsplit_once('.')?;
+        Some(self.settings.value(table, key)?.plain())
+    }
+
+    /// The published figures that belong to this study, or to this point of its sweep.
+    pub fn published_here(&self) -> impl Iterator<Item = &Published> {
+        self.published
+            .iter()
+            .filter(|published| published.holds_for(&self.settings))
+    }
+
+    /// What was given and is not the default, but for the words of [study].
+    #[must_use]
+    pub fn differences_from_defaults(&self) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for setting in &self.settings.list {
+            let (Some(value), Some(given)) = (&setting.value, &setting.given) else {
+                continue;
+            };
+            // Numbers of a preset come from its own text.
+            if setting.table.name == "study" || !self.own_sources.contains(&given.place.source) {
+                continue;
+            }
+            let default = match setting.key.fallback {
+                Fallback::Value(text)
+                    if default_value(setting.key, text).as_ref() == Some(value) =>
+                {
+                    continue;
+                }
+                Fallback::Required => None,
+                Fallback::Value(text) | Fallback::Otherwise(text) => Some(text.to_owned()),
+            };
+            differences.push(Difference {
+                key: format!("{}.{}", setting.table.name, setting.key.name),
+                value: value.plain(),
+                default,
+                meaning: setting.key.meaning,
+            });
+        }
+        differences
+    }
+
+    /// The whole scenario as TOML: each key with its value, the hardware's numbers in it, and the
+    /// files it names. It runs again from this text alone, to the same result. The sweep is left
+    /// out: this is one run.
+    #[must_use]
+    pub fn resolved_toml(&self) -> String {
+        let mut text = String::from("# A scenario in full: it runs again from this text alone.\n");
+        for table in keys::setting_tables() {
+            if table.optional && !self.settings.is_present(table.name) {
+                continue;
+            }
+            text.push_str(&format!("\n[{}]\n", table.name));
+            for setting in self
+                .settings
+                .list
+                .iter()
+                .filter(|s| s.table.name == table.name)
+            {
+                let key = setting.key.name;
+                match &setting.value {
+                    Some(_) if (table.name, key) == ("hosts", "nic") => {
+                        text.push_str(&format!("{key} = \"{}\"\n", preset::INLINE));
+                    }
+                    Some(value) => text.push_str(&format!("{key} = {}\n", value.to_toml())),
+                    None if (table.name, key) == ("study", "name") => {
+                        text.push_str(&format!("{key} = {}\n", document::quote(&self.name)));
+                    }
+                    None => {}
+                }
+            }
+        }
+        for published in &self.published {
+            text.push_str(&published.to_toml());
+        }
+        if !self.files.is_empty() {
+            text.push_str("\n[files]\n");
+            for (path, content) in self.files.iter() {
+                let (path, content) = (document::quote(path), document::quote(content));
+                text.push_str(&format!("{path} = {content}\n"));
+            }
+        }
+        text
+    }
+}
+
+/// Reads a study's text; nothing else is opened: files that it names must be carried in its
+/// [files]. What [`Study::resolved_toml`] wrote is read by this.
+///
+/// # Errors
+///
+/// All that is wrong with it.
+pub fn parse_study(text: &str) -> Result<Study, Diagnostics> {
+    let input = Input {
+        name: "study",
+        file_name: "study.toml",
+        text,
+        overrides: &[],
+    };
+    input.load(Files::carried())
+}
+
+/// The built-in studies: name, title and question.
+#[must_use]
+pub fn list_studies() -> Vec<(&'static str, String, String)> {
+    let describe = |&(name, text): &(&'static str, &str)| {
+        // Only the words are needed; making a network of a million hosts for them would be slow.
+        let mut diagnostics = Diagnostics::default();
+        let (_, tree) = document::parse(name, text, &mut diagnostics);
+        let tree = tree.unwrap_or_default();
+        let words = |path: &str| match tree.at_path(path).map(|entry| &entry.node.raw) {
+            Some(Raw::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        (name, words("study.title"), words("study.question"))
+    };
+    builtin::STUDIES.iter().map(describe).collect()
+}
+
+fn no_study(name: &str, reason: &str) -> Diagnostics {
+    let mut diagnostics = Diagnostics::default();
+    let names = || builtin::STUDIES.iter().map(|(name, _)| *name);
+    let near =
+        nearest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));
+    let all: Vec<&str> = names().collect();
+    diagnostics.push(
+        Diagnostic::error(format!(
+            "no study {}: {reason}",
+            crate::diagnostics::excerpt(name)
+        ))
+        .help(format!("{near}built in are {}", all.join(", "))),
+    );
+    diagnostics
+}
+
+/// The text of a study and what is put over it.
+struct Input<'a> {
+    name: &'a str,
+    file_name: &'a str,
+    text: &'a str,
+    overrides: &'a [Override],
+}
+
+/// What stays the same over the points of a sweep.
+struct Frame {
+    name: String,
+    published: Vec<Published>,
+    diagnostics: Diagnostics,
+    study_source: usize,
+    set_source: usize,
+    files: Files,
+    topologies: TopologyCache,
+}
+
+/// A point: the values put in place of the tree's.
+type Point<'a> = Vec<(&'a Setter, &'a Node)>;
+
+impl Input<'_> {
+    fn load(self, mut files: Files) -> Result<Study, Diagnostics> {
+        let mut diagnostics = Diagnostics::default();
+        let (study_source, tree) = document::parse(self.file_name, self.text, &mut diagnostics);
+        let (set_source, setters) = overrides::read(self.overrides, &mut diagnostics);
+        let Some(mut tree) = tree else {
+            return Err(diagnostics);
+        };
+        carry_files(&mut tree, &mut files, &mut diagnostics);
+        let published = published::read(&mut tree, &mut diagnostics);
+        let mut axes = published::read_sweep(&mut tree, &mut diagnostics);
+        for setter in setters {
+            axes.retain(|axis| axis.path != setter.path && !excludes(&setter.path, &axis.path));
+            if setter.swept {
+                axes.push(setter);
+            } else if let [node] = &setter.values[..] {
+                overrides::put(&mut tree, &setter.path, setter.name_place, node.clone());
+            }
+        }
+        let cell_count = axes.iter().try_fold(1_usize, |count, axis| {
+            count
+                .checked_mul(axis.values.len())
+                .filter(|&count| count <= CELLS_MAX)
+        });
+        if let (None, Some(axis)) = (cell_count, axes.last()) {
+            let title = format!("the sweep has more than {CELLS_MAX} points");
+            diagnostics.push(Diagnostic::error(title).at(axis.name_place));
+            return Err(diagnostics);
+        }
+        // A key that is only swept has its first value in the study itself.
+        let mut base = Point::new();
+        for axis in &axes {
+            if let (None, Some(first)) = (tree.at_path(&axis.path), axis.values.first()) {
+                base.push((axis, first));
+            }
+        }
+        let mut frame = Frame {
+            name: self.name.to_owned(),
+            published,
+            diagnostics,
+            study_source,
+            set_source,
+            files,
+            topologies: TopologyCache::default(),
+        };
+        let study = frame.resolve(&tree, &base);
+        let mut cells = Vec::new();
+        if study.is_some() {
+            for point in points(&axes) {
+                cells.extend(frame.resolve(&tree, &point));
+            }
+        }
+        match study {
+            Some(mut study) if !frame.diagnostics.has_errors() => {
+                study.point.clear();
+                study.cells = if axes.is_empty() { Vec::new() } else { cells };
+                let plain = |axis: &Setter, node: &Node| value_text(&axis.path, node, set_source);
+                study.sweep = axes
+                    .iter()
+                    .map(|axis| SweepAxis {
+                        key: axis.path.clone(),
+                        values: axis.values.iter().map(|node| plain(axis, node)).collect(),
+                    })
+                    .collect();
+                Ok(study)
+            }
+            _ => Err(frame.diagnostics),
+        }
+    }
+}
+
+/// Whether a value at one key takes away what stands at another.
+fn excludes(path: &str, other: &str) -> bool {
+    let Some((table, key)) = keys::key_at(path) else {
+        return false;
+    };
+    key.excludes
+        .iter()
+        .any(|excluded| format!("{}.{excluded}", table.name) == other)
+}
+
+/// A swept value as a person writes it.
+fn value_text(path: &str, node: &Node, set_source: usize) -> String {
+    let read = keys::key_at(path)
+        .and_then(|(_, key)| key.kind.read(node, node.place.source == set_source).ok());
+    read.map_or_else(|| crate::value::as_written(node), |value| value.plain())
+}
+
+/// All points of a sweep, the first axis slowest.
+fn points(axes: &[Setter]) -> Vec<Point<'_>> {
+    let mut points = vec![Point::new()];
+    for axis in axes {
+        let mut longer = Vec::with_capacity(points.len() * axis.values.len());
+        for point in &points {
+            for node in &axis.values {
+                let mut point = point.clone();
+                point.push((axis, node));
+                longer.push(point);
+            }
+        }
+        points = longer;
+    }
+    points
+}
+
+impl Frame {
+    /// Reads the tree with a point's values in it; errors go to the diagnostics.
+    fn resolve(&mut self, tree: &Tree, point: &Point<'_>) -> Option<Study> {
+        let mut diagnostics = self.diagnostics.same_sources();
+        let study = self.resolve_into(tree, point, &mut diagnostics);
+        let failed = diagnostics.has_errors();
+        self.diagnostics.absorb_errors(&diagnostics);
+        let mut study = study.filter(|_| !failed)?;
+        study.warnings = diagnostics;
+        Some(study)
+    }
+
+    fn resolve_into(
+        &mut self,
+        tree: &Tree,
+        point: &Point<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Study> {
+        let mut tree = tree.clone();
+        for (axis, node) in point {
+            overrides::put(&mut tree, &axis.path, axis.name_place, (*node).clone());
+        }
+        let default_nic = keys::key_at("hosts.nic").map_or("", |(_, key)| key.default_text());
+        let merged = preset::merge(&mut tree, default_nic, &mut self.files, diagnostics);
+        let context = Context {
+            study_source: self.study_source,
+            set_source: self.set_source,
+            model_missing: !merged,
+        };
+        let mut settings = Settings::read(&tree, context, diagnostics);
+        let config = build::build(
+            &mut settings,
+            &mut self.files,
+            &mut self.topologies,
+            diagnostics,
+        );
+        checks::check(
+            &settings,
+            config.as_ref(),
+            &mut self.topologies,
+            diagnostics,
+        );
+        let config = config?;
+        let words = |key| match settings.value("study", key) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let own_name = words("name");
+        let plain = |(axis, node): &(&Setter, &Node)| {
+            (
+                axis.path.clone(),
+                value_text(&axis.path, node, self.set_source),
+            )
+        };
+        Some(Study {
+            name: if own_name.is_empty() {
+                self.name.clone()
+            } else {
+                own_name
+            },
+            title: words("title"),
+            question: words("question"),
+            source: words("source"),
+            config,
+            sweep: Vec::new(),
+            point: point.iter().map(plain).collect(),
+            published: self.published.clone(),
+            warnings: Diagnostics::default(),
+            files: Arc::new(self.files.used().clone()),
+            settings,
+            cells: Vec::new(),
+            own_sources: [self.study_source, self.set_source],
+        })
+    }
+}
+
+/// Takes the texts of [files] out of the tree.
+fn carry_files(tree: &mut Tree, files: &mut Files, diagnostics: &mut Diagnostics) {
+    let wrong = |place: Place, what: &str| {
+        let error = Diagnostic::error("[files] holds texts by path").at(place);
+        error.label(format!("this is {what}"))
+    };
+    if let Some(entry) = tree.find("files") {
+        match &entry.node.raw {
+            Raw::Table(carried) => {
+                for file in &carried.entries {
+                    match &file.node.raw {
+                        Raw::Text(text) => files.carry(&file.name, text),
+                        raw => diagnostics.push(wrong(file.node.place, raw.noun())),
+                    }
+                }
+            }
+            raw => diagnostics.push(wrong(entry.node.place, raw.noun())),
+        }
+    }
+    tree.remove("files");
+}

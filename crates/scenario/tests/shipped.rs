@@ -1,0 +1,257 @@
+//! Studies and presets that ship: each loads, and its resolved form loads to the same.
+
+use viaduct_engine::Time;
+use viaduct_scenario::{
+    Override, Study, keys_text, list_models, list_studies, load_preset, parse_preset,
+};
+use viaduct_sim::config::{Arrivals, ClusterConfig, Notice};
+use viaduct_sim::workload::Pattern;
+
+fn load(name: &str) -> Study {
+    load_with(name, &[])
+}
+
+fn load_with(name: &str, set: &[&str]) -> Study {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::fixed(*text)).collect();
+    Study::load(name, &overrides).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// All of a configuration but the network, whose text is long; its measures stand for it.
+fn text_of(config: &ClusterConfig) -> String {
+    format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{}",
+        config.links,
+        config.switch,
+        config.host,
+        config.hosts,
+        config.traffic,
+        config.run,
+        config.topology.description(),
+    )
+}
+
+#[test]
+fn every_study_loads_without_a_warning_and_resolves_to_itself() {
+    for (name, title, question) in list_studies() {
+        assert!(
+            !title.is_empty() && !question.is_empty(),
+            "{name} says what it is"
+        );
+        let study = load(name);
+        assert_eq!(study.name, name);
+        for cell in study.cells() {
+            assert!(cell.warnings.is_empty(), "{name}: {}", cell.warnings);
+            let resolved = cell.resolved_toml();
+            let again = Study::from_resolved(&resolved)
+                .unwrap_or_else(|error| panic!("{name}: {error}\n{resolved}"));
+            assert_eq!(text_of(&again.config), text_of(&cell.config), "{name}");
+            assert_eq!(again.resolved_toml(), resolved, "{name}");
+            assert_eq!(again.name, name);
+            assert_eq!(again.published, cell.published, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_preset_loads_and_each_number_has_a_source() {
+    let models = list_models();
+    let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+    assert_eq!(names, ["giganet-clan", "giganet-clan-linux", "ideal"]);
+    for model in &models {
+        assert_eq!(model.numbers.len(), 24, "{}", model.name);
+        assert!(model.numbers.iter().all(|number| !number.source.is_empty()));
+        let loaded = load_preset(&model.name).expect("a built-in preset");
+        assert_eq!(loaded.numbers.len(), model.numbers.len());
+    }
+}
+
+#[test]
+fn a_preset_file_is_named_by_its_path() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/ideal.toml");
+    assert_eq!(load_preset(path).expect("the file").name, "ideal");
+    let study = load_with("two-hosts", &["nic=ideal"]);
+    assert_eq!(study.config.host.name, "ideal");
+    assert!(study.config.host.nic.rate.is_infinite());
+}
+
+#[test]
+fn the_torus_is_the_published_one() {
+    let study = load("torus-1024");
+    let config = &study.config;
+    assert_eq!(
+        (config.topology.host_count(), config.topology.switch_count()),
+        (1024, 256)
+    );
+    assert_eq!(config.links.rate.bits_per_second(), 856e6);
+    assert_eq!(config.links.host_rate, config.links.rate);
+    assert_eq!(config.traffic.pattern, Pattern::StraightLine { hops: 4 });
+    assert_eq!(config.traffic.size.max_bytes(), 32768);
+    assert_eq!(config.traffic.start, Time::from_milliseconds(1500));
+    assert_eq!(config.traffic.stop, Time::from_milliseconds(10_000));
+    assert_eq!(config.run.warmup, Time::from_milliseconds(1500));
+    match &config.traffic.arrivals {
+        Arrivals::Open(interval) => assert_eq!(interval.mean_picoseconds(), 1e10),
+        other => panic!("an open loop, not {other:?}"),
+    }
+}
+
+#[test]
+fn the_four_hop_study_runs_over_its_sizes() {
+    let study = load("four-hop");
+    let cells = study.cells();
+    assert_eq!(cells.len(), 10);
+    // 1.25 Gbit/s on the wire, of which 8b/10b leaves eight tenths.
+    assert_eq!(study.config.links.rate.bits_per_second(), 1e9);
+    assert_eq!(
+        cells[3].point,
+        [("traffic.size".to_owned(), "64 B".to_owned())]
+    );
+    assert_eq!(cells[3].config.traffic.size.max_bytes(), 64);
+    let figures = |cell: &Study| {
+        cell.published_here()
+            .map(|row| row.value)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(figures(&cells[3]), [33.2]);
+    assert!(figures(&cells[2]).is_empty());
+    // The points of a sweep share the network.
+    assert!(std::sync::Arc::ptr_eq(
+        &cells[0].config.topology,
+        &cells[9].config.topology
+    ));
+
+    let one = load_with("four-hop", &["traffic.size=64 B"]);
+    assert!(one.sweep.is_empty());
+    assert_eq!(one.cells().len(), 1);
+    assert_eq!(figures(&one), [33.2]);
+}
+
+#[test]
+fn the_million_has_its_hosts() {
+    let config = load("torus-million").config;
+    assert_eq!(config.topology.host_count(), 1_048_576);
+}
+
+#[test]
+fn sweeps_from_the_command_line_multiply() {
+    let overrides = [
+        Override::swept("traffic.rate=100,200/s"),
+        Override::swept("links.model=fluid, max-min"),
+    ];
+    let study = Study::load("torus-1024", &overrides).expect("a sweep");
+    assert_eq!(study.sweep[0].values, ["100/s", "200/s"]);
+    assert_eq!(study.sweep[1].values, ["fluid", "max-min"]);
+    let points: Vec<Vec<String>> = study
+        .cells()
+        .iter()
+        .map(|cell| cell.point.iter().map(|(_, value)| value.clone()).collect())
+        .collect();
+    let expected = [
+        ["100/s", "fluid"],
+        ["100/s", "max-min"],
+        ["200/s", "fluid"],
+        ["200/s", "max-min"],
+    ];
+    assert_eq!(points, expected);
+}
+
+#[test]
+fn an_interval_takes_the_place_of_a_rate() {
+    let study = load_with("torus-1024", &["traffic.interval=20 ms"]);
+    assert_eq!(study.value("traffic.rate"), None);
+    match &study.config.traffic.arrivals {
+        Arrivals::Open(interval) => assert_eq!(interval.mean_picoseconds(), 2e10),
+        other => panic!("an open loop, not {other:?}"),
+    }
+}
+
+#[test]
+fn another_choice_leaves_keys_of_the_file_aside() {
+    let study = load_with(
+        "torus-1024",
+        &["traffic.pattern=uniform", "arrivals=window", "window=2"],
+    );
+    assert_eq!(study.config.traffic.pattern, Pattern::Uniform);
+    assert_eq!(study.value("traffic.hops"), None);
+    assert!(!study.resolved_toml().contains("\nhops"));
+}
+
+#[test]
+fn single_numbers_of_the_hardware_can_be_set() {
+    let study = load_with(
+        "two-hosts",
+        &["nic.doorbell=3 us", "hosts.completion=interrupt"],
+    );
+    assert_eq!(study.config.host.nic.doorbell, Time::from_microseconds(3));
+    assert!(matches!(
+        study.config.host.cpu.notice,
+        Notice::Interrupt { .. }
+    ));
+    let differences = study.differences_from_defaults();
+    let keys: Vec<&str> = differences
+        .iter()
+        .map(|difference| difference.key.as_str())
+        .collect();
+    assert!(keys.contains(&"hosts.model.nic.doorbell"), "{keys:?}");
+    assert!(!keys.contains(&"hosts.model.nic.completion"), "{keys:?}");
+    assert!(!keys.contains(&"study.title"), "{keys:?}");
+}
+
+#[test]
+fn what_is_given_as_the_default_is_no_difference() {
+    let study = load("torus-1024");
+    let keys: Vec<String> = study
+        .differences_from_defaults()
+        .into_iter()
+        .map(|difference| difference.key)
+        .collect();
+    let expected = [
+        "run.until",
+        "run.warmup",
+        "network.topology",
+        "network.dimensions",
+        "network.hosts_per_switch",
+        "network.switch_ports",
+        "links.rate",
+        "traffic.pattern",
+        "traffic.hops",
+        "traffic.rate",
+        "traffic.size",
+        "traffic.start",
+    ];
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn warnings_are_values() {
+    let study = load_with("torus-1024", &["traffic.rate=900"]);
+    let text = study.warnings.to_string();
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_list_of_keys_is_printed_by_table() {
+    insta::assert_snapshot!(keys_text(Some("traffic")).expect("a table"));
+    let all = keys_text(None).expect("all tables");
+    for table in viaduct_scenario::tables() {
+        for key in &table.keys {
+            assert!(all.contains(key.name), "{} is printed", key.name);
+        }
+    }
+    let error = keys_text(Some("trafic")).expect_err("no table");
+    assert!(
+        error.starts_with("no table `trafic`; did you mean `traffic`?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_preset_says_what_is_missing_in_it() {
+    let text = "name = \"x\"\n[cpu]\npost = \"1 us\"\n[bus]\n";
+    let error = parse_preset("x.toml", text)
+        .expect_err("most of it is missing")
+        .to_string();
+    assert!(error.contains("`post` in [cpu] has no source"), "{error}");
+    assert!(error.contains("missing key `reap` in [cpu]"), "{error}");
+    assert!(error.contains("the preset has no table [nic]"), "{error}");
+}
