@@ -50,6 +50,14 @@ pub struct EventId {
     generation: u32,
 }
 
+impl EventId {
+    /// Names no event.
+    pub const NONE: Self = Self {
+        slot: u32::MAX,
+        generation: 0,
+    };
+}
+
 /// Names a lane of one queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lane(u8);
@@ -264,8 +272,9 @@ impl<E: Copy> EventQueue<E> {
     /// Whether the event has neither fired nor been cancelled.
     #[must_use]
     pub fn is_pending(&self, id: EventId) -> bool {
-        let entry = &self.slots[id.slot as usize];
-        entry.generation == id.generation && entry.anchor != 0
+        self.slots
+            .get(id.slot as usize)
+            .is_some_and(|entry| entry.generation == id.generation && entry.anchor != 0)
     }
 
     /// The time of the next event.

@@ -15,7 +15,9 @@ pub struct Rate {
 
 impl Rate {
     /// A rate that no transfer notices.
-    pub const INFINITE: Self = Self { bits_per_second: f64::INFINITY };
+    pub const INFINITE: Self = Self {
+        bits_per_second: f64::INFINITY,
+    };
 
     /// From bits a second.
     #[must_use]
@@ -217,6 +219,8 @@ pub struct NicModel {
     pub inline_bytes: u32,
     /// Starting a DMA transfer of data, at each end.
     pub dma_setup: Time,
+    /// Messages of one VI whose data may move at once; the next ones wait in order.
+    pub moving_per_vi: u32,
     /// Rate at which the NIC moves a message's bytes between bus and link.
     pub rate: Rate,
     /// Size of a page in the translation table, bytes; 0: pages cost nothing.
@@ -275,7 +279,7 @@ pub enum Arrivals {
     Open(Interval),
     /// Closed loop: a message is answered by one of equal size; the next follows the answer.
     PingPong,
-    /// Closed loop: up to this many messages posted and not yet delivered.
+    /// Closed loop: up to this many messages posted whose sends are not yet complete.
     Window(u32),
 }
 

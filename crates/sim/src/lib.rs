@@ -1,5 +1,30 @@
 //! Hosts, NICs, buses and fluid links on the engine, running the VI Architecture.
+//!
+//! [`run`] takes a [`config::ClusterConfig`] and gives a [`result::RunResult`]. Nothing here reads a
+//! clock, a file or the environment: equal configurations give equal results to the bit.
 
+mod accounting;
+pub mod bounds;
+mod cluster;
 pub mod config;
+mod connect;
+mod connections;
+mod error;
+mod event;
+mod fluid;
+mod host;
+mod message;
+mod path;
+mod receive;
 pub mod result;
+mod run;
+mod send;
+mod stage;
+mod windows;
 pub mod workload;
+
+pub use cluster::Progress;
+pub use error::RunError;
+pub use path::floor_latency;
+pub use run::run;
+pub use stage::{STAGES, Stage};

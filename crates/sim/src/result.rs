@@ -91,8 +91,8 @@ pub struct Latency {
     pub min_us: f64,
     /// Largest.
     pub max_us: f64,
-    /// Quantiles, read with [`Quantiles::value_at`].
-    pub quantiles_us: Quantiles,
+    /// Quantiles, in picoseconds, read with [`Quantiles::value_at`].
+    pub quantiles_ps: Quantiles,
     /// No message of the smallest size over the shortest path can be faster.
     pub floor_us: f64,
 }

@@ -38,12 +38,12 @@ pub struct Targets {
 
 #[derive(Clone, Debug)]
 enum Rule {
-    /// `everywhere`: each direction leads to a host from each host, so no choice need be looked
-    /// for.
+    /// `everywhere`: from each host each direction leads to a host, to so many distinct ones. Then
+    /// the network is a torus, the same from each host, and no open direction is looked for.
     StraightLine {
         hops: u32,
         directions: u32,
-        everywhere: bool,
+        everywhere: Option<u32>,
     },
     Uniform,
     Transpose {
@@ -183,7 +183,7 @@ impl Targets {
                 everywhere,
             } => {
                 let line = |direction| self.topology.straight_line(source, direction, *hops);
-                if *everywhere {
+                if everywhere.is_some() {
                     return line(stream.below(u64::from(*directions)) as u32);
                 }
                 let open = (0..*directions)
@@ -238,6 +238,10 @@ impl Targets {
         match self.rule {
             Rule::HotSpot { .. } if self.sends_to_hot_only(source) => 1,
             Rule::Uniform | Rule::AllToAll | Rule::HotSpot { .. } => self.hosts - 1,
+            Rule::StraightLine {
+                everywhere: Some(peers),
+                ..
+            } => peers,
             _ => self.peers_of(source).count() as u32,
         }
     }
@@ -249,7 +253,10 @@ impl Targets {
             Rule::HotSpot { hot, .. } if self.sends_to_hot_only(source) => Some(vec![HostId(hot)]),
             // The only ones whose choices may repeat a host.
             Rule::StraightLine { .. } | Rule::Pairs(_) => {
-                let mut peers: Vec<HostId> = self.choices(source).collect();
+                let choices = 0..self.choice_count(source);
+                let mut peers: Vec<HostId> = choices
+                    .filter_map(|index| self.choice(source, index))
+                    .collect();
                 peers.sort_unstable();
                 peers.dedup();
                 Some(peers)
@@ -265,23 +272,43 @@ impl Targets {
         })
     }
 
-    /// The share of a source's messages that goes to the hot host on purpose, with that host;
-    /// the rest goes to [`Self::choices`]. None for the hot host and for other patterns.
-    pub(crate) fn hot_share(&self, source: HostId) -> Option<(HostId, f64)> {
+    /// The share of a source's messages that goes to all other hosts alike, in the long run.
+    pub(crate) fn uniform_share(&self, source: HostId) -> f64 {
         match self.rule {
-            Rule::HotSpot { hot, fraction } if hot != source.0 => Some((HostId(hot), fraction)),
-            _ => None,
+            Rule::Uniform | Rule::AllToAll => 1.0,
+            Rule::HotSpot { hot, .. } if hot == source.0 => 1.0,
+            Rule::HotSpot { fraction, .. } => 1.0 - fraction,
+            _ => 0.0,
         }
     }
 
-    /// The equally likely choices behind a message's target, apart from [`Self::hot_share`]. A
-    /// host may be there twice.
-    pub(crate) fn choices(&self, source: HostId) -> impl Iterator<Item = HostId> + '_ {
-        (0..self.choice_count(source)).filter_map(move |index| self.choice(source, index))
+    /// The targets of the other messages of a source, with their shares. A host may be there
+    /// twice.
+    pub(crate) fn named_shares(&self, source: HostId) -> impl Iterator<Item = (HostId, f64)> + '_ {
+        let hot = match self.rule {
+            Rule::HotSpot { hot, fraction } if hot != source.0 => Some((HostId(hot), fraction)),
+            _ => None,
+        };
+        let count = match self.rule {
+            Rule::Uniform | Rule::AllToAll | Rule::HotSpot { .. } => 0,
+            _ => self.choice_count(source),
+        };
+        let choices = (0..count).filter_map(move |index| self.choice(source, index));
+        let share = 1.0 / choices.clone().count() as f64;
+        hot.into_iter()
+            .chain(choices.map(move |target| (target, share)))
+    }
+
+    /// Whether the pattern looks the same from each host of a torus.
+    pub(crate) fn is_shift_invariant(&self) -> bool {
+        matches!(
+            self.rule,
+            Rule::StraightLine { .. } | Rule::Neighbours | Rule::Uniform | Rule::AllToAll
+        )
     }
 
     /// Upper bound of the indices of [`Self::choice`].
-    pub(crate) fn choice_count(&self, source: HostId) -> u32 {
+    fn choice_count(&self, source: HostId) -> u32 {
         match &self.rule {
             Rule::StraightLine { directions, .. } => *directions,
             Rule::Neighbours => self.topology.neighbours(source).count() as u32,
@@ -297,7 +324,7 @@ impl Targets {
     }
 
     #[inline]
-    pub(crate) fn choice(&self, source: HostId, index: u32) -> Option<HostId> {
+    fn choice(&self, source: HostId, index: u32) -> Option<HostId> {
         let host = source.0;
         let target = match &self.rule {
             Rule::StraightLine { hops, .. } => {
@@ -348,12 +375,13 @@ impl Targets {
         match &self.rule {
             Rule::Uniform | Rule::AllToAll | Rule::HotSpot { .. } | Rule::Fixed(_) => 0,
             Rule::StraightLine {
-                everywhere: true, ..
+                everywhere: Some(_),
+                ..
             } => 0,
             Rule::Incast { .. } => 1,
             Rule::Transpose { side } => *side,
             _ => {
-                let silent = |&host: &u32| self.choices(HostId(host)).next().is_none();
+                let silent = |&host: &u32| self.named_shares(HostId(host)).next().is_none();
                 (0..self.hosts).filter(silent).count() as u32
             }
         }
@@ -366,7 +394,7 @@ fn straight_line(topology: &Topology, hops: u32) -> Result<Rule, PatternError> {
         return Err(PatternError::NoHops);
     }
     let directions = topology.directions();
-    let mut everywhere = true;
+    let mut is_open_everywhere = true;
     for host in 0..topology.host_count() {
         for direction in 0..directions {
             let target = topology.straight_line(HostId(host), direction, hops);
@@ -377,9 +405,17 @@ fn straight_line(topology: &Topology, hops: u32) -> Result<Rule, PatternError> {
                     direction,
                 });
             }
-            everywhere &= target.is_some();
+            is_open_everywhere &= target.is_some();
         }
     }
+    let everywhere = is_open_everywhere.then(|| {
+        let mut peers: Vec<_> = (0..directions)
+            .map(|direction| topology.straight_line(HostId(0), direction, hops))
+            .collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers.len() as u32
+    });
     Ok(Rule::StraightLine {
         hops,
         directions,

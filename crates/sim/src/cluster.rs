@@ -1,0 +1,382 @@
+//! The simulated cluster: state, event loop, and what a message's way costs with nobody else there.
+//!
+//! A message's way is cut into the fewest events that others can disturb: what is deterministic
+//! and uncontended between two such points is added up, not scheduled.
+//!
+//! ```text
+//! Arrival        the application posts: processor, send queue, doorbell       send.rs
+//! Fetched        the NIC has the descriptor; the data may move
+//!   flow begins  over bus, links and bus at once (cut-through), or hop by hop
+//! HeadArrives    the receiving NIC takes the next receive descriptor          receive.rs
+//! FlowEnds       links and the sending NIC are free; the send is complete
+//! TailArrives    status written, completion queued; the host is told
+//! Reaped         the application has the message; the descriptor is posted again
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use core::ops::ControlFlow;
+
+use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
+use viaduct_topology::{HostId, LinkId};
+use viaduct_via::{Nic, NicAttributes};
+
+use crate::accounting::Accounting;
+use crate::config::{Arrivals, ClusterConfig, Switching};
+use crate::error::RunError;
+use crate::event::Event;
+use crate::fluid::{Fluid, ResourceId};
+use crate::host::{Host, Process};
+use crate::message::{MessageId, Messages};
+use crate::path::PathCosts;
+use crate::result::{Ended, SeriesRow};
+use crate::windows::LinkWindows;
+use crate::workload::Targets;
+
+/// Purposes of random streams.
+pub(crate) mod purpose {
+    pub(crate) const PROCESS: u64 = 1;
+    pub(crate) const BUS_LOAD: u64 = 2;
+}
+
+/// How often the caller is asked whether to go on, in events.
+const CONTROL_INTERVAL_EVENTS: u64 = 1 << 16;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Time,
+    /// Its end.
+    pub until: Time,
+    /// Events handled.
+    pub events: u64,
+    /// Messages posted.
+    pub posted: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+}
+
+/// Lanes for events whose delay is constant along the usual way.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    pub(crate) fetched: Lane,
+    pub(crate) head: Lane,
+    pub(crate) tail: Lane,
+    pub(crate) reaped: Lane,
+}
+
+/// A cluster under simulation.
+#[derive(Debug)]
+pub(crate) struct Cluster<'config> {
+    pub(crate) config: &'config ClusterConfig,
+    pub(crate) costs: PathCosts,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) lanes: Lanes,
+    pub(crate) fluid: Fluid,
+    pub(crate) first_bus: u32,
+    pub(crate) has_buses: bool,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) device_streams: Vec<Stream>,
+    pub(crate) targets: Targets,
+    pub(crate) messages: Messages,
+    /// Hops of stored and forwarded messages: their whole paths, by message.
+    pub(crate) stored_paths: BTreeMap<u32, Vec<ResourceId>>,
+    pub(crate) accounting: Accounting,
+    pub(crate) link_scratch: Vec<LinkId>,
+    pub(crate) path_scratch: Vec<ResourceId>,
+    pub(crate) windows: LinkWindows,
+    pub(crate) series: Vec<SeriesRow>,
+    /// What the run's checks on itself found wrong.
+    pub(crate) violations: Vec<String>,
+    pub(crate) queue_depth_max: (u64, u32),
+    pub(crate) blocked_depth_max: (u64, u32),
+    /// Events that keep a run alive although no message is under way.
+    pub(crate) idle_events: usize,
+    pub(crate) measured_from: Time,
+    /// The floor of the message delivered last, by source, target and size.
+    pub(crate) floor_cache: ((Option<u32>, u32), Time),
+    pub(crate) is_draining: bool,
+}
+
+impl<'config> Cluster<'config> {
+    pub(crate) fn new(config: &'config ClusterConfig) -> Result<Self, RunError> {
+        let topology = &*config.topology;
+        let host_count = topology.host_count();
+        let process_count = host_count
+            .checked_mul(config.hosts.processes)
+            .ok_or(RunError::TooManyProcesses)?;
+        let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
+        let bus_rate = config.host.bus.dma_rate();
+        let has_buses = !bus_rate.is_infinite();
+        let first_bus = topology.link_count();
+        let link_rates =
+            (0..first_bus).map(|link| config.link_rate(LinkId(link)).bytes_per_picosecond());
+        let bus_count = if has_buses { host_count } else { 0 };
+        let bus_rates = (0..bus_count).map(|_| bus_rate.bytes_per_picosecond());
+        let fluid = Fluid::new(config.links.sharing, link_rates.chain(bus_rates), first_bus);
+        let mut queue = EventQueue::new();
+        let lanes = Lanes {
+            fetched: queue.add_lane(),
+            head: queue.add_lane(),
+            tail: queue.add_lane(),
+            reaped: queue.add_lane(),
+        };
+        let attributes = Arc::new(nic_attributes(config));
+        let stream = |purpose, entity: u32| {
+            Stream::new(StreamKey {
+                seed: config.run.seed,
+                purpose,
+                entity: u64::from(entity),
+            })
+        };
+        let devices = if config.hosts.bus_load.is_some() && has_buses {
+            host_count
+        } else {
+            0
+        };
+        let mut cluster = Self {
+            config,
+            costs: PathCosts::new(config),
+            queue,
+            lanes,
+            fluid,
+            first_bus,
+            has_buses,
+            hosts: (0..host_count)
+                .map(|_| Host::new(config.hosts.send_buffers))
+                .collect(),
+            nics: (0..host_count)
+                .map(|_| Nic::new(Arc::clone(&attributes)))
+                .collect(),
+            processes: (0..process_count)
+                .map(|process| Process::new(stream(purpose::PROCESS, process)))
+                .collect(),
+            device_streams: (0..devices)
+                .map(|host| stream(purpose::BUS_LOAD, host))
+                .collect(),
+            targets,
+            messages: Messages::default(),
+            stored_paths: BTreeMap::new(),
+            accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
+            link_scratch: Vec::new(),
+            path_scratch: Vec::new(),
+            windows: LinkWindows::new(config),
+            series: Vec::new(),
+            violations: Vec::new(),
+            queue_depth_max: (0, 0),
+            blocked_depth_max: (0, 0),
+            idle_events: 0,
+            measured_from: Time::ZERO,
+            floor_cache: ((None, u32::MAX), Time::ZERO),
+            is_draining: false,
+        };
+        cluster.schedule_start();
+        Ok(cluster)
+    }
+
+    /// Handles events until the run's end.
+    pub(crate) fn run(&mut self, control: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Ended {
+        let run = self.config.run;
+        let events_max = run.events_max.unwrap_or(u64::MAX);
+        let messages_max = run.messages_max.unwrap_or(u64::MAX);
+        let mut next_control = CONTROL_INTERVAL_EVENTS;
+        loop {
+            // What is left are timers of devices and windows, and nothing to wait for.
+            if self.queue.pending() <= self.idle_events {
+                return Ended::Finished;
+            }
+            if !self.is_draining && self.queue.next_time().is_none_or(|next| next > run.until) {
+                if !run.drain {
+                    return Ended::Finished;
+                }
+                self.is_draining = true;
+            }
+            let Some((_, event)) = self.queue.pop() else {
+                return Ended::Finished;
+            };
+            self.handle(event);
+            let events = self.queue.fired();
+            if events >= events_max {
+                return Ended::EventCount;
+            }
+            if self.accounting.counts.delivered >= messages_max {
+                return Ended::MessageCount;
+            }
+            if events >= next_control {
+                next_control = events + CONTROL_INTERVAL_EVENTS;
+                if control(self.progress()).is_break() {
+                    return Ended::Interrupted;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            now: self.queue.now(),
+            until: self.config.run.until,
+            events: self.queue.fired(),
+            posted: self.accounting.counts.posted,
+            delivered: self.accounting.counts.delivered,
+        }
+    }
+
+    /// Schedules an event on a lane, or handles it at once if it is due.
+    ///
+    /// Stages that cost nothing cost no event.
+    pub(crate) fn after(&mut self, lane: Lane, time: Time, event: Event) {
+        if time <= self.queue.now() {
+            self.handle(event);
+        } else {
+            self.queue.schedule_in_lane(lane, time, event);
+        }
+    }
+
+    pub(crate) fn host_of(&self, process: u32) -> u32 {
+        process / self.config.hosts.processes
+    }
+
+    pub(crate) fn bus_of(&self, host: u32) -> ResourceId {
+        ResourceId(self.first_bus + host)
+    }
+
+    /// How long a short transaction of `length` takes on a host's bus now.
+    ///
+    /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
+    /// length, and takes its length away from those transfers that the bus holds back.
+    pub(crate) fn short_transaction(&mut self, host: u32, length: Time) -> Time {
+        if !self.has_buses || length == Time::ZERO {
+            return length;
+        }
+        let bus = self.bus_of(host);
+        let active = self.fluid.active_on(bus);
+        if active == 0 {
+            return length;
+        }
+        self.fluid.hold_up(&mut self.queue, bus, length);
+        length.saturating_mul(u64::from(active) + 1)
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival(process) => self.handle_arrival(process),
+            Event::Fetched(message) => self.handle_fetched(message),
+            Event::HeadArrives(message) => self.handle_head(message),
+            Event::FlowEnds(flow) => {
+                let tag = self.fluid.end(&mut self.queue, flow);
+                if tag != Self::DEVICE_TAG {
+                    self.handle_flow_end(MessageId(tag));
+                }
+            }
+            Event::Forwarded(message) => self.begin_hop(message),
+            Event::TailArrives(message) => self.handle_tail(message),
+            Event::Reaped(message) => self.handle_reaped(message),
+            Event::SendReaped(process) => self.post_window(process),
+            Event::DeviceTransfer(host) => self.handle_device_transfer(host),
+            Event::WarmupEnds => self.handle_warmup_end(),
+            Event::WindowEnds => self.handle_window_end(),
+        }
+    }
+
+    fn schedule_start(&mut self) {
+        let config = self.config;
+        let start = config.traffic.start;
+        for process in 0..self.processes.len() as u32 {
+            if self.targets.possible_targets(HostId(self.host_of(process))) == 0 {
+                continue;
+            }
+            match &config.traffic.arrivals {
+                Arrivals::Open(interval) => {
+                    let first =
+                        start + interval.sample(&mut self.processes[process as usize].stream);
+                    if first < config.traffic.stop {
+                        self.queue.schedule(first, Event::Arrival(process));
+                    }
+                }
+                Arrivals::PingPong => {
+                    self.queue.schedule(start, Event::Arrival(process));
+                }
+                Arrivals::Window(_) => {
+                    self.queue.schedule(start, Event::SendReaped(process));
+                }
+            }
+        }
+        if let Some(load) = &config.hosts.bus_load {
+            for host in 0..self.device_streams.len() as u32 {
+                let first = load
+                    .interval
+                    .sample(&mut self.device_streams[host as usize]);
+                self.queue.schedule(first, Event::DeviceTransfer(host));
+                self.idle_events += 1;
+            }
+        }
+        if config.run.warmup > Time::ZERO {
+            self.queue.schedule(config.run.warmup, Event::WarmupEnds);
+            self.idle_events += 1;
+        }
+        self.queue
+            .schedule(self.windows.next_end(), Event::WindowEnds);
+        self.idle_events += 1;
+    }
+
+    fn handle_warmup_end(&mut self) {
+        self.idle_events -= 1;
+        let now = self.queue.now();
+        self.windows.close(&mut self.fluid, now);
+        self.fluid.credit_all(now);
+        self.fluid.clear_credit();
+        self.windows.restart(now);
+        self.measured_from = now;
+    }
+
+    fn handle_window_end(&mut self) {
+        self.idle_events -= 1;
+        self.close_window();
+        let next = self.windows.next_end();
+        if next <= self.config.run.until {
+            self.queue.schedule(next, Event::WindowEnds);
+            self.idle_events += 1;
+        }
+    }
+
+    pub(crate) fn close_window(&mut self) {
+        let now = self.queue.now();
+        let mut row = self.accounting.close_window(now);
+        let usage = self.windows.close(&mut self.fluid, now);
+        row.link_utilisation_mean = usage.mean;
+        row.link_utilisation_max = usage.max;
+        self.series.push(row);
+    }
+}
+
+impl ClusterConfig {
+    /// The rate of a link: its own where the topology names one, else that of its kind.
+    pub(crate) fn link_rate(&self, link: LinkId) -> crate::config::Rate {
+        use viaduct_topology::LinkClass;
+        if let Some(bits_per_second) = self.topology.link_rate_bits_per_second(link) {
+            return crate::config::Rate::from_bits_per_second(bits_per_second);
+        }
+        match self.topology.link_class(link) {
+            LinkClass::HostUp | LinkClass::HostDown => self.links.host_rate,
+            LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => self.links.rate,
+        }
+    }
+
+    /// Whether a message crosses all links and both buses at once.
+    pub(crate) fn is_all_cut_through(&self) -> bool {
+        self.links.switching == Switching::CutThrough
+            && self.host.nic.forwarding == Switching::CutThrough
+    }
+}
+
+fn nic_attributes(config: &ClusterConfig) -> NicAttributes {
+    NicAttributes {
+        name: config.host.name.as_str().into(),
+        max_descriptors_per_queue: config.hosts.send_buffers.max(config.hosts.prepost).max(1) + 1,
+        ..NicAttributes::default()
+    }
+}

@@ -1,0 +1,177 @@
+//! Connections between processes: set up when first used, before the message that needs them.
+//!
+//! Set-up goes through the VI Architecture's own connection management, request, accept and all,
+//! and takes no simulated time: a study measures connections that exist. A VI belongs to one pair of
+//! processes, so a process has as many VIs as peers. Its receives are posted before its first
+//! message is sent.
+
+use viaduct_via::{
+    Address, DataSegment, Descriptor, Event, HostAddress, MemoryAttributes, Segments, Timespan,
+    Timestamp, ViAttributes, ViId,
+};
+
+use crate::cluster::Cluster;
+use crate::connections::Connection;
+use crate::host::Endpoint;
+use crate::path::BUFFER_OFFSET_BYTES;
+
+/// Where a process's registered memory begins, in its own addresses.
+const BUFFER_BASE: u64 = 1 << 32;
+
+/// What went wrong between two processes of the simulation itself.
+type SetUpError = Box<dyn core::error::Error>;
+
+impl Cluster<'_> {
+    /// The place of the connection from `process` to `peer` in the former's list, ready for a
+    /// message; none if it could not be set up, which is a violation.
+    pub(crate) fn connect(&mut self, process: u32, peer: u32) -> Option<u32> {
+        let place = match self.processes[process as usize].connections.place_of(peer) {
+            Some(place) => place,
+            None => match self.set_up(process, peer) {
+                Ok(place) => place,
+                Err(error) => return self.refuse(process, peer, &error),
+            },
+        };
+        let connection = self.processes[process as usize].connections.at(place);
+        if !connection.is_peer_ready {
+            connection.is_peer_ready = true;
+            let peer_vi = connection.peer_vi;
+            if let Err(error) = self.pre_post(peer, peer_vi) {
+                return self.refuse(process, peer, &error);
+            }
+        }
+        Some(place)
+    }
+
+    fn refuse(&mut self, process: u32, peer: u32, error: &SetUpError) -> Option<u32> {
+        self.violations.push(format!(
+            "process {process} could not connect to process {peer}: {error}"
+        ));
+        None
+    }
+
+    fn set_up(&mut self, client: u32, server: u32) -> Result<u32, SetUpError> {
+        let (client_host, server_host) = (self.host_of(client), self.host_of(server));
+        let client_vi = self.create_vi(client)?;
+        let server_vi = self.create_vi(server)?;
+        let address = |host: u32, process: u32| {
+            Address::new(HostAddress::new(u64::from(host)), &process.to_le_bytes())
+        };
+        let (local, remote) = (address(client_host, client), address(server_host, server));
+        let now = Timestamp::from_picoseconds(self.queue.now().picoseconds());
+        let patience = Timespan::from_picoseconds(1);
+        self.nics[server_host as usize].connect_wait(remote.clone(), now, patience)?;
+        self.nics[client_host as usize].connect_request(client_vi, local, remote, now, patience)?;
+        self.carry(client_host, now);
+        let request = core::iter::from_fn(|| self.nics[server_host as usize].poll_event())
+            .find_map(|event| match event {
+                Event::ConnectionRequested { request, .. } => Some(request),
+                _ => None,
+            })
+            .ok_or("the request did not arrive")?;
+        self.nics[server_host as usize].accept(request, server_vi)?;
+        self.carry(server_host, now);
+        core::iter::from_fn(|| self.nics[client_host as usize].poll_event())
+            .find(|event| matches!(event, Event::Connected { .. }))
+            .ok_or("the acceptance did not arrive")?;
+        let connections = &mut self.processes[server as usize].connections;
+        connections.insert(Connection::new(client, server_vi, client_vi));
+        let connections = &mut self.processes[client as usize].connections;
+        Ok(connections.insert(Connection::new(server, client_vi, server_vi)))
+    }
+
+    /// Carries what a NIC has to say about connections.
+    fn carry(&mut self, from: u32, now: Timestamp) {
+        while let Some(transmit) = self.nics[from as usize].poll_transmit() {
+            let to = transmit.to.get() as usize;
+            let from = HostAddress::new(u64::from(from));
+            self.nics[to].handle_connection_message(from, transmit.message, now);
+        }
+    }
+
+    fn create_vi(&mut self, process: u32) -> Result<ViId, SetUpError> {
+        let host = self.host_of(process) as usize;
+        let endpoint = match self.processes[process as usize].endpoint {
+            Some(endpoint) => endpoint,
+            None => {
+                let endpoint = self.create_endpoint(host)?;
+                self.processes[process as usize].endpoint = Some(endpoint);
+                endpoint
+            }
+        };
+        let attributes = ViAttributes::unreliable(endpoint.tag, self.buffer_bytes());
+        Ok(self.nics[host].create_vi(attributes, None, Some(endpoint.receive_completions))?)
+    }
+
+    fn create_endpoint(&mut self, host: usize) -> Result<Endpoint, SetUpError> {
+        let nic = &mut self.nics[host];
+        let tag = nic.create_protection_tag()?;
+        // One region holds all buffers; a buffer's place in it matters for pages only, and each
+        // begins alike.
+        let length = BUFFER_OFFSET_BYTES + u64::from(self.config.traffic.size.max_bytes()).max(1);
+        let memory = nic.register_memory(BUFFER_BASE, length, MemoryAttributes::local(tag))?;
+        let receive_completions = nic.create_completion_queue(self.config.hosts.prepost.max(1))?;
+        Ok(Endpoint {
+            tag,
+            memory,
+            receive_completions,
+        })
+    }
+
+    fn pre_post(&mut self, process: u32, vi: ViId) -> Result<(), SetUpError> {
+        let host = self.host_of(process) as usize;
+        for slot in 0..self.config.hosts.prepost {
+            let descriptor = self.receive_descriptor(process, u64::from(slot));
+            self.nics[host].post_receive(vi, descriptor)?;
+        }
+        Ok(())
+    }
+
+    fn receive_descriptor(&self, process: u32, slot: u64) -> Descriptor {
+        Descriptor::receive(self.buffer(process, self.buffer_bytes()), slot)
+    }
+
+    /// The buffer of a message of `bytes`.
+    pub(crate) fn buffer(&self, process: u32, bytes: u32) -> Segments {
+        match self.processes[process as usize].endpoint {
+            Some(endpoint) if bytes > 0 => Segments::one(DataSegment {
+                address: BUFFER_BASE + BUFFER_OFFSET_BYTES,
+                handle: endpoint.memory,
+                length: bytes,
+            }),
+            _ => Segments::none(),
+        }
+    }
+
+    /// Bytes of a receive buffer: the largest message fits.
+    fn buffer_bytes(&self) -> u32 {
+        self.config.traffic.size.max_bytes().max(1)
+    }
+
+    /// The application takes a completion, checks it, and posts the descriptor again.
+    pub(crate) fn take_completion(&mut self, process: u32, vi: ViId, bytes: u32) {
+        let Some(endpoint) = self.processes[process as usize].endpoint else {
+            return;
+        };
+        let host = self.host_of(process);
+        let nic = &mut self.nics[host as usize];
+        let entry = nic.completion_queue_done(endpoint.receive_completions);
+        // Another VI's completion may be older; its own message takes this VI's later.
+        let vi = entry.map_or(vi, |entry| entry.vi);
+        let completion = nic.receive_done(vi).completion();
+        let slot = match completion {
+            Some(completion) if !completion.status.is_error() => completion.cookie,
+            other => {
+                self.violations.push(format!(
+                    "host {host}: a receive of {bytes} bytes was not completed well: {other:?}"
+                ));
+                0
+            }
+        };
+        let descriptor = self.receive_descriptor(process, slot);
+        if let Err(error) = self.nics[host as usize].post_receive(vi, descriptor) {
+            self.violations
+                .push(format!("host {host} could not post a receive: {error}"));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What can happen in a simulated cluster.
+
+use crate::fluid::FlowId;
+use crate::message::MessageId;
+
+/// One event: eight bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Event {
+    /// A process posts its next message.
+    Arrival(u32),
+    /// The sending NIC has read and checked a descriptor: its data can move.
+    Fetched(MessageId),
+    /// A message's first bytes reach the receiving NIC.
+    HeadArrives(MessageId),
+    /// A flow has moved all its bytes.
+    FlowEnds(FlowId),
+    /// A stored message goes on over its next link.
+    Forwarded(MessageId),
+    /// A message's last byte reaches the receiving NIC's memory side.
+    TailArrives(MessageId),
+    /// The receiving application has taken the message.
+    Reaped(MessageId),
+    /// The sending application has learnt that its send descriptor is complete.
+    SendReaped(u32),
+    /// Another device on a host's bus begins a transfer.
+    DeviceTransfer(u32),
+    /// The warm-up ends.
+    WarmupEnds,
+    /// A window of the time series ends.
+    WindowEnds,
+}

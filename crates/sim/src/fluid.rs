@@ -1,0 +1,353 @@
+//! Fluid servers: links and buses that share their rate among the flows that cross them.
+//!
+//! A flow crosses all resources of its path at once and moves at the smallest of its shares, at
+//! most at its own limit. When a flow begins or ends, the shares on the resources of its path are
+//! worked out again, and with them what is left of each flow there and when it ends. A flow whose
+//! rate stays the same is not touched, so the cost of an event follows the few flows it concerns.
+//!
+//! Two rules ([`Sharing`]): `Fluid`, where each of n active flows gets 1/n of a resource and what
+//! it does not use is lost, and `MaxMin` (module [`max_min`]), where unused shares are handed on.
+//!
+//! Amounts are bytes on the link. A bus carries a message's bytes without framing: a flow's `scale`
+//! (bytes on the link a byte of message) converts a bus's share.
+
+mod max_min;
+mod resource;
+
+use viaduct_engine::{EventId, EventQueue, Time};
+
+use self::max_min::MaxMin;
+use self::resource::Resource;
+use crate::config::Sharing;
+use crate::event::Event;
+
+/// Number of a link or bus.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct ResourceId(pub(crate) u32);
+
+/// Number of an active flow; free numbers are used again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct FlowId(pub(crate) u32);
+
+/// What a flow carries and how fast it may go on its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowDemand {
+    /// Bytes on the link.
+    pub(crate) wire_bytes: f64,
+    /// Bytes on the link for each byte on a bus.
+    pub(crate) scale: f64,
+    /// The fastest that its source and target can go, bytes on the link a picosecond.
+    pub(crate) rate_max: f64,
+    /// What the flow belongs to; the caller's.
+    pub(crate) tag: u32,
+}
+
+/// Resources and the flows that cross them.
+#[derive(Debug)]
+pub(crate) struct Fluid {
+    resources: Vec<Resource>,
+    /// Resources from this number on are buses.
+    first_bus: u32,
+    flows: Vec<Flow>,
+    free: Vec<FlowId>,
+    max_min: Option<MaxMin>,
+    /// Flows whose rate an event changes.
+    touched: Vec<FlowId>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    path: Vec<ResourceId>,
+    demand: FlowDemand,
+    /// Bytes on the link not yet moved at `updated`.
+    remaining: f64,
+    /// Bytes not yet credited to the resources of the path.
+    uncredited: f64,
+    /// Bytes a picosecond since `updated`.
+    rate: f64,
+    updated: Time,
+    end: EventId,
+    /// Whether the flow is in `touched`.
+    is_touched: bool,
+    active: bool,
+}
+
+impl Fluid {
+    /// Resources with the given rates, bytes a picosecond; those from `first_bus` on are buses.
+    pub(crate) fn new(sharing: Sharing, rates: impl Iterator<Item = f64>, first_bus: u32) -> Self {
+        let resources: Vec<Resource> = rates.map(Resource::new).collect();
+        let max_min = match sharing {
+            Sharing::Fluid => None,
+            Sharing::MaxMin => Some(MaxMin::new(resources.len())),
+        };
+        Self {
+            resources,
+            first_bus,
+            flows: Vec::new(),
+            free: Vec::new(),
+            max_min,
+            touched: Vec::new(),
+        }
+    }
+
+    /// Begins a flow over `path` and schedules its end.
+    pub(crate) fn begin(
+        &mut self,
+        queue: &mut EventQueue<Event>,
+        path: &[ResourceId],
+        demand: FlowDemand,
+    ) -> FlowId {
+        let now = queue.now();
+        let id = self.allocate(path, demand, now);
+        for &resource in path {
+            self.resources[resource.0 as usize].join(id);
+        }
+        if self.max_min.is_some() {
+            self.reallocate_max_min(now, Some(id), path);
+            self.schedule_touched(queue);
+        } else {
+            let rate = self.smallest_share(id);
+            self.flows[id.0 as usize].rate = rate;
+            self.slow_others(now, id, path);
+            self.schedule_touched(queue);
+        }
+        let flow = &mut self.flows[id.0 as usize];
+        flow.end = queue.schedule(flow.end_time(), Event::FlowEnds(id));
+        id
+    }
+
+    /// Ends a flow; returns its tag.
+    pub(crate) fn end(&mut self, queue: &mut EventQueue<Event>, id: FlowId) -> u32 {
+        let now = queue.now();
+        let flow = &mut self.flows[id.0 as usize];
+        debug_assert!(flow.active, "a flow ends once");
+        flow.active = false;
+        let tag = flow.demand.tag;
+        let path = core::mem::take(&mut flow.path);
+        let carried = flow.uncredited;
+        for &resource in &path {
+            let bytes = if resource.0 >= self.first_bus {
+                carried / self.flows[id.0 as usize].demand.scale
+            } else {
+                carried
+            };
+            let resource = &mut self.resources[resource.0 as usize];
+            resource.leave(id);
+            resource.carried += bytes;
+        }
+        if self.max_min.is_some() {
+            self.reallocate_max_min(now, None, &path);
+        } else {
+            self.quicken_others(now, &path);
+        }
+        self.schedule_touched(queue);
+        self.flows[id.0 as usize].path = path;
+        self.free.push(id);
+        tag
+    }
+
+    /// Flows that cross a resource now.
+    pub(crate) fn active_on(&self, resource: ResourceId) -> u32 {
+        self.resources[resource.0 as usize].len()
+    }
+
+    /// A short transaction takes `time` of a bus away from the flows that it limits.
+    pub(crate) fn hold_up(&mut self, queue: &mut EventQueue<Event>, bus: ResourceId, time: Time) {
+        let server = &self.resources[bus.0 as usize];
+        let share = server.share;
+        for index in 0..server.len() {
+            let id = self.resources[bus.0 as usize].member(index);
+            let flow = &mut self.flows[id.0 as usize];
+            if flow.rate >= share * flow.demand.scale {
+                flow.remaining += flow.rate * time.picoseconds() as f64;
+                queue.reschedule(flow.end, flow.end_time());
+            }
+        }
+    }
+
+    /// Credits all resources with what active flows have moved up to now.
+    pub(crate) fn credit_all(&mut self, now: Time) {
+        for index in 0..self.flows.len() {
+            let flow = &mut self.flows[index];
+            if !flow.active {
+                continue;
+            }
+            let remaining = flow.remaining_at(now).min(flow.uncredited);
+            let moved = flow.uncredited - remaining;
+            flow.uncredited = remaining;
+            for &resource in &flow.path {
+                let is_bus = resource.0 >= self.first_bus;
+                let bytes = if is_bus {
+                    moved / flow.demand.scale
+                } else {
+                    moved
+                };
+                self.resources[resource.0 as usize].carried += bytes;
+            }
+        }
+    }
+
+    /// Begins a new account of what resources carry.
+    pub(crate) fn clear_credit(&mut self) {
+        for resource in &mut self.resources {
+            resource.carried = 0.0;
+        }
+    }
+
+    /// Bytes credited to a resource.
+    pub(crate) fn carried(&self, resource: ResourceId) -> f64 {
+        self.resources[resource.0 as usize].carried
+    }
+
+    /// A resource's rate, bytes a picosecond.
+    pub(crate) fn rate(&self, resource: ResourceId) -> f64 {
+        self.resources[resource.0 as usize].rate
+    }
+
+    /// Most flows that a resource ever had.
+    pub(crate) fn flows_max(&self, resource: ResourceId) -> u32 {
+        self.resources[resource.0 as usize].flows_max
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        let resources = self.resources.capacity() * size_of::<Resource>();
+        let spilled: usize = self.resources.iter().map(Resource::spilled_bytes).sum();
+        let paths: usize = self
+            .flows
+            .iter()
+            .map(|flow| flow.path.capacity() * size_of::<ResourceId>())
+            .sum();
+        resources + spilled + paths + self.flows.capacity() * size_of::<Flow>()
+    }
+
+    fn allocate(&mut self, path: &[ResourceId], demand: FlowDemand, now: Time) -> FlowId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(Flow {
+                path: Vec::with_capacity(path.len()),
+                demand,
+                remaining: 0.0,
+                uncredited: 0.0,
+                rate: 0.0,
+                updated: now,
+                end: EventId::NONE,
+                is_touched: false,
+                active: false,
+            });
+            FlowId(self.flows.len() as u32 - 1)
+        });
+        let flow = &mut self.flows[id.0 as usize];
+        flow.path.clear();
+        flow.path.extend_from_slice(path);
+        flow.demand = demand;
+        flow.remaining = demand.wire_bytes;
+        flow.uncredited = demand.wire_bytes;
+        flow.rate = 0.0;
+        flow.updated = now;
+        flow.active = true;
+        id
+    }
+
+    /// The share that a resource gives to each of its flows, in bytes on the link.
+    fn share(&self, resource: ResourceId, scale: f64) -> f64 {
+        let share = self.resources[resource.0 as usize].share;
+        if resource.0 >= self.first_bus {
+            share * scale
+        } else {
+            share
+        }
+    }
+
+    fn smallest_share(&self, id: FlowId) -> f64 {
+        let flow = &self.flows[id.0 as usize];
+        let scale = flow.demand.scale;
+        flow.path
+            .iter()
+            .map(|&resource| self.share(resource, scale))
+            .fold(flow.demand.rate_max, f64::min)
+    }
+
+    /// Lowers the rates of those that had more than their new, smaller share.
+    fn slow_others(&mut self, now: Time, newcomer: FlowId, path: &[ResourceId]) {
+        for &resource in path {
+            let count = self.resources[resource.0 as usize].len();
+            if count == 1 {
+                continue;
+            }
+            for index in 0..count {
+                let id = self.resources[resource.0 as usize].member(index);
+                let share = self.share(resource, self.flows[id.0 as usize].demand.scale);
+                let flow = &mut self.flows[id.0 as usize];
+                if flow.rate > share && id != newcomer {
+                    flow.settle(now);
+                    flow.rate = share;
+                    self.touch(id);
+                }
+            }
+        }
+    }
+
+    /// Raises the rates of those that the departed flow had held back.
+    fn quicken_others(&mut self, now: Time, path: &[ResourceId]) {
+        for &resource in path {
+            let server = &self.resources[resource.0 as usize];
+            // What each had while the departed flow was there.
+            let share_before = server.rate / f64::from(server.len() + 1);
+            for index in 0..server.len() {
+                let id = self.resources[resource.0 as usize].member(index);
+                let flow = &self.flows[id.0 as usize];
+                let is_bus = resource.0 >= self.first_bus;
+                let before = if is_bus {
+                    share_before * flow.demand.scale
+                } else {
+                    share_before
+                };
+                if flow.rate >= before {
+                    let rate = self.smallest_share(id);
+                    let flow = &mut self.flows[id.0 as usize];
+                    if rate != flow.rate {
+                        flow.settle(now);
+                        flow.rate = rate;
+                        self.touch(id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn touch(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.0 as usize];
+        if !flow.is_touched {
+            flow.is_touched = true;
+            self.touched.push(id);
+        }
+    }
+
+    fn schedule_touched(&mut self, queue: &mut EventQueue<Event>) {
+        for id in self.touched.drain(..) {
+            let flow = &mut self.flows[id.0 as usize];
+            flow.is_touched = false;
+            queue.reschedule(flow.end, flow.end_time());
+        }
+    }
+}
+
+impl Flow {
+    fn remaining_at(&self, now: Time) -> f64 {
+        let span = now.saturating_sub(self.updated).picoseconds() as f64;
+        (self.remaining - self.rate * span).max(0.0)
+    }
+
+    /// Accounts for what was moved at the rate that held until now.
+    fn settle(&mut self, now: Time) {
+        self.remaining = self.remaining_at(now);
+        self.updated = now;
+    }
+
+    /// When the flow ends at its present rate: the next whole picosecond.
+    fn end_time(&self) -> Time {
+        let span = (self.remaining / self.rate).ceil();
+        // A flow takes time, however little, so that a chain of empty messages moves on.
+        self.updated
+            .saturating_add(Time::from_picoseconds((span as u64).max(1)))
+    }
+}

@@ -1,0 +1,289 @@
+//! Max-min fair shares, worked out again only where an event changes them.
+//!
+//! An allocation is max-min fair if each flow has a bottleneck: a resource that is full and on which
+//! no flow is faster (or the flow's own limit). After a flow begins or ends, the flows on its path
+//! that may be concerned are solved by progressive filling, all other flows held fast. Then the
+//! others on the resources in question are looked at: one that is faster than a flow held back
+//! there, or one that has lost its bottleneck, joins the set, and the set is solved again. When none
+//! is left every flow has a bottleneck, which is the fair allocation of the whole network. The set
+//! is a few flows at moderate load, where solving everything at each event would cost the size of
+//! the network.
+
+use viaduct_engine::Time;
+
+use super::{Flow, FlowId, Fluid, ResourceId};
+
+/// Rates that differ by less than this, relatively, are equal.
+const TOLERANCE: f64 = 1e-9;
+
+const UNSEEN: u32 = u32::MAX;
+/// A flow's bottleneck when that is its own limit.
+const OWN_LIMIT: ResourceId = ResourceId(u32::MAX);
+
+#[derive(Debug)]
+pub(super) struct MaxMin {
+    /// For each resource its index in `servers`, or [`UNSEEN`].
+    server_of: Vec<u32>,
+    /// Resources crossed by the flows in `solved`.
+    servers: Vec<Server>,
+    /// The flows that are solved for.
+    solved: Vec<Solved>,
+    /// Indexed by flow: the resource that holds it back.
+    bottleneck: Vec<ResourceId>,
+    /// Indexed by flow: whether it is in `solved`.
+    is_solved: Vec<bool>,
+}
+
+#[derive(Debug)]
+struct Server {
+    resource: ResourceId,
+    /// Rate left for the flows without a rate, on the link's side.
+    left: f64,
+    /// Flows of `solved` here that have no rate yet.
+    open: u32,
+    /// Whether a flow was held back here.
+    holds_back: bool,
+    /// That flow's rate, in the resource's own bytes.
+    level: f64,
+}
+
+#[derive(Debug)]
+struct Solved {
+    flow: FlowId,
+    rate: Option<f64>,
+}
+
+impl MaxMin {
+    pub(super) fn new(resources: usize) -> Self {
+        Self {
+            server_of: vec![UNSEEN; resources],
+            servers: Vec::new(),
+            solved: Vec::new(),
+            bottleneck: Vec::new(),
+            is_solved: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, id: FlowId, flow: &Flow) {
+        let index = id.0 as usize;
+        if self.is_solved.len() <= index {
+            self.is_solved.resize(index + 1, false);
+            self.bottleneck.resize(index + 1, OWN_LIMIT);
+        }
+        if self.is_solved[index] {
+            return;
+        }
+        self.is_solved[index] = true;
+        self.solved.push(Solved {
+            flow: id,
+            rate: None,
+        });
+        for &resource in &flow.path {
+            self.see(resource);
+        }
+    }
+
+    fn see(&mut self, resource: ResourceId) {
+        let server_of = &mut self.server_of[resource.0 as usize];
+        if *server_of == UNSEEN {
+            *server_of = self.servers.len() as u32;
+            self.servers.push(Server {
+                resource,
+                left: 0.0,
+                open: 0,
+                holds_back: false,
+                level: 0.0,
+            });
+        }
+    }
+
+    fn clear(&mut self) {
+        for solved in self.solved.drain(..) {
+            self.is_solved[solved.flow.0 as usize] = false;
+        }
+        for server in self.servers.drain(..) {
+            self.server_of[server.resource.0 as usize] = UNSEEN;
+        }
+    }
+}
+
+impl Fluid {
+    /// Finds the fair rates after `newcomer` began, or after a flow over `path` ended.
+    pub(super) fn reallocate_max_min(
+        &mut self,
+        now: Time,
+        newcomer: Option<FlowId>,
+        path: &[ResourceId],
+    ) {
+        let Some(mut state) = self.max_min.take() else {
+            return;
+        };
+        if let Some(id) = newcomer {
+            state.add(id, &self.flows[id.0 as usize]);
+        }
+        for &resource in path {
+            state.see(resource);
+        }
+        if newcomer.is_none() {
+            self.add_concerned(&mut state);
+        }
+        while !state.solved.is_empty() {
+            self.fill(&mut state);
+            if !self.add_concerned(&mut state) {
+                break;
+            }
+        }
+        for solved in &state.solved {
+            let id = solved.flow;
+            let rate = solved.rate.unwrap_or(0.0);
+            let flow = &mut self.flows[id.0 as usize];
+            if flow.rate != rate {
+                flow.settle(now);
+                flow.rate = rate;
+                if Some(id) != newcomer {
+                    self.touch(id);
+                }
+            }
+        }
+        state.clear();
+        self.max_min = Some(state);
+    }
+
+    /// Gives each flow of the set its rate: the resource with the smallest level first.
+    fn fill(&self, state: &mut MaxMin) {
+        for solved in &mut state.solved {
+            solved.rate = None;
+        }
+        for server in &mut state.servers {
+            server.holds_back = false;
+            server.open = 0;
+            server.left = self.resources[server.resource.0 as usize].rate;
+            for id in self.members(server.resource) {
+                if state.is_solved.get(id.0 as usize) == Some(&true) {
+                    server.open += 1;
+                } else {
+                    server.left -= self.rate_on(id, server.resource, None);
+                }
+            }
+        }
+        let mut unsolved = state.solved.len();
+        while unsolved > 0 {
+            // The fullest resource, or the smallest own limit below its level.
+            let mut level = f64::INFINITY;
+            let mut fullest = None;
+            for (index, server) in state.servers.iter().enumerate() {
+                if server.open > 0 {
+                    let share = server.left.max(0.0) / f64::from(server.open);
+                    if share < level {
+                        level = share;
+                        fullest = Some(index);
+                    }
+                }
+            }
+            let before = unsolved;
+            for index in 0..state.solved.len() {
+                if state.solved[index].rate.is_some() {
+                    continue;
+                }
+                let id = state.solved[index].flow;
+                let demand = &self.flows[id.0 as usize].demand;
+                if demand.rate_max <= self.level_for(id, fullest, level, state) {
+                    Self::fix(self, state, index, demand.rate_max, OWN_LIMIT);
+                    unsolved -= 1;
+                }
+            }
+            if unsolved < before {
+                // Limits freed room: find the fullest again.
+                continue;
+            }
+            let Some(fullest) = fullest else { break };
+            let resource = state.servers[fullest].resource;
+            state.servers[fullest].holds_back = true;
+            state.servers[fullest].level = level;
+            for index in 0..state.solved.len() {
+                let id = state.solved[index].flow;
+                let flow = &self.flows[id.0 as usize];
+                if state.solved[index].rate.is_none() && flow.path.contains(&resource) {
+                    let scale = self.scale_on(id, resource);
+                    Self::fix(self, state, index, level * scale, resource);
+                    unsolved -= 1;
+                }
+            }
+        }
+    }
+
+    /// The level that `fullest` would give to a flow, in the flow's bytes.
+    ///
+    /// A flow that does not cross that resource is not decided by it, but it will get at least the
+    /// same level elsewhere, so a limit below the level is final for it too.
+    fn level_for(&self, id: FlowId, fullest: Option<usize>, level: f64, state: &MaxMin) -> f64 {
+        fullest.map_or(f64::INFINITY, |index| {
+            level * self.scale_on(id, state.servers[index].resource).min(1.0)
+        })
+    }
+
+    fn fix(&self, state: &mut MaxMin, index: usize, rate: f64, bottleneck: ResourceId) {
+        let id = state.solved[index].flow;
+        state.solved[index].rate = Some(rate);
+        state.bottleneck[id.0 as usize] = bottleneck;
+        for &resource in &self.flows[id.0 as usize].path {
+            let scale = self.scale_on(id, resource);
+            let server = &mut state.servers[state.server_of[resource.0 as usize] as usize];
+            server.left -= rate / scale;
+            server.open -= 1;
+        }
+    }
+
+    /// Adds flows that the set's rates concern; says whether there were any.
+    fn add_concerned(&self, state: &mut MaxMin) -> bool {
+        let solved_before = state.solved.len();
+        let mut rates: Vec<(FlowId, f64)> = Vec::new();
+        // Flows that join add resources that need no look: nothing has changed there yet.
+        for index in 0..state.servers.len() {
+            let Server {
+                resource,
+                holds_back,
+                level,
+                ..
+            } = state.servers[index];
+            rates.clear();
+            rates.extend(self.members(resource).map(|id| {
+                let solved = state.solved[..solved_before].iter().find(|s| s.flow == id);
+                (id, self.rate_on(id, resource, solved.and_then(|s| s.rate)))
+            }));
+            let used: f64 = rates.iter().map(|&(_, rate)| rate).sum();
+            let fastest = rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
+            let is_full = used >= self.resources[resource.0 as usize].rate * (1.0 - TOLERANCE);
+            for &(id, rate) in &rates {
+                if state.is_solved.get(id.0 as usize) == Some(&true) {
+                    continue;
+                }
+                let hogs = holds_back && rate > level * (1.0 + TOLERANCE);
+                let lost_bottleneck = state.bottleneck.get(id.0 as usize) == Some(&resource)
+                    && !(is_full && rate >= fastest * (1.0 - TOLERANCE));
+                if hogs || lost_bottleneck {
+                    state.add(id, &self.flows[id.0 as usize]);
+                }
+            }
+        }
+        state.solved.len() > solved_before
+    }
+
+    fn members(&self, resource: ResourceId) -> impl Iterator<Item = FlowId> {
+        let server = &self.resources[resource.0 as usize];
+        (0..server.len()).map(|index| server.member(index))
+    }
+
+    /// Bytes of a flow for each byte on the resource.
+    fn scale_on(&self, id: FlowId, resource: ResourceId) -> f64 {
+        if resource.0 >= self.first_bus {
+            self.flows[id.0 as usize].demand.scale
+        } else {
+            1.0
+        }
+    }
+
+    fn rate_on(&self, id: FlowId, resource: ResourceId, rate: Option<f64>) -> f64 {
+        rate.unwrap_or(self.flows[id.0 as usize].rate) / self.scale_on(id, resource)
+    }
+}

@@ -1,0 +1,124 @@
+//! One fluid server and the flows that cross it.
+
+use super::FlowId;
+
+/// Members kept in the server itself; more go to a list of their own.
+const FEW: usize = 4;
+
+/// A link or bus: one cache line.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// Bytes a picosecond.
+    pub(crate) rate: f64,
+    /// The rate over the number of members; the whole rate with none.
+    pub(crate) share: f64,
+    /// Bytes credited.
+    pub(crate) carried: f64,
+    /// Most members at once.
+    pub(crate) flows_max: u32,
+    len: u32,
+    few: [FlowId; FEW],
+    many: Option<Box<Vec<FlowId>>>,
+}
+
+impl Resource {
+    pub(crate) fn new(rate: f64) -> Self {
+        Self {
+            rate,
+            share: rate,
+            carried: 0.0,
+            flows_max: 0,
+            len: 0,
+            few: [FlowId(u32::MAX); FEW],
+            many: None,
+        }
+    }
+
+    /// Members now.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The member at `index`, in an order that only joins and leaves decide.
+    pub(crate) fn member(&self, index: u32) -> FlowId {
+        let index = index as usize;
+        match &self.many {
+            Some(many) if index >= FEW => many[index - FEW],
+            _ => self.few[index],
+        }
+    }
+
+    pub(crate) fn join(&mut self, flow: FlowId) {
+        let index = self.len as usize;
+        if index < FEW {
+            self.few[index] = flow;
+        } else {
+            self.many.get_or_insert_default().push(flow);
+        }
+        self.len += 1;
+        self.flows_max = self.flows_max.max(self.len);
+        self.share = self.rate / f64::from(self.len);
+    }
+
+    pub(crate) fn leave(&mut self, flow: FlowId) {
+        let index = (0..self.len).find(|&index| self.member(index) == flow);
+        debug_assert!(index.is_some(), "a flow leaves where it joined");
+        let Some(index) = index else { return };
+        self.len -= 1;
+        let last = if self.len as usize >= FEW {
+            self.many
+                .as_mut()
+                .and_then(|many| many.pop())
+                .unwrap_or(flow)
+        } else {
+            self.few[self.len as usize]
+        };
+        if index != self.len {
+            match &mut self.many {
+                Some(many) if index as usize >= FEW => many[index as usize - FEW] = last,
+                _ => self.few[index as usize] = last,
+            }
+        }
+        self.share = self.rate / f64::from(self.len.max(1));
+    }
+
+    pub(crate) fn spilled_bytes(&self) -> usize {
+        self.many.as_ref().map_or(0, |many| {
+            size_of::<Vec<FlowId>>() + many.capacity() * size_of::<FlowId>()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_one_cache_line() {
+        assert!(size_of::<Resource>() <= 64);
+    }
+
+    #[test]
+    fn members_leave_in_any_order() {
+        for leaver in 0..9 {
+            let mut resource = Resource::new(1.0);
+            for flow in 0..9 {
+                resource.join(FlowId(flow));
+            }
+            resource.leave(FlowId(leaver));
+            let mut left: Vec<u32> = (0..resource.len())
+                .map(|index| resource.member(index).0)
+                .collect();
+            left.sort_unstable();
+            assert_eq!(
+                left,
+                (0..9).filter(|&flow| flow != leaver).collect::<Vec<_>>()
+            );
+            assert_eq!(resource.share, 1.0 / 8.0);
+            for flow in left.into_iter().rev() {
+                resource.leave(FlowId(flow));
+            }
+            assert_eq!((resource.len(), resource.share), (0, 1.0));
+        }
+    }
+}

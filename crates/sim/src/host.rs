@@ -1,0 +1,108 @@
+//! The state of one simulated host and its processes.
+
+use std::collections::VecDeque;
+
+use viaduct_engine::{Stream, Time};
+use viaduct_via::{CompletionQueueId, MemoryHandle, ProtectionTag};
+
+use crate::connections::Connections;
+
+/// Processor, NIC stages and buffer pool of a host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// When the processor has done all the work it was given.
+    pub(crate) processor_free: Time,
+    /// When the receiving NIC's descriptor stage has done all the work it was given.
+    pub(crate) receive_free: Time,
+    /// Whether the sending NIC's descriptor stage has a message.
+    pub(crate) is_fetching: bool,
+    /// Connections whose descriptors wait to be read, in the order in which they are served.
+    pub(crate) turns: VecDeque<Turn>,
+    /// Free buffers of the pool.
+    pub(crate) send_buffers_free: u32,
+    /// Posts that wait for a buffer.
+    pub(crate) blocked: VecDeque<BlockedPost>,
+    /// Messages that wait for the NIC.
+    pub(crate) queued: u32,
+}
+
+/// A connection whose turn at the NIC comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) process: u32,
+    pub(crate) connection: u32,
+}
+
+/// A message that an application wants to post and has no buffer for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockedPost {
+    pub(crate) process: u32,
+    pub(crate) target: u32,
+    pub(crate) bytes: u32,
+    pub(crate) wanted: Time,
+}
+
+/// An application process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) stream: Stream,
+    /// The pattern's own counter, where it takes targets in turn.
+    pub(crate) turn: u32,
+    /// Messages of a window not yet complete at the sender.
+    pub(crate) outstanding: u32,
+    /// One VI for each peer.
+    pub(crate) connections: Connections,
+    /// Its registered memory and the queue of its receive completions, once it has a VI.
+    pub(crate) endpoint: Option<Endpoint>,
+}
+
+/// What a process holds at its NIC beside its VIs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) tag: ProtectionTag,
+    pub(crate) memory: MemoryHandle,
+    pub(crate) receive_completions: CompletionQueueId,
+}
+
+impl Host {
+    pub(crate) fn new(send_buffers: u32) -> Self {
+        Self {
+            processor_free: Time::ZERO,
+            receive_free: Time::ZERO,
+            is_fetching: false,
+            turns: VecDeque::new(),
+            send_buffers_free: send_buffers,
+            blocked: VecDeque::new(),
+            queued: 0,
+        }
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.turns.capacity() * size_of::<Turn>()
+            + self.blocked.capacity() * size_of::<BlockedPost>()
+    }
+
+    /// Gives the processor work of `span` from `ready` on; returns when it begins.
+    pub(crate) fn work(&mut self, ready: Time, span: Time) -> Time {
+        let begin = ready.max(self.processor_free);
+        self.processor_free = begin + span;
+        begin
+    }
+}
+
+impl Process {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            turn: 0,
+            outstanding: 0,
+            connections: Connections::default(),
+            endpoint: None,
+        }
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of::<Self>() + self.connections.state_bytes()
+    }
+}

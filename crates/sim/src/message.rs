@@ -1,0 +1,98 @@
+//! Messages under way.
+
+use viaduct_engine::Time;
+use viaduct_via::{MessageHeader, ViId, WorkId};
+
+use crate::stage::{STAGES, Stage};
+
+/// Number of a message under way; free numbers are used again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct MessageId(pub(crate) u32);
+
+impl MessageId {
+    /// Names no message.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// One message, from its post to the end of its work at both hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    /// Order of posting in the whole run, from 0.
+    pub(crate) number: u64,
+    /// Sending and receiving process.
+    pub(crate) source: u32,
+    pub(crate) target: u32,
+    /// Place of the connection in the sending process's list.
+    pub(crate) connection: u32,
+    pub(crate) bytes: u32,
+    pub(crate) source_vi: ViId,
+    pub(crate) target_vi: ViId,
+    /// What the sending NIC puts in front, once it has started.
+    pub(crate) header: Option<MessageHeader>,
+    pub(crate) send_work: Option<WorkId>,
+    pub(crate) receive_work: Option<WorkId>,
+    /// When the application wanted to post it.
+    pub(crate) posted: Time,
+    /// Up to when its time is accounted for in `stages`.
+    pub(crate) mark: Time,
+    /// Picoseconds spent in each stage.
+    pub(crate) stages: [u64; STAGES],
+    /// The next message of the same VI that waits at the NIC.
+    pub(crate) next_on_vi: MessageId,
+    /// When its doorbell has reached the NIC.
+    pub(crate) doorbell: Time,
+    /// How long its bytes take with nobody else on the way; of the present hop if stored.
+    pub(crate) unshared: Time,
+    /// From the first byte's start to its arrival at the receiving NIC.
+    pub(crate) head_delay: Time,
+    /// What the receiving NIC adds, once the head is there.
+    pub(crate) receive_delay: Option<Time>,
+    /// When the last byte arrives, once it is on its way.
+    pub(crate) tail_arrives: Option<Time>,
+    /// Hops of a stored and forwarded message that are done.
+    pub(crate) hops_done: u32,
+    pub(crate) is_dropped: bool,
+}
+
+impl Message {
+    /// Accounts for the time up to `until` in `stage`.
+    pub(crate) fn spend(&mut self, stage: Stage, until: Time) {
+        self.stages[stage as usize] += until.saturating_sub(self.mark).picoseconds();
+        self.mark = self.mark.max(until);
+    }
+}
+
+/// Messages under way, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    messages: Vec<Message>,
+    free: Vec<MessageId>,
+}
+
+impl Messages {
+    pub(crate) fn insert(&mut self, message: Message) -> MessageId {
+        if let Some(id) = self.free.pop() {
+            self.messages[id.0 as usize] = message;
+            return id;
+        }
+        self.messages.push(message);
+        MessageId(self.messages.len() as u32 - 1)
+    }
+
+    pub(crate) fn remove(&mut self, id: MessageId) {
+        self.free.push(id);
+    }
+
+    pub(crate) fn get(&self, id: MessageId) -> &Message {
+        &self.messages[id.0 as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, id: MessageId) -> &mut Message {
+        &mut self.messages[id.0 as usize]
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.messages.capacity() * size_of::<Message>()
+            + self.free.capacity() * size_of::<MessageId>()
+    }
+}

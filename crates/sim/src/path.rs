@@ -1,0 +1,244 @@
+//! What a message's way costs with nobody else there: the constants between events, and the floor.
+//!
+//! The floor of a message of n bytes over a path is the sum of its fixed costs plus its bytes at the
+//! rate of the slowest stage (links, buses, the NICs' own rate):
+//!
+//! ```text
+//! post + doorbell + descriptor + max over stages(n / rate) + propagation + switches
+//!      + receive + completion + notice + reap
+//! ```
+//!
+//! With store-and-forward the bytes are paid once a hop.
+
+use core::ops::Range;
+
+use viaduct_engine::Time;
+use viaduct_topology::{HostId, LinkId};
+
+use crate::config::{ClusterConfig, HostModel, Notice, Switching};
+use crate::fluid::FlowDemand;
+
+/// Buffers begin this many bytes into a page, behind the descriptor that names them.
+///
+/// A descriptor is 64 bytes at an address that is a multiple of 64.
+pub(crate) const BUFFER_OFFSET_BYTES: u64 = 64;
+
+/// Costs that follow from the configuration alone.
+#[derive(Clone, Debug)]
+pub(crate) struct PathCosts {
+    model: HostModel,
+    has_buses: bool,
+}
+
+/// One hop: links and buses that a message crosses at once.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Hop {
+    /// Places in the path of buses and links.
+    pub(crate) places: Range<usize>,
+    /// Whether the message is stored at the end of the hop.
+    pub(crate) is_last: bool,
+}
+
+impl PathCosts {
+    pub(crate) fn new(config: &ClusterConfig) -> Self {
+        Self {
+            model: config.host.clone(),
+            has_buses: !config.host.bus.dma_rate().is_infinite(),
+        }
+    }
+
+    /// The NIC's time with a send descriptor, beside the bus read.
+    pub(crate) fn send_descriptor(&self, bytes: u32) -> Time {
+        let nic = &self.model.nic;
+        nic.send_descriptor + self.data_setup(bytes)
+    }
+
+    /// The receiving NIC's time with a receive descriptor, beside the bus read.
+    pub(crate) fn receive_descriptor(&self, bytes: u32) -> Time {
+        let nic = &self.model.nic;
+        nic.receive_match + self.data_setup(bytes)
+    }
+
+    fn data_setup(&self, bytes: u32) -> Time {
+        let nic = &self.model.nic;
+        let translate = if bytes > 0 { nic.translate } else { Time::ZERO };
+        let setup = if bytes > nic.inline_bytes {
+            nic.dma_setup
+        } else {
+            Time::ZERO
+        };
+        translate + setup
+    }
+
+    /// What a message puts on links and buses, and how fast the NICs can move it.
+    pub(crate) fn demand(&self, config: &ClusterConfig, bytes: u32, tag: u32) -> FlowDemand {
+        let nic = &self.model.nic;
+        let wire_bytes = config.links.frame.wire_bytes(u64::from(bytes)) as f64;
+        let payload = f64::from(bytes);
+        let crossings = page_crossings(bytes, nic.page_bytes);
+        let stops = nic.page_crossing.picoseconds() as f64 * 2.0 * f64::from(crossings);
+        let moving = payload / nic.rate.bytes_per_picosecond();
+        FlowDemand {
+            wire_bytes,
+            // A message without bytes of its own does not use the bus for data.
+            scale: if bytes == 0 {
+                f64::INFINITY
+            } else {
+                wire_bytes / payload
+            },
+            rate_max: wire_bytes / (moving + stops),
+            tag,
+        }
+    }
+
+    /// From the start of a message's first byte on the first of `links` to its arrival at the end of
+    /// the last, forwarding on the way included.
+    pub(crate) fn head_delay(
+        &self,
+        config: &ClusterConfig,
+        links: &[LinkId],
+        wire_bytes: f64,
+    ) -> Time {
+        let mut delay = Time::ZERO;
+        for (index, &link) in links.iter().enumerate() {
+            delay += self.propagation(config, link);
+            if index + 1 < links.len() {
+                let needed = f64::from(config.switch.cut_through_bytes).min(wire_bytes);
+                delay += config.switch.delay + config.link_rate(link).time_for(needed);
+            }
+        }
+        delay
+    }
+
+    pub(crate) fn propagation(&self, config: &ClusterConfig, link: LinkId) -> Time {
+        config
+            .topology
+            .link_latency_picoseconds(link)
+            .map_or(config.links.propagation, Time::from_picoseconds)
+    }
+
+    /// The hop that begins at place `from` of a path of `len` buses and links.
+    pub(crate) fn hop(&self, config: &ClusterConfig, from: usize, len: usize) -> Hop {
+        let is_bus = |place: usize| self.has_buses && (place == 0 || place + 1 == len);
+        let mut end = from + 1;
+        while end < len {
+            let crosses_nic = is_bus(end - 1) || is_bus(end);
+            let rule = if crosses_nic {
+                self.model.nic.forwarding
+            } else {
+                config.links.switching
+            };
+            if rule == Switching::StoreAndForward {
+                break;
+            }
+            end += 1;
+        }
+        Hop {
+            places: from..end,
+            is_last: end == len,
+        }
+    }
+
+    /// From the completion in memory to the application's having the message, nobody else there.
+    pub(crate) fn notice(&self) -> Time {
+        match self.model.cpu.notice {
+            Notice::Polling { delay } => delay,
+            Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
+        }
+    }
+}
+
+/// How often a buffer of `bytes` crosses into its next page.
+pub(crate) fn page_crossings(bytes: u32, page_bytes: u32) -> u32 {
+    if page_bytes == 0 || bytes == 0 {
+        return 0;
+    }
+    let last = BUFFER_OFFSET_BYTES % u64::from(page_bytes) + u64::from(bytes) - 1;
+    (last / u64::from(page_bytes)) as u32
+}
+
+/// The latency of a message alone in the network: the floor that no message can beat.
+///
+/// One way, from the application's post to its receiver's having it.
+#[must_use]
+pub fn floor_latency(config: &ClusterConfig, source: HostId, target: HostId, bytes: u32) -> Time {
+    let mut links = Vec::new();
+    config.topology.route(source, target, &mut links);
+    floor_over(config, &PathCosts::new(config), &links, bytes)
+}
+
+pub(crate) fn floor_over(
+    config: &ClusterConfig,
+    costs: &PathCosts,
+    links: &[LinkId],
+    bytes: u32,
+) -> Time {
+    let HostModel { cpu, bus, nic, .. } = &config.host;
+    let demand = costs.demand(config, bytes, 0);
+    let bus_rate = bus.dma_rate().bytes_per_picosecond() * demand.scale;
+    let link_rate = |place: usize| config.link_rate(links[place]).bytes_per_picosecond();
+    let buses = usize::from(costs.has_buses);
+    let len = links.len() + 2 * buses;
+    let mut moving = Time::ZERO;
+    let mut from = 0;
+    while from < len {
+        let hop = costs.hop(config, from, len);
+        from = hop.places.end;
+        let mut rate = f64::INFINITY;
+        let mut hop_links = 0..0;
+        for place in hop.places {
+            if costs.has_buses && (place == 0 || place + 1 == len) {
+                rate = rate.min(bus_rate).min(demand.rate_max);
+            } else {
+                let link = place - buses;
+                if link == 0 || link + 1 == links.len() {
+                    rate = rate.min(demand.rate_max);
+                }
+                rate = rate.min(link_rate(link));
+                let begin = if hop_links.is_empty() {
+                    link
+                } else {
+                    hop_links.start
+                };
+                hop_links = begin..link + 1;
+            }
+        }
+        moving += moving_time(demand.wire_bytes, rate);
+        moving += costs.head_delay(config, &links[hop_links.clone()], demand.wire_bytes);
+        if !hop_links.is_empty() && hop_links.end < links.len() {
+            moving += config.switch.delay;
+        }
+    }
+    let short = |time: Time| if costs.has_buses { time } else { Time::ZERO };
+    cpu.post
+        + short(bus.programmed_write)
+        + nic.doorbell
+        + short(bus.read)
+        + costs.send_descriptor(bytes)
+        + moving
+        + short(bus.read)
+        + costs.receive_descriptor(bytes)
+        + nic.completion
+        + short(bus.write)
+        + costs.notice()
+        + cpu.reap
+}
+
+/// How long a flow of its own takes: as [`crate::fluid`] rounds it.
+pub(crate) fn moving_time(wire_bytes: f64, rate: f64) -> Time {
+    Time::from_picoseconds(((wire_bytes / rate).ceil() as u64).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crossings_count_from_behind_the_descriptor() {
+        assert_eq!(page_crossings(0, 4096), 0);
+        assert_eq!(page_crossings(4032, 4096), 0);
+        assert_eq!(page_crossings(4033, 4096), 1);
+        assert_eq!(page_crossings(65_519, 4096), 16);
+        assert_eq!(page_crossings(65_519, 0), 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! The receiving side: from the first byte at the NIC to the application's having the message.
+
+use viaduct_engine::Time;
+use viaduct_topology::HostId;
+use viaduct_via::{DropReason, ReceiveOutcome, ReceiveVerdict};
+
+use crate::cluster::Cluster;
+use crate::config::{Arrivals, Notice};
+use crate::event::Event;
+use crate::message::MessageId;
+use crate::path::floor_over;
+use crate::stage::Stage;
+
+impl Cluster<'_> {
+    /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.
+    pub(crate) fn handle_head(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let bytes = message.bytes;
+        let host = self.host_of(message.target);
+        // A send that its own NIC refused never comes here.
+        let Some(header) = message.header else { return };
+        match self.nics[host as usize].start_receive(message.target_vi, &header) {
+            ReceiveVerdict::Place(started) => {
+                let read = self.short_transaction(host, self.config.host.bus.read);
+                let span = read + self.costs.receive_descriptor(bytes);
+                let state = &mut self.hosts[host as usize];
+                let begin = now.max(state.receive_free);
+                state.receive_free = begin + span;
+                let message = self.messages.get_mut(id);
+                message.receive_work = Some(started.work);
+                message.receive_delay = Some(begin + span - now);
+            }
+            ReceiveVerdict::Drop(reason) => {
+                let hosts = (self.host_of(message.source), host);
+                self.accounting
+                    .dropped(message, hosts, drop_cause(reason), now);
+                self.messages.get_mut(id).is_dropped = true;
+            }
+        }
+        if self.is_stored_at_receiver(id) {
+            self.move_stored(id);
+        } else {
+            self.schedule_tail(id);
+        }
+    }
+
+    /// Whether the receiving NIC holds the whole message, its bus still to be crossed.
+    fn is_stored_at_receiver(&self, id: MessageId) -> bool {
+        let hops_done = self.messages.get(id).hops_done as usize;
+        self.has_buses
+            && self
+                .stored_paths
+                .get(&id.0)
+                .is_some_and(|path| hops_done + 1 == path.len())
+    }
+
+    /// A NIC that stores whole messages moves them to memory only after the check.
+    fn move_stored(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        if message.is_dropped {
+            self.stored_paths.remove(&id.0);
+            self.messages.remove(id);
+            return;
+        }
+        message.spend(Stage::Network, now);
+        let delay = message
+            .receive_delay
+            .replace(Time::ZERO)
+            .unwrap_or_default();
+        message.spend(Stage::Receive, now + delay);
+        self.after(self.lanes.fetched, now + delay, Event::Forwarded(id));
+    }
+
+    /// Schedules the end of a message once both its head's check and its last byte's way are known.
+    pub(crate) fn schedule_tail(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let Some(arrives) = message.tail_arrives else {
+            return;
+        };
+        if message.is_dropped {
+            self.after(self.lanes.tail, arrives, Event::TailArrives(id));
+            return;
+        }
+        let Some(delay) = message.receive_delay else {
+            return;
+        };
+        let host = self.host_of(message.target);
+        let write = self.short_transaction(host, self.config.host.bus.write);
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Network, arrives);
+        message.spend(Stage::Receive, arrives + delay);
+        let written = arrives + delay + self.config.host.nic.completion + write;
+        message.spend(Stage::Completion, written);
+        self.after(self.lanes.tail, written, Event::TailArrives(id));
+    }
+
+    /// The completion is in memory: the host is told.
+    pub(crate) fn handle_tail(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        if message.is_dropped {
+            self.messages.remove(id);
+            return;
+        }
+        let host = self.host_of(message.target);
+        if let Some(work) = message.receive_work {
+            let nic = &mut self.nics[host as usize];
+            nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
+        }
+        let cpu = self.config.host.cpu;
+        let state = &mut self.hosts[host as usize];
+        let message = self.messages.get_mut(id);
+        match cpu.notice {
+            Notice::Polling { delay } => {
+                message.spend(Stage::Notice, now + delay);
+                let begin = state.work(now + delay, cpu.reap);
+                message.spend(Stage::ReceiverProcessor, begin);
+                message.spend(Stage::Reap, begin + cpu.reap);
+            }
+            Notice::Interrupt { interrupt, wake_up } => {
+                let noticed = interrupt + wake_up;
+                let begin = state.work(now, noticed + cpu.reap);
+                message.spend(Stage::ReceiverProcessor, begin);
+                message.spend(Stage::Notice, begin + noticed);
+                message.spend(Stage::Reap, begin + noticed + cpu.reap);
+            }
+        }
+        // The descriptor is posted again, which takes the processor as long as any post.
+        state.processor_free += cpu.post;
+        let reaped = message.mark;
+        self.after(self.lanes.reaped, reaped, Event::Reaped(id));
+    }
+
+    /// The application takes the message, posts its descriptor again, and goes on.
+    pub(crate) fn handle_reaped(&mut self, id: MessageId) {
+        let floor = self.floor(id);
+        let message = self.messages.get(id);
+        let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let target_vi = message.target_vi;
+        let hosts = (self.host_of(source), self.host_of(target));
+        self.accounting.delivered(message, hosts, floor);
+        self.messages.remove(id);
+        self.take_completion(target, target_vi, bytes);
+        if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
+            let now = self.queue.now();
+            if now < self.config.traffic.stop && now <= self.config.run.until {
+                self.want_to_post(target, source, bytes);
+            }
+        }
+    }
+
+    /// The least time that this message could have taken.
+    fn floor(&mut self, id: MessageId) -> Time {
+        let message = self.messages.get(id);
+        let bytes = message.bytes;
+        let source = HostId(self.host_of(message.source));
+        let target = HostId(self.host_of(message.target));
+        // Where all links are alike, paths of one length have one floor.
+        let alike = self.config.topology.hosts_per_switch().is_some();
+        let key = (self.config.topology.path_length(source, target), bytes);
+        if alike && self.floor_cache.0 == key {
+            return self.floor_cache.1;
+        }
+        self.link_scratch.clear();
+        self.config
+            .topology
+            .route(source, target, &mut self.link_scratch);
+        let floor = floor_over(self.config, &self.costs, &self.link_scratch, bytes);
+        self.floor_cache = (key, floor);
+        floor
+    }
+}
+
+fn drop_cause(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::NoDescriptor => "no_descriptor",
+        DropReason::TooLong => "too_long",
+        DropReason::Protection => "protection",
+        DropReason::Format => "format",
+        DropReason::NotConnected => "not_connected",
+        _ => "refused",
+    }
+}

@@ -1,0 +1,314 @@
+//! A run from configuration to result, and the checks that it makes on itself.
+
+use core::ops::ControlFlow;
+
+use viaduct_engine::Time;
+use viaduct_statistics::Estimate;
+use viaduct_topology::{LinkClass, LinkId};
+
+use crate::cluster::{Cluster, Progress};
+use crate::config::ClusterConfig;
+use crate::error::RunError;
+use crate::fluid::ResourceId;
+use crate::result::{
+    Ended, Latency, LinkClassUse, LinkRow, QueueDepth, ResourceUse, RunResult, StageShare,
+    SteadyState, Warning,
+};
+use crate::stage::{STAGES, Stage};
+
+/// A link may carry this much more than its rate before a run says that its model broke: rounding.
+const RATE_TOLERANCE: f64 = 1e-6;
+
+/// Simulates a cluster.
+///
+/// `control` is called every 65,536 events; when it breaks, the run ends with what there is.
+///
+/// # Errors
+/// [`RunError`] if the configuration cannot be run.
+pub fn run(
+    config: &ClusterConfig,
+    control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<RunResult, RunError> {
+    let mut cluster = Cluster::new(config)?;
+    let ended = cluster.run(control);
+    Ok(cluster.into_result(ended))
+}
+
+impl Cluster<'_> {
+    fn into_result(mut self, ended: Ended) -> RunResult {
+        let end = self.queue.now();
+        self.fluid.credit_all(end);
+        self.close_window();
+        let counts = &mut self.accounting.counts;
+        counts.in_flight = counts.posted - counts.delivered - counts.dropped;
+        let events = self.queue.fired();
+        let digest = self.accounting.digest(events, end);
+        let link_rows = self.link_rows(end);
+        let links = classes(&link_rows);
+        let buses = self.bus_use(end);
+        self.check(&link_rows, buses);
+        let latency = self.latency();
+        let warnings = self.warnings();
+        RunResult {
+            digest,
+            simulated: end.min(self.config.run.until),
+            ended,
+            messages: self.accounting.counts,
+            breakdown: self.breakdown(),
+            latency,
+            links,
+            link_rows,
+            buses,
+            drops: self.accounting.drops(),
+            depths: self.depths(),
+            message_stride: self.accounting.row_stride,
+            steady: self.steady(),
+            delivered_bytes: self.accounting.delivered_bytes,
+            events,
+            events_pending_max: self.queue.pending_max() as u64,
+            state_bytes: self.state_bytes(),
+            series: self.series,
+            message_rows: self.accounting.rows,
+            violations: self.violations,
+            warnings,
+        }
+    }
+
+    fn latency(&self) -> Option<Latency> {
+        let moments = &self.accounting.latency_us;
+        let (Some(mean), Some(min), Some(max)) = (moments.mean(), moments.min(), moments.max())
+        else {
+            return None;
+        };
+        let ci95 = self
+            .accounting
+            .batches_us
+            .estimate()
+            .and_then(|estimate| estimate.ci95);
+        Some(Latency {
+            count: moments.count(),
+            mean_us: Estimate { mean, ci95 },
+            sd_us: moments.standard_deviation().unwrap_or(0.0),
+            min_us: min,
+            max_us: max,
+            quantiles_ps: self.accounting.latency_ps.clone(),
+            floor_us: self
+                .accounting
+                .smallest_floor
+                .unwrap_or(Time::ZERO)
+                .microseconds_f64(),
+        })
+    }
+
+    fn breakdown(&self) -> Vec<StageShare> {
+        let count = self.accounting.latency_us.count().max(1) as f64;
+        Stage::ALL
+            .iter()
+            .zip(self.accounting.stages)
+            .map(|(stage, sum)| StageShare {
+                stage: stage.name(),
+                mean_us: sum as f64 / count * 1e-6,
+            })
+            .collect()
+    }
+
+    fn link_rows(&self, end: Time) -> Vec<LinkRow> {
+        let span = end.saturating_sub(self.measured_from).picoseconds() as f64;
+        (0..self.first_bus)
+            .map(|link| {
+                let resource = ResourceId(link);
+                let wire_bytes = self.fluid.carried(resource);
+                let possible = self.fluid.rate(resource) * span;
+                LinkRow {
+                    link,
+                    class: self.config.topology.link_class(LinkId(link)),
+                    wire_bytes,
+                    utilisation: if possible > 0.0 {
+                        wire_bytes / possible
+                    } else {
+                        0.0
+                    },
+                    flows_max: self.fluid.flows_max(resource),
+                }
+            })
+            .collect()
+    }
+
+    fn bus_use(&self, end: Time) -> ResourceUse {
+        let span = end.saturating_sub(self.measured_from).picoseconds() as f64;
+        let count = if self.has_buses {
+            self.hosts.len() as u32
+        } else {
+            0
+        };
+        let use_of = |host| {
+            let bus = self.bus_of(host);
+            let possible = self.fluid.rate(bus) * span;
+            if possible > 0.0 {
+                self.fluid.carried(bus) / possible
+            } else {
+                0.0
+            }
+        };
+        summarise((0..count).map(use_of))
+    }
+
+    fn depths(&self) -> Vec<QueueDepth> {
+        let deepest_link = (0..self.first_bus)
+            .map(|link| (self.fluid.flows_max(ResourceId(link)), link))
+            .max_by_key(|&(depth, link)| (depth, core::cmp::Reverse(link)))
+            .unwrap_or_default();
+        vec![
+            QueueDepth {
+                queue: "messages waiting for a NIC",
+                depth_max: self.queue_depth_max.0,
+                place: self.queue_depth_max.1,
+            },
+            QueueDepth {
+                queue: "posts waiting for a send buffer",
+                depth_max: self.blocked_depth_max.0,
+                place: self.blocked_depth_max.1,
+            },
+            QueueDepth {
+                queue: "flows on a link",
+                depth_max: u64::from(deepest_link.0),
+                place: deepest_link.1,
+            },
+        ]
+    }
+
+    fn state_bytes(&self) -> u64 {
+        let hosts: usize = self.hosts.iter().map(crate::host::Host::state_bytes).sum();
+        let processes: usize = self
+            .processes
+            .iter()
+            .map(crate::host::Process::state_bytes)
+            .sum();
+        (hosts
+            + processes
+            + self.nics.len() * size_of::<viaduct_via::Nic>()
+            + self.fluid.state_bytes()
+            + self.queue.state_bytes()
+            + self.messages.state_bytes()
+            + self.windows.state_bytes()
+            + self.accounting.state_bytes()) as u64
+    }
+
+    /// What must hold whatever the scenario.
+    fn check(&mut self, links: &[LinkRow], buses: ResourceUse) {
+        let counts = self.accounting.counts;
+        let accounted = counts.delivered + counts.dropped + counts.in_flight;
+        if counts.posted != accounted {
+            self.violations.push(format!(
+                "messages are not conserved: {} posted, {accounted} delivered, dropped or in flight",
+                counts.posted
+            ));
+        }
+        for row in links {
+            if row.utilisation > 1.0 + RATE_TOLERANCE {
+                self.violations.push(format!(
+                    "link {} carried {:.4} times what its rate allows",
+                    self.config.topology.link_name(LinkId(row.link)),
+                    row.utilisation
+                ));
+            }
+        }
+        if buses.utilisation_max > 1.0 + RATE_TOLERANCE {
+            self.violations.push(format!(
+                "a bus carried {:.4} times its rate",
+                buses.utilisation_max
+            ));
+        }
+        if let Some(excess) = self.accounting.smallest_excess
+            && excess < 0
+        {
+            self.violations.push(format!(
+                "a message was {} ps faster than its floor allows",
+                excess.unsigned_abs()
+            ));
+        }
+        let stages: u64 = self.accounting.stages.iter().sum();
+        let total = self.accounting.latency_sum;
+        if stages != total {
+            self.violations.push(format!(
+                "the {STAGES} stages add up to {stages} ps, the latencies to {total} ps"
+            ));
+        }
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let topology = &self.config.topology;
+        for drops in self.accounting.drops().iter().take(4) {
+            let name = topology.node_name(viaduct_topology::Node::Host(viaduct_topology::HostId(
+                drops.host,
+            )));
+            if drops.cause == "no_descriptor" {
+                warnings.push(Warning {
+                    text: format!(
+                        "{} messages found no receive descriptor at host {name}, the first at {} \
+                         (unreliable delivery: they were dropped)",
+                        drops.count, drops.first
+                    ),
+                    help: Some(format!(
+                        "raise `hosts.prepost` (now {})",
+                        self.config.hosts.prepost
+                    )),
+                });
+            }
+        }
+        if self.blocked_depth_max.0 > 0 {
+            warnings.push(Warning {
+                text: format!(
+                    "applications waited for send buffers; {} posts at once at host {}",
+                    self.blocked_depth_max.0,
+                    topology.node_name(viaduct_topology::Node::Host(viaduct_topology::HostId(
+                        self.blocked_depth_max.1
+                    )))
+                ),
+                help: Some(format!(
+                    "raise `hosts.send_buffers` (now {}), or lower the load",
+                    self.config.hosts.send_buffers
+                )),
+            });
+        }
+        warnings
+    }
+
+    fn steady(&self) -> SteadyState {
+        SteadyState::Unknown
+    }
+}
+
+fn classes(rows: &[LinkRow]) -> Vec<LinkClassUse> {
+    const CLASSES: [LinkClass; 5] = [
+        LinkClass::Mesh,
+        LinkClass::TreeUp,
+        LinkClass::TreeDown,
+        LinkClass::HostUp,
+        LinkClass::HostDown,
+    ];
+    CLASSES
+        .into_iter()
+        .map(|class| LinkClassUse {
+            class,
+            usage: summarise(
+                rows.iter()
+                    .filter(|row| row.class == class)
+                    .map(|row| row.utilisation),
+            ),
+        })
+        .filter(|class| class.usage.count > 0)
+        .collect()
+}
+
+fn summarise(utilisations: impl Iterator<Item = f64>) -> ResourceUse {
+    let mut usage = ResourceUse::default();
+    for utilisation in utilisations {
+        usage.count += 1;
+        usage.utilisation_mean += utilisation;
+        usage.utilisation_max = usage.utilisation_max.max(utilisation);
+    }
+    usage.utilisation_mean /= usage.count.max(1) as f64;
+    usage
+}

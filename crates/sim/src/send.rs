@@ -1,0 +1,455 @@
+//! The sending side: from the application's wish to the last byte on the first link.
+
+use viaduct_engine::Time;
+use viaduct_topology::HostId;
+use viaduct_via::{Descriptor, SendOutcome};
+
+use crate::cluster::Cluster;
+use crate::config::{Arrivals, Notice};
+use crate::event::Event;
+use crate::fluid::{FlowDemand, ResourceId};
+use crate::host::{BlockedPost, Turn};
+use crate::message::{Message, MessageId};
+use crate::path::moving_time;
+use crate::stage::{STAGES, Stage};
+
+impl Cluster<'_> {
+    /// The tag of flows that belong to no message.
+    pub(crate) const DEVICE_TAG: u32 = u32::MAX;
+
+    /// A process's own time to send has come.
+    pub(crate) fn handle_arrival(&mut self, process: u32) {
+        let now = self.queue.now();
+        if now >= self.config.traffic.stop {
+            return;
+        }
+        self.post_next(process);
+        if let Arrivals::Open(interval) = &self.config.traffic.arrivals {
+            let next = now + interval.sample(&mut self.processes[process as usize].stream);
+            if next < self.config.traffic.stop {
+                self.queue.schedule(next, Event::Arrival(process));
+            }
+        }
+    }
+
+    /// Draws a target and a size, and posts.
+    fn post_next(&mut self, process: u32) -> bool {
+        let per_host = self.config.hosts.processes;
+        let source_host = process / per_host;
+        let state = &mut self.processes[process as usize];
+        let Some(HostId(target_host)) =
+            self.targets
+                .next_target(HostId(source_host), &mut state.turn, &mut state.stream)
+        else {
+            return false;
+        };
+        let bytes = self.config.traffic.size.sample(&mut state.stream);
+        let target = target_host * per_host + process % per_host;
+        self.want_to_post(process, target, bytes);
+        true
+    }
+
+    /// Keeps a window full.
+    pub(crate) fn post_window(&mut self, process: u32) {
+        let Arrivals::Window(window) = self.config.traffic.arrivals else {
+            return;
+        };
+        let now = self.queue.now();
+        if now >= self.config.traffic.stop || now > self.config.run.until {
+            return;
+        }
+        while self.processes[process as usize].outstanding < window {
+            self.processes[process as usize].outstanding += 1;
+            if !self.post_next(process) {
+                return;
+            }
+        }
+    }
+
+    /// Posts a message, or queues the wish until a buffer is free.
+    pub(crate) fn want_to_post(&mut self, process: u32, target: u32, bytes: u32) {
+        let wanted = self.queue.now();
+        let host = self.host_of(process);
+        let state = &mut self.hosts[host as usize];
+        self.accounting.posted();
+        if state.send_buffers_free == 0 {
+            state.blocked.push_back(BlockedPost {
+                process,
+                target,
+                bytes,
+                wanted,
+            });
+            let depth = state.blocked.len() as u64;
+            if depth > self.blocked_depth_max.0 {
+                self.blocked_depth_max = (depth, host);
+            }
+            return;
+        }
+        self.post(BlockedPost {
+            process,
+            target,
+            bytes,
+            wanted,
+        });
+    }
+
+    fn post(&mut self, wish: BlockedPost) {
+        let BlockedPost {
+            process,
+            target,
+            bytes,
+            wanted,
+        } = wish;
+        let now = self.queue.now();
+        let host = self.host_of(process);
+        let cpu = self.config.host.cpu;
+        let Some(place) = self.connect(process, target) else {
+            return;
+        };
+        let ends = *self.processes[process as usize].connections.at(place);
+        let state = &mut self.hosts[host as usize];
+        state.send_buffers_free -= 1;
+
+        let mut message = Message {
+            number: self.accounting.counts.posted - 1,
+            source: process,
+            target,
+            connection: place,
+            bytes,
+            source_vi: ends.vi,
+            target_vi: ends.peer_vi,
+            header: None,
+            send_work: None,
+            receive_work: None,
+            posted: wanted,
+            mark: wanted,
+            stages: [0; STAGES],
+            next_on_vi: MessageId::NONE,
+            doorbell: Time::ZERO,
+            unshared: Time::ZERO,
+            head_delay: Time::ZERO,
+            receive_delay: None,
+            tail_arrives: None,
+            hops_done: 0,
+            is_dropped: false,
+        };
+        message.spend(Stage::Buffer, now);
+        let begin = state.work(now, cpu.post);
+        message.spend(Stage::SenderProcessor, begin);
+        message.spend(Stage::Post, begin + cpu.post);
+
+        // The application polls its send queue when it has posted.
+        let nic = &mut self.nics[host as usize];
+        while nic.send_done(ends.vi).completion().is_some() {
+            state.processor_free += cpu.reap;
+        }
+        let descriptor = Descriptor::send(self.buffer(process, bytes), message.number);
+        if let Err(error) = self.nics[host as usize].post_send(ends.vi, descriptor) {
+            self.violations
+                .push(format!("host {host} could not post a send: {error}"));
+        }
+
+        let write = self.short_transaction(host, self.config.host.bus.programmed_write);
+        let doorbell = message.mark + write + self.config.host.nic.doorbell;
+        message.doorbell = doorbell;
+        message.spend(Stage::Doorbell, doorbell);
+        let id = self.messages.insert(message);
+        self.ring(host, process, place, id);
+    }
+
+    /// The NIC has learnt of one more send descriptor of a VI.
+    fn ring(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
+        let connection = self.processes[process as usize].connections.at(place);
+        if connection.first_waiting == MessageId::NONE {
+            connection.first_waiting = id;
+        } else {
+            self.messages.get_mut(connection.last_waiting).next_on_vi = id;
+        }
+        connection.last_waiting = id;
+        let state = &mut self.hosts[host as usize];
+        state.queued += 1;
+        if u64::from(state.queued) > self.queue_depth_max.0 {
+            self.queue_depth_max = (u64::from(state.queued), host);
+        }
+        self.take_turn(host, process, place);
+        self.serve(host);
+    }
+
+    /// A VI joins the turns if it has a descriptor to read and none that was read and waits.
+    fn take_turn(&mut self, host: u32, process: u32, place: u32) {
+        let connection = self.processes[process as usize].connections.at(place);
+        let has_work = connection.first_waiting != MessageId::NONE;
+        if has_work && !connection.has_turn && connection.fetched == MessageId::NONE {
+            connection.has_turn = true;
+            self.hosts[host as usize].turns.push_back(Turn {
+                process,
+                connection: place,
+            });
+        }
+    }
+
+    /// The descriptor stage takes the next message: send queues in turn, each in order.
+    fn serve(&mut self, host: u32) {
+        let state = &mut self.hosts[host as usize];
+        if state.is_fetching {
+            return;
+        }
+        let Some(turn) = state.turns.pop_front() else {
+            return;
+        };
+        state.is_fetching = true;
+        state.queued -= 1;
+        let connection = self.processes[turn.process as usize]
+            .connections
+            .at(turn.connection);
+        let id = connection.first_waiting;
+        connection.first_waiting = self.messages.get(id).next_on_vi;
+        match self.nics[host as usize].start_send(connection.vi) {
+            Some(started) => {
+                let message = self.messages.get_mut(id);
+                message.send_work = Some(started.work);
+                message.header = Some(started.header);
+            }
+            None => self
+                .violations
+                .push(format!("host {host}: a posted send did not start")),
+        }
+        let now = self.queue.now();
+        let read = self.short_transaction(host, self.config.host.bus.read);
+        let message = self.messages.get_mut(id);
+        let begin = message.doorbell.max(now);
+        message.spend(Stage::SendQueue, begin);
+        let ready = begin + read + self.costs.send_descriptor(message.bytes);
+        message.spend(Stage::Descriptor, ready);
+        self.after(self.lanes.fetched, ready, Event::Fetched(id));
+    }
+
+    /// A descriptor is read and checked: its data moves, or waits for the VI's message before it.
+    pub(crate) fn handle_fetched(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let host = self.host_of(process);
+        let connection = self.processes[process as usize].connections.at(place);
+        connection.has_turn = false;
+        if connection.moving < self.config.host.nic.moving_per_vi {
+            connection.moving += 1;
+            self.begin_transfer(id);
+        } else {
+            connection.fetched = id;
+        }
+        self.hosts[host as usize].is_fetching = false;
+        self.take_turn(host, process, place);
+        self.serve(host);
+    }
+
+    fn begin_transfer(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        self.messages.get_mut(id).spend(Stage::SendQueue, now);
+        self.lay_path(id);
+        if self.config.is_all_cut_through() {
+            self.begin_whole(id);
+        } else {
+            self.stored_paths.insert(id.0, self.path_scratch.clone());
+            self.begin_hop(id);
+        }
+    }
+
+    /// Puts links into `link_scratch`, buses and links into `path_scratch`.
+    fn lay_path(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let source = self.host_of(message.source);
+        let target = self.host_of(message.target);
+        // Zero bytes cross links with their frame, and no bus.
+        let buses = self.has_buses;
+        self.link_scratch.clear();
+        self.config
+            .topology
+            .route(HostId(source), HostId(target), &mut self.link_scratch);
+        self.path_scratch.clear();
+        if buses {
+            self.path_scratch.push(ResourceId(self.first_bus + source));
+        }
+        self.path_scratch
+            .extend(self.link_scratch.iter().map(|link| ResourceId(link.0)));
+        if buses {
+            self.path_scratch.push(ResourceId(self.first_bus + target));
+        }
+    }
+
+    /// Cut-through: the message crosses everything at once.
+    fn begin_whole(&mut self, id: MessageId) {
+        let bytes = self.messages.get(id).bytes;
+        let demand = self.costs.demand(self.config, bytes, id.0);
+        let head_delay = self
+            .costs
+            .head_delay(self.config, &self.link_scratch, demand.wire_bytes);
+        let unshared = self.unshared(&self.path_scratch, demand);
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        message.head_delay = head_delay;
+        message.unshared = unshared;
+        self.fluid
+            .begin(&mut self.queue, &self.path_scratch, demand);
+        self.after(self.lanes.head, now + head_delay, Event::HeadArrives(id));
+    }
+
+    fn unshared(&self, path: &[ResourceId], demand: FlowDemand) -> Time {
+        let slowest = path
+            .iter()
+            .map(|&resource| {
+                let rate = self.fluid.rate(resource);
+                if resource.0 >= self.first_bus {
+                    rate * demand.scale
+                } else {
+                    rate
+                }
+            })
+            .fold(demand.rate_max, f64::min);
+        moving_time(demand.wire_bytes, slowest)
+    }
+
+    /// Stored and forwarded: the message begins its next hop.
+    pub(crate) fn begin_hop(&mut self, id: MessageId) {
+        let Some(path) = self.stored_paths.remove(&id.0) else {
+            return;
+        };
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Network, now);
+        let bytes = message.bytes;
+        let hop = self
+            .costs
+            .hop(self.config, message.hops_done as usize, path.len());
+        let places = &path[hop.places.clone()];
+        let buses = usize::from(self.has_buses);
+        let last_link = path.len() - buses - 1;
+        let touches_nic = hop.places.start <= buses || hop.places.end > last_link;
+        let mut demand = self.costs.demand(self.config, bytes, id.0);
+        if !touches_nic {
+            demand.rate_max = f64::INFINITY;
+        }
+        self.link_scratch.clear();
+        self.link_scratch.extend(
+            places
+                .iter()
+                .filter(|resource| resource.0 < self.first_bus)
+                .map(|resource| viaduct_topology::LinkId(resource.0)),
+        );
+        let mut delay = self
+            .costs
+            .head_delay(self.config, &self.link_scratch, demand.wire_bytes);
+        let ends_at_switch = hop.places.end <= last_link && hop.places.end > buses;
+        if ends_at_switch {
+            delay += self.config.switch.delay;
+        }
+        let unshared = self.unshared(places, demand);
+        let message = self.messages.get_mut(id);
+        message.unshared = unshared;
+        message.head_delay = delay;
+        self.fluid.begin(&mut self.queue, places, demand);
+        // The head meets the receiving NIC while the message moves, unless it is stored there.
+        let reaches_memory = hop.is_last && hop.places.start <= last_link;
+        self.stored_paths.insert(id.0, path);
+        if reaches_memory {
+            self.after(self.lanes.head, now + delay, Event::HeadArrives(id));
+        }
+    }
+
+    /// A message has moved all its bytes over its path, or over its present hop.
+    pub(crate) fn handle_flow_end(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        let moved = message.mark + message.unshared;
+        message.spend(Stage::Transfer, moved.min(now));
+        message.spend(Stage::Queued, now);
+        let head_delay = message.head_delay;
+        if self.config.is_all_cut_through() {
+            message.tail_arrives = Some(now + head_delay);
+            self.finish_sending(id);
+            self.schedule_tail(id);
+            return;
+        }
+        let from = message.hops_done as usize;
+        let len = self.stored_paths.get(&id.0).map_or(0, Vec::len);
+        let hop = self.costs.hop(self.config, from, len);
+        message.hops_done = hop.places.end as u32;
+        let first_link = usize::from(self.has_buses);
+        let last_link = len - first_link - 1;
+        if hop.is_last {
+            message.tail_arrives = Some(now + head_delay);
+            self.stored_paths.remove(&id.0);
+            self.schedule_tail(id);
+        } else if hop.places.end > last_link {
+            // Stored in the receiving NIC: its descriptor decides what follows.
+            self.after(self.lanes.head, now + head_delay, Event::HeadArrives(id));
+        } else {
+            self.after(self.lanes.fetched, now + head_delay, Event::Forwarded(id));
+        }
+        if hop.places.contains(&first_link) {
+            self.finish_sending(id);
+        }
+    }
+
+    /// The sending NIC and the sender's buffer are free.
+    fn finish_sending(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let host = self.host_of(process);
+        if let Some(work) = message.send_work {
+            self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
+        }
+        let now = self.queue.now();
+        if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
+            self.processes[process as usize].outstanding -= 1;
+            let model = &self.config.host;
+            let seen = match model.cpu.notice {
+                Notice::Polling { delay } => delay,
+                Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
+            };
+            let write = if self.has_buses {
+                model.bus.write
+            } else {
+                Time::ZERO
+            };
+            let told = now + model.nic.completion + write + seen;
+            self.queue.schedule(told, Event::SendReaped(process));
+        }
+        let connection = self.processes[process as usize].connections.at(place);
+        let fetched = core::mem::replace(&mut connection.fetched, MessageId::NONE);
+        if fetched == MessageId::NONE {
+            connection.moving -= 1;
+        } else {
+            self.begin_transfer(fetched);
+            self.take_turn(host, process, place);
+            self.serve(host);
+        }
+        self.hosts[host as usize].send_buffers_free += 1;
+        if let Some(wish) = self.hosts[host as usize].blocked.pop_front() {
+            self.post(wish);
+        }
+    }
+
+    /// Another device on a host's bus begins a transfer.
+    pub(crate) fn handle_device_transfer(&mut self, host: u32) {
+        self.idle_events -= 1;
+        let Some(load) = &self.config.hosts.bus_load else {
+            return;
+        };
+        let now = self.queue.now();
+        let stream = &mut self.device_streams[host as usize];
+        let bytes = f64::from(load.size.sample(stream));
+        let next = now + load.interval.sample(stream);
+        let demand = FlowDemand {
+            wire_bytes: bytes,
+            scale: 1.0,
+            rate_max: f64::INFINITY,
+            tag: Self::DEVICE_TAG,
+        };
+        let bus = self.bus_of(host);
+        self.fluid.begin(&mut self.queue, &[bus], demand);
+        if next <= self.config.run.until {
+            self.queue.schedule(next, Event::DeviceTransfer(host));
+            self.idle_events += 1;
+        }
+    }
+}

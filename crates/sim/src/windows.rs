@@ -1,0 +1,83 @@
+//! How busy links were, window by window.
+
+use viaduct_engine::Time;
+
+use crate::config::ClusterConfig;
+use crate::fluid::{Fluid, ResourceId};
+
+/// Windows of a run's time series.
+const WINDOWS: u64 = 100;
+/// Links looked at over all windows at most: large networks get fewer windows.
+const LINK_VISITS_MAX: u64 = 20_000_000;
+const WINDOWS_MIN: u64 = 4;
+
+/// Utilisation of the links between switches in one window, 0 to 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowUse {
+    pub(crate) mean: f64,
+    pub(crate) max: f64,
+}
+
+/// The account of the links between switches at the end of the window before.
+#[derive(Debug)]
+pub(crate) struct LinkWindows {
+    width: Time,
+    index: u64,
+    begun: Time,
+    /// Links between switches: these numbers.
+    links: core::ops::Range<u32>,
+    carried: Vec<f64>,
+}
+
+impl LinkWindows {
+    pub(crate) fn new(config: &ClusterConfig) -> Self {
+        let hosts = config.topology.host_count();
+        let links = 2 * hosts..config.topology.link_count();
+        let windows = (LINK_VISITS_MAX / (links.len() as u64).max(1)).clamp(WINDOWS_MIN, WINDOWS);
+        let width = config.run.until.picoseconds().div_ceil(windows).max(1);
+        Self {
+            width: Time::from_picoseconds(width),
+            index: 0,
+            begun: Time::ZERO,
+            carried: vec![0.0; links.len()],
+            links,
+        }
+    }
+
+    /// The end of the present window.
+    pub(crate) fn next_end(&self) -> Time {
+        self.width.saturating_mul(self.index + 1)
+    }
+
+    /// Ends a window at `now`.
+    pub(crate) fn close(&mut self, fluid: &mut Fluid, now: Time) -> WindowUse {
+        let span = now.saturating_sub(self.begun).picoseconds() as f64;
+        self.index = now.picoseconds() / self.width.picoseconds();
+        self.begun = now;
+        if span == 0.0 || self.links.is_empty() {
+            return WindowUse::default();
+        }
+        fluid.credit_all(now);
+        let mut usage = WindowUse::default();
+        for (link, before) in self.links.clone().zip(&mut self.carried) {
+            let resource = ResourceId(link);
+            let carried = fluid.carried(resource);
+            let share = (carried - *before) / (fluid.rate(resource) * span);
+            *before = carried;
+            usage.mean += share;
+            usage.max = usage.max.max(share);
+        }
+        usage.mean /= self.links.len() as f64;
+        usage
+    }
+
+    /// Begins again after the resources' account was cleared.
+    pub(crate) fn restart(&mut self, now: Time) {
+        self.carried.fill(0.0);
+        self.begun = now;
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.carried.capacity() * size_of::<f64>()
+    }
+}
