@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! runs/torus-1024-1f0c9a62/
-//!   scenario.toml      the resolved scenario: every key with its value
+//!   scenario.toml      the resolved scenario: every key with its value; of a sweep
+//!                      scenario-0.toml, scenario-1.toml, ... one a cell
 //!   summary.json       the study's object, as `--json` prints it
 //!   messages.parquet   links.parquet   series.parquet   latency.parquet
 //! ```
@@ -51,9 +52,11 @@ pub enum DirectoryError {
 
 /// Eight hexadecimal digits that differ where the resolved scenario, the seeds or the version do.
 #[must_use]
-pub fn scenario_hash(resolved_toml: &str, seeds: &[u64], version: &str) -> String {
+pub fn scenario_hash(resolved_toml: &[String], seeds: &[u64], version: &str) -> String {
     let mut hash = Fnv::default();
-    hash.write(resolved_toml.as_bytes());
+    for text in resolved_toml {
+        hash.write(text.as_bytes());
+    }
     for seed in seeds {
         hash.write(&seed.to_le_bytes());
     }
@@ -91,12 +94,16 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Writes the directory and puts it into its place.
+    /// Writes the directory and puts it into its place; `resolved_toml` has one text a cell.
     ///
     /// # Errors
     ///
     /// If the system refuses; then nothing is left behind, and what was there still is.
-    pub fn write(&self, resolved_toml: &str, outcome: &StudyOutcome) -> Result<(), DirectoryError> {
+    pub fn write(
+        &self,
+        resolved_toml: &[String],
+        outcome: &StudyOutcome,
+    ) -> Result<(), DirectoryError> {
         let partial = self.beside("partial")?;
         let written = fs::create_dir(&partial)
             .and_then(|()| write_files(&partial, resolved_toml, outcome))
@@ -164,14 +171,31 @@ impl RunDirectory {
     }
 }
 
+/// The file of a resolved scenario: of the only one, or of a sweep's cell.
+#[must_use]
+pub fn scenario_file(cell: Option<usize>) -> String {
+    match cell {
+        None => "scenario.toml".to_owned(),
+        Some(cell) => format!("scenario-{cell}.toml"),
+    }
+}
+
 fn is_run_file(name: &str) -> bool {
     let is_table = |stem: &str| TABLES.iter().any(|table| table.name == stem);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let cell = name
+        .strip_prefix("scenario-")
+        .and_then(|rest| rest.strip_suffix(".toml"));
     matches!(name, "scenario.toml" | "summary.json")
+        || cell.is_some_and(is_number)
         || name.strip_suffix(".parquet").is_some_and(is_table)
 }
 
-fn write_files(place: &Path, resolved_toml: &str, outcome: &StudyOutcome) -> io::Result<()> {
-    fs::write(place.join("scenario.toml"), resolved_toml)?;
+fn write_files(place: &Path, resolved_toml: &[String], outcome: &StudyOutcome) -> io::Result<()> {
+    for (cell, text) in resolved_toml.iter().enumerate() {
+        let name = scenario_file(outcome.is_sweep().then_some(cell));
+        fs::write(place.join(name), text)?;
+    }
     fs::write(place.join("summary.json"), document(outcome))?;
     for table in &TABLES {
         let file = File::create(place.join(format!("{}.parquet", table.name)))?;
@@ -220,16 +244,16 @@ mod tests {
         let folder = folder("complete");
         let place = folder.join("runs/study-1");
         let directory = RunDirectory::prepare(&place).unwrap();
-        directory
-            .write("name = \"study\"\n", &sample::sweep())
-            .unwrap();
+        let scenarios = ["cell = 0\n".to_owned(), "cell = 1\n".to_owned()];
+        directory.write(&scenarios, &sample::sweep()).unwrap();
         assert_eq!(
             names(&place),
             [
                 "latency.parquet",
                 "links.parquet",
                 "messages.parquet",
-                "scenario.toml",
+                "scenario-0.toml",
+                "scenario-1.toml",
                 "series.parquet",
                 "summary.json"
             ]
@@ -280,7 +304,7 @@ mod tests {
         let place = folder.join("study-1");
         RunDirectory::prepare(&place)
             .unwrap()
-            .write("", &sample::one_run())
+            .write(&[], &sample::one_run())
             .unwrap();
         for table in &TABLES {
             let file = place.join(format!("{}.parquet", table.name));
@@ -312,9 +336,13 @@ mod tests {
         let folder = folder("replace");
         let place = folder.join("out");
         let directory = RunDirectory::prepare(&place).unwrap();
-        directory.write("first = 1\n", &sample::one_run()).unwrap();
+        directory
+            .write(&["first = 1\n".to_owned()], &sample::one_run())
+            .unwrap();
         let directory = RunDirectory::prepare(&place).unwrap();
-        directory.write("second = 2\n", &sample::one_run()).unwrap();
+        directory
+            .write(&["second = 2\n".to_owned()], &sample::one_run())
+            .unwrap();
         assert_eq!(
             fs::read_to_string(place.join("scenario.toml")).unwrap(),
             "second = 2\n"
@@ -334,12 +362,12 @@ mod tests {
 
     #[test]
     fn the_hash_tells_scenarios_seeds_and_versions_apart() {
-        let hash = scenario_hash("a = 1", &[1], "0.1.0");
+        let hash = scenario_hash(&["a = 1".to_owned()], &[1], "0.1.0");
         assert_eq!(hash.len(), 8);
-        assert_eq!(hash, scenario_hash("a = 1", &[1], "0.1.0"));
-        assert_ne!(hash, scenario_hash("a = 2", &[1], "0.1.0"));
-        assert_ne!(hash, scenario_hash("a = 1", &[2], "0.1.0"));
-        assert_ne!(hash, scenario_hash("a = 1", &[1], "0.2.0"));
+        assert_eq!(hash, scenario_hash(&["a = 1".to_owned()], &[1], "0.1.0"));
+        assert_ne!(hash, scenario_hash(&["a = 2".to_owned()], &[1], "0.1.0"));
+        assert_ne!(hash, scenario_hash(&["a = 1".to_owned()], &[2], "0.1.0"));
+        assert_ne!(hash, scenario_hash(&["a = 1".to_owned()], &[1], "0.2.0"));
     }
 
     #[test]

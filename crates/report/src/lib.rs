@@ -24,11 +24,11 @@ mod tables;
 mod sample;
 
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross};
-pub use directory::{DirectoryError, RunDirectory, scenario_hash};
+pub use directory::{DirectoryError, RunDirectory, scenario_file, scenario_hash};
 pub use document::document;
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use ordered::OrderedMap;
-pub use outcome::{CellOutcome, Published, RunOutcome, StudyOutcome};
+pub use outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
 pub use screen::{cell_table, sweep_table};
 pub use summary::{
     Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,

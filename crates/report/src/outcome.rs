@@ -50,9 +50,29 @@ pub struct RunOutcome {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Published {
     /// Figures in the summary's units.
-    pub figures: BTreeMap<String, f64>,
-    /// Where they stand.
-    pub source: Option<String>,
+    pub figures: BTreeMap<String, Figure>,
+    /// Where they stand, each place once.
+    pub sources: Vec<String>,
+}
+
+/// A published figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Its value, in the unit of the summary's field.
+    pub value: f64,
+    /// What it is for.
+    pub role: FigureRole,
+}
+
+/// What a published figure is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FigureRole {
+    /// The model was calibrated on it: agreement is no merit.
+    Given,
+    /// The model is to predict it.
+    Result,
+    /// It stands there for comparison only.
+    Context,
 }
 
 impl StudyOutcome {
@@ -93,6 +113,14 @@ impl StudyOutcome {
                 format!("{:016x}", hash.value())
             }
         }
+    }
+}
+
+impl Published {
+    /// The figure at a path.
+    #[must_use]
+    pub fn value(&self, path: &str) -> Option<f64> {
+        self.figures.get(path).map(|figure| figure.value)
     }
 }
 

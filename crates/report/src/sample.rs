@@ -9,7 +9,7 @@ use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::LinkClass;
 
 use crate::ordered::OrderedMap;
-use crate::outcome::{CellOutcome, Published, RunOutcome, StudyOutcome};
+use crate::outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
 use crate::summary::{
     Counts, LatencySummary, QueueDepthSummary, SteadySummary, Summary, Usage, WarningSummary,
 };
@@ -95,9 +95,9 @@ pub(crate) fn summary() -> Summary {
 
 /// A result with a row in each table.
 pub(crate) fn result() -> RunResult {
-    let mut quantiles_ns = Quantiles::default();
+    let mut quantiles_ps = Quantiles::default();
     for latency_us in 1..=1000 {
-        quantiles_ns.record(latency_us * 1_000);
+        quantiles_ps.record(latency_us * 1_000_000);
     }
     let usage = ResourceUse {
         count: 1,
@@ -123,7 +123,7 @@ pub(crate) fn result() -> RunResult {
             sd_us: 288.675,
             min_us: 1.0,
             max_us: 1000.0,
-            quantiles_ns,
+            quantiles_ps,
             floor_us: 0.9,
         }),
         breakdown: vec![
@@ -235,18 +235,23 @@ fn outcome(cells: Vec<CellOutcome>) -> StudyOutcome {
     }
 }
 
+fn figure(value: f64, role: FigureRole) -> Figure {
+    Figure { value, role }
+}
+
 /// One run beside published figures.
 pub(crate) fn one_run() -> StudyOutcome {
     let published = Published {
         figures: [
             ("links.mesh.utilisation_mean", 0.122),
             ("latency_us.p99", 650.0),
+            ("latency_us.min", 331.0),
             ("events", 144_712_326.0),
             ("wall_s", 14_100.0),
         ]
-        .map(|(path, figure)| (path.to_owned(), figure))
+        .map(|(path, value)| (path.to_owned(), figure(value, FigureRole::Result)))
         .into(),
-        source: Some("a paper".to_owned()),
+        sources: vec!["a paper, table 3".to_owned(), "its report".to_owned()],
     };
     let run = RunOutcome {
         summary: summary(),
@@ -271,8 +276,12 @@ pub(crate) fn three_seeds() -> StudyOutcome {
         }
     });
     let published = Published {
-        figures: [("latency_us.mean".to_owned(), 384.0)].into(),
-        source: None,
+        figures: [(
+            "latency_us.mean".to_owned(),
+            figure(384.0, FigureRole::Given),
+        )]
+        .into(),
+        sources: Vec::new(),
     };
     outcome(vec![CellOutcome {
         set: Vec::new(),
@@ -283,7 +292,7 @@ pub(crate) fn three_seeds() -> StudyOutcome {
 
 /// Two cells, each with a published mean.
 pub(crate) fn sweep() -> StudyOutcome {
-    let cell = |size: &str, mean: f64, published: f64| {
+    let cell = |size: &str, mean: f64, published: Figure| {
         let mut summary = summary();
         summary.latency_us.mean = Some(mean);
         summary.latency_us.ci95 = None;
@@ -291,7 +300,7 @@ pub(crate) fn sweep() -> StudyOutcome {
             set: vec![("traffic.size".to_owned(), size.to_owned())],
             published: Published {
                 figures: [("latency_us.mean".to_owned(), published)].into(),
-                source: None,
+                sources: vec!["a paper, table 3".to_owned()],
             },
             runs: vec![RunOutcome {
                 summary,
@@ -299,5 +308,8 @@ pub(crate) fn sweep() -> StudyOutcome {
             }],
         }
     };
-    outcome(vec![cell("64 B", 33.4, 33.2), cell("1 KiB", 40.9, 40.8)])
+    outcome(vec![
+        cell("64 B", 33.4, figure(33.2, FigureRole::Given)),
+        cell("1 KiB", 40.9, figure(40.8, FigureRole::Result)),
+    ])
 }

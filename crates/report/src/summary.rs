@@ -311,12 +311,12 @@ impl SteadySummary {
     }
 }
 
-/// A quantile of the latency, microseconds; the histogram counts nanoseconds.
+/// A quantile of the latency, microseconds; the histogram counts picoseconds.
 pub(crate) fn quantile_us(latency: &Latency, quantile: f64) -> Option<f64> {
     latency
-        .quantiles_ns
+        .quantiles_ps
         .value_at(quantile)
-        .map(|nanoseconds| nanoseconds as f64 / 1e3)
+        .map(|picoseconds| picoseconds as f64 / 1e6)
 }
 
 /// The word of a link class in files.

@@ -1,0 +1,350 @@
+//! The table of one run, or of several seeds of one scenario.
+
+use super::{
+    View, figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread,
+};
+use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
+use crate::outcome::{CellOutcome, FigureRole, Published};
+use crate::summary::{Counts, LatencySummary};
+
+/// The table of one cell: a row a quantity, published figures beside ours, then where the mean
+/// latency goes. Ends with a line feed.
+#[must_use]
+pub fn cell_table(cell: &CellOutcome) -> String {
+    let ours = match cell.runs.len() {
+        1 => "this run (95 % CI)".to_owned(),
+        seeds => format!("{seeds} seeds (95 % CI)"),
+    };
+    let rows = rows(cell);
+    let published = rows.iter().any(|row| !row.published.is_empty());
+    let compared = published || rows.iter().any(|row| !row.difference.is_empty());
+    let mut header = vec!["quantity".to_owned(), ours];
+    header.extend(published.then(|| "published".to_owned()));
+    header.extend(compared.then(|| if published { "difference" } else { "" }.to_owned()));
+    let mut table = plain_table(header);
+    for row in rows {
+        let mut cells = vec![row.quantity, row.ours];
+        cells.extend(published.then_some(row.published));
+        cells.extend(compared.then_some(row.difference));
+        table.add_row(cells);
+    }
+    indented(&table) + &sources([cell].into_iter())
+}
+
+struct Row {
+    quantity: String,
+    ours: String,
+    published: String,
+    difference: String,
+}
+
+impl Row {
+    fn new(quantity: impl Into<String>, ours: impl Into<String>) -> Self {
+        Self {
+            quantity: quantity.into(),
+            ours: ours.into(),
+            published: String::new(),
+            difference: String::new(),
+        }
+    }
+
+    /// With the published figure at `path`, shown by `show`.
+    fn beside(
+        mut self,
+        published: &Published,
+        path: &str,
+        ours: Option<f64>,
+        show: fn(f64) -> String,
+    ) -> Self {
+        if let Some(&figure) = published.figures.get(path) {
+            self.published = show(figure.value) + mark(figure);
+            self.difference = match (ours, figure.role) {
+                (Some(ours), FigureRole::Given | FigureRole::Result) => {
+                    difference(ours, figure.value)
+                }
+                _ => String::new(),
+            };
+        }
+        self
+    }
+}
+
+fn rows(cell: &CellOutcome) -> Vec<Row> {
+    let view = View::new(cell);
+    let published = &cell.published;
+    let mut rows = latency_rows(&view, published);
+    rows.extend(usage_rows(&view, published));
+    rows.extend(count_rows(&view, published));
+    rows.extend(other_rows(&view, published));
+    rows.extend(stage_rows(&view));
+    rows
+}
+
+fn latency_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+    let mean = view.mean_us.map(|spread| spread.mean);
+    let sd = view.latency(|latency| latency.sd);
+    type Quantile = (&'static str, fn(&LatencySummary) -> Option<f64>);
+    let quantiles: [Quantile; 3] = [
+        ("latency_us.p50", |latency| latency.p50),
+        ("latency_us.p99", |latency| latency.p99),
+        ("latency_us.p999", |latency| latency.p999),
+    ];
+    let ours = quantiles.map(|(_, of)| view.latency(of));
+    let figures = quantiles.map(|(path, _)| published.value(path));
+    let mut quantile_row = Row::new("p50 / p99 / p99.9, us", ours.map(shown).join(" / "));
+    if figures.iter().any(Option::is_some) {
+        quantile_row.published = figures.map(shown).join(" / ");
+        quantile_row.difference = ours
+            .into_iter()
+            .zip(figures)
+            .map(|pair| match pair {
+                (Some(ours), Some(figure)) => difference(ours, figure),
+                _ => "-".to_owned(),
+            })
+            .collect::<Vec<_>>()
+            .join(" / ");
+    }
+    vec![
+        Row::new(
+            "mean latency, us",
+            view.mean_us.map_or_else(|| "-".to_owned(), spread),
+        )
+        .beside(published, "latency_us.mean", mean, quantity),
+        Row::new("standard deviation, us", shown(sd)).beside(
+            published,
+            "latency_us.sd",
+            sd,
+            quantity,
+        ),
+        quantile_row,
+    ]
+}
+
+/// Links between switches; those to the hosts only where there are no others.
+fn usage_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+    let between_switches = [
+        ("mesh", "mesh link utilisation, %"),
+        ("tree_up", "tree link utilisation upwards, %"),
+        ("tree_down", "tree link utilisation downwards, %"),
+    ];
+    let to_hosts = [
+        ("host_up", "host link utilisation, sending, %"),
+        ("host_down", "host link utilisation, receiving, %"),
+    ];
+    let row = |(class, quantity): (&str, &str)| {
+        let (mean, max) = view.link(class)?;
+        let ours = format!("{} (busiest {})", percent(mean), percent(max));
+        let path = format!("links.{class}.utilisation_mean");
+        Some(Row::new(quantity, ours).beside(published, &path, Some(mean), percent))
+    };
+    let mut rows: Vec<Row> = match view.has_switch_links() {
+        true => between_switches.into_iter().filter_map(row).collect(),
+        false => to_hosts.into_iter().filter_map(row).collect(),
+    };
+    let bus = view
+        .mean(|run| Some(run.buses.utilisation_mean))
+        .unwrap_or_default();
+    let bus_max = view
+        .mean(|run| Some(run.buses.utilisation_max))
+        .unwrap_or_default();
+    if bus > 0.0 || published.figures.contains_key("buses.utilisation_mean") {
+        let ours = format!("{} (busiest {})", percent(bus), percent(bus_max));
+        rows.push(Row::new("bus utilisation, %", ours).beside(
+            published,
+            "buses.utilisation_mean",
+            Some(bus),
+            percent,
+        ));
+    }
+    rows
+}
+
+fn count_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let messages = Counts {
+        posted: view.sum(|run| run.messages.posted),
+        delivered: view.sum(|run| run.messages.delivered),
+        dropped: view.sum(|run| run.messages.dropped),
+        in_flight: view.sum(|run| run.messages.in_flight),
+    };
+    if messages.dropped > 0 || published.figures.contains_key("dropped_fraction") {
+        let fraction = view.dropped_fraction();
+        rows.push(Row::new("messages dropped, %", percent(fraction)).beside(
+            published,
+            "dropped_fraction",
+            Some(fraction),
+            percent,
+        ));
+    }
+    rows.push(conservation(messages));
+    let wall_s: f64 = view.runs.iter().map(|run| run.wall_s).sum();
+    let events = view.sum(|run| run.events);
+    let mut cost = Row::new(
+        "events, wall clock",
+        format!("{}, {}", scaled_count(events as f64), duration(wall_s)),
+    );
+    cost.published = [
+        published.value("events").map(scaled_count),
+        published.value("wall_s").map(duration),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(", ");
+    rows.push(cost);
+    rows
+}
+
+/// Published figures of what has no row of its own.
+fn other_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+    let shown_above = |path: &str| {
+        let is_mean = |class: &str| path == format!("links.{class}.utilisation_mean");
+        let has_row = match view.has_switch_links() {
+            true => ["mesh", "tree_up", "tree_down"].into_iter().any(is_mean),
+            false => ["host_up", "host_down"].into_iter().any(is_mean),
+        };
+        has_row || PATHS_WITH_A_ROW.contains(&path)
+    };
+    let paths = published.figures.keys().filter(|path| !shown_above(path));
+    paths
+        .map(|path| {
+            let ours = view.mean(|run| run.number(path));
+            let show = figure_format(path);
+            let unit = if is_fraction(path) { ", %" } else { "" };
+            Row::new(
+                format!("{path}{unit}"),
+                ours.map_or_else(|| "-".to_owned(), show),
+            )
+            .beside(published, path, ours, show)
+        })
+        .collect()
+}
+
+/// Paths of published figures that stand in a row of their own; links have theirs besides.
+const PATHS_WITH_A_ROW: [&str; 9] = [
+    "latency_us.mean",
+    "latency_us.sd",
+    "latency_us.p50",
+    "latency_us.p99",
+    "latency_us.p999",
+    "buses.utilisation_mean",
+    "dropped_fraction",
+    "events",
+    "wall_s",
+];
+
+/// Posted = delivered + dropped + in flight; the last two only where there are any.
+fn conservation(messages: Counts) -> Row {
+    let rest = [
+        ("dropped", messages.dropped),
+        ("in flight", messages.in_flight),
+    ];
+    let rest = rest.into_iter().filter(|(_, count)| *count > 0);
+    let terms = [("delivered", messages.delivered)]
+        .into_iter()
+        .chain(rest)
+        .collect::<Vec<_>>();
+    let names = terms
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(" + ");
+    let counts = terms
+        .iter()
+        .map(|(_, term)| count(*term))
+        .collect::<Vec<_>>()
+        .join(" + ");
+    let sum = terms.iter().map(|(_, term)| term).sum::<u64>();
+    let is_conserved = sum == messages.posted;
+    let sign = if is_conserved { "=" } else { "/=" };
+    let mut row = Row::new(
+        format!("messages posted = {names}"),
+        format!("{} {sign} {counts}", count(messages.posted)),
+    );
+    row.difference = if is_conserved {
+        "conserved"
+    } else {
+        "NOT CONSERVED"
+    }
+    .to_owned();
+    row
+}
+
+/// Where the mean goes: each stage that takes time, with its share.
+fn stage_rows(view: &View<'_>) -> Vec<Row> {
+    let Some(first) = view.runs.first() else {
+        return Vec::new();
+    };
+    let stages: Vec<(&str, f64)> = first
+        .breakdown_us
+        .iter()
+        .filter_map(|(stage, _)| {
+            let mean = view.mean(|run| run.breakdown_us.value(stage).copied())?;
+            (mean > 0.0).then_some((stage, mean))
+        })
+        .collect();
+    let total: f64 = stages.iter().map(|(_, mean)| mean).sum();
+    if total <= 0.0 {
+        return Vec::new();
+    }
+    let width = stages
+        .iter()
+        .map(|(_, mean)| quantity(*mean).len())
+        .max()
+        .unwrap_or_default();
+    let rows = stages.iter().map(|(stage, mean)| {
+        let share = format!("{:.1} %", mean / total * 100.0);
+        Row::new(
+            format!("  {}", stage.replace('_', " ")),
+            format!("{:>width$}   {share:>7}", quantity(*mean)),
+        )
+    });
+    [Row::new("where the mean goes, us", "")]
+        .into_iter()
+        .chain(rows)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn one_run_beside_published_figures() {
+        insta::assert_snapshot!(cell_table(&sample::one_run().cells[0]));
+    }
+
+    #[test]
+    fn several_seeds() {
+        insta::assert_snapshot!(cell_table(&sample::three_seeds().cells[0]));
+    }
+
+    #[test]
+    fn drops_and_messages_under_way_are_terms_of_the_sum() {
+        let mut outcome = sample::one_run();
+        let summary = &mut outcome.cells[0].runs[0].summary;
+        summary.messages = Counts {
+            posted: 870_412,
+            delivered: 869_196,
+            dropped: 1_204,
+            in_flight: 12,
+        };
+        outcome.cells[0].published = Published::default();
+        insta::assert_snapshot!(cell_table(&outcome.cells[0]));
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing() {
+        let mut outcome = sample::one_run();
+        let summary = &mut outcome.cells[0].runs[0].summary;
+        summary.latency_us = LatencySummary::default();
+        summary.breakdown_us = crate::OrderedMap::default();
+        summary.messages = Counts {
+            posted: 1,
+            ..Counts::default()
+        };
+        outcome.cells[0].published = Published::default();
+        insta::assert_snapshot!(cell_table(&outcome.cells[0]));
+    }
+}
