@@ -169,7 +169,10 @@ impl Topology {
         }
         let mut text = format!("possible deadlock: {}", self.cycle_name(&first));
         if rings > 1 {
-            text.push_str(&format!("; {} more rings like it", rings - 1));
+            text.push_str(&format!(
+                "; {} like it",
+                counted(rings - 1, "more ring", "more rings")
+            ));
         }
         report
             .add(
@@ -275,7 +278,7 @@ impl Topology {
         let all = u64::from(graph.host_count());
         let rows = graph.routes.row_host.len() as u32;
         let mut best: Option<(u64, u32)> = None;
-        let mut complete = true;
+        let mut incomplete_row = None;
         let mut reaches = Vec::new();
         for row in 0..rows {
             mark_sources(graph, row, &mut reaches);
@@ -284,15 +287,16 @@ impl Topology {
                 .zip(&hosts_at)
                 .filter(|(reaches, _)| **reaches);
             let reaching: u64 = there.map(|(_, hosts)| hosts).sum();
-            complete &= reaching == all;
+            if reaching < all {
+                incomplete_row.get_or_insert(row);
+            }
             if best.is_none_or(|(most, _)| reaching > most) {
                 best = Some((reaching, row));
             }
         }
-        let Some((_, main_row)) = best else { return };
-        if complete {
+        let (Some((_, main_row)), Some(incomplete_row)) = (best, incomplete_row) else {
             return;
-        }
+        };
         // The host that most others reach stands for the main part of the network.
         let main = HostId(graph.routes.row_host[main_row as usize]);
         mark_sources(graph, main_row, &mut reaches);
@@ -306,12 +310,18 @@ impl Topology {
         let help = "add links or table entries, or leave these hosts out";
         let main_name = self.node_name(Node::Host(main));
         let text = if apart.is_empty() {
-            "some hosts can exchange messages only one way, or not with all others".to_owned()
+            // All reach it and are reached: some other pair has no way.
+            let target = HostId(graph.routes.row_host[incomplete_row as usize]);
+            let mut sources = (0..graph.host_count()).map(HostId);
+            let source = sources.find(|&source| graph.distance(source, target).is_none());
+            let source = source.map_or_else(String::new, |host| self.node_name(Node::Host(host)));
+            let target = self.node_name(Node::Host(target));
+            format!("not all hosts can send to all others; {source} cannot send to {target}")
         } else {
             let count = apart.len();
-            let hosts = if count == 1 { "host" } else { "hosts" };
+            let hosts = counted(count as u64, "host", "hosts");
             let names = self.names(&apart, count);
-            format!("{count} {hosts} cannot exchange messages with {main_name}: {names}")
+            format!("{hosts} cannot exchange messages with {main_name}: {names}")
         };
         report.add(Severity::Error, FindingKind::UnreachableHosts, text, help);
     }
@@ -347,6 +357,11 @@ impl Topology {
     }
 }
 
+/// A count with its word.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 fn check_attributes(graph: &Graph, report: &mut Report) {
     let unused = graph.unused_attributes();
     if unused.is_empty() {
@@ -355,7 +370,7 @@ fn check_attributes(graph: &Graph, report: &mut Report) {
     let shown: Vec<String> = unused
         .iter()
         .take(NAMES_SHOWN_MAX)
-        .map(|(name, count)| format!("{name} ({count} times)"))
+        .map(|(name, count)| format!("{name} ({})", counted(u64::from(*count), "time", "times")))
         .collect();
     let mut text = format!("attributes without a meaning here: {}", shown.join(", "));
     if unused.len() > shown.len() {

@@ -58,6 +58,8 @@ struct DraftEdge {
 pub(crate) struct Draft<'a> {
     pub(crate) source: &'a str,
     pub(crate) multigraph: bool,
+    /// How a file of this kind allows parallel links.
+    multigraph_help: &'static str,
     nodes: BTreeMap<String, DraftNode>,
     hosts: Vec<String>,
     switches: Vec<String>,
@@ -68,10 +70,11 @@ pub(crate) struct Draft<'a> {
 type Fallible<T> = Result<T, TopologyError>;
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(source: &'a str) -> Self {
+    pub(crate) fn new(source: &'a str, multigraph_help: &'static str) -> Self {
         Self {
             source,
             multigraph: false,
+            multigraph_help,
             nodes: BTreeMap::new(),
             hosts: Vec::new(),
             switches: Vec::new(),
@@ -287,7 +290,8 @@ impl<'a> Draft<'a> {
                                 "a second link between {} and {}",
                                 source.name, target.name
                             );
-                            let help = "leave it out, or declare the graph a multigraph";
+                            let help =
+                                format!("leave it out, or allow several: {}", self.multigraph_help);
                             return Err(self.error(&target.span, problem, help));
                         }
                         parts.links.push(pair);

@@ -31,7 +31,7 @@ use crate::graph::LinkAttributes;
 /// ports; a graph beyond the limits.
 pub fn parse_edge_list(text: &str) -> Result<Topology, TopologyError> {
     let mut reader = Reader {
-        draft: Draft::new(text),
+        draft: Draft::new(text, "add a line `multigraph`"),
         directed: false,
         hosts: Rules::default(),
         ports: Rules::default(),

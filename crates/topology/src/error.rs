@@ -59,7 +59,7 @@ pub enum TopologyError {
 
 /// A place in a file, what is wrong there and what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("line {line}, column {column}: {problem}{}; {help}", quoted(text))]
+#[error("line {line}, column {column}, at {}: {problem}; {help}", quoted(text))]
 pub struct FileError {
     /// Line, from 1.
     pub line: u32,
@@ -80,9 +80,9 @@ pub const QUOTED_CHARACTERS_MAX: usize = 60;
 
 fn quoted(text: &str) -> String {
     if text.is_empty() {
-        String::new()
+        "the end".to_owned()
     } else {
-        format!(" at `{text}`")
+        format!("`{text}`")
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let source = "a b\n\u{e9}\u{e9} c\n";
         let error = FileError::new(source, 9..10, "what", "instead");
         assert_eq!((error.line, error.column, error.text.as_str()), (2, 4, "c"));
-        assert_eq!(error.to_string(), "line 2, column 4: what at `c`; instead");
+        assert_eq!(error.to_string(), "line 2, column 4, at `c`: what; instead");
     }
 
     #[test]
@@ -157,7 +157,10 @@ mod tests {
         let error = FileError::new("ab\u{e9}", 3..100, "what", "instead");
         assert_eq!((error.line, error.column, error.span), (1, 3, 2..4));
         let error = FileError::new("", 7..9, "ends early", "instead");
-        assert_eq!(error.to_string(), "line 1, column 1: ends early; instead");
+        assert_eq!(
+            error.to_string(),
+            "line 1, column 1, at the end: ends early; instead"
+        );
     }
 
     #[test]

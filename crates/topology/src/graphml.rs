@@ -40,7 +40,7 @@ const KEYS_MAX: usize = 1000;
 /// links; too few ports; a graph beyond the limits.
 pub fn parse_graphml(source: &str) -> Result<Topology, TopologyError> {
     let mut parser = Parser {
-        draft: Draft::new(source),
+        draft: Draft::new(source, "give the edges ids"),
         keys: BTreeMap::new(),
         open: Vec::new(),
         key: None,
@@ -308,7 +308,11 @@ impl Parser<'_> {
         Ok(attributes)
     }
 
-    fn characters(&mut self, text: &str, span: Range<usize>) -> Result<(), TopologyError> {
+    fn characters(&mut self, text: &str, mut span: Range<usize>) -> Result<(), TopologyError> {
+        // Places are those of the text without the blanks around it.
+        let raw = self.draft.source.get(span.clone()).unwrap_or("");
+        span.end -= raw.len() - raw.trim_end().len();
+        span.start += (raw.len() - raw.trim_start().len()).min(span.len());
         match self.open.last() {
             Some(Element::Data | Element::Default) => {
                 if let Some((_, value, place)) = &mut self.data {

@@ -56,6 +56,7 @@ pub(crate) struct Dimension {
     /// First link of the dimension, counted from the first link between switches.
     first_link: u32,
     by_size: Divider,
+    by_stride: Divider,
 }
 
 impl Dimension {
@@ -159,6 +160,7 @@ impl Grid {
                 wraps,
                 first_link: links as u32,
                 by_size: Divider::new(size),
+                by_stride: Divider::new(stride as u32),
             });
             links += Dimension::link_count(size, wraps, switches);
             within("the number of directed links", links + 2 * hosts)?;
@@ -269,51 +271,44 @@ impl Grid {
         let first = 2 * self.hosts;
         let (mut at, mut source_rest, mut target_rest) = (source.0, source.0, target.0);
         for dimension in &self.dimensions {
-            if source_rest == target_rest {
-                // This and all higher coordinates agree.
-                return;
-            }
-            let (source_above, mut coordinate) = dimension.by_size.split(source_rest);
+            let (source_above, coordinate) = dimension.by_size.split(source_rest);
             let (target_above, goal) = dimension.by_size.split(target_rest);
             source_rest = source_above;
             target_rest = target_above;
             let (hops, negative) = dimension.hops(coordinate, goal);
-            if hops == 0 {
-                continue;
-            }
             let Dimension {
                 size,
                 stride,
+                wraps,
                 first_link,
                 ..
             } = *dimension;
             let base = first + first_link + u32::from(negative);
-            if !dimension.wraps {
-                // Of the edges' numbering a layer is missing for each line or plane below.
-                let mut edge = at - source_above * stride;
-                for _ in 0..hops {
-                    if negative {
-                        edge -= stride;
-                        at -= stride;
-                        path.push(LinkId(base + 2 * edge));
-                    } else {
-                        path.push(LinkId(base + 2 * edge));
-                        edge += stride;
-                        at += stride;
-                    }
+            // Steps are added modulo 2^32, so that they may be negative; choices are values rather
+            // than branches, since the direction of a message is hard to predict.
+            let step = if negative {
+                stride.wrapping_neg()
+            } else {
+                stride
+            };
+            let (mut index, hop_around, step_around) = if wraps {
+                let around = stride * (size - 1);
+                if negative {
+                    (at, coordinate, around)
+                } else {
+                    (at, size - 1 - coordinate, around.wrapping_neg())
                 }
-                continue;
-            }
-            let around = stride * (size - 1);
-            for _ in 0..hops {
-                path.push(LinkId(base + 2 * at));
-                match (negative, coordinate) {
-                    (false, c) if c + 1 == size => (at, coordinate) = (at - around, 0),
-                    (false, c) => (at, coordinate) = (at + stride, c + 1),
-                    (true, 0) => (at, coordinate) = (at + around, size - 1),
-                    (true, c) => (at, coordinate) = (at - stride, c - 1),
-                }
-            }
+            } else {
+                // An edge has the number of its lower switch, less a layer for each line below.
+                let lower = at.wrapping_sub(if negative { stride } else { 0 });
+                (lower.wrapping_sub(source_above * stride), u32::MAX, 0)
+            };
+            path.extend((0..hops).map(|hop| {
+                let link = LinkId(base.wrapping_add(index.wrapping_mul(2)));
+                index = index.wrapping_add(if hop == hop_around { step_around } else { step });
+                link
+            }));
+            at = at.wrapping_add(goal.wrapping_sub(coordinate).wrapping_mul(stride));
         }
     }
 
@@ -391,7 +386,9 @@ impl Grid {
             return None;
         }
         let switch = self.host_switch(host).0;
-        let coordinate = switch / dimension.stride % dimension.size;
+        let (_, coordinate) = dimension
+            .by_size
+            .split(dimension.by_stride.quotient(switch));
         let goal = if self.shape == Shape::Torus {
             let hops = hops % dimension.size;
             let positive = if negative {

@@ -11,7 +11,11 @@ use serde_json::value::RawValue;
 use crate::error::{FileError, TopologyError};
 
 /// A name and a value of an object.
-pub(crate) type Member<'a> = (Cow<'a, str>, &'a RawValue);
+pub(crate) struct Member<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) name_span: Range<usize>,
+    pub(crate) value: &'a RawValue,
+}
 
 /// Where a value stands in the file of which it is a slice.
 pub(crate) fn place(source: &str, value: &RawValue) -> Range<usize> {
@@ -39,13 +43,23 @@ pub(crate) fn members<'a>(
     let members = deserializer
         .deserialize_map(Members)
         .map_err(|error| syntax(source, value.get(), &error))?;
-    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_ref()).collect();
-    names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        let repeated = members.iter().filter(|(name, _)| name == pair[0]).nth(1);
-        let span = repeated.map_or(0..0, |(_, value)| place(source, value));
-        let problem = format!("`{}` is given twice", crate::error::shortened(pair[0]));
-        return Err(FileError::new(source, span, problem, "give it once").into());
+    let members: Vec<Member<'a>> = members
+        .into_iter()
+        .map(|(name, value)| {
+            Ok(Member {
+                name: text(source, name)?,
+                name_span: place(source, name),
+                value,
+            })
+        })
+        .collect::<Result<_, TopologyError>>()?;
+    let mut sorted: Vec<&Member<'a>> = members.iter().collect();
+    // Equal names keep the order of the file.
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        let problem = "the same name for a second time in an object";
+        let span = pair[1].name_span.clone();
+        return Err(FileError::new(source, span, problem, "give each name once").into());
     }
     Ok(members)
 }
@@ -113,7 +127,7 @@ fn syntax(source: &str, part: &str, error: &serde_json::Error) -> TopologyError 
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
-    type Value = Vec<Member<'de>>;
+    type Value = Vec<(&'de RawValue, &'de RawValue)>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
@@ -121,8 +135,8 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some((name, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            members.push((name.0, value));
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
         }
         Ok(members)
     }

@@ -17,7 +17,7 @@ use crate::Topology;
 use crate::draft::{Draft, End};
 use crate::error::TopologyError;
 use crate::graph::LinkAttributes;
-use crate::json::{list, members, place, root, text};
+use crate::json::{Member, list, members, place, root, text};
 
 const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\": \
                      [{\"source\": ..., \"target\": ...}]}";
@@ -29,11 +29,11 @@ const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\"
 /// JSON that is not understood, with its place; a node without a kind; a host without or with
 /// several links; too few ports; a graph beyond the limits.
 pub fn parse_node_link_json(source: &str) -> Result<Topology, TopologyError> {
-    let mut draft = Draft::new(source);
+    let mut draft = Draft::new(source, "write \"multigraph\": true");
     let mut directed = false;
     let (mut nodes, mut edges) = (None, None);
     let document = root(source)?;
-    for (name, value) in &members(source, document, SHAPE)? {
+    for Member { name, value, .. } in &members(source, document, SHAPE)? {
         match name.as_ref() {
             "directed" => directed = boolean(&draft, name, value)?,
             "multigraph" => draft.multigraph = boolean(&draft, name, value)?,
@@ -75,7 +75,7 @@ fn read_node(draft: &mut Draft<'_>, node: &RawValue) -> Result<(), TopologyError
     let source = draft.source;
     let span = place(source, node);
     let (mut id, mut kind, mut ports) = (None, None, None);
-    for (name, value) in &members(source, node, SHAPE)? {
+    for Member { name, value, .. } in &members(source, node, SHAPE)? {
         if value.get() == "null" {
             continue;
         }
@@ -111,7 +111,7 @@ fn read_edge(draft: &mut Draft<'_>, edge: &RawValue, directed: bool) -> Result<(
     let source = draft.source;
     let mut ends = [None, None];
     let mut attributes = LinkAttributes::default();
-    for (name, value) in &members(source, edge, SHAPE)? {
+    for Member { name, value, .. } in &members(source, edge, SHAPE)? {
         if value.get() == "null" {
             continue;
         }

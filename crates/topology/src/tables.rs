@@ -9,14 +9,13 @@
 //! delivered. Of parallel links to the next node the lowest-numbered is taken.
 
 use std::collections::BTreeMap;
-
-use serde_json::value::RawValue;
+use std::ops::Range;
 
 use crate::HostId;
 use crate::SwitchId;
 use crate::error::{FileError, TopologyError, shortened};
 use crate::graph::{Graph, HOLE, Routes, TableFaults, check_table_size};
-use crate::json::{members, place, root, text};
+use crate::json::{Member, members, place, root, text};
 
 /// Loops and holes that are kept to be shown; all are counted.
 pub const FAULTS_KEPT_MAX: usize = 16;
@@ -29,16 +28,21 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
     check_table_size(hosts as u64, switches as u64)?;
     let host_numbers = numbers(graph.host_names());
     let switch_numbers = numbers(graph.switch_names());
-    let error = |value: &RawValue, problem: String, help: &str| -> TopologyError {
-        FileError::new(source, place(source, value), problem, help).into()
+    let error = |span: &Range<usize>, problem: String, help: &str| -> TopologyError {
+        FileError::new(source, span.clone(), problem, help).into()
     };
     let mut next = vec![HOLE; hosts * switches];
     let document = root(source)?;
-    for (name, table) in &members(source, document, SHAPE)? {
+    for Member {
+        name,
+        name_span,
+        value: table,
+    } in &members(source, document, SHAPE)?
+    {
         let Some(&switch) = switch_numbers.get(name.as_ref()) else {
             let problem = format!("no switch is named {}", shortened(name));
             return Err(error(
-                table,
+                name_span,
                 problem,
                 "name switches of the graph, as it does",
             ));
@@ -50,10 +54,15 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
             .collect();
         let entries = members(source, table, SHAPE)?;
         // The rule for all hosts first, so that the named ones replace it.
-        let (rules, named): (Vec<_>, Vec<_>) = entries
-            .iter()
-            .partition(|(target, _)| target.as_ref() == "*");
-        for (target, value) in rules.into_iter().chain(named) {
+        let (rules, named): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.name.as_ref() == "*");
+        for Member {
+            name: target,
+            name_span,
+            value,
+        } in rules.into_iter().chain(named)
+        {
+            let span = place(source, value);
             let next_name = text(source, value)?;
             let next_switch = switch_numbers.get(next_name.as_ref());
             let port = next_switch.and_then(|next| ports.get(next)).copied();
@@ -62,7 +71,11 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
             } else {
                 let Some(&target) = host_numbers.get(target.as_ref()) else {
                     let problem = format!("no host is named {}", shortened(target));
-                    return Err(error(value, problem, "name hosts of the graph, as it does"));
+                    return Err(error(
+                        name_span,
+                        problem,
+                        "name hosts of the graph, as it does",
+                    ));
                 };
                 Some(target)
             };
@@ -73,7 +86,7 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
                         let host = graph.host_name(HostId(host));
                         let problem = format!("the host {host} is at {name} itself");
                         let help = "its next node here is itself; the entry may be left out";
-                        return Err(error(value, problem, help));
+                        return Err(error(&span, problem, help));
                     }
                 }
                 (Some(host), Some(port)) => {
@@ -89,7 +102,7 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
                         "{} is no switch to which {name} has a link",
                         shortened(&next_name)
                     );
-                    return Err(error(value, problem, "name a neighbour of the switch"));
+                    return Err(error(&span, problem, "name a neighbour of the switch"));
                 }
             }
         }

@@ -440,7 +440,10 @@ impl Topology {
             }
             Kind::Graph(graph) => {
                 let count = hosts(graph.host_count());
-                format!("graph of {} switches, {count}", graph.switch_count())
+                match graph.switch_count() {
+                    1 => format!("graph of 1 switch, {count}"),
+                    switches => format!("graph of {switches} switches, {count}"),
+                }
             }
         }
     }
