@@ -284,6 +284,10 @@ mod tests {
     fn a_number_names_only_work_under_way() {
         let mut queue = queue(2);
         let first = queue.start();
+        assert!(
+            queue.under_way(WorkId(first.0 + 1)).is_none(),
+            "posted, not started"
+        );
         queue.under_way(first).unwrap().finish_send(Status::PENDING);
         assert!(queue.under_way(first).is_none(), "finished");
         queue.settle();
@@ -294,7 +298,7 @@ mod tests {
         assert!(queue.under_way(second).is_some());
         queue.flush(Queue::Send);
         assert!(queue.under_way(second).is_none(), "flushed");
-        assert!(queue.under_way(WorkId(7)).is_none(), "not started");
+        assert!(queue.under_way(WorkId(7)).is_none(), "not posted");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Conformance cases of the C interface that concern transfers, at this level: unreliable delivery.
 //! Each test names the cases it covers.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 mod common;
 
 use common::*;
