@@ -13,6 +13,7 @@ use crate::config::{Arrivals, ClusterConfig, Notice};
 use crate::path::PathCosts;
 use crate::workload::{PatternError, Targets};
 
+use shares::Degree;
 pub use shares::ROUTE_STEPS_MAX;
 
 /// The expected load of links and hosts, 1 is full; above 1, more is offered than can be carried.
@@ -24,9 +25,9 @@ pub struct LoadBounds {
     pub processor: ServerLoad,
     /// The hosts' buses: data, doorbells, descriptors, status words, other devices.
     pub bus: ServerLoad,
-    /// The NICs' sending half, as if no link delayed it.
+    /// The NICs' stage that reads send descriptors.
     pub nic_send: ServerLoad,
-    /// The NICs' receive descriptors.
+    /// The NICs' stage that reads receive descriptors.
     pub nic_receive: ServerLoad,
     /// Where offering more ends; none if nothing in the way of a message has a limit.
     pub saturation: Option<Saturation>,
@@ -54,7 +55,7 @@ pub struct ServerLoad {
     pub max: f64,
 }
 
-/// The rate at which the busiest link, bus, NIC or processor is full.
+/// The rate at which the busiest link, bus, NIC, VI or processor is full.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saturation {
     /// Messages a second of each process that sends.
@@ -106,10 +107,10 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
 
     let costs = HostCosts::new(config);
     let devices = device_load(config);
-    let mut server = |name, send: f64, receive: f64, base: f64| {
+    let mut server = |name, base: f64, time_of: &dyn Fn(&Degree) -> f64| {
         let mut load = ServerLoad::default();
         for (host, degree) in shares.hosts.iter().enumerate() {
-            let time = degree.sends * send + degree.receives * receive;
+            let time = time_of(degree);
             busiest.offer(time, base, Place::Host(name, HostId(host as u32)));
             let used = base + rate * time;
             load.mean += used * shares.hosts_each;
@@ -118,15 +119,20 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         load.mean /= f64::from(topology.host_count());
         load
     };
-    let processor = server(
-        "processor",
-        costs.processor_send,
-        costs.processor_receive,
-        0.0,
-    );
-    let bus = server("bus", costs.bus_send, costs.bus_receive, devices);
-    let nic_send = server("sending NIC", costs.nic_send, 0.0, 0.0);
-    let nic_receive = server("receiving NIC", 0.0, costs.nic_receive, 0.0);
+    let processor = server("processor", 0.0, &|host| {
+        host.sends * costs.processor_send + host.receives * costs.processor_receive
+    });
+    let bus = server("bus", devices, &|host| {
+        host.sends * costs.bus_send + host.receives * costs.bus_receive
+    });
+    let nic_send = server("sending NIC", 0.0, &|host| host.sends * costs.nic_send);
+    let nic_receive = server("receiving NIC", 0.0, &|host| {
+        host.receives * costs.nic_receive
+    });
+    // Each process has its own VIs.
+    server("a VI", 0.0, &|host| {
+        host.busiest_peer * costs.vi / processes
+    });
 
     Ok(Some(LoadBounds {
         classes,
@@ -184,6 +190,7 @@ struct HostCosts {
     bus_receive: f64,
     nic_send: f64,
     nic_receive: f64,
+    vi: f64,
 }
 
 impl HostCosts {
@@ -200,7 +207,7 @@ impl HostCosts {
             Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
         };
         let costs = PathCosts::new(config);
-        // One message moves while the next one's descriptor is read: the slower of both counts.
+        // With nobody else on the way, and as if no link between switches were slower.
         let moving = size.mean_of(|bytes| {
             let demand = costs.demand(config, bytes, 0);
             let bus_rate = dma_rate.bytes_per_picosecond() * demand.scale;
@@ -215,8 +222,9 @@ impl HostCosts {
             processor_receive: picoseconds(notice + cpu.reap + cpu.post),
             bus_send: data + on_bus(bus.programmed_write) + on_bus(bus.read),
             bus_receive: data + on_bus(bus.read) + on_bus(bus.write),
-            nic_send: moving.max(send_descriptor + on_bus(bus.read)),
+            nic_send: send_descriptor + on_bus(bus.read),
             nic_receive: receive_descriptor + on_bus(bus.read),
+            vi: moving / f64::from(config.host.nic.moving_per_vi.max(1)),
         }
     }
 }
@@ -244,5 +252,259 @@ fn link_count(topology: &Topology, class: LinkClass) -> u32 {
         LinkClass::HostUp | LinkClass::HostDown => topology.host_count(),
         LinkClass::Mesh => topology.switch_link_count(),
         LinkClass::TreeUp | LinkClass::TreeDown => topology.switch_link_count() / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use viaduct_topology::Ports;
+
+    use super::*;
+    use crate::config::{
+        BusLoad, BusModel, CpuModel, Frame, HostModel, HostsConfig, LinkConfig, NicModel, Rate,
+        RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
+    };
+    use crate::workload::{Interval, Pattern, SizeDistribution};
+
+    /// The study: its network and traffic; a bus of 264 MB/s without bursts, 0.3, 0.6 and 0.3 us
+    /// a write, read and status; processors of 1 us and 9 us; a NIC of 1.3 us a descriptor.
+    fn study() -> ClusterConfig {
+        let microseconds = |tenths: u64| Time::from_nanoseconds(100 * tenths);
+        ClusterConfig {
+            topology: Arc::new(Topology::torus(&[16, 16], 4, Ports(8)).unwrap()),
+            links: LinkConfig {
+                sharing: Sharing::Fluid,
+                switching: Switching::CutThrough,
+                rate: Rate::from_bits_per_second(856e6),
+                host_rate: Rate::from_bits_per_second(856e6),
+                propagation: Time::ZERO,
+                frame: Frame {
+                    payload_bytes: 0,
+                    header_bytes: 0,
+                },
+            },
+            switch: SwitchModel {
+                delay: Time::ZERO,
+                cut_through_bytes: 0,
+            },
+            host: HostModel {
+                name: "test".into(),
+                cpu: CpuModel {
+                    post: microseconds(10),
+                    reap: microseconds(10),
+                    notice: Notice::Interrupt {
+                        interrupt: microseconds(70),
+                        wake_up: microseconds(20),
+                    },
+                },
+                bus: BusModel {
+                    rate: Rate::from_bits_per_second(264e6 * 8.0),
+                    burst_bytes: 0,
+                    burst_overhead: Time::ZERO,
+                    programmed_write: microseconds(3),
+                    read: microseconds(6),
+                    write: microseconds(3),
+                },
+                nic: NicModel {
+                    doorbell: microseconds(5),
+                    send_descriptor: microseconds(5),
+                    translate: microseconds(3),
+                    inline_bytes: 0,
+                    dma_setup: microseconds(5),
+                    moving_per_vi: 1,
+                    rate: Rate::INFINITE,
+                    page_bytes: 0,
+                    page_crossing: Time::ZERO,
+                    forwarding: Switching::CutThrough,
+                    receive_match: microseconds(5),
+                    completion: microseconds(3),
+                },
+            },
+            hosts: HostsConfig {
+                processes: 1,
+                prepost: 8,
+                send_buffers: 8,
+                bus_load: None,
+            },
+            traffic: TrafficConfig {
+                pattern: Pattern::StraightLine { hops: 4 },
+                arrivals: Arrivals::Open(Interval::exponential(1e10).unwrap()),
+                size: SizeDistribution::constant(32 << 10),
+                start: Time::ZERO,
+                stop: Time::MAX,
+            },
+            run: RunConfig {
+                warmup: Time::ZERO,
+                until: Time::from_milliseconds(1),
+                drain: true,
+                messages_max: None,
+                events_max: None,
+                seed: 1,
+                message_rows_max: 0,
+            },
+        }
+    }
+
+    fn bounds(config: &ClusterConfig) -> LoadBounds {
+        load_bounds(config).unwrap().unwrap()
+    }
+
+    fn class(bounds: &LoadBounds, class: LinkClass) -> ServerLoad {
+        bounds
+            .classes
+            .iter()
+            .find(|load| load.class == class)
+            .unwrap()
+            .load
+    }
+
+    fn near(one: f64, two: f64) -> bool {
+        (one - two).abs() <= 1e-9 * two.abs()
+    }
+
+    #[test]
+    fn study_loads_the_mesh_to_an_eighth_and_ends_at_816_messages() {
+        let bounds = bounds(&study());
+        // 4 links of 1 for each host: 400 messages/s of 262,144 bit at 856 Mbit/s.
+        let mesh = class(&bounds, LinkClass::Mesh);
+        assert!(near(mesh.mean, 400.0 * 262_144.0 / 856e6) && near(mesh.max, mesh.mean));
+        assert!((mesh.mean - 0.1225).abs() < 5e-5, "{mesh:?}");
+        assert!(near(class(&bounds, LinkClass::HostUp).max, mesh.mean / 4.0));
+        assert!(near(
+            class(&bounds, LinkClass::HostDown).max,
+            mesh.mean / 4.0
+        ));
+        let Saturation { rate_per_s, place } = bounds.saturation.clone().unwrap();
+        assert!((rate_per_s - 816.3).abs() < 0.1, "{rate_per_s}");
+        assert!(place.starts_with("link s0-0 -> "), "{place}");
+        assert!(!bounds.is_sampled);
+        // 100 in and 100 out a second: 124.12 us of data each, 0.9 us of the rest.
+        assert!(
+            near(bounds.bus.max, 200.0 * (32_768.0 / 264e6 + 0.9e-6)),
+            "{:?}",
+            bounds.bus
+        );
+        assert!(near(bounds.bus.mean, bounds.bus.max));
+        assert!(near(bounds.processor.max, 100.0 * 13e-6));
+        assert!(near(bounds.nic_send.max, 100.0 * 1.9e-6));
+        assert!(near(bounds.nic_receive.max, 100.0 * 1.9e-6));
+    }
+
+    #[test]
+    fn processes_share_what_a_host_can_offer() {
+        let mut config = study();
+        config.hosts.processes = 4;
+        let bounds = bounds(&config);
+        assert!((class(&bounds, LinkClass::Mesh).mean - 0.49).abs() < 2e-4);
+        assert!((bounds.saturation.unwrap().rate_per_s - 816.3 / 4.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn frames_count_on_the_wire() {
+        let mut config = study();
+        config.links.frame = Frame {
+            payload_bytes: 1024,
+            header_bytes: 64,
+        };
+        let mesh = class(&bounds(&config), LinkClass::Mesh);
+        assert!(near(mesh.mean, 400.0 * (32.0 * 1088.0 * 8.0) / 856e6));
+        config.traffic.size = SizeDistribution::uniform(0, 4096).unwrap();
+        // 2048 bytes and 1 + 3 + 3 + 3... of 4: frames of 1 to 1024 bytes one, and none as one.
+        let frames = (1.0 + 1024.0 * (1.0 + 2.0 + 3.0 + 4.0)) / 4097.0;
+        let expected = 400.0 * (2048.0 + 64.0 * frames) * 8.0 / 856e6;
+        let mesh = class(&bounds(&config), LinkClass::Mesh);
+        assert!(
+            (mesh.mean / expected - 1.0).abs() < 1e-3,
+            "{} and {expected}",
+            mesh.mean
+        );
+    }
+
+    #[test]
+    fn incast_fills_the_link_down_to_its_target() {
+        let mut config = study();
+        config.traffic.pattern = Pattern::Incast { target: 5 };
+        config.host.bus.rate = Rate::INFINITE;
+        config.host.cpu.notice = Notice::Polling { delay: Time::ZERO };
+        let bounds = bounds(&config);
+        let Saturation { rate_per_s, place } = bounds.saturation.clone().unwrap();
+        assert_eq!(place, "link s1-0 -> n1-0-1");
+        assert!(near(rate_per_s, 856e6 / 262_144.0 / 1023.0), "{rate_per_s}");
+        assert!(near(
+            class(&bounds, LinkClass::HostDown).mean * 1024.0,
+            1023.0 * 0.030_624_299_065_420_56
+        ));
+        assert_eq!(bounds.bus, ServerLoad::default());
+    }
+
+    #[test]
+    fn other_devices_leave_less_of_the_bus() {
+        let mut config = study();
+        config.links.rate = Rate::INFINITE;
+        config.links.host_rate = Rate::INFINITE;
+        let alone = bounds(&config).saturation.unwrap();
+        assert_eq!(alone.place, "bus of n0-0-0");
+        // 66 MB/s of 264: a quarter.
+        config.hosts.bus_load = Some(BusLoad {
+            interval: Interval::constant(1e9).unwrap(),
+            size: SizeDistribution::constant(66_000),
+        });
+        let shared = bounds(&config);
+        assert!(near(
+            shared.saturation.unwrap().rate_per_s,
+            0.75 * alone.rate_per_s
+        ));
+        assert!(near(shared.bus.max, 0.25 + 100.0 / alone.rate_per_s));
+        config.hosts.bus_load.as_mut().unwrap().size = SizeDistribution::constant(300_000);
+        assert_eq!(bounds(&config).saturation.unwrap().rate_per_s, 0.0);
+    }
+
+    #[test]
+    fn one_vi_moves_one_message_at_a_time() {
+        let mut config = study();
+        config.traffic.pattern = Pattern::Pairs(vec![(0, 1)]);
+        config.host.nic.rate = Rate::from_bits_per_second(428e6);
+        let bounds = bounds(&config);
+        let Saturation { rate_per_s, place } = bounds.saturation.unwrap();
+        assert_eq!(place, "a VI of n0-0-0");
+        assert!(near(rate_per_s, 428e6 / 262_144.0), "{rate_per_s}");
+    }
+
+    #[test]
+    fn closed_loops_offer_nothing_and_free_servers_have_no_end() {
+        let mut config = study();
+        config.links.rate = Rate::INFINITE;
+        config.links.host_rate = Rate::INFINITE;
+        config.host.bus.rate = Rate::INFINITE;
+        config.host.cpu = CpuModel {
+            post: Time::ZERO,
+            reap: Time::ZERO,
+            notice: Notice::Polling { delay: Time::ZERO },
+        };
+        let nic = &mut config.host.nic;
+        (nic.send_descriptor, nic.translate) = (Time::ZERO, Time::ZERO);
+        (nic.dma_setup, nic.receive_match) = (Time::ZERO, Time::ZERO);
+        assert_eq!(bounds(&config).saturation, None);
+        config.traffic.arrivals = Arrivals::PingPong;
+        assert_eq!(load_bounds(&config), Ok(None));
+        config.traffic.arrivals = Arrivals::Window(4);
+        assert_eq!(load_bounds(&config), Ok(None));
+        config.traffic.arrivals = Arrivals::Open(Interval::constant(1e9).unwrap());
+        config.traffic.pattern = Pattern::StraightLine { hops: 16 };
+        assert!(load_bounds(&config).is_err());
+    }
+
+    #[test]
+    fn a_million_hosts_are_exact_from_one() {
+        let mut config = study();
+        config.topology = Arc::new(Topology::torus(&[512, 512], 4, Ports(8)).unwrap());
+        let bounds = bounds(&config);
+        assert!(!bounds.is_sampled);
+        assert!(near(
+            class(&bounds, LinkClass::Mesh).mean,
+            400.0 * 262_144.0 / 856e6
+        ));
     }
 }
