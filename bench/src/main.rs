@@ -138,7 +138,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
         let repeat = options.repeat;
         let measured = match *group {
             "hold" => holds(repeat),
-            "start" => studies::start(&viaduct, &options.out, repeat),
+            "start" => studies::start(&viaduct, repeat),
             "study" => studies::study(&viaduct, repeat),
             "ideal" => studies::ideal(&viaduct, simgrid.as_ref(), repeat),
             "load" => studies::load(&viaduct, repeat),

@@ -1,7 +1,5 @@
 //! Whole runs of the command: speed, memory and scaling of the studies that ship.
 
-use std::path::Path;
-
 use crate::command::{Run, Viaduct};
 use crate::simgrid::SimGrid;
 use crate::table::{Row, Samples, Target};
@@ -299,15 +297,12 @@ pub(crate) fn million(viaduct: &Viaduct) -> Vec<Row> {
 }
 
 /// From the start of the command to the result of two hosts.
-pub(crate) fn start(viaduct: &Viaduct, directory: &Path, repeat: usize) -> Vec<Row> {
+pub(crate) fn start(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
     let quantity = "two hosts, start to result";
     let measure = || {
-        let file = directory.join("two-hosts.toml");
-        std::fs::write(&file, TWO_HOSTS).map_err(|error| error.to_string())?;
-        let file = file.to_string_lossy();
         let mut process_ms = Samples::default();
         for _ in 0..4 * repeat {
-            process_ms.add(viaduct.run(&file, &[])?.process_s * 1e3);
+            process_ms.add(viaduct.run("two-hosts", &[])?.process_s * 1e3);
         }
         Ok(vec![Row::new(
             quantity,
@@ -318,6 +313,3 @@ pub(crate) fn start(viaduct: &Viaduct, directory: &Path, repeat: usize) -> Vec<R
     };
     rows_or_reason(quantity, measure())
 }
-
-/// The smallest network: two hosts on one switch, a thousand messages.
-const TWO_HOSTS: &str = include_str!("../two-hosts.toml");

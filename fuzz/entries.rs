@@ -1,0 +1,138 @@
+//! What is fuzzed: one entry for each kind of text that a user can hand in.
+//!
+//! An entry reads the text and, where it is accepted, uses what was read: it must neither panic
+//! nor contradict itself. Shared by the targets of libFuzzer and by the smoke test on stable Rust,
+//! which is why it is a file and no crate.
+
+use viaduct_scenario::{Override, Study, parse_preset, parse_study};
+use viaduct_sim::workload::parse_size_cdf;
+use viaduct_topology::{
+    HostId, Topology, TopologyError, parse_edge_list, parse_graphml, parse_node_link_json,
+};
+
+/// An entry's name, which is also that of its target and of its folder of seeds, and what it does.
+pub(crate) type Entry = (&'static str, fn(&str));
+
+/// Every entry.
+pub(crate) const ENTRIES: &[Entry] = &[
+    ("study", study),
+    ("preset", preset),
+    ("setting", setting),
+    ("node_link_json", |text| graph(parse_node_link_json(text))),
+    ("graphml", |text| graph(parse_graphml(text))),
+    ("edge_list", |text| graph(parse_edge_list(text))),
+    ("route_table", route_table),
+    ("size_cdf", size_cdf),
+];
+
+/// Runs one entry; bytes that are no text are none of its business.
+pub(crate) fn run(name: &str, data: &[u8]) {
+    let entry = ENTRIES.iter().find(|(each, _)| *each == name);
+    if let (Some((_, entry)), Ok(text)) = (entry, core::str::from_utf8(data)) {
+        entry(text);
+    }
+}
+
+/// A study that is accepted can be written in full and read again to the same.
+fn study(text: &str) {
+    match parse_study(text) {
+        Ok(study) => {
+            let resolved = study.resolved_toml();
+            match parse_study(&resolved) {
+                Ok(again) => assert_eq!(again.resolved_toml(), resolved, "resolved twice"),
+                Err(problems) => panic!("what was resolved is refused:\n{problems}\n{resolved}"),
+            }
+        }
+        Err(problems) => assert!(
+            !problems.render(true).is_empty(),
+            "refused without a reason"
+        ),
+    }
+}
+
+fn preset(text: &str) {
+    if let Err(problems) = parse_preset("fuzz.toml", text) {
+        assert!(
+            !problems.render(false).is_empty(),
+            "refused without a reason"
+        );
+    }
+}
+
+/// Each line is one `--set` of the same command.
+fn setting(text: &str) {
+    let settings: Vec<Override> = text.lines().map(Override::fixed).collect();
+    if let Err(problems) = Study::load("four-hop", &settings) {
+        assert!(
+            !problems.render(false).is_empty(),
+            "refused without a reason"
+        );
+    }
+}
+
+/// A graph that is accepted answers every question asked of it.
+fn graph(graph: Result<Topology, TopologyError>) {
+    /// Hosts between which routes are walked.
+    const HOSTS_TRIED: u32 = 8;
+
+    let graph = match graph {
+        Ok(graph) => graph,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "refused without a reason");
+            return;
+        }
+    };
+    let _ = graph.check();
+    let mut path = Vec::new();
+    let tried = graph.host_count().min(HOSTS_TRIED);
+    for source in (0..tried).map(HostId) {
+        for target in (0..tried).map(HostId).filter(|target| *target != source) {
+            let Some(length) = graph.path_length(source, target) else {
+                continue;
+            };
+            path.clear();
+            graph.route(source, target, &mut path);
+            assert_eq!(path.len(), length as usize, "{source:?} to {target:?}");
+            assert_eq!(path.first(), Some(&graph.host_up(source)));
+            assert_eq!(path.last(), Some(&graph.host_down(target)));
+            for pair in path.windows(2) {
+                assert_eq!(
+                    graph.link_ends(pair[0]).1,
+                    graph.link_ends(pair[1]).0,
+                    "a gap"
+                );
+            }
+        }
+    }
+    let exported = graph.to_node_link_json();
+    match parse_node_link_json(&exported) {
+        Ok(again) => {
+            let counts =
+                |graph: &Topology| (graph.host_count(), graph.switch_count(), graph.link_count());
+            assert_eq!(counts(&again), counts(&graph), "exported and read again");
+        }
+        Err(error) => panic!("what was exported is refused: {error}\n{exported}"),
+    }
+}
+
+/// Tables over a ring of three switches.
+fn route_table(text: &str) {
+    let ring = parse_edge_list("hosts n*\nn0 s0\nn1 s1\nn2 s2\ns0 s1\ns1 s2\ns2 s0\n");
+    graph(ring.and_then(|ring| ring.with_tables(text)));
+}
+
+/// Sizes that are accepted have a mean between their least and their largest.
+fn size_cdf(text: &str) {
+    match parse_size_cdf(text) {
+        Ok(sizes) => {
+            let (least, largest) = (f64::from(sizes.min_bytes()), f64::from(sizes.max_bytes()));
+            let mean = sizes.mean_bytes();
+            // Sizes are rounded to whole bytes, the mean is not.
+            assert!(
+                least - 1.0 <= mean && mean <= largest + 1.0,
+                "{least} {mean} {largest}"
+            );
+        }
+        Err(error) => assert!(!error.to_string().is_empty(), "refused without a reason"),
+    }
+}
