@@ -70,18 +70,36 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
         settings.assign("links", "signal_rate", None);
         settings.assign("links", "coding", None);
     } else if !is_given("rate") {
-        diagnostics.push(
-            Diagnostic::error("missing key `rate` in [links]")
-                .at(settings.place_or_table("links", "rate"))
-                .help("add `rate = \"856 Mbit/s\"`, or `signal_rate` and `coding`"),
-        );
+        let (key, help) = if is_given("coding") {
+            (
+                "signal_rate",
+                "add the rate of the bits on the wire: `signal_rate = \"1.25 Gbit/s\"`",
+            )
+        } else {
+            (
+                "rate",
+                "add `rate = \"856 Mbit/s\"`, or `signal_rate` and `coding`",
+            )
+        };
+        if !settings.is_misshapen("links") {
+            diagnostics.push(
+                Diagnostic::error(format!("missing key `{key}` in [links]"))
+                    .at(settings.place_or_table("links", "coding"))
+                    .help(help),
+            );
+        }
     }
-    if settings.value("links", "host_rate").is_none() && !is_given_in(settings, "host_rate") {
+    let host_rate = settings.find("links", "host_rate");
+    if host_rate.is_some_and(|host_rate| host_rate.given.is_none()) {
         settings.assign(
             "links",
             "host_rate",
             settings.value("links", "rate").cloned(),
         );
+    }
+    if let Some(Value::Choice("run.warmup")) = settings.value("traffic", "start") {
+        let warmup = settings.value("run", "warmup").cloned();
+        settings.assign("traffic", "start", warmup);
     }
     let stop_given = settings
         .find("traffic", "stop")
@@ -89,12 +107,6 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     if !stop_given {
         settings.assign("traffic", "stop", settings.value("run", "until").cloned());
     }
-}
-
-fn is_given_in(settings: &Settings, key: &str) -> bool {
-    settings
-        .find("links", key)
-        .is_some_and(|setting| setting.given.is_some())
 }
 
 struct Builder<'a> {
@@ -362,7 +374,10 @@ impl Builder<'_> {
     /// already.
     fn mean_missing(&mut self, table: &str) {
         let place_of = |key| self.settings.place(table, key);
-        if table != "traffic" || place_of("rate").or(place_of("interval")).is_some() {
+        if table != "traffic"
+            || self.settings.is_misshapen(table)
+            || place_of("rate").or(place_of("interval")).is_some()
+        {
             return;
         }
         self.diagnostics.push(

@@ -252,7 +252,7 @@ impl Checker<'_> {
         };
         let percent = load(&worst) * 100.0;
         let (what, offered, rate) = worst;
-        let (offered, rate) = (rough_rate(offered), format_rate(rate));
+        let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
         let key = match self.settings.place("traffic", "rate") {
             Some(_) => "rate",
             None => "interval",
@@ -273,7 +273,7 @@ impl Checker<'_> {
         let rate = config.host.bus.dma_rate();
         if offered >= rate.bits_per_second() {
             let percent = offered / rate.bits_per_second() * 100.0;
-            let (offered, rate) = (rough_rate(offered), format_rate(rate));
+            let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
             self.diagnostics.push(
                 Diagnostic::warning("the other devices alone fill the bus")
                     .at(self.place("hosts.bus_load", "interval"))

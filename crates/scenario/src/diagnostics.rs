@@ -192,6 +192,11 @@ impl Diagnostics {
         self.list.insert(index, diagnostic);
     }
 
+    /// Whether further messages would only be counted: finding them can stop.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= DIAGNOSTICS_MAX
+    }
+
     /// Whether there is an error among the messages.
     #[must_use]
     pub const fn has_errors(&self) -> bool {
@@ -264,13 +269,20 @@ impl Diagnostics {
                 group = group.element(snippet);
             }
         }
-        let mut groups = vec![group];
-        if let Some(help) = &diagnostic.help {
-            groups.push(Group::with_title(
-                Level::HELP.secondary_title(one_line(help)),
-            ));
+        let help = diagnostic.help.as_ref();
+        let help = help.map(|help| Group::with_title(Level::HELP.secondary_title(one_line(help))));
+        match help {
+            // Without an excerpt between them the two are lines of their own.
+            Some(help) if located.is_none() => {
+                format!(
+                    "{}\n{}",
+                    renderer.render(&[group]),
+                    renderer.render(&[help])
+                )
+            }
+            Some(help) => renderer.render(&[group, help]),
+            None => renderer.render(&[group]),
         }
-        renderer.render(&groups)
     }
 }
 

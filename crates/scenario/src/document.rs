@@ -146,6 +146,9 @@ pub(crate) fn parse(
         return (source, Some(tree(source, table.get_ref())));
     }
     for error in errors {
+        if diagnostics.is_full() {
+            break;
+        }
         let span = error.span().unwrap_or(0..0);
         let place = Place {
             source,

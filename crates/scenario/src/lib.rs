@@ -36,6 +36,7 @@ mod network;
 mod overrides;
 mod preset;
 mod published;
+mod schema;
 mod settings;
 mod study;
 mod units;
@@ -43,13 +44,11 @@ mod value;
 
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
-pub use keys::{
-    DESCRIPTORS_MAX, Fallback, Key, MESSAGE_BYTES_MAX, PROCESSES_MAX, Table, key_at, keys_text,
-    table, tables,
-};
+pub use keys::{Fallback, Key, Table, key_at, keys_text, table, tables};
 pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
 pub use published::{PUBLISHED_MAX, Published, Role};
+pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
 pub use study::{CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study};
 pub use units::{
     FREQUENCY_MAX, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, TIME_SECONDS_MAX, UnitError,

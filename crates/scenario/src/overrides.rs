@@ -83,13 +83,12 @@ fn setter(
         end: line_start + end,
     };
     let whole = place(0, line.len().max(1));
-    let Some((name, values)) = line.split_once('=') else {
+    let parts = line
+        .split_once('=')
+        .filter(|(name, _)| !name.trim().is_empty());
+    let Some((name, values)) = parts else {
         let error = Diagnostic::error("an option --set has the form key=value").at(whole);
-        return Err(Box::new(
-            error
-                .label("`=` is missing")
-                .help("for example traffic.size=64 B"),
-        ));
+        return Err(Box::new(error.help("for example traffic.size=64 B")));
     };
     let name_place = place(0, name.len());
     let (table, key) = find_key(name.trim()).map_err(|error| Box::new(error.at(name_place)))?;

@@ -124,7 +124,7 @@ fn figure(row: &Tree, place: Place, diagnostics: &mut Diagnostics) -> Option<Pub
     let table = keys::known_table("published");
     let mut values: Vec<Option<Value>> = Vec::new();
     for entry in &row.entries {
-        if table.find(&entry.name).is_none() && entry.name != "at" {
+        if table.find(&entry.name).is_none() && entry.name != "at" && !diagnostics.is_full() {
             diagnostics.push(unknown_key(table, &entry.name).at(entry.name_place));
         }
     }

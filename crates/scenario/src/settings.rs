@@ -1,6 +1,6 @@
 //! A tree of raw values read by the list of keys: each value typed, defaults filled in.
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt, nearest};
+use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
 use crate::units::UnitError;
@@ -43,6 +43,9 @@ pub(crate) struct Settings {
     present: Vec<&'static str>,
     /// Headers of tables, for what is missing in them.
     headers: Vec<(&'static str, Place)>,
+    /// Tables that are there in another shape or under a slip of their name: that is said once,
+    /// and not for each of their keys.
+    misshapen: Vec<&'static str>,
     study_source: usize,
 }
 
@@ -64,10 +67,21 @@ impl Settings {
                 Some(Raw::Table(subtree)) => subtree,
                 Some(_) => {
                     diagnostics.extend_not_a_table(table, entry);
+                    settings.misshapen.push(table.name);
                     &empty
                 }
                 None if table.optional => continue,
-                None => &empty,
+                None => {
+                    if tree
+                        .entries
+                        .iter()
+                        .take(DIAGNOSTICS_MAX)
+                        .any(|entry| root_meant(entry) == Some(table.name))
+                    {
+                        settings.misshapen.push(table.name);
+                    }
+                    &empty
+                }
             };
             if table.optional {
                 settings.present.push(table.name);
@@ -125,6 +139,11 @@ impl Settings {
         self.present.contains(&table)
     }
 
+    /// Whether what a table lacks need not be said.
+    pub(crate) fn is_misshapen(&self, table: &str) -> bool {
+        self.misshapen.contains(&table)
+    }
+
     /// Puts a value that follows from others; it stays marked as not given.
     pub(crate) fn assign(&mut self, table: &str, key: &str, value: Option<Value>) {
         let found = |setting: &&mut Setting| setting.table.name == table && setting.key.name == key;
@@ -164,6 +183,7 @@ enum Applies {
 
 impl Reader<'_> {
     fn read(&self, settings: &mut Settings, diagnostics: &mut Diagnostics) {
+        let mut missing = Vec::new();
         for key in &self.table.keys {
             let entry = self.subtree.find(key.name);
             let applies = self.applies(key, settings);
@@ -178,7 +198,14 @@ impl Reader<'_> {
                     self.excluded(key, entry, diagnostics);
                     (self.value(key, entry, diagnostics), Some(given(entry)))
                 }
-                (None, Applies::Yes) => (self.fallback(key, diagnostics), None),
+                (None, Applies::Yes) => match key.fallback {
+                    Fallback::Value(text) => (default_value(key, text), None),
+                    Fallback::Otherwise(_) => (None, None),
+                    Fallback::Required => {
+                        missing.push(key);
+                        (None, None)
+                    }
+                },
                 (None, Applies::Unknown) => (None, None),
             };
             settings.list.push(Setting {
@@ -188,6 +215,7 @@ impl Reader<'_> {
                 given,
             });
         }
+        self.missing(&missing, settings, diagnostics);
     }
 
     fn applies(&self, key: &Key, settings: &Settings) -> Applies {
@@ -240,15 +268,19 @@ impl Reader<'_> {
             // Said once, at the later of the two.
             if other.name_place < entry.name_place {
                 let (name, earlier) = (key.name, &other.name);
-                let title = format!(
-                    "`{name}` and `{earlier}` in [{}] say the same",
-                    self.table.name
-                );
+                let table = self.table.name;
+                let title = format!("`{name}` and `{earlier}` in [{table}] exclude each other");
+                let help = match table {
+                    "links" => {
+                        "write `rate`, after line coding, or `signal_rate` and `coding`".to_owned()
+                    }
+                    _ => format!("leave out `{name}` or `{earlier}`"),
+                };
                 diagnostics.push(
                     Diagnostic::error(title)
                         .at(entry.name_place)
                         .label(format!("`{earlier}` stands above"))
-                        .help(format!("leave out `{name}` or `{earlier}`")),
+                        .help(help),
                 );
             }
         }
@@ -284,28 +316,45 @@ impl Reader<'_> {
         }
     }
 
-    fn fallback(&self, key: &'static Key, diagnostics: &mut Diagnostics) -> Option<Value> {
-        match key.fallback {
-            Fallback::Value(text) => default_value(key, text),
-            Fallback::Otherwise(_) => None,
-            Fallback::Required => {
-                if self.context.model_missing && self.table.name.starts_with("hosts.model") {
-                    return None;
-                }
-                let whole = Place {
-                    source: self.context.study_source,
-                    start: 0,
-                    end: 0,
-                };
-                let title = format!("missing key `{}` in [{}]", key.name, self.table.name);
-                diagnostics.push(
-                    Diagnostic::error(title)
-                        .at(self.header.unwrap_or(whole))
-                        .help(format!("add {}: {}", example(key), key.meaning)),
-                );
-                None
-            }
+    /// Complains of the keys that are due and not there, in one message.
+    fn missing(&self, keys: &[&'static Key], settings: &Settings, diagnostics: &mut Diagnostics) {
+        let table = self.table.name;
+        let model_missing = self.context.model_missing && table.starts_with("hosts.model");
+        if model_missing || settings.is_misshapen(table) {
+            return;
         }
+        // A slip in a key is said where it stands.
+        let meant: Vec<&str> = self
+            .subtree
+            .entries
+            .iter()
+            .take(DIAGNOSTICS_MAX)
+            .filter_map(|entry| key_meant(self.table, entry))
+            .collect();
+        let keys: Vec<&Key> = keys
+            .iter()
+            .copied()
+            .filter(|key| !meant.contains(&key.name))
+            .collect();
+        let whole = Place {
+            source: self.context.study_source,
+            start: 0,
+            end: 0,
+        };
+        let (title, help) = match keys[..] {
+            [] => return,
+            [key] => (
+                format!("missing key `{}` in [{table}]", key.name),
+                format!("add {}: {}", example(key), key.meaning),
+            ),
+            _ => {
+                let names: Vec<String> = keys.iter().map(|key| format!("`{}`", key.name)).collect();
+                let title = format!("missing keys in [{table}]: {}", names.join(", "));
+                (title, format!("what they mean: viaduct keys {table}"))
+            }
+        };
+        let place = self.header.unwrap_or(whole);
+        diagnostics.push(Diagnostic::error(title).at(place).help(help));
     }
 }
 
@@ -378,16 +427,28 @@ fn lesson(table: &Table, key: &Key, node: &Node) -> Option<String> {
     }
 }
 
+/// Names that may stand at the root of a study.
+fn roots() -> impl Iterator<Item = &'static str> {
+    let tables = keys::setting_tables().map(|table| table.name);
+    tables.filter(|name| !name.contains('.')).chain(OTHER_ROOTS)
+}
+
+/// The table that an unknown one at the root is probably meant to be.
+fn root_meant(entry: &Entry) -> Option<&'static str> {
+    let is_table = matches!(entry.node.raw, Raw::Table(_) | Raw::Array(_));
+    if !is_table || roots().any(|root| root == entry.name) {
+        return None;
+    }
+    nearest(&entry.name, roots())
+}
+
 fn unknown_roots(tree: &Tree, diagnostics: &mut Diagnostics) {
-    let roots = || {
-        let tables = keys::setting_tables()
-            .map(|table| table.name)
-            .filter(|n| !n.contains('.'));
-        tables.chain(OTHER_ROOTS)
-    };
     for entry in &tree.entries {
         if roots().any(|root| root == entry.name) {
             continue;
+        }
+        if diagnostics.is_full() {
+            return;
         }
         let name = excerpt(&entry.name);
         let is_table = matches!(entry.node.raw, Raw::Table(_) | Raw::Array(_));
@@ -396,11 +457,9 @@ fn unknown_roots(tree: &Tree, diagnostics: &mut Diagnostics) {
         } else {
             Diagnostic::error(format!("key `{name}` stands outside any table"))
         };
-        let help = match (home_of(&entry.name), nearest(&entry.name, roots())) {
+        let help = match (home_of(&entry.name), root_meant(entry)) {
             (Some(table), _) if !is_table => format!("it belongs into [{}]", table.name),
-            (_, Some(near)) if is_table => {
-                format!("did you mean [{near}]? all tables: viaduct keys")
-            }
+            (_, Some(near)) => format!("did you mean [{near}]? all tables: viaduct keys"),
             _ => "all tables and keys: viaduct keys".to_owned(),
         };
         diagnostics.push(diagnostic.at(entry.name_place).help(help));
@@ -422,13 +481,40 @@ fn subtables(table: &Table) -> impl Iterator<Item = &'static str> {
     })
 }
 
+/// Whether a table has a key or a table of this name.
+fn is_known(table: &Table, name: &str) -> bool {
+    table.find(name).is_some() || subtables(table).any(|subtable| subtable == name)
+}
+
+/// The key or table that an unknown key of a table is probably meant to be.
+fn key_meant(table: &'static Table, entry: &Entry) -> Option<&'static str> {
+    if is_known(table, &entry.name) {
+        return None;
+    }
+    nearest_in(table, &entry.name)
+}
+
+fn nearest_in(table: &'static Table, name: &str) -> Option<&'static str> {
+    nearest(
+        name,
+        table
+            .keys
+            .iter()
+            .map(|key| key.name)
+            .chain(subtables(table)),
+    )
+}
+
 /// Complains of the keys that a table does not have.
-pub(crate) fn unknown_keys(table: &'static Table, subtree: &Tree, diagnostics: &mut Diagnostics) {
-    for entry in &subtree.entries {
-        let known = table.find(&entry.name).is_some()
-            || subtables(table).any(|subtable| subtable == entry.name);
-        if known {
-            continue;
+fn unknown_keys(table: &'static Table, subtree: &Tree, diagnostics: &mut Diagnostics) {
+    for entry in subtree
+        .entries
+        .iter()
+        .filter(|entry| !is_known(table, &entry.name))
+    {
+        // Looking for what was meant takes its time: not for each of a million.
+        if diagnostics.is_full() {
+            return;
         }
         diagnostics.push(unknown_key(table, &entry.name).at(entry.name_place));
     }
@@ -436,13 +522,8 @@ pub(crate) fn unknown_keys(table: &'static Table, subtree: &Tree, diagnostics: &
 
 /// The message of an unknown key, without a place.
 pub(crate) fn unknown_key(table: &'static Table, name: &str) -> Diagnostic {
-    let names = table
-        .keys
-        .iter()
-        .map(|key| key.name)
-        .chain(subtables(table));
     let all = format!("all keys: viaduct keys {}", table.name);
-    let help = match (nearest(name, names), home_of(name)) {
+    let help = match (nearest_in(table, name), home_of(name)) {
         (Some(near), _) => format!("did you mean `{near}`? {all}"),
         (None, Some(home)) => format!("it belongs into [{}]; {all}", home.name),
         (None, None) => all,

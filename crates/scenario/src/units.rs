@@ -154,24 +154,24 @@ fn decimal(number: &str) -> Result<Decimal, UnitError> {
         return Err(UnitError::new(problem));
     }
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits: String = whole
-        .chars()
-        .chain(fraction.chars())
-        .filter(|&c| c != '_')
-        .collect();
-    let fraction_digits = fraction.chars().filter(|&c| c != '_').count();
-    if digits.contains('.') || digits.is_empty() {
+    let plain = |part: &str| part.chars().filter(|&c| c != '_').collect::<String>();
+    let (whole, fraction) = (plain(whole), plain(fraction));
+    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
         return Err(UnitError::new("not a number"));
     }
+    let fraction = fraction.trim_end_matches('0');
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
     if digits.len() > DIGITS_MAX {
         let problem = format!("more than {DIGITS_MAX} digits have no use here");
         return Err(UnitError::new(problem));
     }
+    let digits = if digits.is_empty() { "0" } else { digits };
     let digits = digits.parse().map_err(|_| UnitError::new("not a number"))?;
-    // At most DIGITS_MAX, so the cast is exact.
+    let fraction_digits = i32::try_from(fraction.len()).unwrap_or(i32::MAX / 2);
     Ok(Decimal {
         digits,
-        exponent: power - fraction_digits as i32,
+        exponent: power - fraction_digits,
     })
 }
 
@@ -273,11 +273,11 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     let Some(&(_, factor)) = SIZE_UNITS.iter().find(|entry| entry.0 == unit) else {
         let lower = unit.to_ascii_lowercase();
         if lower.contains("bit") || (unit.ends_with('b') && unit != "b") {
-            let bytes = format!("{}B", unit.trim_end_matches(['b', 'i', 't', 's']));
-            let meant = if SIZE_UNITS.iter().any(|entry| entry.0 == bytes) {
-                &bytes
-            } else {
-                "B"
+            let meant = match lower.trim_end_matches(['b', 'i', 't', 's']) {
+                "k" => "kB",
+                "m" => "MB",
+                "g" => "GB",
+                _ => "B",
             };
             let problem = format!("`{unit}` counts bits; sizes are in bytes");
             return Err(UnitError::suggest(

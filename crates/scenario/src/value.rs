@@ -20,6 +20,8 @@ pub enum Kind {
     File,
     /// A span of time.
     Time,
+    /// A span of time, or this path of a key whose time it is.
+    TimeOr(&'static str),
     /// Bytes, up to a limit.
     Size(u64),
     /// A finite data rate.
@@ -75,13 +77,16 @@ impl Kind {
             Self::Preset => "preset or file".to_owned(),
             Self::File => "file".to_owned(),
             Self::Time => "time".to_owned(),
+            Self::TimeOr(path) => format!("time | {path}"),
             Self::Size(_) => "size".to_owned(),
             Self::Rate => "rate".to_owned(),
             Self::RateOrInfinite => "rate | infinite".to_owned(),
             Self::Frequency => "times a second".to_owned(),
             Self::Ratio => "share".to_owned(),
-            Self::Count(0, u64::MAX) => "whole number".to_owned(),
-            Self::Count(min, u64::MAX) => format!("whole number from {min}"),
+            Self::Count(0, max) if *max >= u64::from(u32::MAX) => "whole number".to_owned(),
+            Self::Count(min, max) if *max >= u64::from(u32::MAX) => {
+                format!("whole number from {min}")
+            }
             Self::Count(min, max) => format!("whole number, {min} to {max}"),
             Self::Real => "number".to_owned(),
             Self::Boolean => "true | false".to_owned(),
@@ -109,7 +114,12 @@ impl Kind {
                 Ok(Value::Text(text.clone()))
             }
             (Self::Choice(choices), Raw::Text(text)) => choice(choices, text),
-            (Self::Time, Raw::Text(text)) => units::parse_time(text).map(Value::Time),
+            (Self::TimeOr(path), Raw::Text(text)) if text.trim() == *path => {
+                Ok(Value::Choice(path))
+            }
+            (Self::Time | Self::TimeOr(_), Raw::Text(text)) => {
+                units::parse_time(text).map(Value::Time)
+            }
             (Self::Size(max), Raw::Text(text)) => {
                 let bytes = units::parse_size(text)?;
                 if bytes > *max {
@@ -143,14 +153,7 @@ impl Kind {
             (Self::Count(min, max), Raw::Number(number)) => {
                 count(number, *min, *max).map(Value::Count)
             }
-            (Self::Count(..), Raw::Text(text)) => {
-                let number: String = text.trim().chars().filter(|&c| c != ',').collect();
-                let suggestion = number.parse::<u64>().ok().map(|whole| whole.to_string());
-                Err(UnitError {
-                    problem: "a count has no unit and no quotes".into(),
-                    suggestion,
-                })
-            }
+            (Self::Count(..), Raw::Text(text)) => Err(counted_text(text)),
             (Self::Real, Raw::Number(number)) => real(number).map(Value::Real),
             (Self::Boolean, Raw::Boolean(boolean)) => Ok(Value::Boolean(*boolean)),
             (Self::Boolean, Raw::Text(text)) if text == "true" || text == "false" => {
@@ -164,7 +167,12 @@ impl Kind {
             (Self::Pairs, Raw::Array(list)) => pairs(list).map(Value::Pairs),
             (Self::TimeTable, Raw::Array(list)) => time_table(list).map(Value::TimeTable),
             (
-                Self::Time | Self::Size(_) | Self::Rate | Self::RateOrInfinite | Self::Frequency,
+                Self::Time
+                | Self::TimeOr(_)
+                | Self::Size(_)
+                | Self::Rate
+                | Self::RateOrInfinite
+                | Self::Frequency,
                 Raw::Number(number),
             ) => Err(self.unit_missing(number)),
             (_, raw) => Err(problem(format!(
@@ -178,7 +186,7 @@ impl Kind {
     /// A number stands where a quantity is due.
     fn unit_missing(&self, number: &str) -> UnitError {
         let read = match self {
-            Self::Time => units::parse_time(number).err(),
+            Self::Time | Self::TimeOr(_) => units::parse_time(number).err(),
             Self::Size(_) => units::parse_size(number).err(),
             Self::Frequency => units::parse_frequency(number).err(),
             _ => units::parse_rate(number).err(),
@@ -192,7 +200,7 @@ impl Kind {
             Self::Choice(choices) => format!("one of {}", choices.join(", ")),
             Self::Preset => "the name of a preset in quotes".to_owned(),
             Self::File => "the path of a file in quotes".to_owned(),
-            Self::Time => "a time such as \"10 ms\"".to_owned(),
+            Self::Time | Self::TimeOr(_) => "a time such as \"10 ms\"".to_owned(),
             Self::Size(_) => "a size such as \"32 KiB\"".to_owned(),
             Self::Rate | Self::RateOrInfinite => "a rate such as \"856 Mbit/s\"".to_owned(),
             Self::Frequency => "how often, such as \"100/s\"".to_owned(),
@@ -296,6 +304,19 @@ fn count(number: &str, min: u64, max: u64) -> Result<u64, UnitError> {
         return Err(problem(format!("must be at most {max}")));
     }
     Ok(whole)
+}
+
+/// Why a text is no count, and which number it holds.
+fn counted_text(text: &str) -> UnitError {
+    let number: String = text.trim().chars().filter(|&c| c != ',').collect();
+    let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+    match digits.parse::<u64>() {
+        Ok(whole) => UnitError {
+            problem: "a count has no unit and no quotes".to_owned(),
+            suggestion: Some(whole.to_string()),
+        },
+        Err(_) => problem("not a whole number"),
+    }
 }
 
 fn real(number: &str) -> Result<f64, UnitError> {

@@ -133,6 +133,14 @@ fn the_million_has_its_hosts() {
 }
 
 #[test]
+fn the_torus_can_be_cut_short() {
+    let study = load_with("torus-1024", &["run.until=30 ms", "run.warmup=5 ms"]);
+    assert_eq!(study.config.traffic.start, Time::from_milliseconds(5));
+    assert_eq!(study.config.traffic.stop, Time::from_milliseconds(30));
+    assert_eq!(study.value("traffic.start").as_deref(), Some("5 ms"));
+}
+
+#[test]
 fn sweeps_from_the_command_line_multiply() {
     let overrides = [
         Override::swept("traffic.rate=100,200/s"),
@@ -231,7 +239,8 @@ fn warnings_are_values() {
 
 #[test]
 fn the_list_of_keys_is_printed_by_table() {
-    insta::assert_snapshot!(keys_text(Some("traffic")).expect("a table"));
+    let of_traffic = keys_text(Some("traffic")).expect("a table");
+    insta::assert_snapshot!(of_traffic);
     let all = keys_text(None).expect("all tables");
     for table in viaduct_scenario::tables() {
         for key in &table.keys {
