@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use viaduct_engine::Time;
-use viaduct_statistics::{BatchMeans, Moments, Quantiles};
+use viaduct_statistics::{BatchMeans, Moments, Quantiles, Transient};
 
 use crate::message::Message;
 use crate::result::{Drops, MessageCounts, MessageRow, SeriesRow};
@@ -18,6 +18,8 @@ pub(crate) struct Accounting {
     pub(crate) latency_us: Moments,
     pub(crate) latency_ps: Quantiles,
     pub(crate) batches_us: BatchMeans,
+    /// Latency over the time of posting, warm-up included.
+    pub(crate) transient: Transient,
     /// Picoseconds in each stage, summed over measured messages.
     pub(crate) stages: [u64; STAGES],
     pub(crate) delivered_bytes: u64,
@@ -44,6 +46,7 @@ impl Accounting {
             latency_us: Moments::default(),
             latency_ps: Quantiles::default(),
             batches_us: BatchMeans::default(),
+            transient: Transient::default(),
             stages: [0; STAGES],
             delivered_bytes: 0,
             smallest_excess: None,
@@ -71,6 +74,7 @@ impl Accounting {
         self.window.delivered += 1;
         let latency_us = latency.microseconds_f64();
         self.window_latency_us += latency_us;
+        self.transient.record(message.posted.picoseconds(), latency_us);
         self.fold(message.number);
         self.fold(message.posted.picoseconds());
         self.fold(latency.picoseconds());

@@ -92,6 +92,8 @@ pub(crate) struct Cluster<'config> {
     pub(crate) series: Vec<SeriesRow>,
     /// What the run's checks on itself found wrong.
     pub(crate) violations: Vec<String>,
+    /// Receive completions that applications took.
+    pub(crate) completions_taken: u64,
     pub(crate) queue_depth_max: (u64, u32),
     pub(crate) blocked_depth_max: (u64, u32),
     /// Events that keep a run alive although no message is under way.
@@ -167,6 +169,7 @@ impl<'config> Cluster<'config> {
             windows: LinkWindows::new(config),
             series: Vec::new(),
             violations: Vec::new(),
+            completions_taken: 0,
             queue_depth_max: (0, 0),
             blocked_depth_max: (0, 0),
             idle_events: 0,
@@ -247,13 +250,14 @@ impl<'config> Cluster<'config> {
     /// How long a short transaction of `length` takes on a host's bus now.
     ///
     /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
-    /// length, and takes its length away from those transfers that the bus holds back.
-    pub(crate) fn short_transaction(&mut self, host: u32, length: Time) -> Time {
+    /// length, and takes its length away from those transfers that the bus holds back. `own`
+    /// transfers wait for the transaction and are not among them.
+    pub(crate) fn short_transaction(&mut self, host: u32, length: Time, own: u32) -> Time {
         if !self.has_buses || length == Time::ZERO {
             return length;
         }
         let bus = self.bus_of(host);
-        let active = self.fluid.active_on(bus);
+        let active = self.fluid.active_on(bus).saturating_sub(own);
         if active == 0 {
             return length;
         }

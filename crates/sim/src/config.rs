@@ -220,6 +220,8 @@ pub struct NicModel {
     /// Starting a DMA transfer of data, at each end.
     pub dma_setup: Time,
     /// Messages of one VI whose data may move at once; the next ones wait in order.
+    ///
+    /// With more than one, a short message may overtake; its latency counts to its own arrival.
     pub moving_per_vi: u32,
     /// Rate at which the NIC moves a message's bytes between bus and link.
     pub rate: Rate,

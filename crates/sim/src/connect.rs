@@ -148,30 +148,29 @@ impl Cluster<'_> {
         self.config.traffic.size.max_bytes().max(1)
     }
 
-    /// The application takes a completion, checks it, and posts the descriptor again.
-    pub(crate) fn take_completion(&mut self, process: u32, vi: ViId, bytes: u32) {
-        let Some(endpoint) = self.processes[process as usize].endpoint else {
-            return;
-        };
+    /// The application takes what is complete, checks it, and posts the descriptors again.
+    ///
+    /// A VI completes its receives in post order: one that was overtaken is taken later, with more.
+    pub(crate) fn take_completions(&mut self, process: u32) {
+        let Some(endpoint) = self.processes[process as usize].endpoint else { return };
         let host = self.host_of(process);
-        let nic = &mut self.nics[host as usize];
-        let entry = nic.completion_queue_done(endpoint.receive_completions);
-        // Another VI's completion may be older; its own message takes this VI's later.
-        let vi = entry.map_or(vi, |entry| entry.vi);
-        let completion = nic.receive_done(vi).completion();
-        let slot = match completion {
-            Some(completion) if !completion.status.is_error() => completion.cookie,
-            other => {
-                self.violations.push(format!(
-                    "host {host}: a receive of {bytes} bytes was not completed well: {other:?}"
-                ));
-                0
+        while let Some(entry) =
+            self.nics[host as usize].completion_queue_done(endpoint.receive_completions)
+        {
+            let completion = self.nics[host as usize].receive_done(entry.vi).completion();
+            let slot = match completion {
+                Some(completion) if !completion.status.is_error() => completion.cookie,
+                other => {
+                    self.violations
+                        .push(format!("host {host}: a receive was not completed well: {other:?}"));
+                    0
+                }
+            };
+            self.completions_taken += 1;
+            let descriptor = self.receive_descriptor(process, slot);
+            if let Err(error) = self.nics[host as usize].post_receive(entry.vi, descriptor) {
+                self.violations.push(format!("host {host} could not post a receive: {error}"));
             }
-        };
-        let descriptor = self.receive_descriptor(process, slot);
-        if let Err(error) = self.nics[host as usize].post_receive(vi, descriptor) {
-            self.violations
-                .push(format!("host {host} could not post a receive: {error}"));
         }
     }
 }

@@ -13,6 +13,8 @@
 
 mod max_min;
 mod resource;
+#[cfg(test)]
+mod tests;
 
 use viaduct_engine::{EventId, EventQueue, Time};
 
@@ -112,7 +114,9 @@ impl Fluid {
             self.schedule_touched(queue);
         }
         let flow = &mut self.flows[id.0 as usize];
-        flow.end = queue.schedule(flow.end_time(), Event::FlowEnds(id));
+        // A flow takes time, however little, so that a chain of empty messages moves on.
+        let end = flow.end_time().max(now + Time::from_picoseconds(1));
+        flow.end = queue.schedule(end, Event::FlowEnds(id));
         id
     }
 
@@ -345,9 +349,7 @@ impl Flow {
 
     /// When the flow ends at its present rate: the next whole picosecond.
     fn end_time(&self) -> Time {
-        let span = (self.remaining / self.rate).ceil();
-        // A flow takes time, however little, so that a chain of empty messages moves on.
-        self.updated
-            .saturating_add(Time::from_picoseconds((span as u64).max(1)))
+        let span = (self.remaining / self.rate).ceil() as u64;
+        self.updated.saturating_add(Time::from_picoseconds(span))
     }
 }

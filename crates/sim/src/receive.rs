@@ -22,7 +22,10 @@ impl Cluster<'_> {
         let Some(header) = message.header else { return };
         match self.nics[host as usize].start_receive(message.target_vi, &header) {
             ReceiveVerdict::Place(started) => {
-                let read = self.short_transaction(host, self.config.host.bus.read);
+                // The message's own data waits for its descriptor.
+                let is_moving = message.tail_arrives.is_none() && !self.is_stored_at_receiver(id);
+                let read =
+                    self.short_transaction(host, self.config.host.bus.read, is_moving.into());
                 let span = read + self.costs.receive_descriptor(bytes);
                 let state = &mut self.hosts[host as usize];
                 let begin = now.max(state.receive_free);
@@ -87,7 +90,7 @@ impl Cluster<'_> {
             return;
         };
         let host = self.host_of(message.target);
-        let write = self.short_transaction(host, self.config.host.bus.write);
+        let write = self.short_transaction(host, self.config.host.bus.write, 0);
         let message = self.messages.get_mut(id);
         message.spend(Stage::Network, arrives);
         message.spend(Stage::Receive, arrives + delay);
@@ -138,11 +141,10 @@ impl Cluster<'_> {
         let floor = self.floor(id);
         let message = self.messages.get(id);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
-        let target_vi = message.target_vi;
         let hosts = (self.host_of(source), self.host_of(target));
         self.accounting.delivered(message, hosts, floor);
         self.messages.remove(id);
-        self.take_completion(target, target_vi, bytes);
+        self.take_completions(target);
         if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
             let now = self.queue.now();
             if now < self.config.traffic.stop && now <= self.config.run.until {

@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 
 use viaduct_engine::Time;
-use viaduct_statistics::Estimate;
+use viaduct_statistics::{Estimate, Steadiness, is_growing};
 use viaduct_topology::{LinkClass, LinkId};
 
 use crate::cluster::{Cluster, Progress};
@@ -48,7 +48,8 @@ impl Cluster<'_> {
         let buses = self.bus_use(end);
         self.check(&link_rows, buses);
         let latency = self.latency();
-        let warnings = self.warnings();
+        let steady = self.steady();
+        let warnings = self.warnings(steady);
         RunResult {
             digest,
             simulated: end.min(self.config.run.until),
@@ -62,7 +63,7 @@ impl Cluster<'_> {
             drops: self.accounting.drops(),
             depths: self.depths(),
             message_stride: self.accounting.row_stride,
-            steady: self.steady(),
+            steady,
             delivered_bytes: self.accounting.delivered_bytes,
             events,
             events_pending_max: self.queue.pending_max() as u64,
@@ -204,6 +205,12 @@ impl Cluster<'_> {
                 counts.posted
             ));
         }
+        if counts.in_flight == 0 && self.completions_taken != counts.delivered {
+            self.violations.push(format!(
+                "{} messages were delivered, and applications took {} completions",
+                counts.delivered, self.completions_taken
+            ));
+        }
         for row in links {
             if row.utilisation > 1.0 + RATE_TOLERANCE {
                 self.violations.push(format!(
@@ -236,8 +243,11 @@ impl Cluster<'_> {
         }
     }
 
-    fn warnings(&self) -> Vec<Warning> {
+    fn warnings(&self, steady: SteadyState) -> Vec<Warning> {
         let mut warnings = Vec::new();
+        if let SteadyState::Transient { warmup_needed, overloaded } = steady {
+            warnings.push(steadiness_warning(self.config, warmup_needed, overloaded));
+        }
         let topology = &self.config.topology;
         for drops in self.accounting.drops().iter().take(4) {
             let name = topology.node_name(viaduct_topology::Node::Host(viaduct_topology::HostId(
@@ -275,8 +285,45 @@ impl Cluster<'_> {
         warnings
     }
 
+    /// Whether latency had settled by the end of the warm-up, and what came was served.
     fn steady(&self) -> SteadyState {
-        SteadyState::Unknown
+        let warmup = self.config.run.warmup;
+        let stop = self.config.traffic.stop;
+        // The series while traffic is offered: what drains afterwards is not the load's doing.
+        let in_flight: Vec<f64> = self
+            .series
+            .iter()
+            .filter(|row| row.end <= stop && row.end > self.config.traffic.start)
+            .map(|row| row.in_flight as f64)
+            .collect();
+        let overloaded = is_growing(&in_flight);
+        match self.accounting.transient.check(warmup.picoseconds()) {
+            Steadiness::Transient { settled_at } => SteadyState::Transient {
+                warmup_needed: settled_at.map_or(stop, Time::from_picoseconds),
+                overloaded,
+            },
+            _ if overloaded => SteadyState::Transient { warmup_needed: stop, overloaded },
+            Steadiness::Steady => SteadyState::Steady,
+            Steadiness::Unknown => SteadyState::Unknown,
+        }
+    }
+}
+
+fn steadiness_warning(config: &ClusterConfig, warmup_needed: Time, overloaded: bool) -> Warning {
+    if overloaded {
+        return Warning {
+            text: "unstable: messages under way grow for as long as the run lasts, so its latency \
+                   says nothing but how long it lasted"
+                .into(),
+            help: Some("lower the load: more is offered than served".into()),
+        };
+    }
+    Warning {
+        text: format!(
+            "latency had not settled by the end of the warm-up ({}): the mean is off",
+            config.run.warmup
+        ),
+        help: Some(format!("set `run.warmup` to {warmup_needed} or more, and `run.until` later")),
     }
 }
 

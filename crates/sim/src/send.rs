@@ -149,7 +149,7 @@ impl Cluster<'_> {
                 .push(format!("host {host} could not post a send: {error}"));
         }
 
-        let write = self.short_transaction(host, self.config.host.bus.programmed_write);
+        let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
         let doorbell = message.mark + write + self.config.host.nic.doorbell;
         message.doorbell = doorbell;
         message.spend(Stage::Doorbell, doorbell);
@@ -215,7 +215,7 @@ impl Cluster<'_> {
                 .push(format!("host {host}: a posted send did not start")),
         }
         let now = self.queue.now();
-        let read = self.short_transaction(host, self.config.host.bus.read);
+        let read = self.short_transaction(host, self.config.host.bus.read, 0);
         let message = self.messages.get_mut(id);
         let begin = message.doorbell.max(now);
         message.spend(Stage::SendQueue, begin);
