@@ -222,7 +222,7 @@ impl Topology {
     /// Loops and holes of given tables, as found when they were read.
     fn check_faults(&self, graph: &Graph, report: &mut Report) {
         let faults = &graph.routes.faults;
-        if let Some((target, switches)) = faults.loops.first() {
+        if let Some((target, switches)) = &faults.first_loop {
             let mut round: Vec<Node> = switches.iter().map(|&s| Node::Switch(s)).collect();
             round.extend(round.first().copied());
             let length = round.len();
@@ -237,7 +237,7 @@ impl Topology {
             let help = "correct the tables of these switches";
             report.add(Severity::Error, FindingKind::RoutingLoop, text, help);
         }
-        if let Some((target, switch)) = faults.holes.first() {
+        if let Some((target, switch)) = &faults.first_hole {
             let mut text = format!(
                 "switch {} has no entry for {}, though messages for it come there",
                 self.node_name(Node::Switch(*switch)),

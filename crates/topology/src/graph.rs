@@ -99,10 +99,10 @@ pub(crate) struct TableFaults {
     pub(crate) loop_count: u64,
     /// Missing entries that some message would need.
     pub(crate) hole_count: u64,
-    /// The first few loops: the target and the switches in order.
-    pub(crate) loops: Vec<(HostId, Vec<SwitchId>)>,
-    /// The first few holes: the target and the switch.
-    pub(crate) holes: Vec<(HostId, SwitchId)>,
+    /// The first loop: the target and the switches in order.
+    pub(crate) first_loop: Option<(HostId, Vec<SwitchId>)>,
+    /// The first hole: the target and the switch.
+    pub(crate) first_hole: Option<(HostId, SwitchId)>,
 }
 
 impl Graph {

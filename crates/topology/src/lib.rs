@@ -81,7 +81,6 @@ pub use graph::{
 pub use graphml::parse_graphml;
 pub use grid::{ChainHosts, DIMENSIONS_MAX};
 pub use node_link::parse_node_link_json;
-pub use tables::FAULTS_KEPT_MAX;
 pub use topology::Topology;
 pub use tree::{LEVELS_MAX, TreeShape};
 

@@ -17,9 +17,6 @@ use crate::error::{FileError, TopologyError, shortened};
 use crate::graph::{Graph, HOLE, Routes, TableFaults, check_table_size};
 use crate::json::{Member, members, place, root, text};
 
-/// Loops and holes that are kept to be shown; all are counted.
-pub const FAULTS_KEPT_MAX: usize = 16;
-
 const SHAPE: &str = "write {\"switch\": {\"target host\": \"next node\", ...}, ...}";
 
 /// Replaces the routes of `graph` by those of the file `source`.
@@ -160,10 +157,10 @@ fn close_loops(graph: &mut Graph) {
                     Mark::Walk => {
                         faults.loop_count += 1;
                         let begin = walk.iter().position(|&switch| switch == at).unwrap_or(0);
-                        if faults.loops.len() < FAULTS_KEPT_MAX {
+                        faults.first_loop.get_or_insert_with(|| {
                             let round = walk[begin..].iter().map(|&switch| SwitchId(switch));
-                            faults.loops.push((HostId(target), round.collect()));
-                        }
+                            (HostId(target), round.collect())
+                        });
                         cut.extend_from_slice(&walk[begin..]);
                         break Mark::Fails;
                     }
@@ -175,9 +172,9 @@ fn close_loops(graph: &mut Graph) {
                     Some(link) => at = graph.link_ends(link).1.0,
                     None => {
                         faults.hole_count += 1;
-                        if faults.holes.len() < FAULTS_KEPT_MAX {
-                            faults.holes.push((HostId(target), SwitchId(at)));
-                        }
+                        faults
+                            .first_hole
+                            .get_or_insert((HostId(target), SwitchId(at)));
                         break Mark::Fails;
                     }
                 }

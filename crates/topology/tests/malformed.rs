@@ -2,7 +2,8 @@
 
 use viaduct_topology::{
     GRAPH_DEGREE_MAX, GRAPH_SWITCHES_MAX, HostId, LinkId, NAME_BYTES_MAX, Node, Ports, SwitchId,
-    Topology, TopologyError, TreeShape, parse_edge_list, parse_graphml, parse_node_link_json,
+    Topology, TopologyError, TreeShape, UNUSED_ATTRIBUTES_MAX, parse_edge_list, parse_graphml,
+    parse_node_link_json,
 };
 
 fn message(result: Result<Topology, TopologyError>) -> String {
@@ -295,6 +296,21 @@ fn limits_hold_at_the_limit_and_not_one_past_it() {
          268470792 is more than the limit of 268435456; \
          use a smaller graph, or a generated topology, which needs no tables"
     );
+}
+
+#[test]
+fn unused_attributes_are_counted_up_to_a_limit() {
+    let report = |names: usize| {
+        let names: String = (0..names).map(|name| format!("\"x{name}\": 0, ")).collect();
+        let json = format!(
+            "{{\"nodes\": [{{{names}\"id\": 0, \"kind\": \"host\"}}, \
+             {{\"id\": 1, \"kind\": \"switch\"}}], \"edges\": [{{\"source\": 0, \"target\": 1}}]}}"
+        );
+        parse_node_link_json(&json).unwrap().check().to_string()
+    };
+    assert!(report(UNUSED_ATTRIBUTES_MAX).contains(" and 95 more;"));
+    assert!(report(UNUSED_ATTRIBUTES_MAX + 1).contains(" and 95 more;"));
+    assert!(report(UNUSED_ATTRIBUTES_MAX - 1).contains(" and 94 more;"));
 }
 
 #[test]
