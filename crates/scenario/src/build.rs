@@ -61,13 +61,9 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
         };
         if let Some(Value::Rate(signal)) = settings.value("links", "signal_rate") {
             let bits = signal.bits_per_second() * coding.0 / coding.1;
-            settings.assign(
-                "links",
-                "rate",
-                Some(Value::Rate(Rate::from_bits_per_second(bits))),
-            );
+            let rate = Value::Rate(Rate::from_bits_per_second(bits));
+            settings.derive("links", "rate", rate, "signal_rate");
         }
-        settings.assign("links", "signal_rate", None);
         settings.assign("links", "coding", None);
     } else if !is_given("rate") {
         let (key, help) = if is_given("coding") {

@@ -147,13 +147,9 @@ impl Diagnostics {
         }
     }
 
-    /// Takes over the errors of another list, with the texts that they point at.
-    pub(crate) fn absorb_errors(&mut self, other: &Self) {
-        for diagnostic in other
-            .list
-            .iter()
-            .filter(|entry| entry.severity == Severity::Error)
-        {
+    /// Takes over the messages of a severity from another list, with the texts they point at.
+    pub(crate) fn absorb(&mut self, other: &Self, severity: Severity) {
+        for diagnostic in other.list.iter().filter(|entry| entry.severity == severity) {
             let mut diagnostic = diagnostic.clone();
             if let Some(place) = &mut diagnostic.place
                 && let Some(source) = other.sources.get(place.source)
@@ -162,7 +158,9 @@ impl Diagnostics {
             }
             self.push(diagnostic);
         }
-        self.error_count = self.error_count.max(other.error_count);
+        if severity == Severity::Error {
+            self.error_count = self.error_count.max(other.error_count);
+        }
     }
 
     /// Keeps a message; one that was kept before, at the same place, is not repeated.

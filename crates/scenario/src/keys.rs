@@ -198,12 +198,13 @@ fn write_table(text: &mut String, table: &Table) {
             format!("; with {used_with}")
         };
         let kind = key.kind.describe();
-        let _ = writeln!(
-            text,
-            "  {:width$}    {kind}; default: {}{used}",
-            "",
-            key.default_text()
-        );
+        let default = match key.default_text() {
+            // A study gives single numbers; a preset gives them all.
+            "required" if table.name.starts_with("hosts.model.") => "the preset's",
+            "" => "none",
+            text => text,
+        };
+        let _ = writeln!(text, "  {:width$}    {kind}; default: {default}{used}", "");
     }
 }
 

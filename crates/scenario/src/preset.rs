@@ -63,7 +63,7 @@ pub struct PresetNumber {
     pub key: &'static str,
     /// What it means.
     pub meaning: &'static str,
-    /// Its value with unit.
+    /// Its value with unit, as the file has it.
     pub value: String,
     /// Where it comes from.
     pub source: String,
@@ -319,11 +319,14 @@ fn numbers(
             continue;
         };
         match key.kind.read(&value.node, false) {
-            Ok(value) => preset.numbers.push(PresetNumber {
+            Ok(read) => preset.numbers.push(PresetNumber {
                 table: short,
                 key: key.name,
                 meaning: key.meaning,
-                value: value.plain(),
+                value: match &value.node.raw {
+                    Raw::Text(text) => text.trim().to_owned(),
+                    _ => read.plain(),
+                },
                 source,
                 confidence,
             }),

@@ -144,6 +144,19 @@ impl Settings {
         self.misshapen.contains(&table)
     }
 
+    /// Says that a key follows from another one that is given, which then no longer counts.
+    pub(crate) fn derive(&mut self, table: &str, key: &str, value: Value, from: &str) {
+        let given = self
+            .find(table, from)
+            .and_then(|setting| setting.given.clone());
+        self.assign(table, from, None);
+        let found = |setting: &&mut Setting| setting.table.name == table && setting.key.name == key;
+        if let Some(setting) = self.list.iter_mut().find(found) {
+            setting.value = Some(value);
+            setting.given = given;
+        }
+    }
+
     /// Puts a value that follows from others; it stays marked as not given.
     pub(crate) fn assign(&mut self, table: &str, key: &str, value: Option<Value>) {
         let found = |setting: &&mut Setting| setting.table.name == table && setting.key.name == key;

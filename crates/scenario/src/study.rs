@@ -9,7 +9,7 @@ use viaduct_sim::config::ClusterConfig;
 use crate::build;
 use crate::builtin;
 use crate::checks;
-use crate::diagnostics::{Diagnostic, Diagnostics, Place, nearest};
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, nearest};
 use crate::document::{self, Node, Raw, Tree};
 use crate::files::{self, Files};
 use crate::keys::{self, Fallback};
@@ -43,7 +43,7 @@ pub struct Study {
     pub point: Vec<(String, String)>,
     /// Published figures, those that do not belong to this point included.
     pub published: Vec<Published>,
-    /// What the user should know; never errors.
+    /// What the user should know, never errors; of a study with a sweep, what its points say.
     pub warnings: Diagnostics,
     settings: Settings,
     files: Arc<BTreeMap<String, Arc<str>>>,
@@ -346,7 +346,14 @@ impl Input<'_> {
         match study {
             Some(mut study) if !frame.diagnostics.has_errors() => {
                 study.point.clear();
-                study.cells = if axes.is_empty() { Vec::new() } else { cells };
+                if !axes.is_empty() {
+                    // Its points are run, it is not.
+                    study.warnings = frame.diagnostics.same_sources();
+                    for cell in &cells {
+                        study.warnings.absorb(&cell.warnings, Severity::Warning);
+                    }
+                    study.cells = cells;
+                }
                 let plain = |axis: &Setter, node: &Node| value_text(&axis.path, node, set_source);
                 study.sweep = axes
                     .iter()
@@ -402,7 +409,7 @@ impl Frame {
         let mut diagnostics = self.diagnostics.same_sources();
         let study = self.resolve_into(tree, point, &mut diagnostics);
         let failed = diagnostics.has_errors();
-        self.diagnostics.absorb_errors(&diagnostics);
+        self.diagnostics.absorb(&diagnostics, Severity::Error);
         let mut study = study.filter(|_| !failed)?;
         study.warnings = diagnostics;
         Some(study)

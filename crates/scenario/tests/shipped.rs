@@ -264,3 +264,85 @@ fn a_preset_says_what_is_missing_in_it() {
     assert!(error.contains("missing key `reap` in [cpu]"), "{error}");
     assert!(error.contains("the preset has no table [nic]"), "{error}");
 }
+
+/// A study with a graph, tables of routes and a table of sizes in files beside it.
+#[test]
+fn files_are_found_beside_the_study_and_carried_in_its_resolved_form() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("files");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let write = |name: &str, text: &str| {
+        std::fs::write(directory.join(name), text).expect("a file");
+    };
+    write(
+        "net.txt",
+        "hosts n*\nn0 s0\ns0 s1 rate=\"100 Mbit/s\"\ns1 n1\n",
+    );
+    write(
+        "routes.json",
+        "{\"s0\": {\"n1\": \"s1\"}, \"s1\": {\"n0\": \"s0\"}}",
+    );
+    write("sizes.txt", "0 0\n1000 50\n3000 100\n");
+    let preset = include_str!("../../../models/ideal.toml").replace("\"ideal\"", "\"mine\"");
+    write("mine.toml", &preset);
+    let text = r#"
+[run]
+until = "1 ms"
+[network]
+topology = "graph"
+file = "net.txt"
+routing = "table"
+routes = "routes.json"
+[links]
+rate = "1 Gbit/s"
+[hosts]
+nic = "mine.toml"
+[traffic]
+pattern = "uniform"
+rate = "1 k/s"
+size_distribution = "empirical"
+size_file = "sizes.txt"
+"#;
+    write("study.toml", text);
+    let path = directory.join("study.toml");
+    let study = load(path.to_str().expect("a path in UTF-8"));
+    assert_eq!(study.name, "study");
+    assert_eq!(study.config.topology.host_count(), 2);
+    assert_eq!(study.config.traffic.size.mean_bytes(), 1250.0);
+    assert_eq!(study.config.host.name, "mine");
+
+    std::fs::remove_dir_all(&directory).expect("the directory is ours");
+    let resolved = study.resolved_toml();
+    let again = Study::from_resolved(&resolved).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(again.resolved_toml(), resolved);
+    assert_eq!(text_of(&again.config), text_of(&study.config));
+    assert_eq!(
+        format!("{:?}", again.config.topology),
+        format!("{:?}", study.config.topology)
+    );
+    Study::load(path.to_str().expect("a path in UTF-8"), &[]).expect_err("it is gone");
+}
+
+#[test]
+fn a_sweep_says_the_warnings_of_all_its_points_once() {
+    let overrides = [
+        Override::swept("traffic.rate=100,900"),
+        Override::swept("seed=1,2"),
+    ];
+    let study = Study::load("torus-1024", &overrides).expect("warnings are no errors");
+    assert_eq!(study.warnings.iter().count(), 1);
+    let warned: Vec<bool> = study
+        .cells()
+        .iter()
+        .map(|cell| !cell.warnings.is_empty())
+        .collect();
+    assert_eq!(warned, [false, false, true, true]);
+}
+
+#[test]
+fn a_point_of_a_sweep_runs_again_alone() {
+    let study = load("prepost-drops");
+    let cell = study.cells().swap_remove(2);
+    let again = Study::from_resolved(&cell.resolved_toml()).expect("it is whole");
+    assert!(again.sweep.is_empty());
+    assert_eq!(again.config.hosts.prepost, 4);
+}
