@@ -224,6 +224,7 @@ fn reports() {
         Topology::torus(&[16, 16], 4, Ports(8)).unwrap(),
     );
     add("torus 4x3", Topology::torus(&[4, 3], 4, Ports(8)).unwrap());
+    add("torus 3x4", Topology::torus(&[3, 4], 4, Ports(8)).unwrap());
     add("torus 3x3", Topology::torus(&[3, 3], 4, Ports(8)).unwrap());
     add("torus 5", Topology::torus(&[5], 1, Ports(3)).unwrap());
     add("mesh 8x8", Topology::mesh(&[8, 8], 1, Ports(5)).unwrap());
