@@ -1,10 +1,14 @@
-//! The hold operation: pop one event, push one at its time plus a drawn delay.
+//! The hold operation: pop one event, push one at its time plus a drawn delay; and the same with
+//! another event moved each time.
 
 use std::time::Instant;
 
 use viaduct_engine::{EventQueue, Stream, StreamKey};
 
-use crate::rivals::{Calendar, EngineLanes, FourAryHeap, LANES, Rival, StandardHeap};
+use crate::rivals::{
+    Calendar, EngineLanes, EngineMoving, FourAryHeap, IndexedHeap, LANES, LazyHeap, MovingRival,
+    Rival, StandardHeap,
+};
 use crate::table::Samples;
 
 /// Mean delay of an event, picoseconds: 10 microseconds, as of a stage of a message.
@@ -50,6 +54,70 @@ pub(crate) fn measure(pending: usize, repetitions: usize) -> Vec<(&'static str, 
         rows[5].1.add(one_lane.hold_ns(&one_delay));
     }
     rows.into()
+}
+
+/// Nanoseconds of a hold with one move of another event, by each queue.
+pub(crate) fn measure_moving(pending: usize, repetitions: usize) -> Vec<(&'static str, Samples)> {
+    let delays = exponential_delays();
+    let mut lazy = MovingBench::new(LazyHeap::default(), pending, &delays);
+    let mut indexed = MovingBench::new(IndexedHeap::default(), pending, &delays);
+    let mut engine = MovingBench::new(EngineMoving::default(), pending, &delays);
+    let mut rows = [
+        ("binary heap, stale entries", Samples::default()),
+        ("4-ary heap, indexed", Samples::default()),
+        ("engine", Samples::default()),
+    ];
+    for _ in 0..repetitions {
+        rows[0].1.add(lazy.hold_ns(&delays));
+        rows[1].1.add(indexed.hold_ns(&delays));
+        rows[2].1.add(engine.hold_ns(&delays));
+    }
+    rows.into()
+}
+
+struct MovingBench<Q> {
+    queue: Q,
+    pending: u32,
+    next_delay: usize,
+    /// State of a linear congruential generator: which event is moved next.
+    next_moved: u32,
+}
+
+impl<Q: MovingRival> MovingBench<Q> {
+    fn new(mut queue: Q, pending: usize, delays: &[u64]) -> Self {
+        for event in 0..pending {
+            queue.push(delays[event % DELAYS], event as u32);
+        }
+        let mut bench = Self {
+            queue,
+            pending: pending as u32,
+            next_delay: 0,
+            next_moved: 0,
+        };
+        for _ in 0..pending.div_ceil(HOLDS) {
+            bench.hold_ns(delays);
+        }
+        bench
+    }
+
+    fn hold_ns(&mut self, delays: &[u64]) -> f64 {
+        let begin = Instant::now();
+        for _ in 0..HOLDS {
+            let Some((time, event)) = self.queue.pop() else {
+                break;
+            };
+            self.queue.push(time + delays[self.next_delay], event);
+            self.next_moved = self
+                .next_moved
+                .wrapping_mul(1_664_525)
+                .wrapping_add(1_013_904_223);
+            let moved = (u64::from(self.next_moved) * u64::from(self.pending)) >> 32;
+            let delay = delays[(self.next_delay + DELAYS / 2) % DELAYS];
+            self.queue.move_to(time + delay, moved as u32);
+            self.next_delay = (self.next_delay + 1) % DELAYS;
+        }
+        begin.elapsed().as_secs_f64() * 1e9 / HOLDS as f64
+    }
 }
 
 struct Bench<Q> {

@@ -201,5 +201,11 @@ fn holds(repeat: usize) -> Vec<Row> {
             ));
         }
     }
+    for pending in [1_000, 10_000] {
+        for (name, samples) in hold::measure_moving(pending, repeat) {
+            let quantity = format!("hold and move, {pending} pending: {name}");
+            rows.push(Row::new(quantity, "ns", Target::None, &samples));
+        }
+    }
     rows
 }

@@ -2,6 +2,7 @@
 
 mod calendar;
 mod four_ary;
+mod moving;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,6 +11,7 @@ use viaduct_engine::{EventQueue, Lane, Time};
 
 pub(crate) use calendar::Calendar;
 pub(crate) use four_ary::FourAryHeap;
+pub(crate) use moving::{EngineMoving, IndexedHeap, LazyHeap, MovingRival};
 
 /// A pending event. Its key is the time above the sequence: two words that compare as one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
