@@ -120,7 +120,7 @@ impl Row {
         }
     }
 
-    /// The line under [`HEADING`].
+    /// The line under [`heading`].
     pub(crate) fn shown(&self) -> String {
         let quantity = match self.unit {
             "" => self.quantity.clone(),
