@@ -285,20 +285,33 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// Takes the next event and moves time to it.
+    #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
+        self.pop_until(Time::MAX)
+    }
+
+    /// Takes the next event, if it is not after `limit`, and moves time to it.
+    #[inline]
+    pub fn pop_until(&mut self, limit: Time) -> Option<(Time, E)> {
         let key_least = self.settle();
         let event = if self.lane_least < key_least {
-            self.now = time_of(self.lane_least);
+            let time = time_of(self.lane_least);
+            if time > limit {
+                return None;
+            }
+            self.now = time;
             self.pop_lane()
-        } else if key_least != ABSENT {
-            self.now = time_of(key_least);
+        } else {
+            let time = time_of(key_least);
+            if key_least == ABSENT || time > limit {
+                return None;
+            }
+            self.now = time;
             let slot = (key_least as u64 & SLOT_MASK) as u32;
             let event = self.slots[slot as usize].event;
             self.keys.remove_least();
             self.release_slot(slot);
             event
-        } else {
-            return None;
         };
         self.pending -= 1;
         self.fired += 1;

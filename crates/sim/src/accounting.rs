@@ -68,13 +68,15 @@ impl Accounting {
     }
 
     /// A message's receiver has it. `hosts` are the sending and the receiving host.
-    pub(crate) fn delivered(&mut self, message: &Message, hosts: (u32, u32), floor: Time) {
+    pub(crate) fn delivered(&mut self, message: &Message, hosts: (u32, u32)) {
         let latency = message.mark - message.posted;
+        let floor = message.floor;
         self.counts.delivered += 1;
         self.window.delivered += 1;
         let latency_us = latency.microseconds_f64();
         self.window_latency_us += latency_us;
-        self.transient.record(message.posted.picoseconds(), latency_us);
+        self.transient
+            .record(message.posted.picoseconds(), latency_us);
         self.fold(message.number);
         self.fold(message.posted.picoseconds());
         self.fold(latency.picoseconds());

@@ -29,7 +29,7 @@ use crate::event::Event;
 use crate::fluid::{Fluid, ResourceId};
 use crate::host::{Host, Process};
 use crate::message::{MessageId, Messages};
-use crate::path::PathCosts;
+use crate::path::{PathCosts, Way};
 use crate::result::{Ended, SeriesRow};
 use crate::windows::LinkWindows;
 use crate::workload::Targets;
@@ -77,6 +77,9 @@ pub(crate) struct Cluster<'config> {
     pub(crate) fluid: Fluid,
     pub(crate) first_bus: u32,
     pub(crate) has_buses: bool,
+    pub(crate) is_all_cut_through: bool,
+    /// Whether paths of one length cost the same.
+    pub(crate) are_links_alike: bool,
     pub(crate) hosts: Vec<Host>,
     pub(crate) nics: Vec<Nic>,
     pub(crate) processes: Vec<Process>,
@@ -99,8 +102,8 @@ pub(crate) struct Cluster<'config> {
     /// Events that keep a run alive although no message is under way.
     pub(crate) idle_events: usize,
     pub(crate) measured_from: Time,
-    /// The floor of the message delivered last, by source, target and size.
-    pub(crate) floor_cache: ((Option<u32>, u32), Time),
+    /// The way of the message that began to move last.
+    pub(crate) last_way: Option<Way>,
     pub(crate) is_draining: bool,
 }
 
@@ -148,6 +151,8 @@ impl<'config> Cluster<'config> {
             fluid,
             first_bus,
             has_buses,
+            is_all_cut_through: config.is_all_cut_through(),
+            are_links_alike: topology.hosts_per_switch().is_some(),
             hosts: (0..host_count)
                 .map(|_| Host::new(config.hosts.send_buffers))
                 .collect(),
@@ -174,7 +179,7 @@ impl<'config> Cluster<'config> {
             blocked_depth_max: (0, 0),
             idle_events: 0,
             measured_from: Time::ZERO,
-            floor_cache: ((None, u32::MAX), Time::ZERO),
+            last_way: None,
             is_draining: false,
         };
         cluster.schedule_start();
@@ -192,14 +197,17 @@ impl<'config> Cluster<'config> {
             if self.queue.pending() <= self.idle_events {
                 return Ended::Finished;
             }
-            if !self.is_draining && self.queue.next_time().is_none_or(|next| next > run.until) {
-                if !run.drain {
+            let limit = if self.is_draining {
+                Time::MAX
+            } else {
+                run.until
+            };
+            let Some((_, event)) = self.queue.pop_until(limit) else {
+                if self.is_draining || !run.drain {
                     return Ended::Finished;
                 }
                 self.is_draining = true;
-            }
-            let Some((_, event)) = self.queue.pop() else {
-                return Ended::Finished;
+                continue;
             };
             self.handle(event);
             let events = self.queue.fired();

@@ -152,7 +152,9 @@ impl Cluster<'_> {
     ///
     /// A VI completes its receives in post order: one that was overtaken is taken later, with more.
     pub(crate) fn take_completions(&mut self, process: u32) {
-        let Some(endpoint) = self.processes[process as usize].endpoint else { return };
+        let Some(endpoint) = self.processes[process as usize].endpoint else {
+            return;
+        };
         let host = self.host_of(process);
         while let Some(entry) =
             self.nics[host as usize].completion_queue_done(endpoint.receive_completions)
@@ -161,15 +163,17 @@ impl Cluster<'_> {
             let slot = match completion {
                 Some(completion) if !completion.status.is_error() => completion.cookie,
                 other => {
-                    self.violations
-                        .push(format!("host {host}: a receive was not completed well: {other:?}"));
+                    self.violations.push(format!(
+                        "host {host}: a receive was not completed well: {other:?}"
+                    ));
                     0
                 }
             };
             self.completions_taken += 1;
             let descriptor = self.receive_descriptor(process, slot);
             if let Err(error) = self.nics[host as usize].post_receive(entry.vi, descriptor) {
-                self.violations.push(format!("host {host} could not post a receive: {error}"));
+                self.violations
+                    .push(format!("host {host} could not post a receive: {error}"));
             }
         }
     }

@@ -101,16 +101,27 @@ impl Fluid {
     ) -> FlowId {
         let now = queue.now();
         let id = self.allocate(path, demand, now);
+
+        let mut rate = demand.rate_max;
+        let mut is_alone = true;
         for &resource in path {
-            self.resources[resource.0 as usize].join(id);
+            let server = &mut self.resources[resource.0 as usize];
+            server.join(id);
+            is_alone &= server.len() == 1;
+            let scale = if resource.0 >= self.first_bus {
+                demand.scale
+            } else {
+                1.0
+            };
+            rate = rate.min(server.share * scale);
         }
-        if self.max_min.is_some() {
-            self.reallocate_max_min(now, Some(id), path);
-            self.schedule_touched(queue);
-        } else {
-            let rate = self.smallest_share(id);
-            self.flows[id.0 as usize].rate = rate;
-            self.slow_others(now, id, path);
+        self.flows[id.0 as usize].rate = rate;
+        if !is_alone {
+            if self.max_min.is_some() {
+                self.reallocate_max_min(now, Some(id), path);
+            } else {
+                self.slow_others(now, id, path);
+            }
             self.schedule_touched(queue);
         }
         let flow = &mut self.flows[id.0 as usize];
@@ -129,22 +140,23 @@ impl Fluid {
         let tag = flow.demand.tag;
         let path = core::mem::take(&mut flow.path);
         let carried = flow.uncredited;
+        let carried_on_bus = carried / flow.demand.scale;
+        let mut is_alone = true;
         for &resource in &path {
-            let bytes = if resource.0 >= self.first_bus {
-                carried / self.flows[id.0 as usize].demand.scale
+            let is_bus = resource.0 >= self.first_bus;
+            let server = &mut self.resources[resource.0 as usize];
+            server.leave(id);
+            server.carried += if is_bus { carried_on_bus } else { carried };
+            is_alone &= server.len() == 0;
+        }
+        if !is_alone {
+            if self.max_min.is_some() {
+                self.reallocate_max_min(now, None, &path);
             } else {
-                carried
-            };
-            let resource = &mut self.resources[resource.0 as usize];
-            resource.leave(id);
-            resource.carried += bytes;
+                self.quicken_others(now, &path);
+            }
+            self.schedule_touched(queue);
         }
-        if self.max_min.is_some() {
-            self.reallocate_max_min(now, None, &path);
-        } else {
-            self.quicken_others(now, &path);
-        }
-        self.schedule_touched(queue);
         self.flows[id.0 as usize].path = path;
         self.free.push(id);
         tag

@@ -45,6 +45,8 @@ pub(crate) struct Message {
     pub(crate) unshared: Time,
     /// From the first byte's start to its arrival at the receiving NIC.
     pub(crate) head_delay: Time,
+    /// The least latency that it can have.
+    pub(crate) floor: Time,
     /// What the receiving NIC adds, once the head is there.
     pub(crate) receive_delay: Option<Time>,
     /// When the last byte arrives, once it is on its way.

@@ -30,6 +30,20 @@ pub(crate) struct PathCosts {
     has_buses: bool,
 }
 
+/// What a message of one size costs on a path of one length, nobody else there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) links: usize,
+    pub(crate) bytes: u32,
+    pub(crate) demand: FlowDemand,
+    /// From the first byte's start to its arrival at the receiving NIC, cut-through.
+    pub(crate) head_delay: Time,
+    /// How long the bytes take, cut-through.
+    pub(crate) unshared: Time,
+    /// The whole latency.
+    pub(crate) floor: Time,
+}
+
 /// One hop: links and buses that a message crosses at once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Hop {
@@ -68,6 +82,24 @@ impl PathCosts {
             Time::ZERO
         };
         translate + setup
+    }
+
+    /// The way of `bytes` over `links`.
+    pub(crate) fn way(&self, config: &ClusterConfig, links: &[LinkId], bytes: u32) -> Way {
+        let demand = self.demand(config, bytes, 0);
+        let bus_rate = self.model.bus.dma_rate().bytes_per_picosecond() * demand.scale;
+        let slowest = links
+            .iter()
+            .map(|&link| config.link_rate(link).bytes_per_picosecond())
+            .fold(demand.rate_max.min(bus_rate), f64::min);
+        Way {
+            links: links.len(),
+            bytes,
+            demand,
+            head_delay: self.head_delay(config, links, demand.wire_bytes),
+            unshared: moving_time(demand.wire_bytes, slowest),
+            floor: floor_over(config, self, links, bytes),
+        }
     }
 
     /// What a message puts on links and buses, and how fast the NICs can move it.

@@ -1,14 +1,12 @@
 //! The receiving side: from the first byte at the NIC to the application's having the message.
 
 use viaduct_engine::Time;
-use viaduct_topology::HostId;
 use viaduct_via::{DropReason, ReceiveOutcome, ReceiveVerdict};
 
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, Notice};
 use crate::event::Event;
 use crate::message::MessageId;
-use crate::path::floor_over;
 use crate::stage::Stage;
 
 impl Cluster<'_> {
@@ -138,11 +136,10 @@ impl Cluster<'_> {
 
     /// The application takes the message, posts its descriptor again, and goes on.
     pub(crate) fn handle_reaped(&mut self, id: MessageId) {
-        let floor = self.floor(id);
         let message = self.messages.get(id);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
         let hosts = (self.host_of(source), self.host_of(target));
-        self.accounting.delivered(message, hosts, floor);
+        self.accounting.delivered(message, hosts);
         self.messages.remove(id);
         self.take_completions(target);
         if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
@@ -151,27 +148,6 @@ impl Cluster<'_> {
                 self.want_to_post(target, source, bytes);
             }
         }
-    }
-
-    /// The least time that this message could have taken.
-    fn floor(&mut self, id: MessageId) -> Time {
-        let message = self.messages.get(id);
-        let bytes = message.bytes;
-        let source = HostId(self.host_of(message.source));
-        let target = HostId(self.host_of(message.target));
-        // Where all links are alike, paths of one length have one floor.
-        let alike = self.config.topology.hosts_per_switch().is_some();
-        let key = (self.config.topology.path_length(source, target), bytes);
-        if alike && self.floor_cache.0 == key {
-            return self.floor_cache.1;
-        }
-        self.link_scratch.clear();
-        self.config
-            .topology
-            .route(source, target, &mut self.link_scratch);
-        let floor = floor_over(self.config, &self.costs, &self.link_scratch, bytes);
-        self.floor_cache = (key, floor);
-        floor
     }
 }
 

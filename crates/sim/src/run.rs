@@ -245,7 +245,11 @@ impl Cluster<'_> {
 
     fn warnings(&self, steady: SteadyState) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        if let SteadyState::Transient { warmup_needed, overloaded } = steady {
+        if let SteadyState::Transient {
+            warmup_needed,
+            overloaded,
+        } = steady
+        {
             warnings.push(steadiness_warning(self.config, warmup_needed, overloaded));
         }
         let topology = &self.config.topology;
@@ -302,7 +306,10 @@ impl Cluster<'_> {
                 warmup_needed: settled_at.map_or(stop, Time::from_picoseconds),
                 overloaded,
             },
-            _ if overloaded => SteadyState::Transient { warmup_needed: stop, overloaded },
+            _ if overloaded => SteadyState::Transient {
+                warmup_needed: stop,
+                overloaded,
+            },
             Steadiness::Steady => SteadyState::Steady,
             Steadiness::Unknown => SteadyState::Unknown,
         }
@@ -323,7 +330,9 @@ fn steadiness_warning(config: &ClusterConfig, warmup_needed: Time, overloaded: b
             "latency had not settled by the end of the warm-up ({}): the mean is off",
             config.run.warmup
         ),
-        help: Some(format!("set `run.warmup` to {warmup_needed} or more, and `run.until` later")),
+        help: Some(format!(
+            "set `run.warmup` to {warmup_needed} or more, and `run.until` later"
+        )),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::fluid::{FlowDemand, ResourceId};
 use crate::host::{BlockedPost, Turn};
 use crate::message::{Message, MessageId};
-use crate::path::moving_time;
+use crate::path::{Way, moving_time};
 use crate::stage::{STAGES, Stage};
 
 impl Cluster<'_> {
@@ -128,6 +128,7 @@ impl Cluster<'_> {
             doorbell: Time::ZERO,
             unshared: Time::ZERO,
             head_delay: Time::ZERO,
+            floor: Time::ZERO,
             receive_delay: None,
             tail_arrives: None,
             hops_done: 0,
@@ -246,8 +247,10 @@ impl Cluster<'_> {
         let now = self.queue.now();
         self.messages.get_mut(id).spend(Stage::SendQueue, now);
         self.lay_path(id);
-        if self.config.is_all_cut_through() {
-            self.begin_whole(id);
+        let way = self.way(self.messages.get(id).bytes);
+        self.messages.get_mut(id).floor = way.floor;
+        if self.is_all_cut_through {
+            self.begin_whole(id, &way);
         } else {
             self.stored_paths.insert(id.0, self.path_scratch.clone());
             self.begin_hop(id);
@@ -259,7 +262,6 @@ impl Cluster<'_> {
         let message = self.messages.get(id);
         let source = self.host_of(message.source);
         let target = self.host_of(message.target);
-        // Zero bytes cross links with their frame, and no bus.
         let buses = self.has_buses;
         self.link_scratch.clear();
         self.config
@@ -276,21 +278,33 @@ impl Cluster<'_> {
         }
     }
 
+    /// What the message costs on the links of `link_scratch`, nobody else there.
+    fn way(&mut self, bytes: u32) -> Way {
+        // Where all links are alike, paths of one length are too, and most messages repeat.
+        let links = self.link_scratch.len();
+        match self.last_way {
+            Some(way) if self.are_links_alike && way.links == links && way.bytes == bytes => way,
+            _ => {
+                let way = self.costs.way(self.config, &self.link_scratch, bytes);
+                self.last_way = Some(way);
+                way
+            }
+        }
+    }
+
     /// Cut-through: the message crosses everything at once.
-    fn begin_whole(&mut self, id: MessageId) {
-        let bytes = self.messages.get(id).bytes;
-        let demand = self.costs.demand(self.config, bytes, id.0);
-        let head_delay = self
-            .costs
-            .head_delay(self.config, &self.link_scratch, demand.wire_bytes);
-        let unshared = self.unshared(&self.path_scratch, demand);
-        let now = self.queue.now();
+    fn begin_whole(&mut self, id: MessageId, way: &Way) {
         let message = self.messages.get_mut(id);
-        message.head_delay = head_delay;
-        message.unshared = unshared;
+        message.head_delay = way.head_delay;
+        message.unshared = way.unshared;
+        let head = self.queue.now() + way.head_delay;
+        let demand = FlowDemand {
+            tag: id.0,
+            ..way.demand
+        };
         self.fluid
             .begin(&mut self.queue, &self.path_scratch, demand);
-        self.after(self.lanes.head, now + head_delay, Event::HeadArrives(id));
+        self.after(self.lanes.head, head, Event::HeadArrives(id));
     }
 
     fn unshared(&self, path: &[ResourceId], demand: FlowDemand) -> Time {
@@ -363,7 +377,7 @@ impl Cluster<'_> {
         message.spend(Stage::Transfer, moved.min(now));
         message.spend(Stage::Queued, now);
         let head_delay = message.head_delay;
-        if self.config.is_all_cut_through() {
+        if self.is_all_cut_through {
             message.tail_arrives = Some(now + head_delay);
             self.finish_sending(id);
             self.schedule_tail(id);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use viaduct_engine::{EventQueue, Time};
 
-use super::{Fluid, FlowDemand, ResourceId};
+use super::{FlowDemand, Fluid, ResourceId};
 use crate::config::Sharing;
 use crate::event::Event;
 
@@ -46,7 +46,10 @@ fn ends(sharing: Sharing, plans: &[Plan]) -> Vec<f64> {
     let mut queue = EventQueue::new();
     let mut fluid = Fluid::new(sharing, (0..RESOURCES).map(rate_of), LINKS);
     for (index, plan) in plans.iter().enumerate() {
-        queue.schedule(Time::from_picoseconds(plan.begin), Event::Arrival(index as u32));
+        queue.schedule(
+            Time::from_picoseconds(plan.begin),
+            Event::Arrival(index as u32),
+        );
     }
     let mut ends = vec![0.0; plans.len()];
     while let Some((now, event)) = queue.pop() {
@@ -80,7 +83,10 @@ fn ends(sharing: Sharing, plans: &[Plan]) -> Vec<f64> {
             .map(|plan| plan.bytes / if resource >= LINKS { plan.scale } else { 1.0 })
             .sum();
         let carried = fluid.carried(ResourceId(resource));
-        assert!((carried - expected).abs() < 1e-6 * expected.max(1.0), "{carried} {expected}");
+        assert!(
+            (carried - expected).abs() < 1e-6 * expected.max(1.0),
+            "{carried} {expected}"
+        );
     }
     ends
 }
@@ -92,7 +98,10 @@ fn scale_on(plan: &Plan, resource: u32) -> f64 {
 /// The published rule: the smallest of C/n over the path, and no more than the flow's own limit.
 fn fluid_rates(plans: &[Plan], active: &[usize]) -> Vec<f64> {
     let members = |resource: &u32| {
-        active.iter().filter(|&&index| plans[index].path.contains(resource)).count() as f64
+        active
+            .iter()
+            .filter(|&&index| plans[index].path.contains(resource))
+            .count() as f64
     };
     active
         .iter()
@@ -139,8 +148,7 @@ fn max_min_rates(plans: &[Plan], active: &[usize]) -> Vec<f64> {
                 rates[place].is_none()
                     && (plans[index].rate_max <= level * (1.0 + 1e-12)
                         || plans[index].path.iter().any(|&resource| {
-                            left[resource as usize] / open(resource) as f64
-                                <= level * (1.0 + 1e-12)
+                            left[resource as usize] / open(resource) as f64 <= level * (1.0 + 1e-12)
                         }))
             })
             .map(|(place, _)| place)
@@ -170,13 +178,19 @@ fn reference_ends(plans: &[Plan], rates_of: fn(&[Plan], &[usize]) -> Vec<f64>) -
             .zip(&rates)
             .map(|(&index, rate)| (now + remaining[index] / rate, index))
             .min_by(|a, b| a.partial_cmp(b).unwrap());
-        let next_begin = waiting.last().map(|&index| (plans[index].begin as f64, index));
+        let next_begin = waiting
+            .last()
+            .map(|&index| (plans[index].begin as f64, index));
         let begins = match (next_begin, next_end) {
             (Some((begin, _)), Some((end, _))) => begin < end,
             (Some(_), None) => true,
             _ => false,
         };
-        let (next, index) = if begins { next_begin.unwrap() } else { next_end.unwrap() };
+        let (next, index) = if begins {
+            next_begin.unwrap()
+        } else {
+            next_end.unwrap()
+        };
         for (&flow, rate) in active.iter().zip(&rates) {
             remaining[flow] -= rate * (next - now);
         }
@@ -235,14 +249,29 @@ fn two_flows_share_a_link_in_half() {
     // 1000 bytes at 1e-4 bytes a picosecond take 10 us alone, 20 us in halves.
     assert_eq!(ends(Sharing::Fluid, &[flow(0), flow(0)]), [20e6, 20e6]);
     // The second begins half-way: the first has 500 bytes left at half the rate.
-    assert_eq!(ends(Sharing::Fluid, &[flow(0), flow(5_000_000)]), [15e6, 20e6]);
+    assert_eq!(
+        ends(Sharing::Fluid, &[flow(0), flow(5_000_000)]),
+        [15e6, 20e6]
+    );
 }
 
 #[test]
 fn an_unused_share_is_lost_or_handed_on() {
     // Resource 2 has half the rate of resource 0, which both flows cross.
-    let slow = Plan { begin: 0, path: vec![0, 2], bytes: 250.0, rate_max: 0.25e-4, scale: 1.0 };
-    let fast = Plan { begin: 0, path: vec![0], bytes: 500.0, rate_max: f64::INFINITY, scale: 1.0 };
+    let slow = Plan {
+        begin: 0,
+        path: vec![0, 2],
+        bytes: 250.0,
+        rate_max: 0.25e-4,
+        scale: 1.0,
+    };
+    let fast = Plan {
+        begin: 0,
+        path: vec![0],
+        bytes: 500.0,
+        rate_max: f64::INFINITY,
+        scale: 1.0,
+    };
     let plans = [slow, fast];
     assert_eq!(ends(Sharing::Fluid, &plans), [10e6, 10e6]);
     let max_min = ends(Sharing::MaxMin, &plans);
@@ -254,13 +283,23 @@ fn an_unused_share_is_lost_or_handed_on() {
 fn a_short_transaction_holds_up_whom_the_bus_limits() {
     let mut queue = EventQueue::new();
     let mut fluid = Fluid::new(Sharing::Fluid, (0..RESOURCES).map(rate_of), LINKS);
-    let demand =
-        FlowDemand { wire_bytes: 1000.0, scale: 1.0, rate_max: f64::INFINITY, tag: 0 };
+    let demand = FlowDemand {
+        wire_bytes: 1000.0,
+        scale: 1.0,
+        rate_max: f64::INFINITY,
+        tag: 0,
+    };
     // Bus 6 is the limit of the first flow, link 5 that of the second.
     fluid.begin(&mut queue, &[ResourceId(0), ResourceId(6)], demand);
     fluid.begin(&mut queue, &[ResourceId(5), ResourceId(8)], demand);
     fluid.hold_up(&mut queue, ResourceId(6), Time::from_microseconds(1));
     fluid.hold_up(&mut queue, ResourceId(8), Time::from_microseconds(1));
-    assert_eq!(queue.pop().map(|(time, _)| time), Some(Time::from_microseconds(11)));
-    assert_eq!(queue.pop().map(|(time, _)| time), Some(Time::from_microseconds(40)));
+    assert_eq!(
+        queue.pop().map(|(time, _)| time),
+        Some(Time::from_microseconds(11))
+    );
+    assert_eq!(
+        queue.pop().map(|(time, _)| time),
+        Some(Time::from_microseconds(40))
+    );
 }
