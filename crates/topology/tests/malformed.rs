@@ -372,6 +372,19 @@ fn first_link_in_the_file_breaks_the_tie() {
 }
 
 #[test]
+fn names_win_over_prefixes_and_longer_prefixes_over_shorter() {
+    let rules = "hosts n*\nports 9 s*\nports 2 s1*\nports 3 s12\n";
+    let links = "n0 s0\nn1 s1\nn2 s12\ns0 s1\ns1 s12\n";
+    assert_eq!(
+        message(parse_edge_list(&format!("{rules}{links}"))),
+        "switch s1 needs 3 ports (1 host, 2 switches) but has 2: \
+         raise the ports of a switch to at least 3, or attach less to it"
+    );
+    let links = "n0 s0\nn1 s1\nn2 s12\nn3 s12\ns1 s12\n";
+    assert!(parse_edge_list(&format!("{rules}{links}")).is_ok());
+}
+
+#[test]
 fn attributes_belong_to_their_links() {
     let graph = parse_edge_list(
         "hosts n*\nn0 a rate=\"1.06 Gbit/s\"\nn1 b\na b latency=\"0.5 us\" rate=\"856 Mbit/s\"\n",
