@@ -246,6 +246,7 @@ impl Builder<'_> {
             translate: self.time(nic, "translate")?,
             inline_bytes: self.bytes(nic, "inline")?,
             dma_setup: self.time(nic, "dma_setup")?,
+            moving_per_vi: self.count(nic, "moving_per_vi")?,
             rate: self.rate(nic, "rate")?,
             page_bytes: self.bytes(nic, "page")?,
             page_crossing: self.time(nic, "page_crossing")?,

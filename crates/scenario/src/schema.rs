@@ -428,13 +428,13 @@ fn traffic_keys() -> Vec<Key> {
         Key::new(
             "arrivals",
             Kind::Choice(&["open", "ping-pong", "window"]),
-            "post by the clock, after the answer, or with so many under way",
+            "post by the clock, after the answer, or with so many sends open",
         )
         .or("open"),
         Key::new(
             "window",
             NUMBER_FROM_1,
-            "messages posted and not yet delivered",
+            "messages posted whose sends are not complete",
         )
         .with("arrivals", &["window"]),
     ];

@@ -58,7 +58,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
     let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
     assert_eq!(names, ["giganet-clan", "giganet-clan-linux", "ideal"]);
     for model in &models {
-        assert_eq!(model.numbers.len(), 24, "{}", model.name);
+        assert_eq!(model.numbers.len(), 25, "{}", model.name);
         assert!(model.numbers.iter().all(|number| !number.source.is_empty()));
         let loaded = load_preset(&model.name).expect("a built-in preset");
         assert_eq!(loaded.numbers.len(), model.numbers.len());

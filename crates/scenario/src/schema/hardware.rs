@@ -1,6 +1,6 @@
 //! Keys of a host's hardware: those of presets, and of [hosts.model] in a study.
 
-use super::MESSAGE;
+use super::{MESSAGE, NUMBER_FROM_1};
 use crate::keys::Key;
 use crate::value::Kind;
 
@@ -96,6 +96,11 @@ pub(super) fn nic_keys() -> Vec<Key> {
             "dma_setup",
             Kind::Time,
             "starting a DMA transfer, at each end",
+        ),
+        Key::new(
+            "moving_per_vi",
+            NUMBER_FROM_1,
+            "messages of one VI whose data may move at once",
         ),
         Key::new(
             "rate",
