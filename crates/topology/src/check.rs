@@ -410,7 +410,8 @@ fn mark_sources(graph: &Graph, row: u32, reaches: &mut Vec<bool>) {
     }
 }
 
-/// Pairs of links that follow one another on a route, sorted, each once; none if there are too many.
+/// Pairs of links that follow one another on a route, sorted, each once; none if there are too
+/// many.
 fn dependencies(graph: &Graph) -> Option<Vec<(u32, u32)>> {
     let mut sources: Vec<u32> = (0..graph.host_count())
         .map(|host| graph.host_switch(HostId(host)).0)

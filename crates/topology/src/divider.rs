@@ -75,7 +75,8 @@ mod tests {
     proptest! {
         #[test]
         fn split_is_division(number: u32, divisor in 1u32..) {
-            prop_assert_eq!(Divider::new(divisor).split(number), (number / divisor, number % divisor));
+            let expected = (number / divisor, number % divisor);
+            prop_assert_eq!(Divider::new(divisor).split(number), expected);
         }
     }
 }

@@ -21,7 +21,8 @@ impl Topology {
         let directed = graph.is_some_and(|graph| graph.is_directed());
         let multigraph = graph.is_some_and(|graph| graph.is_multigraph());
         let mut json = format!(
-            "{{\"directed\": {directed}, \"multigraph\": {multigraph}, \"graph\": {{}},\n\"nodes\": ["
+            "{{\"directed\": {directed}, \"multigraph\": {multigraph}, \"graph\": {{}},\n\
+             \"nodes\": ["
         );
         let mut separator = "\n";
         for host in (0..self.host_count()).map(HostId) {

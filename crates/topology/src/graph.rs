@@ -1,8 +1,8 @@
 //! Any graph: nodes and links as lists, routes as tables of next links.
 //!
-//! A route table has a row for each target and in it a number for each switch: which of the switch's
-//! links, counted from its first, a message for this target takes. With shortest paths the hosts of
-//! a switch share a row; with given tables each host has its own.
+//! A route table has a row for each target and in it a number for each switch: which of the
+//! switch's links, counted from its first, a message for this target takes. With shortest paths the
+//! hosts of a switch share a row; with given tables each host has its own.
 
 use std::collections::VecDeque;
 

@@ -36,8 +36,8 @@ const KEYS_MAX: usize = 1000;
 ///
 /// # Errors
 ///
-/// XML that is not understood, with its place; a node without a kind; a host without or with several
-/// links; too few ports; a graph beyond the limits.
+/// XML that is not understood, with its place; a node without a kind; a host without or with
+/// several links; too few ports; a graph beyond the limits.
 pub fn parse_graphml(source: &str) -> Result<Topology, TopologyError> {
     let mut parser = Parser {
         draft: Draft::new(source, "give the edges ids"),
@@ -187,7 +187,8 @@ impl Parser<'_> {
                 let Some(key) = key else {
                     let problem = "data without a declared key";
                     let help = "declare it before the graph, like \
-                                <key id=\"d0\" for=\"node\" attr.name=\"kind\" attr.type=\"string\"/>";
+                                <key id=\"d0\" for=\"node\" attr.name=\"kind\" \
+                                attr.type=\"string\"/>";
                     return Err(self.draft.error(&span, problem, help));
                 };
                 self.data = Some((key.name.clone(), String::new(), span));

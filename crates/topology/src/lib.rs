@@ -1,8 +1,8 @@
 //! Hosts, switches, directed links and routes of a cluster's network.
 //!
 //! A [`Topology`] is generated (chain, mesh, torus, fat tree: nothing is kept per host or link, all
-//! is arithmetic) or read from a file (any graph, routed by tables). It answers which links a message
-//! crosses:
+//! is arithmetic) or read from a file (any graph, routed by tables). It answers which links a
+//! message crosses:
 //!
 //! ```
 //! use viaduct_topology::{HostId, Ports, Topology};
@@ -25,9 +25,9 @@
 //!
 //! # Graphs from files
 //!
-//! [`parse_edge_list`], [`parse_node_link_json`] (NetworkX) and [`parse_graphml`] read a graph. A node
-//! is a host or a switch; a host has exactly one link, to a switch. An undirected edge stands for two
-//! directed links. An edge list says which nodes are hosts:
+//! [`parse_edge_list`], [`parse_node_link_json`] (NetworkX) and [`parse_graphml`] read a graph. A
+//! node is a host or a switch; a host has exactly one link, to a switch. An undirected edge stands
+//! for two directed links. An edge list says which nodes are hosts:
 //!
 //! ```
 //! let graph = viaduct_topology::parse_edge_list(
@@ -44,8 +44,8 @@
 //! ```
 //!
 //! In JSON and GraphML each node has an attribute `kind`, `host` or `switch`, and may have `ports`;
-//! each edge may have `rate` and `latency`. Attributes that mean nothing here are counted and told by
-//! [`Topology::check`].
+//! each edge may have `rate` and `latency`. Attributes that mean nothing here are counted and told
+//! by [`Topology::check`].
 //!
 //! Routes are shortest paths by the number of links; where several links lead closer to the target,
 //! the one with the lowest number is taken, which is the one that comes first in the file. Or they

@@ -102,8 +102,8 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// An arity below 2, no level, fewer than 2 k ports (k with one level), or more of anything than
-    /// has numbers.
+    /// An arity below 2, no level, fewer than 2 k ports (k with one level), or more of anything
+    /// than has numbers.
     pub fn fat_tree(shape: TreeShape, ports: Ports) -> Result<Self, TopologyError> {
         Ok(Self {
             kind: Kind::Tree(Tree::new(shape, ports)?),
@@ -389,10 +389,10 @@ impl Topology {
 
     /// The corresponding host of the switch that is `hops` switches away in a straight direction.
     ///
-    /// The corresponding host has the same number among its switch's hosts. None if there is no such
-    /// direction, if a mesh or chain ends before, if the dimension has only one switch, or if that
-    /// switch of a chain has no host. Rings of a torus close: where the straight line is longer than
-    /// the way back, the route is the way back.
+    /// The corresponding host has the same number among its switch's hosts. None if there is no
+    /// such direction, if a mesh or chain ends before, if the dimension has only one switch, or if
+    /// that switch of a chain has no host. Rings of a torus close: where the straight line is
+    /// longer than the way back, the route is the way back.
     #[must_use]
     pub fn straight_line(&self, host: HostId, direction: u32, hops: u32) -> Option<HostId> {
         match &self.kind {

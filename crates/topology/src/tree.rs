@@ -1,14 +1,14 @@
 //! Fat trees: the k-ary n-tree, everything by arithmetic.
 //!
 //! k^n hosts, n levels of k^(n-1) switches; level 0 has the hosts. Write a switch's place in its
-//! level with n-1 digits in base k. Switch w of level l and switch w' of level l+1 are joined when w
-//! and w' agree in all digits but digit l (digit 0 is the lowest). Host p is at switch p/k of level
-//! 0.
+//! level with n-1 digits in base k. Switch w of level l and switch w' of level l+1 are joined when
+//! w and w' agree in all digits but digit l (digit 0 is the lowest). Host p is at switch p/k of
+//! level 0.
 //!
-//! A route goes up until source and target lie below the switch, then down. The way down is given by
-//! the target; the way up is free and chosen by the target too ("d-mod-k"): from level l it takes
-//! the port whose number is digit l of the target's number. All traffic to one host then comes down
-//! one tree, and that of hosts with neighbouring numbers down different ones.
+//! A route goes up until source and target lie below the switch, then down. The way down is given
+//! by the target; the way up is free and chosen by the target too ("d-mod-k"): from level l it
+//! takes the port whose number is digit l of the target's number. All traffic to one host then
+//! comes down one tree, and that of hosts with neighbouring numbers down different ones.
 //!
 //! ```text
 //! links between switches   up:   first + (level * width + lower switch) * k + port

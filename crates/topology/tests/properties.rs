@@ -267,8 +267,8 @@ proptest! {
         for direction in 0..mesh.directions() {
             let size = sizes[direction as usize / 2];
             let crossing = |hops| {
-                let ends = hosts(&mesh).filter(|&h| mesh.straight_line(h, direction, hops).is_none());
-                ends.count() as u32
+                let crosses = |&host: &HostId| mesh.straight_line(host, direction, hops).is_none();
+                hosts(&mesh).filter(crosses).count() as u32
             };
             for hops in 0..=size {
                 prop_assert_eq!(crossing(hops), mesh.host_count() / size * hops.min(size));
@@ -384,7 +384,10 @@ proptest! {
 
     // Tables with arbitrary next neighbours: routes end, and the report says whether all arrive.
     #[test]
-    fn any_tables_give_routes_that_end(text in edge_list(), choices in prop::collection::vec(0usize..9, 200)) {
+    fn any_tables_give_routes_that_end(
+        text in edge_list(),
+        choices in prop::collection::vec(0usize..9, 200),
+    ) {
         let graph = parse_edge_list(&text).unwrap();
         let neighbours = neighbours(&graph);
         let mut choices = choices.into_iter().cycle();
