@@ -143,7 +143,8 @@ fn graphml_files() {
         graph("<edge source=\"a\"/>"),
         graph("<edge source=\"a\" target=\"b\" directed=\"maybe\"/>"),
         graph(
-            "<node id=\"a\"><data key=\"k\">host</data></node><node id=\"b\"><data key=\"k\">switch</data></node>\n\
+            "<node id=\"a\"><data key=\"k\">host</data></node>\
+             <node id=\"b\"><data key=\"k\">switch</data></node>\n\
          <edge source=\"a\" target=\"b\"><data key=\"r\">9</data></edge>",
         ),
         "<graphml><graph edgedefault=\"directed\"/><graph edgedefault=\"directed\"/></graphml>"
