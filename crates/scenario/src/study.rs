@@ -145,7 +145,7 @@ impl Study {
             .filter(|published| published.holds_for(&self.settings))
     }
 
-    /// What was given and is not the default, but for the words of [study].
+    /// What was given and is not the default, but for the words of `[study]`.
     #[must_use]
     pub fn differences_from_defaults(&self) -> Vec<Difference> {
         let mut differences = Vec::new();
@@ -221,7 +221,7 @@ impl Study {
 }
 
 /// Reads a study's text; nothing else is opened: files that it names must be carried in its
-/// [files]. What [`Study::resolved_toml`] wrote is read by this.
+/// `[files]`. What [`Study::resolved_toml`] wrote is read by this.
 ///
 /// # Errors
 ///
