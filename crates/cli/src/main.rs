@@ -1,3 +1,56 @@
-//! The viaduct command.
+//! The viaduct command: it joins what the other crates offer and decides nothing of its own.
+//!
+//! Results go to stdout, progress, warnings and errors to stderr. Exit codes: see [`Exit`].
 
-fn main() {}
+mod arguments;
+mod check;
+mod cost;
+mod describe;
+mod failure;
+mod interrupt;
+mod jobs;
+mod lists;
+mod output;
+mod planning;
+mod progress;
+mod rerun;
+mod resources;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::Exit;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error).into(),
+    };
+    let exit = match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Rerun(arguments) => rerun::rerun(arguments),
+        Command::Check(arguments) => check::check(arguments),
+        Command::Studies => lists::studies(),
+        Command::Models { name } => lists::models(name.as_deref()),
+        Command::Keys { table } => lists::keys(table.as_deref()),
+    };
+    let exit = exit.unwrap_or_else(|failure| {
+        failure.print();
+        Exit::WrongInput
+    });
+    exit.into()
+}
+
+/// Shows help, the version, or what is wrong with the arguments.
+fn usage(error: &clap::Error) -> Exit {
+    // If neither stream can be written there is nobody to tell.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Fine,
+        _ => Exit::WrongInput,
+    }
+}

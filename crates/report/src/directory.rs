@@ -149,7 +149,7 @@ impl RunDirectory {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(_) if self.path.is_file() => {
                 return Err(occupied("it is a file".to_owned()));
             }
             Err(error) => return Err(self.unwritable(error)),

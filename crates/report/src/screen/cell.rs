@@ -104,6 +104,14 @@ fn latency_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
             .collect::<Vec<_>>()
             .join(" / ");
     }
+    let min = view.latency(|latency| latency.min);
+    let floor = view.latency(|latency| latency.floor);
+    let floor = floor.map(|floor| format!(" (no message below {})", quantity(floor)));
+    let max = shown(view.latency(|latency| latency.max));
+    let extremes = Row::new(
+        "fastest, slowest, us",
+        format!("{}{}, {max}", shown(min), floor.unwrap_or_default()),
+    );
     vec![
         Row::new(
             "mean latency, us",
@@ -117,6 +125,7 @@ fn latency_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
             quantity,
         ),
         quantile_row,
+        extremes,
     ]
 }
 
@@ -179,8 +188,12 @@ fn count_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
     rows.push(conservation(messages));
     let wall_s: f64 = view.runs.iter().map(|run| run.wall_s).sum();
     let events = view.sum(|run| run.events);
+    let name = match view.runs.len() {
+        1 => "events, wall clock",
+        _ => "events, wall clock, all runs added up",
+    };
     let mut cost = Row::new(
-        "events, wall clock",
+        name,
         format!("{}, {}", scaled_count(events as f64), duration(wall_s)),
     );
     cost.published = [

@@ -1,0 +1,126 @@
+//! What can be typed after `viaduct`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
+#[derive(Debug, Parser)]
+#[command(name = "viaduct", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 wrong input, 2 a model assumption broke, \
+    3 a target was missed, 130 stopped by Ctrl-C";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a study or a scenario file and show what came of it
+    #[command(after_help = "Examples:\n  viaduct run torus-1024\n  \
+        viaduct run four-hop --set traffic.size=\"64 B\"\n  \
+        viaduct run torus-1024 --seeds 5 --json > result.json")]
+    Run(RunArguments),
+    /// Run the scenario of a run directory again and compare the digests
+    Rerun(RerunArguments),
+    /// Read a study or a scenario file; say what it would cost and what can go wrong
+    Check(CheckArguments),
+    /// List the studies that come with the program
+    Studies,
+    /// List the NIC, bus and host presets, or show where each number of one comes from
+    Models {
+        /// A preset's name or file
+        name: Option<String>,
+    },
+    /// List the keys of a scenario file
+    Keys {
+        /// Only the keys of this table
+        table: Option<String>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArguments,
+    #[command(flatten)]
+    pub(crate) seeds: SeedArguments,
+    /// Where to leave the run directory [default: runs/<study>-<hash>]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
+    pub(crate) out: Option<PathBuf>,
+    /// Leave no run directory
+    #[arg(long)]
+    pub(crate) no_out: bool,
+    #[command(flatten)]
+    pub(crate) display: DisplayArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RerunArguments {
+    /// A directory that `viaduct run` left
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Where to leave the new run's directory [default: nowhere]
+    #[arg(long, value_name = "NEW_DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) display: DisplayArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArguments,
+    #[command(flatten)]
+    pub(crate) seeds: SeedArguments,
+}
+
+/// Which scenario.
+#[derive(Args, Debug)]
+pub(crate) struct ScenarioArguments {
+    /// A study's name (see `viaduct studies`) or a scenario file
+    #[arg(value_name = "STUDY|FILE")]
+    pub(crate) scenario: String,
+    /// Set a key, as in `--set traffic.rate=400/s` (see `viaduct keys`); may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+/// How often, with which random numbers.
+#[derive(Args, Debug)]
+pub(crate) struct SeedArguments {
+    /// Seed of all random streams [default: the scenario's]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Independent runs, with this many seeds in a row
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) seeds: u32,
+}
+
+/// How to run and what to show.
+#[derive(Args, Debug)]
+pub(crate) struct DisplayArguments {
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress and no warnings
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Runs at a time; the results are the same for any number [default: one a core]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,78 @@
+//! How a command ends.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use viaduct_scenario::Diagnostics;
+
+use crate::output;
+
+/// The exit codes that the program promises.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Fine,
+    /// What the user gave cannot be used.
+    WrongInput,
+    /// A run failed a check on itself, or a rerun differs.
+    AssumptionBroke,
+    /// Stopped by Ctrl-C: what a shell expects of a program that a signal stopped.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Fine => 0,
+            Exit::WrongInput => 1,
+            Exit::AssumptionBroke => 2,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command could not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The scenario is wrong: messages that point at their places.
+    Scenario(Diagnostics),
+    /// Anything else: what, and what to do about it.
+    Other {
+        /// What is wrong.
+        title: String,
+        /// What to do instead.
+        help: Option<String>,
+    },
+}
+
+impl Failure {
+    /// A failure with advice.
+    pub(crate) fn new(title: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Other {
+            title: title.into(),
+            help: Some(help.into()),
+        }
+    }
+
+    /// A failure that says all in one line.
+    pub(crate) fn plain(title: impl fmt::Display) -> Self {
+        Self::Other {
+            title: title.to_string(),
+            help: None,
+        }
+    }
+
+    /// Tells the user on stderr.
+    pub(crate) fn print(&self) {
+        match self {
+            Self::Scenario(diagnostics) => output::note(&diagnostics.render(output::is_coloured())),
+            Self::Other { title, help } => output::message("error", title, help.as_deref()),
+        }
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self::Scenario(diagnostics)
+    }
+}

@@ -1,0 +1,158 @@
+//! From what was typed to a plan of runs.
+
+use viaduct_report::{Figure, FigureRole, Published};
+use viaduct_scenario::{Override, Role, Study};
+
+use crate::arguments::{ScenarioArguments, SeedArguments};
+use crate::failure::Failure;
+use crate::jobs::{Plan, PlannedCell};
+use crate::output;
+
+/// A study that was read, with its runs.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What is to be run.
+    pub(crate) plan: Plan,
+    /// The resolved scenario of each cell.
+    pub(crate) scenarios: Vec<String>,
+    /// The study as it was read; of a rerun the first cell.
+    pub(crate) study: Study,
+    /// The seeds of each cell, one after the other.
+    pub(crate) seeds: Vec<u64>,
+}
+
+impl Prepared {
+    /// Reads a study or a scenario file.
+    pub(crate) fn new(
+        scenario: &ScenarioArguments,
+        seeds: &SeedArguments,
+    ) -> Result<Self, Failure> {
+        let mut overrides: Vec<Override> = scenario
+            .overrides
+            .iter()
+            .map(|text| Override::fixed(text.as_str()))
+            .collect();
+        overrides.extend(
+            seeds
+                .seed
+                .map(|seed| Override::fixed(format!("run.seed={seed}"))),
+        );
+        let study = Study::load(&scenario.scenario, &overrides)?;
+        let cells = if study.sweep.is_empty() {
+            vec![study.clone()]
+        } else {
+            study.cells()
+        };
+        let mut plan = Plan {
+            study: study.name.clone(),
+            cells: Vec::new(),
+        };
+        for cell in &cells {
+            let first = cell.config.run.seed;
+            let last = first
+                .checked_add(u64::from(seeds.seeds) - 1)
+                .ok_or_else(|| {
+                    let title = format!("there are no {} seeds from {first} on", seeds.seeds);
+                    Failure::new(
+                        title,
+                        "seeds are numbers up to 2^64 - 1: begin with a smaller one",
+                    )
+                })?;
+            plan.cells
+                .push(planned(cell, cell.point.clone(), first..=last));
+        }
+        Ok(Self::of(plan, study, &cells))
+    }
+
+    /// Reads the resolved scenarios of a run directory: of each cell its text, the values that
+    /// tell it from the others, and its seeds.
+    pub(crate) fn again(cells: Vec<FormerCell>) -> Result<Self, Failure> {
+        let mut studies = Vec::new();
+        let mut plan = Plan {
+            study: String::new(),
+            cells: Vec::new(),
+        };
+        for cell in cells {
+            let study = Study::from_resolved(&cell.scenario_toml)?;
+            plan.cells
+                .push(planned(&study, cell.set, cell.seeds.into_iter()));
+            studies.push(study);
+        }
+        let first = studies
+            .first()
+            .cloned()
+            .ok_or_else(|| Failure::plain("there is no run"))?;
+        plan.study = first.name.clone();
+        Ok(Self::of(plan, first, &studies))
+    }
+
+    fn of(plan: Plan, study: Study, cells: &[Study]) -> Self {
+        let seeds = plan.configs().map(|config| config.run.seed).collect();
+        let scenarios = cells.iter().map(Study::resolved_toml).collect();
+        Self {
+            plan,
+            scenarios,
+            study,
+            seeds,
+        }
+    }
+
+    /// Shows the warnings of the study on stderr.
+    pub(crate) fn print_warnings(&self) {
+        if !self.study.warnings.is_empty() {
+            output::note(&self.study.warnings.render(output::is_coloured()));
+        }
+    }
+}
+
+/// One cell of a run directory.
+#[derive(Debug)]
+pub(crate) struct FormerCell {
+    /// Its resolved scenario.
+    pub(crate) scenario_toml: String,
+    /// The values that tell it from the others.
+    pub(crate) set: Vec<(String, String)>,
+    /// The seeds it was run with.
+    pub(crate) seeds: Vec<u64>,
+}
+
+fn planned(
+    study: &Study,
+    set: Vec<(String, String)>,
+    seeds: impl Iterator<Item = u64>,
+) -> PlannedCell {
+    let config = |seed| {
+        let mut config = study.config.clone();
+        config.run.seed = seed;
+        config
+    };
+    PlannedCell {
+        set,
+        published: published(study),
+        configs: seeds.map(config).collect(),
+    }
+}
+
+/// The study's figures that belong to this cell, in the units of the summary.
+fn published(study: &Study) -> Published {
+    let mut published = Published::default();
+    for figure in study.published_here() {
+        let value = if figure.unit == "%" {
+            figure.value / 100.0
+        } else {
+            figure.value
+        };
+        let role = match figure.role {
+            Role::Given => FigureRole::Given,
+            Role::Result => FigureRole::Result,
+            Role::Context => FigureRole::Context,
+        };
+        published
+            .figures
+            .insert(figure.quantity.clone(), Figure { value, role });
+        if !published.sources.contains(&figure.source) {
+            published.sources.push(figure.source.clone());
+        }
+    }
+    published
+}

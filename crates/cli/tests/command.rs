@@ -1,0 +1,473 @@
+//! The command from outside: what is on stdout, what on stderr, which exit code, what is left.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A small cluster under load: some thousand messages, two kinds of links.
+const SMALL: &str = r#"
+[run]
+until = "20 ms"
+warmup = "2 ms"
+
+[network]
+topology = "torus"
+dimensions = [4, 4]
+hosts_per_switch = 2
+
+[links]
+rate = "856 Mbit/s"
+
+[traffic]
+pattern = "uniform"
+rate = "2000/s"
+size = "1 KiB"
+"#;
+
+/// A folder of a test's own, with the small scenario in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("small.toml"), SMALL).unwrap();
+        Self(folder)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
+        command
+            .args(arguments)
+            .current_dir(&self.0)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs what must succeed and gives its one object.
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Runs what must fail and gives what it says on stderr; stdout must be empty.
+    fn failure(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "");
+        text(&output.stderr)
+    }
+
+    /// The only run directory.
+    fn run_directory(&self) -> PathBuf {
+        let entries: Vec<PathBuf> = fs::read_dir(self.0.join("runs"))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        assert_eq!(entries.len(), 1, "{entries:?}");
+        entries[0].clone()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Takes out what differs between equal runs: time and memory of this machine.
+fn without_costs(mut value: Value) -> Value {
+    const COSTS: [&str; 4] = [
+        "wall_s",
+        "events_per_s",
+        "messages_per_wall_s",
+        "peak_rss_bytes",
+    ];
+    match &mut value {
+        Value::Object(members) => {
+            members.retain(|name, _| !COSTS.contains(&name.as_str()));
+            for member in members.values_mut() {
+                *member = without_costs(member.take());
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                *item = without_costs(item.take());
+            }
+        }
+        _ => {}
+    }
+    value
+}
+
+#[test]
+fn json_is_one_object_and_nothing_else() {
+    let folder = Folder::new("json");
+    let output = folder.run(&["run", "small.toml", "--json", "--no-out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fields = [
+        "/study",
+        "/seed",
+        "/version",
+        "/digest",
+        "/hosts",
+        "/switches",
+        "/simulated_s",
+        "/warmup_s",
+        "/messages/posted",
+        "/messages/delivered",
+        "/messages/dropped",
+        "/messages/in_flight",
+        "/latency_us/mean",
+        "/latency_us/ci95",
+        "/latency_us/sd",
+        "/latency_us/min",
+        "/latency_us/p50",
+        "/latency_us/p90",
+        "/latency_us/p99",
+        "/latency_us/p999",
+        "/latency_us/max",
+        "/breakdown_us/post",
+        "/breakdown_us/doorbell",
+        "/links/mesh/count",
+        "/links/mesh/utilisation_mean",
+        "/links/mesh/utilisation_max",
+        "/links/host_up/count",
+        "/links/host_down/count",
+        "/buses/utilisation_mean",
+        "/buses/utilisation_max",
+        "/drops/no_descriptor",
+        "/events",
+        "/wall_s",
+        "/events_per_s",
+        "/messages_per_wall_s",
+        "/peak_rss_bytes",
+        "/warnings",
+    ];
+    for field in fields {
+        assert!(
+            summary.pointer(field).is_some_and(|value| !value.is_null()),
+            "{field}"
+        );
+    }
+    let count = |field: &str| summary["messages"][field].as_u64().unwrap();
+    assert!(count("posted") > 1_000);
+    assert_eq!(
+        count("posted"),
+        count("delivered") + count("dropped") + count("in_flight")
+    );
+    assert_eq!(summary["study"], "small");
+    assert_eq!(summary["hosts"], 32);
+    assert_eq!(summary["links"]["mesh"]["count"], 64);
+    assert!(!folder.0.join("runs").exists(), "--no-out leaves nothing");
+}
+
+#[test]
+fn stages_add_up_to_the_mean() {
+    let folder = Folder::new("stages");
+    let summary = folder.json(&["run", "small.toml", "--json", "--no-out"]);
+    let stages = summary["breakdown_us"].as_object().unwrap();
+    let sum: f64 = stages.values().map(|mean| mean.as_f64().unwrap()).sum();
+    let mean = summary["latency_us"]["mean"].as_f64().unwrap();
+    assert!((sum / mean - 1.0).abs() < 1e-6, "{sum} {mean}");
+}
+
+#[test]
+fn the_run_directory_is_complete_and_runs_again() {
+    let folder = Folder::new("directory");
+    let output = folder.run(&["run", "small.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for row in [
+        "small: 32 hosts",
+        "  bounds ",
+        "mean latency, us",
+        "conserved",
+        "  data ",
+        "  next ",
+    ] {
+        assert!(table.contains(row), "{row} in\n{table}");
+    }
+    let place = folder.run_directory();
+    for name in ["scenario.toml", "summary.json"] {
+        assert!(place.join(name).is_file(), "{name}");
+    }
+    for name in ["messages", "links", "series", "latency"] {
+        let bytes = fs::read(place.join(format!("{name}.parquet"))).unwrap();
+        assert!(
+            bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
+            "{name}"
+        );
+    }
+    let place = place.to_str().unwrap();
+    let output = folder.run(&["rerun", place]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("the same digest"));
+
+    let path = Path::new(place).join("summary.json");
+    let summary = fs::read_to_string(&path).unwrap();
+    let kept: Value = serde_json::from_str(&summary).unwrap();
+    let digest = kept["digest"].as_str().unwrap();
+    fs::write(&path, summary.replace(digest, "0000000000000000")).unwrap();
+    let output = folder.run(&["rerun", place, "--quiet"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert_eq!(
+        said,
+        format!("error: digest {digest}, and 0000000000000000 in the directory\n")
+    );
+}
+
+#[test]
+fn seeds_and_sweeps_run_again() {
+    let folder = Folder::new("sweep");
+    let sweep = SMALL.to_owned() + "\n[sweep]\n\"traffic.size\" = [\"64 B\", \"2 KiB\"]\n";
+    fs::write(folder.0.join("sweep.toml"), sweep).unwrap();
+    let value = folder.json(&[
+        "run",
+        "sweep.toml",
+        "--json",
+        "--seeds",
+        "2",
+        "--out",
+        "kept",
+    ]);
+    let cells = value["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    assert_eq!(cells[1]["set"]["traffic.size"], "2 KiB");
+    assert_eq!(cells[1]["runs"][1]["seed"], 2);
+    assert_eq!(cells[1]["across_seeds"]["count"], 2);
+    assert_ne!(cells[1]["runs"][0]["digest"], cells[1]["runs"][1]["digest"]);
+    let kept: Value =
+        serde_json::from_str(&fs::read_to_string(folder.0.join("kept/summary.json")).unwrap())
+            .unwrap();
+    assert_eq!(kept, value, "the file holds what stdout showed");
+    let again = folder.json(&["rerun", "kept", "--json"]);
+    assert_eq!(without_costs(again), without_costs(value));
+}
+
+#[test]
+fn results_do_not_depend_on_threads() {
+    let folder = Folder::new("threads");
+    let run = |threads| {
+        folder.json(&[
+            "run",
+            "small.toml",
+            "--json",
+            "--no-out",
+            "--seeds",
+            "3",
+            "--seed",
+            "7",
+            "--threads",
+            threads,
+        ])
+    };
+    let (one, two) = (run("1"), run("2"));
+    assert_eq!(one["runs"][2]["seed"], 9);
+    assert_eq!(without_costs(one), without_costs(two));
+}
+
+#[test]
+fn quiet_says_nothing_on_stderr_and_only_the_table_on_stdout() {
+    let folder = Folder::new("quiet");
+    let output = folder.run(&["run", "small.toml", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr), "");
+    assert!(!text(&output.stdout).contains("  next "));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = Folder::new("pipe");
+    let mut child = folder
+        .command(&["run", "small.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = child.as_mut().unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    assert!(
+        folder.run_directory().join("summary.json").exists(),
+        "the results are kept"
+    );
+}
+
+/// Starts a run that would take hours and waits until it has said what it runs.
+fn start_long_run(folder: &Folder, arguments: &[&str]) -> (Child, BufReader<impl Read>) {
+    let mut all = vec!["run", "small.toml", "--set", "run.until=100000 s"];
+    all.extend(arguments);
+    let mut child = folder
+        .command(&all)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.starts_with("small: "), "{line}");
+    (child, stdout)
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    let status = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_gives_what_there_is() {
+    let folder = Folder::new("interrupt");
+    let (mut child, mut stdout) = start_long_run(&folder, &[]);
+    // Long enough that there is something to show; any time would do.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(
+        rest.contains("mean latency, us") && rest.contains("conserved"),
+        "{rest}"
+    );
+
+    let place = folder.run_directory();
+    assert!(
+        place.to_str().unwrap().ends_with("-interrupted"),
+        "{place:?}"
+    );
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(place.join("summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["ended"], "interrupted");
+    let again = folder.run(&["rerun", place.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_out_runs_that_had_not_begun() {
+    let folder = Folder::new("interrupt-seeds");
+    let seeds = ["--seeds", "4", "--threads", "1", "--out", "kept"];
+    let (mut child, mut stdout) = start_long_run(&folder, &seeds);
+    interrupt(&child);
+    stdout.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // The signal may come before the first run: then there is nothing to keep.
+    if let Ok(kept) = fs::read_to_string(folder.0.join("kept/summary.json")) {
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        assert_eq!(kept["runs_not_begun"], 3);
+        assert_eq!(kept["runs"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn wrong_input_is_told_and_exits_with_1() {
+    let folder = Folder::new("wrong");
+    fs::write(folder.0.join("file"), "").unwrap();
+    fs::create_dir(folder.0.join("mine")).unwrap();
+    fs::write(folder.0.join("mine/notes.txt"), "").unwrap();
+    let cases: [&[&str]; 8] = [
+        &["run", "small.toml", "--set", "traffic.siz=3"],
+        &["run", "small.toml", "--set", "links.rate=856 MByte"],
+        &["run", "small.toml", "--out", "mine"],
+        &["run", "small.toml", "--out", "file"],
+        &[
+            "run",
+            "small.toml",
+            "--seed",
+            "18446744073709551615",
+            "--seeds",
+            "2",
+        ],
+        &["rerun", "mine"],
+        &["models", "giganet-clam"],
+        &["keys", "trafic"],
+    ];
+    let mut told = String::new();
+    for case in cases {
+        told += &format!(
+            "$ viaduct {}\n{}\n",
+            case.join(" "),
+            folder.failure(1, case)
+        );
+    }
+    insta::assert_snapshot!(told);
+    // The system's own words differ from system to system.
+    let told = folder.failure(1, &["run", "small.toml", "--out", "file/out"]);
+    assert!(
+        told.starts_with("error: cannot write the run directory `file/out`: "),
+        "{told}"
+    );
+    for usage in [
+        &["run"][..],
+        &["fly"],
+        &["run", "small.toml", "--seeds", "0"],
+    ] {
+        assert!(folder.failure(1, usage).starts_with("error: "), "{usage:?}");
+    }
+    assert!(!folder.0.join("runs").exists());
+}
+
+#[test]
+fn check_says_the_cost_and_what_can_go_wrong() {
+    let folder = Folder::new("check");
+    let output = folder.run(&["check", "small.toml", "--set", "traffic.rate=200000/s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (said, warned) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("about 128,000 messages"), "{said}");
+    assert!(said.contains("saturates at"), "{said}");
+    assert!(warned.contains("warning: possible deadlock"), "{warned}");
+    assert!(
+        warned.contains("messages/s a process are offered, but"),
+        "{warned}"
+    );
+    assert!(!folder.0.join("runs").exists(), "check runs nothing");
+}
+
+#[test]
+fn lists_show_what_the_program_carries() {
+    let folder = Folder::new("lists");
+    let said = |arguments: &[&str]| {
+        let output = folder.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let studies = said(&["studies"]);
+    for study in [
+        "four-hop",
+        "torus-1024",
+        "prepost-drops",
+        "bus-contention",
+        "torus-million",
+    ] {
+        assert!(studies.contains(study), "{study}");
+    }
+    assert!(said(&["models"]).contains("giganet-clan-linux"));
+    let model = said(&["models", "giganet-clan"]);
+    assert!(
+        model.contains("nic.doorbell") && model.contains("bus.rate"),
+        "{model}"
+    );
+    assert!(said(&["keys"]).len() > said(&["keys", "traffic"]).len());
+}
