@@ -78,12 +78,12 @@ impl Bar {
                 format!("   {} left", duration(left_s))
             }
         };
-        self.bar.set_position(steps);
         self.bar.set_message(format!(
             "{}   {}{left}",
             self.place(progress),
             self.rate(elapsed_s)
         ));
+        self.bar.set_position(steps);
     }
 
     /// Takes note of a run's end.

@@ -1,5 +1,7 @@
 //! The command from outside: what is on stdout, what on stderr, which exit code, what is left.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
