@@ -14,12 +14,16 @@ pub(crate) const MODELS: [(&str, &str); 3] = [
 ];
 
 /// Studies: name, text.
-pub(crate) const STUDIES: [(&str, &str); 6] = [
+pub(crate) const STUDIES: [(&str, &str); 7] = [
     (
         "torus-1024",
         include_str!("../../../studies/torus-1024.toml"),
     ),
     ("four-hop", include_str!("../../../studies/four-hop.toml")),
+    (
+        "back-to-back",
+        include_str!("../../../studies/back-to-back.toml"),
+    ),
     (
         "prepost-drops",
         include_str!("../../../studies/prepost-drops.toml"),

@@ -10,7 +10,8 @@
 //! HeadArrives    the receiving NIC takes the next receive descriptor          receive.rs
 //! FlowEnds       links and the sending NIC are free; the send is complete
 //! TailArrives    status written, completion queued; the host is told
-//! Reaped         the application has the message; the descriptor is posted again
+//! Reaped         the application has the message
+//! Reposted       the receive descriptor is with the NIC again
 //! ```
 
 use std::collections::BTreeMap;
@@ -65,6 +66,7 @@ pub(crate) struct Lanes {
     pub(crate) head: Lane,
     pub(crate) tail: Lane,
     pub(crate) reaped: Lane,
+    pub(crate) reposted: Lane,
 }
 
 /// A cluster under simulation.
@@ -129,6 +131,7 @@ impl<'config> Cluster<'config> {
             head: queue.add_lane(),
             tail: queue.add_lane(),
             reaped: queue.add_lane(),
+            reposted: queue.add_lane(),
         };
         let attributes = Arc::new(nic_attributes(config));
         let stream = |purpose, entity: u32| {
@@ -287,6 +290,7 @@ impl<'config> Cluster<'config> {
             Event::Forwarded(message) => self.begin_hop(message),
             Event::TailArrives(message) => self.handle_tail(message),
             Event::Reaped(message) => self.handle_reaped(message),
+            Event::Reposted(message) => self.handle_reposted(message),
             Event::SendReaped(process) => self.post_window(process),
             Event::DeviceTransfer(host) => self.handle_device_transfer(host),
             Event::WarmupEnds => self.handle_warmup_end(),
@@ -386,9 +390,16 @@ impl ClusterConfig {
 }
 
 fn nic_attributes(config: &ClusterConfig) -> NicAttributes {
-    NicAttributes {
+    let attributes = NicAttributes {
         name: config.host.name.as_str().into(),
-        max_descriptors_per_queue: config.hosts.send_buffers.max(config.hosts.prepost).max(1) + 1,
         ..NicAttributes::default()
+    };
+    // The buffer pool and `prepost` are the limits of a simulated host, not its work queues.
+    let most = config.hosts.send_buffers.max(config.hosts.prepost);
+    NicAttributes {
+        max_descriptors_per_queue: attributes
+            .max_descriptors_per_queue
+            .max(most.saturating_add(1)),
+        ..attributes
     }
 }

@@ -18,6 +18,14 @@ use crate::path::BUFFER_OFFSET_BYTES;
 /// Where a process's registered memory begins, in its own addresses.
 const BUFFER_BASE: u64 = 1 << 32;
 
+/// A receive descriptor that its application has back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repost {
+    vi: ViId,
+    /// Which of the VI's buffers.
+    slot: u64,
+}
+
 /// What went wrong between two processes of the simulation itself.
 type SetUpError = Box<dyn core::error::Error>;
 
@@ -148,33 +156,45 @@ impl Cluster<'_> {
         self.config.traffic.size.max_bytes().max(1)
     }
 
-    /// The application takes what is complete, checks it, and posts the descriptors again.
+    /// The application takes what is complete and checks it; returns the descriptor to post again.
     ///
-    /// A VI completes its receives in post order: one that was overtaken is taken later, with more.
-    pub(crate) fn take_completions(&mut self, process: u32) {
-        let Some(endpoint) = self.processes[process as usize].endpoint else {
-            return;
-        };
+    /// A VI completes its receives in post order: one that was overtaken is taken later, with more,
+    /// and those beyond the first are posted again at once.
+    pub(crate) fn take_completions(&mut self, process: u32) -> Option<Repost> {
+        let endpoint = self.processes[process as usize].endpoint?;
         let host = self.host_of(process);
+        let mut first = None;
         while let Some(entry) =
             self.nics[host as usize].completion_queue_done(endpoint.receive_completions)
         {
             let completion = self.nics[host as usize].receive_done(entry.vi).completion();
-            let slot = match completion {
-                Some(completion) if !completion.status.is_error() => completion.cookie,
-                other => {
-                    self.violations.push(format!(
-                        "host {host}: a receive was not completed well: {other:?}"
-                    ));
-                    0
-                }
+            let Some(completion) = completion.filter(|completion| !completion.status.is_error())
+            else {
+                self.violations.push(format!(
+                    "host {host}: a receive was not completed well: {completion:?}"
+                ));
+                continue;
             };
             self.completions_taken += 1;
-            let descriptor = self.receive_descriptor(process, slot);
-            if let Err(error) = self.nics[host as usize].post_receive(entry.vi, descriptor) {
-                self.violations
-                    .push(format!("host {host} could not post a receive: {error}"));
+            let repost = Repost {
+                vi: entry.vi,
+                slot: completion.cookie,
+            };
+            if first.is_none() {
+                first = Some(repost);
+            } else {
+                self.post_receive(process, repost);
             }
+        }
+        first
+    }
+
+    pub(crate) fn post_receive(&mut self, process: u32, repost: Repost) {
+        let host = self.host_of(process);
+        let descriptor = self.receive_descriptor(process, repost.slot);
+        if let Err(error) = self.nics[host as usize].post_receive(repost.vi, descriptor) {
+            self.violations
+                .push(format!("host {host} could not post a receive: {error}"));
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Event {
     TailArrives(MessageId),
     /// The receiving application has taken the message.
     Reaped(MessageId),
+    /// A receive descriptor that was used is with the NIC again.
+    Reposted(MessageId),
     /// The sending application has learnt that its send descriptor is complete.
     SendReaped(u32),
     /// Another device on a host's bus begins a transfer.

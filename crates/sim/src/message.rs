@@ -3,6 +3,7 @@
 use viaduct_engine::Time;
 use viaduct_via::{MessageHeader, ViId, WorkId};
 
+use crate::connect::Repost;
 use crate::stage::{STAGES, Stage};
 
 /// Number of a message under way; free numbers are used again.
@@ -54,6 +55,8 @@ pub(crate) struct Message {
     /// Hops of a stored and forwarded message that are done.
     pub(crate) hops_done: u32,
     pub(crate) is_dropped: bool,
+    /// The receive descriptor that it used, until it is posted again.
+    pub(crate) repost: Option<Repost>,
 }
 
 impl Message {

@@ -128,25 +128,38 @@ impl Cluster<'_> {
                 message.spend(Stage::Reap, begin + noticed + cpu.reap);
             }
         }
-        // The descriptor is posted again, which takes the processor as long as any post.
-        state.processor_free += cpu.post;
         let reaped = message.mark;
         self.after(self.lanes.reaped, reaped, Event::Reaped(id));
     }
 
-    /// The application takes the message, posts its descriptor again, and goes on.
+    /// The application takes the message, answers if it is a ping-pong, and posts the descriptor
+    /// again.
     pub(crate) fn handle_reaped(&mut self, id: MessageId) {
+        let now = self.queue.now();
         let message = self.messages.get(id);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
-        let hosts = (self.host_of(source), self.host_of(target));
+        let host = self.host_of(target);
+        let hosts = (self.host_of(source), host);
         self.accounting.delivered(message, hosts);
+        self.messages.get_mut(id).repost = self.take_completions(target);
+        let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
+        if matches!(self.config.traffic.arrivals, Arrivals::PingPong) && is_open {
+            self.want_to_post(target, source, bytes);
+        }
+        let post = self.config.host.cpu.post;
+        let begin = self.hosts[host as usize].work(now, post);
+        let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
+        let posted = begin + post + write + self.config.host.nic.doorbell;
+        self.after(self.lanes.reposted, posted, Event::Reposted(id));
+    }
+
+    /// The receiving NIC can use the descriptor again.
+    pub(crate) fn handle_reposted(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, repost) = (message.target, message.repost);
         self.messages.remove(id);
-        self.take_completions(target);
-        if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
-            let now = self.queue.now();
-            if now < self.config.traffic.stop && now <= self.config.run.until {
-                self.want_to_post(target, source, bytes);
-            }
+        if let Some(repost) = repost {
+            self.post_receive(process, repost);
         }
     }
 }

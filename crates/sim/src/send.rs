@@ -133,6 +133,7 @@ impl Cluster<'_> {
             tail_arrives: None,
             hops_done: 0,
             is_dropped: false,
+            repost: None,
         };
         message.spend(Stage::Buffer, now);
         let begin = state.work(now, cpu.post);

@@ -28,13 +28,25 @@ fn chain(host: HostModel) -> ClusterConfig {
 fn measured(config: &ClusterConfig) -> u64 {
     let result = run(config);
     assert_eq!(result.messages.delivered, 1);
-    let latency = result.message_rows[0].latency.expect("delivered").picoseconds();
+    let latency = result.message_rows[0]
+        .latency
+        .expect("delivered")
+        .picoseconds();
     assert_eq!(
         latency,
-        floor_latency(config, HostId(0), HostId(1), config.traffic.size.max_bytes()).picoseconds()
+        floor_latency(
+            config,
+            HostId(0),
+            HostId(1),
+            config.traffic.size.max_bytes()
+        )
+        .picoseconds()
     );
     let stages: f64 = result.breakdown.iter().map(|stage| stage.mean_us).sum();
-    assert!((stages - latency as f64 * 1e-6).abs() < 1e-9, "stages add up to {stages} us");
+    assert!(
+        (stages - latency as f64 * 1e-6).abs() < 1e-9,
+        "stages add up to {stages} us"
+    );
     latency
 }
 
@@ -87,13 +99,18 @@ fn a_nic_that_stores_messages_pays_for_its_buses() {
     // The NIC moves bytes at 8 ns, on its bus as on the link: the message is paid twice more.
     let by_hand = by_hand_ns(bytes, false) + 2.0 * 8.0 * f64::from(bytes);
     let measured = measured(&config) as f64;
-    assert!((measured - by_hand * 1e3).abs() <= 12.0, "{measured} ps, by hand {by_hand} ns");
+    assert!(
+        (measured - by_hand * 1e3).abs() <= 12.0,
+        "{measured} ps, by hand {by_hand} ns"
+    );
 }
 
 #[test]
 fn polling_costs_its_delay_in_place_of_the_interrupt() {
     let mut config = chain(costly_host());
-    config.host.cpu.notice = Notice::Polling { delay: nanoseconds(150) };
+    config.host.cpu.notice = Notice::Polling {
+        delay: nanoseconds(150),
+    };
     let by_hand = by_hand_ns(1_000, false) - 7_000.0 + 150.0;
     assert!((measured(&config) as f64 - by_hand * 1e3).abs() <= 12.0);
 }
@@ -118,7 +135,12 @@ fn two_senders_to_one_receiver_get_half_each() {
     let result = run(&config);
     assert_eq!(result.messages.delivered, 2);
     // 1000 bytes at half of 1 Gbit/s.
-    assert!(result.message_rows.iter().all(|row| row.latency == Some(nanoseconds(16_000))));
+    assert!(
+        result
+            .message_rows
+            .iter()
+            .all(|row| row.latency == Some(nanoseconds(16_000)))
+    );
 }
 
 /// Poisson arrivals over one link at load `load`: many VIs, or one.
@@ -166,7 +188,10 @@ fn one_vi_is_a_first_come_first_served_queue() {
     for (load, tolerance) in [(0.3, 0.02), (0.7, 0.06)] {
         let ratio = one_link(load, 1, SizeDistribution::constant(1_000), 1);
         let expected = 1.0 + load / (2.0 * (1.0 - load));
-        assert!((ratio / expected - 1.0).abs() < tolerance, "{load}: {ratio}, {expected}");
+        assert!(
+            (ratio / expected - 1.0).abs() < tolerance,
+            "{load}: {ratio}, {expected}"
+        );
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) struct Resource {
     pub(crate) flows_max: u32,
     len: u32,
     few: [FlowId; FEW],
+    #[expect(
+        clippy::box_collection,
+        reason = "a million links have no more than a few members"
+    )]
     many: Option<Box<Vec<FlowId>>>,
 }
 

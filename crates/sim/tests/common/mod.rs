@@ -22,7 +22,11 @@ pub(crate) fn ideal_host() -> HostModel {
     let zero = Time::ZERO;
     HostModel {
         name: "ideal".into(),
-        cpu: CpuModel { post: zero, reap: zero, notice: Notice::Polling { delay: zero } },
+        cpu: CpuModel {
+            post: zero,
+            reap: zero,
+            notice: Notice::Polling { delay: zero },
+        },
         bus: BusModel {
             rate: Rate::INFINITE,
             burst_bytes: 0,
@@ -96,11 +100,22 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             rate: Rate::from_bits_per_second(1e9),
             host_rate: Rate::from_bits_per_second(1e9),
             propagation: Time::ZERO,
-            frame: Frame { payload_bytes: 0, header_bytes: 0 },
+            frame: Frame {
+                payload_bytes: 0,
+                header_bytes: 0,
+            },
         },
-        switch: SwitchModel { delay: Time::ZERO, cut_through_bytes: 0 },
+        switch: SwitchModel {
+            delay: Time::ZERO,
+            cut_through_bytes: 0,
+        },
         host,
-        hosts: HostsConfig { processes: 1, prepost: 8, send_buffers: 1_000, bus_load: None },
+        hosts: HostsConfig {
+            processes: 1,
+            prepost: 8,
+            send_buffers: 1_000,
+            bus_load: None,
+        },
         traffic: TrafficConfig {
             pattern,
             arrivals: Arrivals::Open(Interval::exponential(1e9).expect("a mean")),

@@ -1,0 +1,169 @@
+//! What holds in every run, over random scenarios.
+
+mod common;
+
+use common::{costly_host, ideal_host, nanoseconds, run, scenario};
+use proptest::prelude::*;
+use viaduct_engine::Time;
+use viaduct_sim::config::{
+    Arrivals, BusLoad, ClusterConfig, HostModel, Notice, Rate, Sharing, Switching,
+};
+use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
+use viaduct_topology::{ChainHosts, Ports, Topology, TreeShape};
+
+fn topology() -> impl Strategy<Value = Topology> {
+    let ports = Ports(64);
+    prop_oneof![
+        (2_u32..6, 1_u32..3).prop_map(move |(switches, hosts)| {
+            Topology::chain(switches, ChainHosts::EverySwitch(hosts), ports).expect("a chain")
+        }),
+        (2_u32..12).prop_map(move |hosts| Topology::single_switch(hosts, ports).expect("a switch")),
+        (prop::collection::vec(2_u32..5, 1..4), 1_u32..3).prop_map(move |(dimensions, hosts)| {
+            Topology::mesh(&dimensions, hosts, ports).expect("a mesh")
+        }),
+        (prop::collection::vec(2_u32..6, 1..4), 1_u32..3).prop_map(move |(dimensions, hosts)| {
+            Topology::torus(&dimensions, hosts, ports).expect("a torus")
+        }),
+        (2_u32..4, 1_u32..4).prop_map(move |(arity, levels)| {
+            Topology::fat_tree(TreeShape { arity, levels }, ports).expect("a tree")
+        }),
+    ]
+}
+
+fn host() -> impl Strategy<Value = HostModel> {
+    let forwarding = prop_oneof![
+        Just(Switching::CutThrough),
+        Just(Switching::StoreAndForward)
+    ];
+    (any::<bool>(), forwarding, 1_u32..4, any::<bool>()).prop_map(
+        |(is_ideal, forwarding, moving_per_vi, polls)| {
+            let mut host = if is_ideal {
+                ideal_host()
+            } else {
+                costly_host()
+            };
+            host.nic.forwarding = forwarding;
+            if !is_ideal {
+                host.nic.moving_per_vi = moving_per_vi;
+            }
+            if polls {
+                host.cpu.notice = Notice::Polling {
+                    delay: nanoseconds(130),
+                };
+            }
+            host
+        },
+    )
+}
+
+fn size() -> impl Strategy<Value = SizeDistribution> {
+    prop_oneof![
+        (0_u32..70_000).prop_map(SizeDistribution::constant),
+        (0_u32..100, 100_u32..70_000)
+            .prop_map(|(min, max)| SizeDistribution::uniform(min, max).expect("a range")),
+    ]
+}
+
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    prop_oneof![
+        4 => (1e6..1e9).prop_map(|mean: f64| {
+            Arrivals::Open(Interval::exponential(mean).expect("a mean"))
+        }),
+        1 => Just(Arrivals::PingPong),
+        2 => (1_u32..6).prop_map(Arrivals::Window),
+    ]
+}
+
+fn config() -> impl Strategy<Value = ClusterConfig> {
+    let pattern = prop_oneof![
+        Just(Pattern::Uniform),
+        Just(Pattern::AllToAll),
+        Just(Pattern::RandomPermutation),
+        Just(Pattern::Incast { target: 0 }),
+    ];
+    let sharing = prop_oneof![Just(Sharing::Fluid), Just(Sharing::MaxMin)];
+    let switching = prop_oneof![
+        Just(Switching::CutThrough),
+        Just(Switching::StoreAndForward)
+    ];
+    let links = (sharing, switching, 0_u32..100, 0_u64..2_000, 1e8..2e9);
+    let hosts = (1_u32..4, 1_u32..6, 1_u32..6, any::<bool>());
+    (
+        topology(),
+        host(),
+        pattern,
+        size(),
+        arrivals(),
+        links,
+        hosts,
+        any::<u64>(),
+    )
+        .prop_map(
+            |(topology, host, pattern, size, arrivals, links, hosts, seed)| {
+                let mut config = scenario(topology, host, pattern);
+                config.traffic.size = size;
+                config.traffic.arrivals = arrivals;
+                (config.links.sharing, config.links.switching) = (links.0, links.1);
+                config.links.frame.header_bytes = links.2;
+                config.links.propagation = nanoseconds(links.3);
+                config.links.host_rate = Rate::from_bits_per_second(links.4);
+                config.switch.delay = nanoseconds(links.3 / 3);
+                config.switch.cut_through_bytes = links.2;
+                config.hosts.processes = hosts.0;
+                config.hosts.prepost = hosts.1;
+                config.hosts.send_buffers = hosts.2;
+                if hosts.3 {
+                    config.hosts.bus_load = Some(BusLoad {
+                        interval: Interval::exponential(3e7).expect("a mean"),
+                        size: SizeDistribution::constant(2_048),
+                    });
+                }
+                config.traffic.stop = Time::from_microseconds(2_000);
+                config.run.until = Time::from_microseconds(2_500);
+                config.run.drain = seed.is_multiple_of(2);
+                config.run.events_max = Some(40_000);
+                config.run.seed = seed;
+                config
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    /// `run` in `common` fails on any violation: conservation, rates, floors, stages, completions.
+    #[test]
+    fn every_run_keeps_its_invariants_and_repeats(config in config()) {
+        let first = run(&config);
+        let again = run(&config);
+        prop_assert_eq!(first.digest, again.digest);
+        prop_assert_eq!(first.messages, again.messages);
+        prop_assert_eq!(first.events, again.events);
+        let counts = first.messages;
+        prop_assert_eq!(counts.posted, counts.delivered + counts.dropped + counts.in_flight);
+        let dropped: u64 = first.drops.iter().map(|drops| drops.count).sum();
+        prop_assert_eq!(counts.dropped, dropped);
+        let mut in_series = (0, 0, 0);
+        for row in &first.series {
+            in_series.0 += row.posted;
+            in_series.1 += row.delivered;
+            in_series.2 += row.dropped;
+        }
+        prop_assert_eq!(in_series, (counts.posted, counts.delivered, counts.dropped));
+        if let Some(latency) = &first.latency {
+            prop_assert!(latency.min_us >= latency.floor_us - 1e-9);
+        }
+    }
+
+    #[test]
+    fn another_seed_is_another_run(seed in 1_u64..1_000_000) {
+        let topology = Topology::single_switch(4, Ports(8)).expect("a switch");
+        let mut config = scenario(topology, costly_host(), Pattern::Uniform);
+        config.run.until = Time::from_milliseconds(20);
+        config.traffic.stop = config.run.until;
+        config.run.seed = seed;
+        let one = run(&config);
+        config.run.seed = seed + 1;
+        prop_assert_ne!(one.digest, run(&config).digest);
+    }
+}
