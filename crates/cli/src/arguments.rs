@@ -47,7 +47,7 @@ pub(crate) struct RunArguments {
     pub(crate) scenario: ScenarioArguments,
     #[command(flatten)]
     pub(crate) seeds: SeedArguments,
-    /// Where to leave the run directory [default: runs/<study>-<hash>]
+    /// Where to leave the run directory [default: runs/STUDY-HASH]
     #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
     pub(crate) out: Option<PathBuf>,
     /// Leave no run directory

@@ -148,7 +148,11 @@ fn arrivals(config: &ClusterConfig) -> String {
         Arrivals::Open(interval) => {
             let rate =
                 Time::from_seconds_f64(1.0).picoseconds() as f64 / interval.mean_picoseconds();
-            format!("{}/s in the mean {each}", scaled_count(rate))
+            let rate = match rate.round() {
+                whole if whole >= 1.0 && (rate / whole - 1.0).abs() < 1e-9 => count(whole as u64),
+                _ => quantity(rate),
+            };
+            format!("{rate}/s in the mean {each}")
         }
         Arrivals::PingPong => "ping-pong".to_owned(),
         Arrivals::Window(1) => format!("one under way {each}"),

@@ -1,9 +1,6 @@
 //! How numbers are written for people.
 
 /// Four significant digits or so, with thousands separated: `0.412`, `33.20`, `381.2`, `12,345`.
-///
-/// Two numbers of one row are aligned by giving both the decimals of the first, see
-/// [`with_decimals`].
 #[must_use]
 pub fn quantity(value: f64) -> String {
     with_decimals(value, decimals(value))
