@@ -1,10 +1,10 @@
 //! What a run will take, predicted from its configuration.
 //!
 //! Time: each message costs a fixed part and a part for each link of its way, and each VI its
-//! setting up. Memory: each host, link, process, VI and pre-posted descriptor, and the rows kept for
-//! the tables. The constants were fitted to torus-1024 with 8, 64 and 256 descriptors and 1 and 4
-//! hops, and to torus-million, on one core of a shared 2-core machine of 2026; on another machine,
-//! or above 60 % load, expect a factor of two.
+//! setting up. Memory: each host, link, process, VI and pre-posted descriptor, and the rows kept
+//! for the tables. The constants were fitted to torus-1024 with 8, 64 and 256 descriptors and 1
+//! and 4 hops, and to torus-million, on one core of a shared 2-core machine of 2026; on another
+//! machine, or above 60 % load, expect a factor of two.
 
 use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_sim::workload::{PatternError, Targets};

@@ -4,10 +4,9 @@
 //! codes. `docs/output.md` is the dictionary of every field and column.
 //!
 //! ```text
-//! RunResult --Summary::new--> Summary --+--> StudyReport --document--> JSON on stdout, summary.json
-//!     |                                 |        |
-//!     |                                 |        +--screen--> the table
-//!     +--------------tables-------------+---------- directory --> *.parquet
+//! RunResult --Summary::new--> Summary --> StudyOutcome --document--> the object of --json
+//!     |                                        |     +----screen----> the table
+//!     +---------------tables-------------------+----------directory-> scenario, object, *.parquet
 //! ```
 
 mod across;
