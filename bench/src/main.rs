@@ -54,6 +54,8 @@ struct Results {
     system: String,
     architecture: String,
     processors: usize,
+    /// Processes that wanted a processor when the bench began, in the mean of a minute; Linux only.
+    load_before: Option<f64>,
     rows: Vec<Row>,
 }
 
@@ -129,6 +131,14 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
     if let Err(note) = &simgrid {
         println!("SimGrid beside ours: {note}");
     }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let load_before = load();
+    // One processor must be left for what is measured.
+    if let Some(load) = load_before.filter(|load| *load > processors as f64 - 1.0) {
+        println!(
+            "this machine is busy (load {load} on {processors} processors): expect worse figures"
+        );
+    }
     println!("{}", table::heading());
     let mut rows = Vec::new();
     for group in GROUPS {
@@ -158,7 +168,8 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
         commit: commit(),
         system: std::env::consts::OS.to_owned(),
         architecture: std::env::consts::ARCH.to_owned(),
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        processors,
+        load_before,
         rows,
     };
     let path = options.out.join(format!("{unix_s}.json"));
@@ -169,6 +180,12 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
         path.display()
     );
     Ok(())
+}
+
+/// The load of the last minute, where the system tells it in a file.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// What is measured; empty outside a checkout.
