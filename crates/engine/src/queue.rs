@@ -36,7 +36,7 @@ pub const PENDING_MAX: usize = 1 << SLOT_BITS;
 pub const SEQUENCE_MAX: u64 = 1 << (64 - SLOT_BITS);
 
 /// Most lanes of a queue.
-pub const LANES_MAX: usize = 16;
+pub const LANES_MAX: usize = 8;
 
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
@@ -75,7 +75,9 @@ pub struct EventQueue<E> {
     free_slot: u32,
     stale: usize,
     lanes: Vec<VecDeque<(Key, E)>>,
-    /// The least key over all lanes' heads.
+    /// The key of each lane's head, [`ABSENT`] for an empty lane.
+    lane_heads: [Key; LANES_MAX],
+    /// The least of them, and where.
     lane_least: Key,
     lane_least_index: usize,
     pending: usize,
@@ -131,6 +133,7 @@ impl<E: Copy> EventQueue<E> {
             free_slot: NO_SLOT,
             stale: 0,
             lanes: Vec::new(),
+            lane_heads: [ABSENT; LANES_MAX],
             lane_least: ABSENT,
             lane_least_index: 0,
             pending: 0,
@@ -214,24 +217,24 @@ impl<E: Copy> EventQueue<E> {
     pub fn schedule_in_lane(&mut self, lane: Lane, time: Time, event: E) {
         let time = self.clamp(time);
         let index = usize::from(lane.0);
-        match self.lanes[index].back() {
-            Some((last, _)) if time_of(*last) > time => {
+        let ring = &mut self.lanes[index];
+        if let Some((last, _)) = ring.back() {
+            if time_of(*last) > time {
                 self.schedule(time, event);
                 return;
             }
-            Some(_) => {
-                let key = key(time, self.next_order());
-                self.lanes[index].push_back((key, event));
-            }
-            None => {
-                let key = key(time, self.next_order());
-                self.lanes[index].push_back((key, event));
-                if key < self.lane_least {
-                    self.lane_least = key;
-                    self.lane_least_index = index;
-                }
+            let key = key(time, self.sequence << SLOT_BITS);
+            ring.push_back((key, event));
+        } else {
+            let key = key(time, self.sequence << SLOT_BITS);
+            ring.push_back((key, event));
+            self.lane_heads[index] = key;
+            if key < self.lane_least {
+                self.lane_least = key;
+                self.lane_least_index = index;
             }
         }
+        self.next_order();
         self.count_pending();
     }
 
@@ -319,6 +322,7 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// Drops stale keys and puts deferred ones back until the least key is an event's own.
+    #[inline]
     fn settle(&mut self) -> Key {
         loop {
             let least = self.keys.least();
@@ -342,15 +346,17 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
+    #[inline]
     fn pop_lane(&mut self) -> E {
-        let lane = &mut self.lanes[self.lane_least_index];
-        let (_, event) = lane.pop_front().expect("the least lane has a head");
-        self.lane_least = ABSENT;
-        for (index, lane) in self.lanes.iter().enumerate() {
-            if let Some((key, _)) = lane.front()
-                && *key < self.lane_least
-            {
-                self.lane_least = *key;
+        let index = self.lane_least_index;
+        let ring = &mut self.lanes[index];
+        let (_, event) = ring.pop_front().expect("the least lane has a head");
+        self.lane_heads[index] = ring.front().map_or(ABSENT, |(key, _)| *key);
+        self.lane_least = self.lane_heads[0];
+        self.lane_least_index = 0;
+        for (index, &head) in self.lane_heads.iter().enumerate().skip(1) {
+            if head < self.lane_least {
+                self.lane_least = head;
                 self.lane_least_index = index;
             }
         }
