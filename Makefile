@@ -27,7 +27,7 @@ release: cargo ## build the viaduct command with optimisation
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
 
 test: cargo ## every test, then equal digests of debug and release builds, then the commands in the docs
-	$(CARGO) test $(CARGO_FLAGS) --workspace
+	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 	$(CARGO) xtask digests
 	$(CARGO) xtask docs
 
@@ -38,7 +38,7 @@ check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 	$(CARGO) xtask tidy
 
 golden: cargo ## accept what the snapshot tests print as right; read the diff before you commit it
-	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace
+	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
 bench: release ## speed and memory against the targets, beside SimGrid where it is installed
 	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- --viaduct $(VIADUCT)
