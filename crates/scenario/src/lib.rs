@@ -18,9 +18,9 @@
 //! A text goes through these steps, each in a file of its own:
 //!
 //! ```text
-//! document   TOML to a tree with places          overrides  --set and sweeps put into the tree
-//! preset     the hardware merged below it        settings   typed by the list of keys (keys, value)
-//! build      settings to the configuration       checks     what does not go together
+//! document   TOML to a tree with places      overrides  --set and sweeps put into the tree
+//! preset     the hardware merged below it    settings   typed by the list of keys (keys, value)
+//! build      settings to the configuration   checks     what does not go together
 //! ```
 //!
 //! [`ClusterConfig`]: viaduct_sim::config::ClusterConfig

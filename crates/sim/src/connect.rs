@@ -1,8 +1,8 @@
 //! Connections between processes: set up when first used, before the message that needs them.
 //!
 //! Set-up goes through the VI Architecture's own connection management, request, accept and all,
-//! and takes no simulated time: a study measures connections that exist. A VI belongs to one pair of
-//! processes, so a process has as many VIs as peers. Its receives are posted before its first
+//! and takes no simulated time: a study measures connections that exist. A VI belongs to one pair
+//! of processes, so a process has as many VIs as peers. Its receives are posted before its first
 //! message is sent.
 
 use viaduct_via::{

@@ -1,7 +1,7 @@
 //! Hosts, NICs, buses and fluid links on the engine, running the VI Architecture.
 //!
-//! [`run`] takes a [`config::ClusterConfig`] and gives a [`result::RunResult`]. Nothing here reads a
-//! clock, a file or the environment: equal configurations give equal results to the bit.
+//! [`run`] takes a [`config::ClusterConfig`] and gives a [`result::RunResult`]. Nothing here reads
+//! a clock, a file or the environment: equal configurations give equal results to the bit.
 
 mod accounting;
 pub mod bounds;

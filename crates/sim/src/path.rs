@@ -1,7 +1,7 @@
 //! What a message's way costs with nobody else there: the constants between events, and the floor.
 //!
-//! The floor of a message of n bytes over a path is the sum of its fixed costs plus its bytes at the
-//! rate of the slowest stage (links, buses, the NICs' own rate):
+//! The floor of a message of n bytes over a path is the sum of its fixed costs plus its bytes at
+//! the rate of the slowest stage (links, buses, the NICs' own rate):
 //!
 //! ```text
 //! post + doorbell + descriptor + max over stages(n / rate) + propagation + switches
@@ -123,8 +123,8 @@ impl PathCosts {
         }
     }
 
-    /// From the start of a message's first byte on the first of `links` to its arrival at the end of
-    /// the last, forwarding on the way included.
+    /// From the start of a message's first byte on the first of `links` to its arrival at the end
+    /// of the last, forwarding on the way included.
     pub(crate) fn head_delay(
         &self,
         config: &ClusterConfig,

@@ -7,7 +7,8 @@ use viaduct_topology::LinkClass;
 /// Everything measured in one run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// A hash over every delivered and dropped message and the final counts; equal runs, equal digest.
+    /// A hash over every delivered and dropped message and the final counts: equal runs have equal
+    /// digests.
     pub digest: u64,
     /// Simulated time at the end.
     pub simulated: Time,

@@ -1,13 +1,13 @@
 //! Max-min fair shares, worked out again only where an event changes them.
 //!
-//! An allocation is max-min fair if each flow has a bottleneck: a resource that is full and on which
-//! no flow is faster (or the flow's own limit). After a flow begins or ends, the flows on its path
-//! that may be concerned are solved by progressive filling, all other flows held fast. Then the
-//! others on the resources in question are looked at: one that is faster than a flow held back
-//! there, or one that has lost its bottleneck, joins the set, and the set is solved again. When none
-//! is left every flow has a bottleneck, which is the fair allocation of the whole network. The set
-//! is a few flows at moderate load, where solving everything at each event would cost the size of
-//! the network.
+//! An allocation is max-min fair if each flow has a bottleneck: a resource that is full and on
+//! which no flow is faster (or the flow's own limit). After a flow begins or ends, the flows on its
+//! path that may be concerned are solved by progressive filling, all other flows held fast. Then
+//! the others on the resources in question are looked at: one that is faster than a flow held back
+//! there, or one that has lost its bottleneck, joins the set, and the set is solved again. When
+//! none is left every flow has a bottleneck, which is the fair allocation of the whole network. The
+//! set is a few flows at moderate load, where solving everything at each event would cost the size
+//! of the network.
 
 use viaduct_engine::Time;
 

@@ -82,7 +82,8 @@ impl Interval {
         )
     }
 
-    /// Pareto of the given mean: the share of intervals above x falls as x to the power of -`shape`.
+    /// Pareto of the given mean: the share of intervals above x falls as x to the power of
+    /// -`shape`.
     ///
     /// The shortest interval is `mean * (shape - 1) / shape`. Up to shape 2 the variance is
     /// infinite, and the mean of a run approaches the given one very slowly from below.
