@@ -7,7 +7,7 @@
 use viaduct_scenario::{Override, Study, parse_preset, parse_study};
 use viaduct_sim::workload::parse_size_cdf;
 use viaduct_topology::{
-    HostId, Topology, TopologyError, parse_edge_list, parse_graphml, parse_node_link_json,
+    HostId, LinkId, Topology, TopologyError, parse_edge_list, parse_graphml, parse_node_link_json,
 };
 
 /// An entry's name, which is also that of its target and of its folder of seeds, and what it does.
@@ -110,6 +110,19 @@ fn graph(graph: Result<Topology, TopologyError>) {
             let counts =
                 |graph: &Topology| (graph.host_count(), graph.switch_count(), graph.link_count());
             assert_eq!(counts(&again), counts(&graph), "exported and read again");
+            for link in (0..graph.link_count()).map(LinkId) {
+                let attributes = |graph: &Topology| {
+                    (
+                        graph.link_rate_bits_per_second(link),
+                        graph.link_latency_picoseconds(link),
+                    )
+                };
+                assert_eq!(
+                    attributes(&again),
+                    attributes(&graph),
+                    "{link:?} read again"
+                );
+            }
         }
         Err(error) => panic!("what was exported is refused: {error}\n{exported}"),
     }

@@ -1,22 +1,32 @@
 //! Rates and times with their units, as the attributes of links in a file give them.
+//!
+//! The limits keep every value writable: the shortest decimal of a rate in bits a second has 17
+//! digits at most, a time in picoseconds too, and both are read again to the same value.
 
 /// Digits that a number may have; more cannot be told apart anyway.
 const DIGITS_MAX: usize = 18;
 
+/// Lowest rate of a link, bits a second.
+const RATE_BITS_MIN: f64 = 1.0;
+/// Highest rate of a link, bits a second.
+const RATE_BITS_MAX: f64 = 1e15;
+/// Longest latency of a link, picoseconds: a day.
+const TIME_PICOSECONDS_MAX: u64 = 86_400_000_000_000_000;
+
 /// Units of a rate and what they are in bits a second.
-const RATES: &[(&str, f64)] = &[
-    ("bit/s", 1.0),
-    ("kbit/s", 1e3),
-    ("Mbit/s", 1e6),
-    ("Gbit/s", 1e9),
-    ("Tbit/s", 1e12),
-    ("B/s", 8.0),
-    ("kB/s", 8e3),
-    ("MB/s", 8e6),
-    ("GB/s", 8e9),
-    ("KiB/s", 8.0 * 1024.0),
-    ("MiB/s", 8.0 * 1_048_576.0),
-    ("GiB/s", 8.0 * 1_073_741_824.0),
+const RATES: &[(&str, u64)] = &[
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("Mbit/s", 1_000_000),
+    ("Gbit/s", 1_000_000_000),
+    ("Tbit/s", 1_000_000_000_000),
+    ("B/s", 8),
+    ("kB/s", 8_000),
+    ("MB/s", 8_000_000),
+    ("GB/s", 8_000_000_000),
+    ("KiB/s", 8 << 10),
+    ("MiB/s", 8 << 20),
+    ("GiB/s", 8 << 30),
 ];
 
 /// Units of a time and what they are in picoseconds.
@@ -41,7 +51,8 @@ struct Decimal {
     fraction_digits: u32,
 }
 
-/// Bits a second of text like `856 Mbit/s`; always above 0.
+/// Bits a second of text like `856 Mbit/s`, to the nearest; from [`RATE_BITS_MIN`] to
+/// [`RATE_BITS_MAX`].
 pub(crate) fn parse_rate(text: &str) -> Result<f64, QuantityError> {
     let help = "write a number and a unit, for example \"856 Mbit/s\" or \"1.25 GB/s\"";
     let (number, unit) = split(text, "a rate", help)?;
@@ -49,18 +60,28 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, QuantityError> {
         let units: Vec<&str> = RATES.iter().map(|(name, _)| *name).collect();
         return Err(unknown_unit(unit, "rate", &units));
     };
-    let power = 10u64.pow(number.fraction_digits) as f64;
-    let rate = number.digits as f64 * factor / power;
     if number.digits == 0 {
         return Err(QuantityError {
             problem: "a rate of 0 would never end a message".to_owned(),
             help: "leave the link out, or give it a rate above 0".to_owned(),
         });
     }
+    let bits = u128::from(number.digits) * u128::from(factor);
+    // The standard library reads decimals correctly rounded.
+    let rate = format!("{bits}e-{}", number.fraction_digits)
+        .parse()
+        .unwrap_or(f64::INFINITY);
+    if !(RATE_BITS_MIN..=RATE_BITS_MAX).contains(&rate) {
+        let side = if rate < RATE_BITS_MIN { "low" } else { "high" };
+        return Err(QuantityError {
+            problem: format!("the rate is too {side}"),
+            help: "write a rate from 1 bit/s to 1000 Tbit/s".to_owned(),
+        });
+    }
     Ok(rate)
 }
 
-/// Picoseconds of text like `0.5 us`, to the nearest.
+/// Picoseconds of text like `0.5 us`, to the nearest; at most [`TIME_PICOSECONDS_MAX`].
 pub(crate) fn parse_time(text: &str) -> Result<u64, QuantityError> {
     let help = "write a number and a unit, for example \"0.5 us\" or \"120 ns\"";
     let (number, unit) = split(text, "a time", help)?;
@@ -70,12 +91,11 @@ pub(crate) fn parse_time(text: &str) -> Result<u64, QuantityError> {
     };
     let power = 10u128.pow(number.fraction_digits);
     let picoseconds = (u128::from(number.digits) * u128::from(factor) + power / 2) / power;
-    // Half of the numbers are kept free, so that sums along a path have room.
     match u64::try_from(picoseconds) {
-        Ok(picoseconds) if picoseconds <= u64::MAX / 2 => Ok(picoseconds),
+        Ok(picoseconds) if picoseconds <= TIME_PICOSECONDS_MAX => Ok(picoseconds),
         _ => Err(QuantityError {
             problem: "the time is too long".to_owned(),
-            help: "write a time below 100 days".to_owned(),
+            help: "write a time up to 86400 s, which is a day".to_owned(),
         }),
     }
 }
@@ -138,7 +158,29 @@ mod tests {
         assert_eq!(parse_rate("  1.25Gbit/s "), Ok(1.25e9));
         assert_eq!(parse_rate("133 MB/s"), Ok(1.064e9));
         assert_eq!(parse_rate("1 MiB/s"), Ok(8_388_608.0));
-        assert_eq!(parse_rate("000.500 bit/s"), Ok(0.5));
+        assert_eq!(parse_rate("000.500 kbit/s"), Ok(500.0));
+        // Rounded once: over 2^53 digits and power would be rounded before the division.
+        assert_eq!(
+            parse_rate("1234567.89012345678 bit/s"),
+            Ok(1_234_567.890_123_456_8)
+        );
+    }
+
+    #[test]
+    fn rates_and_times_end_at_their_limits() {
+        let problem = |text: &str| parse_rate(text).unwrap_err().problem;
+        assert_eq!(parse_rate("1 bit/s"), Ok(1.0));
+        assert_eq!(parse_rate("0.125 B/s"), Ok(1.0));
+        assert_eq!(problem("0.99 bit/s"), "the rate is too low");
+        assert_eq!(parse_rate("1000 Tbit/s"), Ok(1e15));
+        assert_eq!(problem("1000.1 Tbit/s"), "the rate is too high");
+        assert_eq!(problem("999999999999999999 GiB/s"), "the rate is too high");
+        assert_eq!(problem("8429496729.656 Gbit/s"), "the rate is too high");
+        assert_eq!(parse_time("86400 s"), Ok(TIME_PICOSECONDS_MAX));
+        assert_eq!(
+            parse_time("86400.000000000001 s").unwrap_err().problem,
+            "the time is too long"
+        );
     }
 
     #[test]
@@ -147,11 +189,6 @@ mod tests {
         assert_eq!(parse_time("0 s"), Ok(0));
         assert_eq!(parse_time("1.4999 ps"), Ok(1));
         assert_eq!(parse_time("1.5 ps"), Ok(2));
-        assert_eq!(parse_time("9000000 s"), Ok(9_000_000_000_000_000_000));
-        assert_eq!(
-            parse_time("9300000 s").unwrap_err().problem,
-            "the time is too long"
-        );
         assert!(parse_time("999999999999999999 s").is_err());
     }
 

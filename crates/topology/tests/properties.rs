@@ -40,7 +40,7 @@ fn edge_list() -> impl Strategy<Value = String> {
     size.prop_flat_map(|(switches, hosts)| {
         let places = prop::collection::vec(0..switches, hosts);
         let pairs = prop::collection::btree_set((0..switches, 0..switches), 0..30);
-        let rate = prop::option::of(1u64..100_000);
+        let rate = prop::option::of((1u64..100_000, 0u64..100_000_000_000));
         let rates = prop::collection::vec(rate, 30);
         (places, pairs, rates, any::<bool>())
     })
@@ -60,7 +60,9 @@ fn edge_list() -> impl Strategy<Value = String> {
             if a == b || !directed && pairs.contains(&(b, a)) && a > b {
                 continue;
             }
-            let rate = rate.map_or(String::new(), |rate| format!(" rate=\"{rate} kbit/s\""));
+            let rate = rate.map_or(String::new(), |(rate, fraction)| {
+                format!(" rate=\"{rate}.{fraction:011} kbit/s\"")
+            });
             text.push_str(&format!("s{a} s{b}{rate}\n"));
         }
         text
