@@ -294,7 +294,7 @@ fn host_keys() -> Vec<Key> {
             Kind::Count(1, DESCRIPTORS_MAX),
             "receive descriptors kept on each VI",
         )
-        .or("64"),
+        .or("8"),
         Key::new(
             "send_buffers",
             Kind::Count(1, DESCRIPTORS_MAX),
