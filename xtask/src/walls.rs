@@ -111,7 +111,6 @@ const HOMES: &[(&str, &str)] = &[
     ("indicatif", "viaduct-cli"),
     ("parquet", "viaduct-report"),
     ("quick-xml", "viaduct-topology"),
-    ("rand_distr", "viaduct-sim"),
     ("rayon", "viaduct-cli"),
     ("statrs", "viaduct-statistics"),
 ];
@@ -285,7 +284,7 @@ mod tests {
         assert!(found[0].text.contains("may not use viaduct-engine"));
         assert_eq!(check_arrows(&[], &[arrow("viaduct-via", "serde")]).len(), 1);
         assert_eq!(
-            check_arrows(&[], &[arrow("viaduct-engine", "rand_distr")]).len(),
+            check_arrows(&[], &[arrow("viaduct-engine", "statrs")]).len(),
             2
         );
         assert_eq!(
