@@ -82,7 +82,9 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 fn by_the_clock(entry: &Entry, seeds: &[String], span: Duration) {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a clock after 1970");
     let first = since_epoch.as_secs() << 24;
     let begin = Instant::now();
     let mut slowest = Duration::ZERO;
@@ -135,12 +137,12 @@ fn seeds(name: &str) -> Vec<String> {
         .iter()
         .filter_map(|folder| std::fs::read_dir(folder).ok())
         .flatten()
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("a folder that can be listed").path())
         .collect();
     files.sort();
     files
         .iter()
-        .map(|file| std::fs::read_to_string(file).unwrap())
+        .map(|file| std::fs::read_to_string(file).expect("a seed that can be read"))
         .collect()
 }
 
