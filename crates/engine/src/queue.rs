@@ -27,6 +27,7 @@
 use std::collections::VecDeque;
 
 use crate::Time;
+use crate::prefetch::prefetch;
 use crate::radix::{ABSENT, RadixQueue};
 
 /// Most events that can be pending outside lanes.
@@ -42,6 +43,8 @@ const SLOT_BITS: u32 = 24;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 /// The keys are cleaned when it holds more stale keys than live ones and more than this.
 const STALE_MIN: usize = 1024;
+/// Slots asked for at once when the next keys become known.
+const PREFETCHED_MAX: usize = 64;
 
 /// Names a scheduled event until it fires or is cancelled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -80,6 +83,8 @@ pub struct EventQueue<E> {
     /// The least of them, and where.
     lane_least: Key,
     lane_least_index: usize,
+    /// The lane of the event popped last, if it was in one.
+    popped_lane: Option<usize>,
     pending: usize,
     pending_max: usize,
     fired: u64,
@@ -136,6 +141,7 @@ impl<E: Copy> EventQueue<E> {
             lane_heads: [ABSENT; LANES_MAX],
             lane_least: ABSENT,
             lane_least_index: 0,
+            popped_lane: None,
             pending: 0,
             pending_max: 0,
             fired: 0,
@@ -303,6 +309,7 @@ impl<E: Copy> EventQueue<E> {
                 return None;
             }
             self.now = time;
+            self.popped_lane = Some(self.lane_least_index);
             self.pop_lane()
         } else {
             let time = time_of(key_least);
@@ -310,6 +317,7 @@ impl<E: Copy> EventQueue<E> {
                 return None;
             }
             self.now = time;
+            self.popped_lane = None;
             let slot = (key_least as u64 & SLOT_MASK) as u32;
             let event = self.slots[slot as usize].event;
             self.keys.remove_least();
@@ -321,11 +329,36 @@ impl<E: Copy> EventQueue<E> {
         Some((self.now, event))
     }
 
+    /// Whether the event that was popped last was in a lane.
+    #[inline]
+    #[must_use]
+    pub fn popped_from_lane(&self) -> bool {
+        self.popped_lane.is_some()
+    }
+
+    /// The event `distance` places (from 1) behind the one that was popped last, in the same lane or
+    /// among those in none, if it is known; a hint for prefetching: it may be moved, cancelled or
+    /// overtaken.
+    #[inline]
+    #[must_use]
+    pub fn upcoming(&self, distance: usize) -> Option<E> {
+        if let Some(lane) = self.popped_lane {
+            return self.lanes[lane].get(distance - 1).map(|(_, event)| *event);
+        }
+        let key = self.keys.upcoming(distance - 1)?;
+        Some(self.slots[(key as u64 & SLOT_MASK) as usize].event)
+    }
+
     /// Drops stale keys and puts deferred ones back until the least key is an event's own.
     #[inline]
     fn settle(&mut self) -> Key {
         loop {
-            let least = self.keys.least();
+            let slots = &self.slots;
+            let least = self.keys.least(|keys| {
+                for key in keys.iter().take(PREFETCHED_MAX) {
+                    prefetch(&raw const slots[(*key as u64 & SLOT_MASK) as usize]);
+                }
+            });
             if least == ABSENT {
                 return ABSENT;
             }
@@ -354,7 +387,8 @@ impl<E: Copy> EventQueue<E> {
         self.lane_heads[index] = ring.front().map_or(ABSENT, |(key, _)| *key);
         self.lane_least = self.lane_heads[0];
         self.lane_least_index = 0;
-        for (index, &head) in self.lane_heads.iter().enumerate().skip(1) {
+        let heads = &self.lane_heads[..self.lanes.len()];
+        for (index, &head) in heads.iter().enumerate().skip(1) {
             if head < self.lane_least {
                 self.lane_least = head;
                 self.lane_least_index = index;

@@ -25,9 +25,9 @@ const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 /// A bucket up to this size is sorted rather than dealt out.
-const SORT_MAX: usize = 24;
+const SORT_MAX: usize = 40;
 /// A front that grows beyond this is dealt out again.
-const FRONT_MAX: usize = 96;
+const FRONT_MAX: usize = 128;
 
 #[derive(Debug)]
 struct Level {
@@ -83,13 +83,21 @@ impl RadixQueue {
         (keys + self.front.capacity()) * size_of::<u128>() + size_of::<Level>() * LEVELS
     }
 
-    /// The least key, or [`ABSENT`].
+    /// The least key, or [`ABSENT`]; shows the next keys to `look_ahead` when they become known.
     #[inline]
-    pub(crate) fn least(&mut self) -> u128 {
+    pub(crate) fn least(&mut self, look_ahead: impl FnOnce(&[u128])) -> u128 {
         if let Some(&key) = self.front.get(self.front_next) {
             return key;
         }
-        self.load_front()
+        let least = self.load_front();
+        look_ahead(&self.front);
+        least
+    }
+
+    /// The key `distance` places behind the least one, if it is among the next to come.
+    #[inline]
+    pub(crate) fn upcoming(&self, distance: usize) -> Option<u128> {
+        self.front.get(self.front_next + distance).copied()
     }
 
     /// Removes the least key, which the caller has seen.

@@ -170,7 +170,8 @@ impl Accounting {
     }
 
     fn sample(&mut self, message: &Message, hosts: (u32, u32), latency: Option<Time>) {
-        if !message.number.is_multiple_of(self.row_stride) || self.rows_max == 0 {
+        // The stride is a power of two.
+        if message.number & (self.row_stride - 1) != 0 || self.rows_max == 0 {
             return;
         }
         if self.rows.len() == self.rows_max {

@@ -212,6 +212,7 @@ impl<'config> Cluster<'config> {
                 self.is_draining = true;
                 continue;
             };
+            self.look_ahead();
             self.handle(event);
             let events = self.queue.fired();
             if events >= events_max {
@@ -242,6 +243,7 @@ impl<'config> Cluster<'config> {
     /// Schedules an event on a lane, or handles it at once if it is due.
     ///
     /// Stages that cost nothing cost no event.
+    #[inline]
     pub(crate) fn after(&mut self, lane: Lane, time: Time, event: Event) {
         if time <= self.queue.now() {
             self.handle(event);
@@ -250,8 +252,13 @@ impl<'config> Cluster<'config> {
         }
     }
 
+    #[inline]
     pub(crate) fn host_of(&self, process: u32) -> u32 {
-        process / self.config.hosts.processes
+        // A division costs as much as ten other steps, and most studies do without.
+        match self.config.hosts.processes {
+            1 => process,
+            processes => process / processes,
+        }
     }
 
     pub(crate) fn bus_of(&self, host: u32) -> ResourceId {
@@ -263,6 +270,7 @@ impl<'config> Cluster<'config> {
     /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
     /// length, and takes its length away from those transfers that the bus holds back. `own`
     /// transfers wait for the transaction and are not among them.
+    #[inline]
     pub(crate) fn short_transaction(&mut self, host: u32, length: Time, own: u32) -> Time {
         if !self.has_buses || length == Time::ZERO {
             return length;

@@ -1,5 +1,6 @@
 //! A process's connections: one VI for each peer.
 
+use viaduct_engine::prefetch;
 use viaduct_via::ViId;
 
 use crate::message::MessageId;
@@ -86,6 +87,14 @@ impl Connections {
             self.by_peer.insert(index, place);
         }
         place
+    }
+
+    /// Asks for the first connections' memory; see [`crate::look_ahead`].
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        for connection in self.list.iter().take(SCANNED_MAX) {
+            prefetch(core::ptr::from_ref(connection));
+        }
     }
 
     pub(crate) fn at(&mut self, place: u32) -> &mut Connection {

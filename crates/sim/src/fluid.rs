@@ -16,7 +16,7 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
-use viaduct_engine::{EventId, EventQueue, Time};
+use viaduct_engine::{EventId, EventQueue, Time, prefetch, prefetch_all};
 
 use self::max_min::MaxMin;
 use self::resource::Resource;
@@ -160,6 +160,34 @@ impl Fluid {
         self.flows[id.0 as usize].path = path;
         self.free.push(id);
         tag
+    }
+
+    /// Asks for a flow's memory; see [`crate::look_ahead`].
+    #[inline]
+    pub(crate) fn prefetch_flow(&self, id: FlowId) {
+        prefetch_all(&self.flows[id.0 as usize]);
+    }
+
+    /// Asks for the memory of a flow's resources; returns its tag.
+    #[inline]
+    pub(crate) fn prefetch_path(&self, id: FlowId) -> u32 {
+        let flow = &self.flows[id.0 as usize];
+        self.prefetch_resources(&flow.path);
+        flow.demand.tag
+    }
+
+    /// What a flow belongs to.
+    #[inline]
+    pub(crate) fn tag(&self, id: FlowId) -> u32 {
+        self.flows[id.0 as usize].demand.tag
+    }
+
+    /// Asks for the memory of resources.
+    #[inline]
+    pub(crate) fn prefetch_resources(&self, path: &[ResourceId]) {
+        for &resource in path {
+            prefetch(&raw const self.resources[resource.0 as usize]);
+        }
     }
 
     /// Flows that cross a resource now.

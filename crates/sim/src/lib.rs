@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod fluid;
 mod host;
+mod look_ahead;
 mod message;
 mod path;
 mod receive;

@@ -1,6 +1,6 @@
 //! Messages under way.
 
-use viaduct_engine::Time;
+use viaduct_engine::{Time, prefetch_all};
 use viaduct_via::{MessageHeader, ViId, WorkId};
 
 use crate::connect::Repost;
@@ -90,6 +90,12 @@ impl Messages {
 
     pub(crate) fn get(&self, id: MessageId) -> &Message {
         &self.messages[id.0 as usize]
+    }
+
+    /// Asks for a message's memory; see [`crate::look_ahead`].
+    #[inline]
+    pub(crate) fn prefetch(&self, id: MessageId) {
+        prefetch_all(&self.messages[id.0 as usize]);
     }
 
     pub(crate) fn get_mut(&mut self, id: MessageId) -> &mut Message {

@@ -49,7 +49,8 @@ impl Cluster<'_> {
     /// Whether the receiving NIC holds the whole message, its bus still to be crossed.
     fn is_stored_at_receiver(&self, id: MessageId) -> bool {
         let hops_done = self.messages.get(id).hops_done as usize;
-        self.has_buses
+        !self.is_all_cut_through
+            && self.has_buses
             && self
                 .stored_paths
                 .get(&id.0)

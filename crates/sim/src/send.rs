@@ -107,6 +107,8 @@ impl Cluster<'_> {
             return;
         };
         let ends = *self.processes[process as usize].connections.at(place);
+        self.look_at_process(target);
+        self.look_at_vi(process, ends.vi);
         let state = &mut self.hosts[host as usize];
         state.send_buffers_free -= 1;
 
@@ -298,13 +300,16 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.head_delay = way.head_delay;
         message.unshared = way.unshared;
+        let (target, target_vi) = (message.target, message.target_vi);
         let head = self.queue.now() + way.head_delay;
         let demand = FlowDemand {
             tag: id.0,
             ..way.demand
         };
+        self.look_at_vi(target, target_vi);
         self.fluid
             .begin(&mut self.queue, &self.path_scratch, demand);
+        self.look_at_receive(target, target_vi);
         self.after(self.lanes.head, head, Event::HeadArrives(id));
     }
 

@@ -65,6 +65,12 @@ struct Tag {
 }
 
 impl MemoryTable {
+    /// Where the first region's entry lies, and its bytes.
+    #[inline]
+    pub(crate) fn first_region_address(&self) -> (*const u8, usize) {
+        self.regions.slot_address(0)
+    }
+
     pub(crate) const fn new() -> Self {
         Self {
             regions: Slab::new(),

@@ -440,6 +440,31 @@ impl Nic {
         );
     }
 
+    /// Where the state lies that calls on `vi` read: address and bytes of each part.
+    ///
+    /// For a driver of very many NICs that asks its processor for the memory beforehand. The
+    /// addresses are hints: they may be dangling by the time they are used. Nothing beyond the NIC
+    /// itself is read here.
+    #[inline]
+    #[must_use]
+    pub fn state_addresses(&self, vi: ViId) -> [(*const u8, usize); 3] {
+        [
+            self.vis.slot_address(vi.0.index()),
+            self.completion_queues.slot_address(0),
+            self.memory.first_region_address(),
+        ]
+    }
+
+    /// Where the descriptor lies that the next message for `vi` takes; a hint, as
+    /// [`state_addresses`](Self::state_addresses), that reads the VI's state.
+    #[inline]
+    #[must_use]
+    pub fn next_receive_address(&self, vi: ViId) -> *const u8 {
+        self.vis
+            .get(vi.0)
+            .map_or(core::ptr::null(), |vi| vi.receives.next_address())
+    }
+
     /// Gives back memory that is not in use, say after a driver has set up its connections.
     pub fn shrink_to_fit(&mut self) {
         self.memory.shrink_to_fit();

@@ -119,6 +119,13 @@ impl<T, const GENERATION_MAX: u32> Slab<T, GENERATION_MAX> {
         key
     }
 
+    /// Where the slot of a key lies, and its bytes; nothing is read.
+    #[inline]
+    pub(crate) fn slot_address(&self, index: u32) -> (*const u8, usize) {
+        let slot = self.slots.as_ptr().wrapping_add(index as usize);
+        (slot.cast(), size_of::<Slot<T>>())
+    }
+
     /// The value under a live key.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {

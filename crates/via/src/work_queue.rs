@@ -81,6 +81,13 @@ impl WorkQueue {
         }
     }
 
+    /// Where the descriptor that starts next lies.
+    #[inline]
+    pub(crate) fn next_address(&self) -> *const u8 {
+        let slot = self.slots.get(self.started as usize);
+        slot.map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
