@@ -16,7 +16,7 @@ use crate::keys::{self, Fallback};
 use crate::network::TopologyCache;
 use crate::overrides::{self, Override, Setter};
 use crate::preset;
-use crate::published::{self, Published};
+use crate::published::{self, Published, Role};
 use crate::settings::{Context, Settings, default_value};
 use crate::value::Value;
 
@@ -143,6 +143,33 @@ impl Study {
         self.published
             .iter()
             .filter(|published| published.holds_for(&self.settings))
+            .filter(|published| !self.is_changed_for(published))
+    }
+
+    /// Whether the command line changed what the figure was published for.
+    ///
+    /// How long a run lasts, and its seed, leave results alone; a figure of context, such as a
+    /// count of events, belongs to the whole run.
+    fn is_changed_for(&self, published: &Published) -> bool {
+        let [_, command_line] = self.own_sources;
+        self.settings
+            .list
+            .iter()
+            .filter(|setting| {
+                setting
+                    .given
+                    .as_ref()
+                    .is_some_and(|given| given.place.source == command_line)
+            })
+            .any(|setting| {
+                let (table, key) = (setting.table.name, setting.key.name);
+                let is_harmless = match published.role {
+                    Role::Context => (table, key) == ("run", "seed"),
+                    Role::Given | Role::Result => table == "run",
+                };
+                let path = format!("{table}.{key}");
+                !is_harmless && !published.at.iter().any(|(at, _)| *at == path)
+            })
     }
 
     /// What was given and is not the default, but for the words of `[study]`.

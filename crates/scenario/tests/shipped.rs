@@ -127,6 +127,24 @@ fn the_four_hop_study_runs_over_its_sizes() {
 }
 
 #[test]
+fn figures_stand_only_beside_what_they_were_published_for() {
+    let quantities = |set: &[&str]| {
+        let study = load_with("torus-1024", set);
+        study
+            .published_here()
+            .map(|row| row.quantity.clone())
+            .collect::<Vec<_>>()
+    };
+    let mesh = "links.mesh.utilisation_mean";
+    assert_eq!(quantities(&[]), [mesh, "events", "wall_s"]);
+    assert_eq!(quantities(&["seed=7"]), [mesh, "events", "wall_s"]);
+    assert_eq!(quantities(&["run.until=3 s"]), [mesh]);
+    assert!(quantities(&["traffic.rate=400/s"]).is_empty());
+    assert!(quantities(&["hosts.nic=ideal"]).is_empty());
+    assert!(quantities(&["hosts.model.cpu.post=1 us"]).is_empty());
+}
+
+#[test]
 fn the_million_has_its_hosts() {
     let config = load("torus-million").config;
     assert_eq!(config.topology.host_count(), 1_048_576);
