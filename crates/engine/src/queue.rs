@@ -336,9 +336,9 @@ impl<E: Copy> EventQueue<E> {
         self.popped_lane.is_some()
     }
 
-    /// The event `distance` places (from 1) behind the one that was popped last, in the same lane or
-    /// among those in none, if it is known; a hint for prefetching: it may be moved, cancelled or
-    /// overtaken.
+    /// The event `distance` places (from 1) behind the one that was popped last, in the same lane
+    /// or among those in none, if it is known; a hint for prefetching: it may be moved, cancelled
+    /// or overtaken.
     #[inline]
     #[must_use]
     pub fn upcoming(&self, distance: usize) -> Option<E> {
