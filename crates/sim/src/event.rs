@@ -31,3 +31,9 @@ pub(crate) enum Event {
     /// A window of the time series ends.
     WindowEnds,
 }
+
+impl From<FlowId> for Event {
+    fn from(flow: FlowId) -> Self {
+        Self::FlowEnds(flow)
+    }
+}

@@ -21,7 +21,6 @@ use viaduct_engine::{EventId, EventQueue, Time, prefetch, prefetch_all};
 use self::max_min::MaxMin;
 use self::resource::Resource;
 use crate::config::Sharing;
-use crate::event::Event;
 
 /// Number of a link or bus.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -92,10 +91,10 @@ impl Fluid {
         }
     }
 
-    /// Begins a flow over `path` and schedules its end.
-    pub(crate) fn begin(
+    /// Begins a flow over `path` and schedules its end, an event made from its number.
+    pub(crate) fn begin<E: Copy + From<FlowId>>(
         &mut self,
-        queue: &mut EventQueue<Event>,
+        queue: &mut EventQueue<E>,
         path: &[ResourceId],
         demand: FlowDemand,
     ) -> FlowId {
@@ -127,12 +126,12 @@ impl Fluid {
         let flow = &mut self.flows[id.0 as usize];
         // A flow takes time, however little, so that a chain of empty messages moves on.
         let end = flow.end_time().max(now + Time::from_picoseconds(1));
-        flow.end = queue.schedule(end, Event::FlowEnds(id));
+        flow.end = queue.schedule(end, E::from(id));
         id
     }
 
     /// Ends a flow; returns its tag.
-    pub(crate) fn end(&mut self, queue: &mut EventQueue<Event>, id: FlowId) -> u32 {
+    pub(crate) fn end<E: Copy>(&mut self, queue: &mut EventQueue<E>, id: FlowId) -> u32 {
         let now = queue.now();
         let flow = &mut self.flows[id.0 as usize];
         debug_assert!(flow.active, "a flow ends once");
@@ -196,7 +195,12 @@ impl Fluid {
     }
 
     /// A short transaction takes `time` of a bus away from the flows that it limits.
-    pub(crate) fn hold_up(&mut self, queue: &mut EventQueue<Event>, bus: ResourceId, time: Time) {
+    pub(crate) fn hold_up<E: Copy>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        bus: ResourceId,
+        time: Time,
+    ) {
         let server = &self.resources[bus.0 as usize];
         let share = server.share;
         for index in 0..server.len() {
@@ -366,7 +370,7 @@ impl Fluid {
         }
     }
 
-    fn schedule_touched(&mut self, queue: &mut EventQueue<Event>) {
+    fn schedule_touched<E: Copy>(&mut self, queue: &mut EventQueue<E>) {
         for id in self.touched.drain(..) {
             let flow = &mut self.flows[id.0 as usize];
             flow.is_touched = false;

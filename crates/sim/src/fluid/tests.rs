@@ -281,7 +281,7 @@ fn an_unused_share_is_lost_or_handed_on() {
 
 #[test]
 fn a_short_transaction_holds_up_whom_the_bus_limits() {
-    let mut queue = EventQueue::new();
+    let mut queue = EventQueue::<Event>::new();
     let mut fluid = Fluid::new(Sharing::Fluid, (0..RESOURCES).map(rate_of), LINKS);
     let demand = FlowDemand {
         wire_bytes: 1000.0,
