@@ -243,12 +243,19 @@ impl<'config> Cluster<'config> {
     /// Schedules an event on a lane, or handles it at once if it is due.
     ///
     /// Stages that cost nothing cost no event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after(&mut self, lane: Lane, time: Time, event: Event) {
-        if time <= self.queue.now() {
-            self.handle(event);
-        } else {
+        if time > self.queue.now() {
             self.queue.schedule_in_lane(lane, time, event);
+            return;
+        }
+        // The usual ones without the way through `handle`.
+        match event {
+            Event::Fetched(message) => self.handle_fetched(message),
+            Event::TailArrives(message) => self.handle_tail(message),
+            Event::Reaped(message) => self.handle_reaped(message),
+            Event::Reposted(message) => self.handle_reposted(message),
+            event => self.handle(event),
         }
     }
 

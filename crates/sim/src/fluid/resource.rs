@@ -52,7 +52,19 @@ impl Resource {
         }
     }
 
+    #[inline]
     pub(crate) fn join(&mut self, flow: FlowId) {
+        // Most find the server free, and its share is the rate already.
+        if self.len == 0 {
+            self.few[0] = flow;
+            self.len = 1;
+            self.flows_max = self.flows_max.max(1);
+            return;
+        }
+        self.join_others(flow);
+    }
+
+    fn join_others(&mut self, flow: FlowId) {
         let index = self.len as usize;
         if index < FEW {
             self.few[index] = flow;
@@ -64,7 +76,17 @@ impl Resource {
         self.share = self.rate / f64::from(self.len);
     }
 
+    #[inline]
     pub(crate) fn leave(&mut self, flow: FlowId) {
+        if self.len == 1 {
+            debug_assert!(self.few[0] == flow, "a flow leaves where it joined");
+            self.len = 0;
+            return;
+        }
+        self.leave_others(flow);
+    }
+
+    fn leave_others(&mut self, flow: FlowId) {
         let index = (0..self.len).find(|&index| self.member(index) == flow);
         debug_assert!(index.is_some(), "a flow leaves where it joined");
         let Some(index) = index else { return };
@@ -83,7 +105,7 @@ impl Resource {
                 _ => self.few[index as usize] = last,
             }
         }
-        self.share = self.rate / f64::from(self.len.max(1));
+        self.share = self.rate / f64::from(self.len);
     }
 
     pub(crate) fn spilled_bytes(&self) -> usize {
