@@ -112,20 +112,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn time(&self, table: &str, key: &str) -> Option<Time> {
-        match self.settings.value(table, key)? {
-            Value::Time(time) => Some(*time),
-            _ => None,
-        }
-    }
-
-    fn rate(&self, table: &str, key: &str) -> Option<Rate> {
-        match self.settings.value(table, key)? {
-            Value::Rate(rate) => Some(*rate),
-            _ => None,
-        }
-    }
-
     fn bytes(&self, table: &str, key: &str) -> Option<u32> {
         match self.settings.value(table, key)? {
             Value::Size(bytes) => u32::try_from(*bytes).ok(),
@@ -172,9 +158,9 @@ impl Builder<'_> {
                 _ => Sharing::Fluid,
             },
             switching: self.switching("links", "switching")?,
-            rate: self.rate("links", "rate")?,
-            host_rate: self.rate("links", "host_rate")?,
-            propagation: self.time("links", "propagation")?,
+            rate: self.settings.rate("links", "rate")?,
+            host_rate: self.settings.rate("links", "host_rate")?,
+            propagation: self.settings.time("links", "propagation")?,
             frame: Frame {
                 payload_bytes: self.bytes("links", "frame_payload")?,
                 header_bytes: self.bytes("links", "frame_header")?,
@@ -184,7 +170,7 @@ impl Builder<'_> {
 
     fn switch(&self) -> Option<SwitchModel> {
         Some(SwitchModel {
-            delay: self.time("switches", "delay")?,
+            delay: self.settings.time("switches", "delay")?,
             cut_through_bytes: self.bytes("switches", "cut_through")?,
         })
     }
@@ -209,15 +195,15 @@ impl Builder<'_> {
             chosen => chosen,
         };
         let polling = Notice::Polling {
-            delay: self.time(cpu, "polling_delay")?,
+            delay: self.settings.time(cpu, "polling_delay")?,
         };
         let interrupt = Notice::Interrupt {
-            interrupt: self.time(cpu, "interrupt")?,
-            wake_up: self.time(cpu, "wake_up")?,
+            interrupt: self.settings.time(cpu, "interrupt")?,
+            wake_up: self.settings.time(cpu, "wake_up")?,
         };
         Some(CpuModel {
-            post: self.time(cpu, "post")?,
-            reap: self.time(cpu, "reap")?,
+            post: self.settings.time(cpu, "post")?,
+            reap: self.settings.time(cpu, "reap")?,
             notice: if completion == "polling" {
                 polling
             } else {
@@ -229,30 +215,30 @@ impl Builder<'_> {
     fn bus(&self) -> Option<BusModel> {
         let bus = "hosts.model.bus";
         Some(BusModel {
-            rate: self.rate(bus, "rate")?,
+            rate: self.settings.rate(bus, "rate")?,
             burst_bytes: self.bytes(bus, "burst")?,
-            burst_overhead: self.time(bus, "burst_overhead")?,
-            programmed_write: self.time(bus, "programmed_write")?,
-            read: self.time(bus, "read")?,
-            write: self.time(bus, "write")?,
+            burst_overhead: self.settings.time(bus, "burst_overhead")?,
+            programmed_write: self.settings.time(bus, "programmed_write")?,
+            read: self.settings.time(bus, "read")?,
+            write: self.settings.time(bus, "write")?,
         })
     }
 
     fn nic(&self) -> Option<NicModel> {
         let nic = "hosts.model.nic";
         Some(NicModel {
-            doorbell: self.time(nic, "doorbell")?,
-            send_descriptor: self.time(nic, "send_descriptor")?,
-            translate: self.time(nic, "translate")?,
+            doorbell: self.settings.time(nic, "doorbell")?,
+            send_descriptor: self.settings.time(nic, "send_descriptor")?,
+            translate: self.settings.time(nic, "translate")?,
             inline_bytes: self.bytes(nic, "inline")?,
-            dma_setup: self.time(nic, "dma_setup")?,
+            dma_setup: self.settings.time(nic, "dma_setup")?,
             moving_per_vi: self.count(nic, "moving_per_vi")?,
-            rate: self.rate(nic, "rate")?,
+            rate: self.settings.rate(nic, "rate")?,
             page_bytes: self.bytes(nic, "page")?,
-            page_crossing: self.time(nic, "page_crossing")?,
+            page_crossing: self.settings.time(nic, "page_crossing")?,
             forwarding: self.switching(nic, "forwarding")?,
-            receive_match: self.time(nic, "receive_match")?,
-            completion: self.time(nic, "completion")?,
+            receive_match: self.settings.time(nic, "receive_match")?,
+            completion: self.settings.time(nic, "completion")?,
         })
     }
 
@@ -260,6 +246,7 @@ impl Builder<'_> {
         let table = "hosts.bus_load";
         let bus_load = if self.settings.is_present(table) {
             let mean = self
+                .settings
                 .time(table, "interval")
                 .map(|time| time.picoseconds() as f64);
             let (interval, size) = (self.interval(table, mean), self.size(table));
@@ -284,8 +271,8 @@ impl Builder<'_> {
             pattern: pattern?,
             arrivals: arrivals?,
             size: size?,
-            start: self.time("traffic", "start")?,
-            stop: self.time("traffic", "stop")?,
+            start: self.settings.time("traffic", "start")?,
+            stop: self.settings.time("traffic", "stop")?,
         })
     }
 
@@ -322,7 +309,7 @@ impl Builder<'_> {
             "window" => Arrivals::Window(self.count("traffic", "window")?),
             _ => {
                 let rate = self.real("traffic", "rate").map(|rate| 1e12 / rate);
-                let interval = self.time("traffic", "interval");
+                let interval = self.settings.time("traffic", "interval");
                 let mean = rate.or_else(|| Some(interval?.picoseconds() as f64));
                 Arrivals::Open(self.interval("traffic", mean)?)
             }
@@ -340,8 +327,8 @@ impl Builder<'_> {
         let made = match distribution {
             "constant" => Interval::constant(mean),
             "uniform" => {
-                let min = self.time(table, "interval_min")?;
-                let max = self.time(table, "interval_max")?;
+                let min = self.settings.time(table, "interval_min")?;
+                let max = self.settings.time(table, "interval_max")?;
                 if min > max {
                     self.falls(table, "interval_min", "interval_max");
                     return None;
@@ -467,8 +454,8 @@ impl Builder<'_> {
     fn run(&self) -> Option<RunConfig> {
         let run = "run";
         Some(RunConfig {
-            warmup: self.time(run, "warmup")?,
-            until: self.time(run, "until")?,
+            warmup: self.settings.time(run, "warmup")?,
+            until: self.settings.time(run, "until")?,
             drain: match self.settings.value(run, "drain")? {
                 Value::Boolean(drain) => *drain,
                 _ => return None,

@@ -41,27 +41,19 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn time(&self, table: &str, key: &str) -> Option<Time> {
-        match self.settings.value(table, key)? {
-            Value::Time(time) => Some(*time),
-            _ => None,
-        }
-    }
-
-    fn rate(&self, table: &str, key: &str) -> Option<Rate> {
-        match self.settings.value(table, key)? {
-            Value::Rate(rate) => Some(*rate),
-            _ => None,
-        }
-    }
-
     fn place(&self, table: &str, key: &str) -> Place {
         self.settings.place_or_table(table, key)
     }
 
     fn times(&mut self) {
-        let (until, warmup) = (self.time("run", "until"), self.time("run", "warmup"));
-        let (start, stop) = (self.time("traffic", "start"), self.time("traffic", "stop"));
+        let (until, warmup) = (
+            self.settings.time("run", "until"),
+            self.settings.time("run", "warmup"),
+        );
+        let (start, stop) = (
+            self.settings.time("traffic", "start"),
+            self.settings.time("traffic", "stop"),
+        );
         if until == Some(Time::ZERO) {
             let error = Diagnostic::error("the run ends where it begins");
             self.diagnostics.push(error.at(self.place("run", "until")));
@@ -115,8 +107,8 @@ impl Checker<'_> {
 
     /// A link that no NIC can fill: by a slip of bits and bytes an error, else a warning.
     fn link_against_nic(&mut self) {
-        let nic = self.rate("hosts.model.nic", "rate");
-        let (Some(link), Some(nic)) = (self.rate("links", "host_rate"), nic) else {
+        let nic = self.settings.rate("hosts.model.nic", "rate");
+        let (Some(link), Some(nic)) = (self.settings.rate("links", "host_rate"), nic) else {
             return;
         };
         if nic.is_infinite() || link.bits_per_second() < LINK_OVER_NIC_MAX * nic.bits_per_second() {

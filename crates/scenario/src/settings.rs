@@ -1,5 +1,8 @@
 //! A tree of raw values read by the list of keys: each value typed, defaults filled in.
 
+use viaduct_engine::Time;
+use viaduct_sim::config::Rate;
+
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
@@ -106,6 +109,22 @@ impl Settings {
         self.list
             .iter()
             .find(|setting| setting.table.name == table && setting.key.name == key)
+    }
+
+    /// The value of a key that is a time.
+    pub(crate) fn time(&self, table: &str, key: &str) -> Option<Time> {
+        match self.value(table, key)? {
+            Value::Time(time) => Some(*time),
+            _ => None,
+        }
+    }
+
+    /// The value of a key that is a rate.
+    pub(crate) fn rate(&self, table: &str, key: &str) -> Option<Rate> {
+        match self.value(table, key)? {
+            Value::Rate(rate) => Some(*rate),
+            _ => None,
+        }
     }
 
     /// The value of a key.
