@@ -54,6 +54,42 @@ const WALLS: &[Wall] = &[
         reason: "models take final values: no files, no units, no tables",
     },
     Wall {
+        package: "viaduct-fabric",
+        own: &["viaduct-via"],
+        external: Some(&[]),
+        reason: "what programs and fabrics agree on: no fabric of its own",
+    },
+    Wall {
+        package: "viaduct-inproc",
+        own: &["viaduct-fabric", "viaduct-via"],
+        external: None,
+        reason: "the semantics between threads: real fabrics and simulation stay out",
+    },
+    Wall {
+        package: "viaduct-shm",
+        own: &["viaduct-fabric", "viaduct-via"],
+        external: None,
+        reason: "a real fabric never sees the simulated world",
+    },
+    Wall {
+        package: "viaduct-conformance",
+        own: &["viaduct-fabric", "viaduct-via"],
+        external: None,
+        reason: "one suite for every fabric: it knows none",
+    },
+    Wall {
+        package: "viaduct-measure",
+        own: &["viaduct-fabric", "viaduct-via"],
+        external: None,
+        reason: "one set of programs for every fabric: it knows none",
+    },
+    Wall {
+        package: "viaduct-vipl",
+        own: &["viaduct-fabric", "viaduct-shm", "viaduct-via"],
+        external: None,
+        reason: "a face: it translates C into the operations of a fabric",
+    },
+    Wall {
         package: "viaduct-scenario",
         own: &["viaduct-engine", "viaduct-sim", "viaduct-topology"],
         external: None,
@@ -75,6 +111,9 @@ const WALLS: &[Wall] = &[
         package: "viaduct-cli",
         own: &[
             "viaduct-engine",
+            "viaduct-fabric",
+            "viaduct-measure",
+            "viaduct-shm",
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-sim",

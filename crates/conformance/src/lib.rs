@@ -1,0 +1,1 @@
+//! One suite of cases that every fabric must pass.

@@ -1,0 +1,1 @@
+//! Programs that measure a fabric: latency, bandwidth, message rate, many connections.

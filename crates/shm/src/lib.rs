@@ -1,0 +1,1 @@
+//! The VI Architecture between processes of one machine, over shared memory.

@@ -1,0 +1,1 @@
+//! libvipl: the C interface of 1998.
