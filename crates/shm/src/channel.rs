@@ -1,0 +1,1 @@
+//! Shared memory of one connection: transfer queues and cookie queues.

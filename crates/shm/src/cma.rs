@@ -1,0 +1,1 @@
+//! One copy between private memories by the kernel.

@@ -1,0 +1,1 @@
+//! Connecting, client-server and peer-to-peer.

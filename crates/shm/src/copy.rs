@@ -1,0 +1,1 @@
+//! Copying bytes that another process may see.

@@ -1,0 +1,1 @@
+//! Handlers, run by a thread that holds no lock.

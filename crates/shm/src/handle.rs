@@ -1,0 +1,1 @@
+//! Handles that are told from dead ones.

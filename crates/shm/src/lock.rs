@@ -1,0 +1,1 @@
+//! Locks that cost nothing while one thread uses them.

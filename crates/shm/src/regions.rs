@@ -1,0 +1,1 @@
+//! Registered memory and protection tags.

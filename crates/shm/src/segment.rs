@@ -1,0 +1,1 @@
+//! Memory that can be mapped by another process.

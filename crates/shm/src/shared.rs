@@ -1,0 +1,1 @@
+//! Memory that is shared from the start.

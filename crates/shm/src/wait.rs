@@ -1,0 +1,1 @@
+//! Waiting without a processor.
