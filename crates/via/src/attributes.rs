@@ -34,15 +34,23 @@ pub struct NicAttributes {
     pub max_registered_bytes: u64,
     /// Bytes of a discriminator.
     pub max_discriminator_bytes: u16,
-    /// Levels that VIs may have. Only [`ReliabilityLevel::Unreliable`] counts: the others are not
-    /// implemented and are refused whatever is said here.
+    /// Levels that VIs may have.
     pub reliability_levels: ReliabilityLevels,
-    /// Levels at which remote reads work. Not implemented: none counts, whatever is said here.
+    /// Levels at which remote reads work. Unreliable delivery never counts.
     pub rdma_read_levels: ReliabilityLevels,
     /// Qualities of service, numbered from 0, the default.
     pub qualities_of_service: u16,
     /// How long a connection request that meets no waiter is kept for one to come.
     pub connect_grace: Timespan,
+}
+
+impl NicAttributes {
+    /// Whether VIs of this level can read remote memory. Unreliable delivery never can.
+    #[inline]
+    #[must_use]
+    pub const fn supports_rdma_read(&self, level: ReliabilityLevel) -> bool {
+        level.is_reliable() && self.rdma_read_levels.contains(level)
+    }
 }
 
 impl Default for NicAttributes {
@@ -76,9 +84,9 @@ impl Default for NicAttributes {
 pub enum ReliabilityLevel {
     /// At most once, loss unnoticed, errors leave the connection alone.
     Unreliable = 0x01,
-    /// Exactly once and in order; an error breaks the connection. Not implemented.
+    /// Exactly once and in order; an error breaks the connection.
     ReliableDelivery = 0x02,
-    /// As reliable delivery, and a completed send lies in the target's memory. Not implemented.
+    /// As reliable delivery, and a completed send lies in the target's memory.
     ReliableReception = 0x04,
 }
 
@@ -93,6 +101,13 @@ impl ReliabilityLevel {
             _ => return None,
         })
     }
+
+    /// Whether an error breaks a connection of this level.
+    #[inline]
+    #[must_use]
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Unreliable)
+    }
 }
 
 /// A set of reliability levels.
@@ -104,8 +119,12 @@ impl ReliabilityLevels {
     pub const NONE: Self = Self(0);
     /// Unreliable delivery alone.
     pub const UNRELIABLE: Self = Self(ReliabilityLevel::Unreliable as u8);
-    /// What this crate implements so far.
-    pub(crate) const IMPLEMENTED: Self = Self::UNRELIABLE;
+    /// Both reliable levels.
+    pub const RELIABLE: Self = Self::NONE
+        .with(ReliabilityLevel::ReliableDelivery)
+        .with(ReliabilityLevel::ReliableReception);
+    /// All three levels.
+    pub const ALL: Self = Self::RELIABLE.with(ReliabilityLevel::Unreliable);
 
     /// This set and `level`.
     #[must_use]
@@ -141,6 +160,26 @@ pub struct ViAttributes {
     pub rdma_read: bool,
     /// 0 is the default; equal at both ends of a connection.
     pub quality_of_service: u16,
+    /// What goes beyond the VI Architecture; may differ between the ends of a connection.
+    pub extensions: Extensions,
+}
+
+/// What a VI does beyond the VI Architecture. Nothing by default.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Extensions {
+    /// A send, or a remote write with immediate data, waits in its queue until the peer has a
+    /// receive posted for it.
+    pub flow_control: bool,
+    /// A message longer than the receive that it takes goes on in the following ones.
+    pub request_splitting: bool,
+}
+
+impl Extensions {
+    /// None of them.
+    pub const NONE: Self = Self {
+        flow_control: false,
+        request_splitting: false,
+    };
 }
 
 impl ViAttributes {
@@ -154,17 +193,20 @@ impl ViAttributes {
             rdma_write: false,
             rdma_read: false,
             quality_of_service: 0,
+            extensions: Extensions::NONE,
         }
     }
 
     /// What the peer is told of these attributes: the tag is ours alone.
-    pub(crate) const fn for_peer(&self) -> RemoteViAttributes {
+    #[must_use]
+    pub const fn for_peer(&self) -> RemoteViAttributes {
         RemoteViAttributes {
             reliability: self.reliability,
             max_transfer_bytes: self.max_transfer_bytes,
             rdma_write: self.rdma_write,
             rdma_read: self.rdma_read,
             quality_of_service: self.quality_of_service,
+            extensions: self.extensions,
         }
     }
 }
@@ -182,6 +224,8 @@ pub struct RemoteViAttributes {
     pub rdma_read: bool,
     /// Quality of service.
     pub quality_of_service: u16,
+    /// What the peer does beyond the VI Architecture.
+    pub extensions: Extensions,
 }
 
 /// What a memory region is registered with.

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
 use crate::attributes::RemoteViAttributes;
+use crate::check;
 use crate::connection::{
     Attempt, ConnectionMessage, ConnectionNumber, Phase, Request, RequestId, Timer, Transmit,
     WaitId,
@@ -108,20 +109,9 @@ impl Nic {
             self.take_request(request);
             return Err(ConnectError::RequestWithdrawn);
         }
-        let attributes = self.idle_vi(vi)?.attributes.for_peer();
-        if attributes.reliability != remote.reliability {
-            return Err(ConnectError::ReliabilityDiffers {
-                remote: remote.reliability,
-            });
-        }
-        if attributes.max_transfer_bytes != remote.max_transfer_bytes {
-            let remote_bytes = remote.max_transfer_bytes;
-            return Err(ConnectError::MaxTransferDiffers { remote_bytes });
-        }
-        if attributes.quality_of_service != remote.quality_of_service {
-            let remote = remote.quality_of_service;
-            return Err(ConnectError::QualityOfServiceDiffers { remote });
-        }
+        let attributes = self.idle_vi(vi)?.attributes;
+        check::ends_match(&attributes, &remote)?;
+        let attributes = attributes.for_peer();
         let Request {
             host,
             vi: client,
@@ -370,11 +360,7 @@ impl Nic {
     }
 
     fn handle_accept(&mut self, to: ConnectionNumber, peer: Peer, attributes: RemoteViAttributes) {
-        let fits = |vi: &Vi| {
-            vi.attributes.reliability == attributes.reliability
-                && vi.attributes.max_transfer_bytes == attributes.max_transfer_bytes
-                && vi.attributes.quality_of_service == attributes.quality_of_service
-        };
+        let fits = |vi: &Vi| check::ends_match(&vi.attributes, &attributes).is_ok();
         let attempt = self
             .connections
             .as_ref()

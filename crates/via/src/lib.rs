@@ -87,30 +87,36 @@ extern crate alloc;
 
 mod address;
 mod attributes;
+pub mod check;
 mod completion_queue;
 mod connect;
 mod connection;
 mod descriptor;
 mod error;
+mod error_code;
 mod event;
 mod memory;
 mod nic;
+pub mod outcome;
+pub mod protection;
 mod slab;
 mod status;
 mod time;
 mod transfer;
+pub mod transition;
 mod vi;
 mod work_queue;
 
 pub use address::{Address, Discriminator, HostAddress};
 pub use attributes::{
-    MemoryAttributes, NicAttributes, ReliabilityLevel, ReliabilityLevels, RemoteViAttributes,
-    ViAttributes,
+    Extensions, MemoryAttributes, NicAttributes, ReliabilityLevel, ReliabilityLevels,
+    RemoteViAttributes, ViAttributes,
 };
 pub use completion_queue::{CompletionEntry, CompletionQueueId, CompletionQueueInformation};
 pub use connection::{ConnectionMessage, ConnectionNumber, RequestId, Transmit, WaitId};
 pub use descriptor::{DataSegment, Descriptor, Operation, Segments};
 pub use error::{CompletionQueueError, ConnectError, MemoryError, PostError, TagError, ViError};
+pub use error_code::{ErrorCode, ResourceCode};
 pub use event::{ConnectFailure, Event};
 pub use memory::{MemoryHandle, ProtectionTag};
 pub use nic::Nic;

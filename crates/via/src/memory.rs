@@ -1,8 +1,10 @@
 //! Memory regions and protection tags: who may touch which bytes.
 
 use crate::attributes::{MemoryAttributes, NicAttributes};
+use crate::check;
 use crate::descriptor::DataSegment;
 use crate::error::{MemoryError, TagError};
+use crate::protection::Region;
 use crate::slab::{Key, PACKED_GENERATION_MAX, PACKED_SLOTS_MAX, Slab};
 
 /// Names a live memory region of one NIC, as it stands in descriptors.
@@ -49,13 +51,6 @@ pub(crate) struct MemoryTable {
     regions: Slab<Region, PACKED_GENERATION_MAX>,
     tags: Slab<Tag, PACKED_GENERATION_MAX>,
     registered_bytes: u64,
-}
-
-#[derive(Debug)]
-struct Region {
-    address: u64,
-    length: u64,
-    attributes: MemoryAttributes,
 }
 
 /// A tag's value is the number of VIs and regions that use it.
@@ -138,7 +133,7 @@ impl MemoryTable {
                 limit_bytes: nic.max_registered_bytes,
             });
         };
-        Self::check_attributes(&attributes)?;
+        check::memory_is_supported(&attributes, nic)?;
         self.retain_tag(attributes.tag)
             .ok_or(MemoryError::InvalidTag)?;
         self.registered_bytes = registered_bytes;
@@ -180,9 +175,10 @@ impl MemoryTable {
         address: u64,
         handle: MemoryHandle,
         attributes: MemoryAttributes,
+        nic: &NicAttributes,
     ) -> Result<(), MemoryError> {
         let key = self.region_key(address, handle)?;
-        Self::check_attributes(&attributes)?;
+        check::memory_is_supported(&attributes, nic)?;
         self.retain_tag(attributes.tag)
             .ok_or(MemoryError::InvalidTag)?;
         let region = self
@@ -204,7 +200,10 @@ impl MemoryTable {
             segment.length == 0
                 || Key::unpack(segment.handle.0)
                     .and_then(|key| self.regions.get(key))
-                    .is_some_and(|region| region.attributes.tag == tag && region.covers(segment))
+                    .is_some_and(|region| {
+                        let length = u64::from(segment.length);
+                        region.check_local(tag, segment.address, length).is_ok()
+                    })
         })
     }
 
@@ -222,25 +221,6 @@ impl MemoryTable {
             });
         }
         Ok(key)
-    }
-
-    const fn check_attributes(attributes: &MemoryAttributes) -> Result<(), MemoryError> {
-        // No level has remote reads yet, so no region may offer them.
-        if attributes.rdma_read {
-            return Err(MemoryError::InvalidRdmaRead);
-        }
-        Ok(())
-    }
-}
-
-impl Region {
-    /// Whether every byte of a segment lies inside, without a sum that could overflow.
-    #[inline]
-    const fn covers(&self, segment: &DataSegment) -> bool {
-        let length = segment.length as u64;
-        segment.address >= self.address
-            && length <= self.length
-            && segment.address - self.address <= self.length - length
     }
 }
 
@@ -401,19 +381,19 @@ mod tests {
             .register(0, 8, MemoryAttributes::local(old), &nic)
             .unwrap();
         memory
-            .set_attributes(0, handle, MemoryAttributes::local(new))
+            .set_attributes(0, handle, MemoryAttributes::local(new), &nic)
             .unwrap();
         assert!(memory.permits(new, &[segment(0, handle, 8)]));
         assert!(!memory.permits(old, &[segment(0, handle, 8)]));
         assert_eq!(memory.destroy_tag(old), Ok(()));
-        let refused = memory.set_attributes(0, handle, MemoryAttributes::local(old));
+        let refused = memory.set_attributes(0, handle, MemoryAttributes::local(old), &nic);
         assert_eq!(refused, Err(MemoryError::InvalidTag));
         let read = MemoryAttributes {
             rdma_read: true,
             ..MemoryAttributes::local(new)
         };
         assert_eq!(
-            memory.set_attributes(0, handle, read),
+            memory.set_attributes(0, handle, read, &nic),
             Err(MemoryError::InvalidRdmaRead)
         );
         assert_eq!(memory.destroy_tag(new), Err(TagError::InUse { users: 1 }));

@@ -6,6 +6,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use crate::attributes::{MemoryAttributes, NicAttributes, ReliabilityLevels, ViAttributes};
+use crate::check;
 use crate::completion_queue::{
     CompletionEntry, CompletionQueue, CompletionQueueId, CompletionQueueInformation,
 };
@@ -14,6 +15,7 @@ use crate::error::{CompletionQueueError, MemoryError, TagError, ViError};
 use crate::event::Event;
 use crate::memory::{MemoryHandle, MemoryTable, ProtectionTag};
 use crate::slab::Slab;
+use crate::transition;
 use crate::vi::{Connection, Peer, Queue, Vi, ViId, ViInformation, ViState};
 
 /// The VI state of one NIC on one host.
@@ -124,7 +126,8 @@ impl Nic {
         handle: MemoryHandle,
         attributes: MemoryAttributes,
     ) -> Result<(), MemoryError> {
-        self.memory.set_attributes(address, handle, attributes)
+        self.memory
+            .set_attributes(address, handle, attributes, &self.attributes)
     }
 
     /// Makes a completion queue for `entries` entries.
@@ -266,7 +269,7 @@ impl Nic {
     /// [`ViError::Unknown`]; [`ViError::InvalidState`] unless it is idle or in error.
     pub fn destroy_vi(&mut self, vi: ViId) -> Result<(), ViError> {
         let state = self.vi_state(vi).ok_or(ViError::Unknown)?;
-        if !matches!(state, ViState::Idle | ViState::Error) {
+        if !transition::may_be_destroyed(state) {
             return Err(ViError::InvalidState { state });
         }
         let gone = self.vis.remove(vi.0).ok_or(ViError::Unknown)?;
@@ -324,7 +327,7 @@ impl Nic {
     /// As [`create_vi`](Self::create_vi); [`ViError::InvalidState`] unless it is idle.
     pub fn set_vi_attributes(&mut self, vi: ViId, attributes: ViAttributes) -> Result<(), ViError> {
         let state = self.vi_state(vi).ok_or(ViError::Unknown)?;
-        if state != ViState::Idle {
+        if !transition::may_be_changed(state) {
             return Err(ViError::InvalidState { state });
         }
         self.check_vi_attributes(&attributes)?;
@@ -338,21 +341,10 @@ impl Nic {
     }
 
     fn check_vi_attributes(&self, attributes: &ViAttributes) -> Result<(), ViError> {
+        check::vi_is_supported(attributes, &self.attributes)?;
         let level = attributes.reliability;
-        let supported = self.attributes.reliability_levels.contains(level);
-        if !supported || !ReliabilityLevels::IMPLEMENTED.contains(level) {
+        if !ReliabilityLevels::UNRELIABLE.contains(level) {
             return Err(ViError::InvalidReliabilityLevel { level });
-        }
-        let limit_bytes = self.attributes.max_transfer_bytes;
-        if attributes.max_transfer_bytes > limit_bytes {
-            return Err(ViError::InvalidMaxTransfer { limit_bytes });
-        }
-        let count = self.attributes.qualities_of_service;
-        if attributes.quality_of_service >= count {
-            return Err(ViError::InvalidQualityOfService { count });
-        }
-        if attributes.rdma_read {
-            return Err(ViError::InvalidRdmaRead);
         }
         Ok(())
     }

@@ -3,6 +3,9 @@
 use core::fmt;
 use core::ops::BitOr;
 
+use crate::descriptor::Operation;
+use crate::vi::Queue;
+
 /// The status of a descriptor, bit for bit as in the C interface.
 ///
 /// 0 while the descriptor is pending; then [`Status::DONE`], a code for the operation that
@@ -48,6 +51,42 @@ impl Status {
     #[must_use]
     pub const fn done(operation: CompletedOperation) -> Self {
         Self(Self::DONE.0 | ((operation as u32) << OPERATION_SHIFT))
+    }
+
+    /// The completion of a descriptor of the send queue; `error` is [`Status::PENDING`] or error
+    /// bits.
+    #[inline]
+    #[must_use]
+    pub const fn sent(operation: Operation, error: Self) -> Self {
+        Self(Self::done(operation.completed_as()).0 | error.0)
+    }
+
+    /// The completion of a descriptor of the receive queue that a message, or a peer's remote write
+    /// with immediate data, has taken; `error` is [`Status::PENDING`] or error bits.
+    ///
+    /// Immediate data is delivered by a receive without error only.
+    #[inline]
+    #[must_use]
+    pub const fn received(operation: Operation, error: Self, has_immediate: bool) -> Self {
+        let operation = match operation {
+            Operation::RdmaWrite => CompletedOperation::RemoteRdmaWrite,
+            _ => CompletedOperation::Receive,
+        };
+        let done = Self::done(operation).0 | error.0;
+        if has_immediate && !error.is_error() {
+            Self(done | Self::IMMEDIATE.0)
+        } else {
+            Self(done)
+        }
+    }
+
+    /// The completion of a descriptor that was never processed; `operation` is what it asks for.
+    #[must_use]
+    pub const fn flushed(queue: Queue, operation: Operation) -> Self {
+        match queue {
+            Queue::Send => Self::sent(operation, Self::FLUSHED_ERROR),
+            Queue::Receive => Self::received(Operation::SendReceive, Self::FLUSHED_ERROR, false),
+        }
     }
 
     /// The number.
@@ -143,6 +182,19 @@ mod tests {
             Status::done(CompletedOperation::RdmaRead).bits(),
             0x0004_0001
         );
+    }
+
+    #[test]
+    fn statuses_are_composed_alike_everywhere() {
+        let write = Operation::RdmaWrite;
+        let none = Status::PENDING;
+        assert_eq!(Status::received(write, none, true).bits(), 0x000B_0001);
+        let refused = Status::RDMA_PROTECTION_ERROR;
+        assert_eq!(Status::received(write, refused, true).bits(), 0x0003_0081);
+        assert_eq!(Status::sent(write, refused).bits(), 0x0002_0081);
+        let flushed = |queue| Status::flushed(queue, Operation::RdmaRead).bits();
+        assert_eq!(flushed(Queue::Send), 0x0004_0021);
+        assert_eq!(flushed(Queue::Receive), 0x0001_0021);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::descriptor::{DataSegment, Descriptor, Operation};
 use crate::error::PostError;
 use crate::nic::{Nic, announce};
 use crate::status::Status;
-use crate::vi::{Connection, Peer, Queue, ViId, ViState};
+use crate::transition;
+use crate::vi::{Connection, Peer, Queue, ViId};
 use crate::work_queue::{Done, WorkId};
 
 /// What travels in front of a message's bytes.
@@ -129,7 +130,7 @@ impl Nic {
         }
         state.sends.push(descriptor);
         // VIA, connection states: a send needs a connection; without one it is given back.
-        if !matches!(state.connection, Connection::Up { .. }) {
+        if transition::flushes_posts(state.state(), Queue::Send) {
             let completions = state.sends.flush(Queue::Send);
             let bound = state.send_completion_queue;
             announce(
@@ -158,7 +159,7 @@ impl Nic {
             return Err(PostError::QueueFull { limit });
         }
         state.receives.push(descriptor);
-        if state.state() == ViState::Error {
+        if transition::flushes_posts(state.state(), Queue::Receive) {
             let completions = state.receives.flush(Queue::Receive);
             let bound = state.receive_completion_queue;
             announce(

@@ -2,8 +2,8 @@
 
 use alloc::collections::VecDeque;
 
-use crate::descriptor::{DataSegment, Descriptor};
-use crate::status::{CompletedOperation, Status};
+use crate::descriptor::{DataSegment, Descriptor, Operation};
+use crate::status::Status;
 use crate::vi::Queue;
 
 /// Names a descriptor that a driver has started. Numbers of one queue never come again.
@@ -220,16 +220,13 @@ impl Slot {
     /// Finishes a send: its descriptor stays as it was.
     #[inline]
     pub(crate) fn finish_send(&mut self, error: Status) {
-        self.status = Status::done(self.descriptor.operation.completed_as()) | error;
+        self.status = Status::sent(self.descriptor.operation, error);
     }
 
     /// Finishes a receive of `length` bytes.
     #[inline]
     pub(crate) fn finish_receive(&mut self, error: Status, length: u32, immediate: Option<u32>) {
-        self.status = Status::done(CompletedOperation::Receive) | error;
-        if immediate.is_some() {
-            self.status = self.status | Status::IMMEDIATE;
-        }
+        self.status = Status::received(Operation::SendReceive, error, immediate.is_some());
         self.descriptor.length = length;
         self.descriptor.immediate = immediate;
     }

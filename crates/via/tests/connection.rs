@@ -52,6 +52,7 @@ fn each_end_learns_the_others_address_and_attributes() {
         rdma_write,
         rdma_read: false,
         quality_of_service: 0,
+        extensions: Extensions::NONE,
     };
     let events = pair.hosts[1].events();
     let [

@@ -1,0 +1,182 @@
+//! Who may touch which bytes: the check of one range against what is known of its region.
+//!
+//! Pure functions, for every kind of data path. Finding the region of a handle is the caller's
+//! part; a handle that names no live region is [`AccessError::UnknownHandle`].
+
+use core::error::Error;
+use core::fmt;
+
+use crate::attributes::{MemoryAttributes, ViAttributes};
+use crate::memory::ProtectionTag;
+
+/// A registered range of memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Region {
+    /// First byte.
+    pub address: u64,
+    /// Bytes, at least one; the last has an address within 64 bits.
+    pub length: u64,
+    /// Tag and permissions.
+    pub attributes: MemoryAttributes,
+}
+
+/// What a peer wants to do with memory here.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum RemoteAccess {
+    /// A remote write.
+    Write,
+    /// A remote read.
+    Read,
+}
+
+/// Why an access is refused.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The handle names no live region of the NIC.
+    UnknownHandle,
+    /// The region has another protection tag than the VI.
+    OtherTag,
+    /// A byte lies outside the region.
+    OutOfRange,
+    /// The region does not offer this to peers.
+    RegionForbids,
+    /// The VI does not offer this to its peer.
+    ViForbids,
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::UnknownHandle => "the memory handle names no live region of this NIC",
+            Self::OtherTag => "the region's protection tag is not the VI's",
+            Self::OutOfRange => "the range is not inside the region of its handle",
+            Self::RegionForbids => "the region is not registered for this remote access",
+            Self::ViForbids => "the VI is not enabled for this remote access",
+        })
+    }
+}
+
+impl Error for AccessError {}
+
+impl Region {
+    /// Whether every byte of a range lies inside; without a sum that could overflow.
+    #[inline]
+    #[must_use]
+    pub const fn covers(&self, address: u64, length: u64) -> bool {
+        address >= self.address
+            && length <= self.length
+            && address - self.address <= self.length - length
+    }
+
+    /// Whether a VI with `tag` may use a range for its own sends and receives.
+    ///
+    /// VIA, memory protection: the region's tag is the VI's, and the bytes lie inside; checked to
+    /// the byte, not to the page. A range of 0 bytes is not looked at by callers.
+    ///
+    /// # Errors
+    /// [`AccessError::OtherTag`], [`AccessError::OutOfRange`].
+    #[inline]
+    pub fn check_local(
+        &self,
+        tag: ProtectionTag,
+        address: u64,
+        length: u64,
+    ) -> Result<(), AccessError> {
+        if self.attributes.tag != tag {
+            return Err(AccessError::OtherTag);
+        }
+        if !self.covers(address, length) {
+            return Err(AccessError::OutOfRange);
+        }
+        Ok(())
+    }
+
+    /// Whether the peer of a VI with these attributes may touch a range.
+    ///
+    /// VIA, remote access: both the VI and the region must be enabled for it, besides what a local
+    /// access needs.
+    ///
+    /// # Errors
+    /// Any but [`AccessError::UnknownHandle`].
+    #[inline]
+    pub fn check_remote(
+        &self,
+        vi: &ViAttributes,
+        access: RemoteAccess,
+        address: u64,
+        length: u64,
+    ) -> Result<(), AccessError> {
+        check_vi(vi, access)?;
+        self.check_local(vi.tag, address, length)?;
+        let is_enabled = match access {
+            RemoteAccess::Write => self.attributes.rdma_write,
+            RemoteAccess::Read => self.attributes.rdma_read,
+        };
+        if !is_enabled {
+            return Err(AccessError::RegionForbids);
+        }
+        Ok(())
+    }
+}
+
+/// The VI's part of [`Region::check_remote`]: all there is to check for an access to 0 bytes, whose
+/// address and handle are not looked at.
+///
+/// # Errors
+/// [`AccessError::ViForbids`].
+#[inline]
+pub const fn check_vi(vi: &ViAttributes, access: RemoteAccess) -> Result<(), AccessError> {
+    let is_enabled = match access {
+        RemoteAccess::Write => vi.rdma_write,
+        RemoteAccess::Read => vi.rdma_read,
+    };
+    if is_enabled {
+        Ok(())
+    } else {
+        Err(AccessError::ViForbids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: ProtectionTag = ProtectionTag::from_bits(1 << 20);
+    const OTHER: ProtectionTag = ProtectionTag::from_bits(2 << 20);
+
+    #[test]
+    fn a_remote_access_needs_both_bits_the_tag_and_the_range() {
+        let region = Region {
+            address: 1000,
+            length: 100,
+            attributes: MemoryAttributes {
+                rdma_write: true,
+                ..MemoryAttributes::local(TAG)
+            },
+        };
+        let vi = ViAttributes {
+            rdma_write: true,
+            rdma_read: true,
+            ..ViAttributes::unreliable(TAG, 4096)
+        };
+        let write = |vi: &ViAttributes, address, length| {
+            region.check_remote(vi, RemoteAccess::Write, address, length)
+        };
+        assert_eq!(write(&vi, 1000, 100), Ok(()));
+        assert_eq!(write(&vi, 1000, 101), Err(AccessError::OutOfRange));
+        assert_eq!(write(&vi, 999, 1), Err(AccessError::OutOfRange));
+        assert_eq!(write(&vi, u64::MAX, 2), Err(AccessError::OutOfRange));
+        let foreign = ViAttributes { tag: OTHER, ..vi };
+        assert_eq!(write(&foreign, 1000, 1), Err(AccessError::OtherTag));
+        let closed = ViAttributes {
+            rdma_write: false,
+            ..vi
+        };
+        assert_eq!(write(&closed, 1000, 1), Err(AccessError::ViForbids));
+        assert_eq!(
+            region.check_remote(&vi, RemoteAccess::Read, 1000, 1),
+            Err(AccessError::RegionForbids)
+        );
+    }
+}
