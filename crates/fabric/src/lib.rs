@@ -14,7 +14,8 @@ pub use descriptor::{
 pub use error::{Error, Result, ReturnCode};
 pub use provider::{
     AsynchronousError, CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle,
-    DescriptorHandler, Done, ErrorCode, ErrorHandler, IncomingRequest, NicHandle, Provider,
-    ResourceCode, ViHandle, ViInformation,
+    DescriptorHandler, Done, ErrorHandler, IncomingRequest, NicHandle, Provider,
+    ViHandle, ViInformation,
 };
 pub use viaduct_via as via;
+pub use viaduct_via::{ErrorCode, ResourceCode};

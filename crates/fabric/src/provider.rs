@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use viaduct_via::{
-    Address, HostAddress, MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag, Queue,
-    RemoteViAttributes, ViAttributes, ViState,
+    Address, ErrorCode, HostAddress, MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag,
+    Queue, RemoteViAttributes, ResourceCode, ViAttributes, ViState,
 };
 
 use crate::descriptor::Descriptor;
@@ -113,48 +113,6 @@ pub struct IncomingRequest {
     pub remote: Address,
     /// The client's VI.
     pub attributes: RemoteViAttributes,
-}
-
-/// What kind of object an asynchronous error is about (`VIP_RESOURCE_CODE`).
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[repr(u32)]
-pub enum ResourceCode {
-    /// The NIC.
-    Nic = 0,
-    /// A VI.
-    Vi = 1,
-    /// A completion queue.
-    CompletionQueue = 2,
-    /// A descriptor.
-    Descriptor = 3,
-}
-
-/// What went wrong with no descriptor to tell of it (`VIP_ERROR_CODE`).
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[repr(u32)]
-pub enum ErrorCode {
-    /// A descriptor's address or handle was bad when it was posted.
-    PostDescriptor = 0,
-    /// The connection is lost; the VI is in the error state.
-    ConnectionLost = 1,
-    /// A message was dropped: no receive was posted.
-    ReceiveQueueEmpty = 2,
-    /// Too many descriptors were posted.
-    ViOverrun = 3,
-    /// A remote write failed protection.
-    RdmaWriteProtection = 4,
-    /// A remote write was corrupt.
-    RdmaWriteData = 5,
-    /// A remote write was cut short.
-    RdmaWriteAbort = 6,
-    /// A remote read failed protection.
-    RdmaReadProtection = 7,
-    /// A completion could not be written.
-    CompletionProtection = 8,
-    /// The transport of a remote operation failed.
-    RdmaTransport = 9,
-    /// The NIC is unusable.
-    Catastrophic = 10,
 }
 
 /// What a NIC's error handler is told (`VIP_ERROR_DESCRIPTOR`).
