@@ -89,6 +89,12 @@ impl Status {
         }
     }
 
+    /// From the status word of a descriptor that a fabric has completed.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     /// The number.
     #[must_use]
     pub const fn bits(self) -> u32 {
