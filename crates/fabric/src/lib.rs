@@ -1,21 +1,57 @@
-//! What every fabric does for a program.
+//! What every fabric does for a program, and a safe way to ask for it.
 //!
 //! [`Provider`] is the VI Provider Library in Rust words: its operations, one by one, over
 //! descriptors that lie in the consumer's memory. The C interface, the conformance suite and the
 //! safe interface stand on it; each fabric implements it.
+//!
+//! The safe interface is for programs. Whoever owns a [`Buffer`] may touch it: posting gives it to
+//! the fabric, a completion gives it back. There are three ways to wait for one: look
+//! ([`Vi::try_receive`]), sleep ([`Vi::receive`]), or `await` ([`Vi::receive_async`], on any
+//! executor).
+//!
+//! ```text
+//! Nic --- buffers, window      registered memory: a program's own, or open to peers
+//!  |----- completion_queue     one place to look for completions of many VIs
+//!  |----- vi --- Vi            connect, post, take completions; splits in Sender and Receiver
+//!  `----- listen -- Listener   wait for a Request, accept it with a Vi
+//! ```
+//!
+//! No call allocates for a message: descriptors lie in one registered block of the VI. What a
+//! program drops in any order, or forgets, is safe: memory that the fabric may still reach stays.
 
+mod buffer;
+mod completion;
+mod completion_queue;
 mod descriptor;
 mod error;
+mod half;
+mod listener;
+mod mailbox;
+mod nic;
 mod provider;
+mod reference;
+mod region;
+mod vi;
+mod window;
+mod work_queue;
 
+pub use buffer::Buffer;
+pub use completion::{CompletionError, Received, Refused, Sent};
+pub use completion_queue::{CompletionQueue, ViHasher, ViMap};
 pub use descriptor::{
     CONTROL_SEGMENT_BYTES, ControlSegment, DESCRIPTOR_ALIGNMENT, Descriptor, Segment, control,
 };
 pub use error::{Error, Result, ReturnCode};
+pub use half::{Receiver, Sender};
+pub use listener::{Listener, Request};
+pub use nic::Nic;
 pub use provider::{
     AsynchronousError, CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle,
-    DescriptorHandler, Done, ErrorHandler, IncomingRequest, NicHandle, Provider,
-    ViHandle, ViInformation,
+    DescriptorHandler, Done, ErrorHandler, IncomingRequest, NicHandle, Provider, ViHandle,
+    ViInformation,
 };
-pub use viaduct_via as via;
-pub use viaduct_via::{ErrorCode, ResourceCode};
+pub use reference::Fabric;
+pub use region::Memory;
+pub use vi::{Vi, ViBuilder};
+pub use viaduct_via::{self as via, ErrorCode, ResourceCode};
+pub use window::{Access, RemoteBuffer, Window};
