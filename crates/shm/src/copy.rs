@@ -1,1 +1,454 @@
 //! Copying bytes that another process may see.
+//!
+//! Either side of a copy may lie in memory that a peer writes at the same moment. So no reference
+//! to such bytes is formed, nothing here looks at what it copies, and short copies are assembly:
+//! the compiler can neither read a byte twice nor merge a copy with what comes before or after. A
+//! race makes the bytes arbitrary, and that is all it does.
+//!
+//! Which copy pays depends on where the lines of the target are. Ordinary stores must first take a
+//! line away from the core that has it; streaming stores need not, but leave the line in memory,
+//! from where the reader fetches it. See [`crate::transfer`].
+
+use std::ptr;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Copies `length` bytes. The ranges may overlap.
+///
+/// # Safety
+///
+/// `source` can be read and `target` written for `length` bytes. Other processes may write both;
+/// threads of this one reach them by copies of this module or by atomics.
+#[inline]
+pub(crate) unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if length <= x86::SHORT_BYTES_MAX {
+        // SAFETY: as promised by the caller; the length is short.
+        unsafe { x86::copy_short(target, source, length) };
+        return;
+    }
+    // SAFETY: as promised by the caller. Not `copy_nonoverlapping`: a program may send a buffer to
+    // itself, and whatever becomes of its bytes, this process goes on.
+    unsafe { ptr::copy(source, target, length) };
+}
+
+/// Copies `length` bytes past the caches, and returns when they are visible to other cores.
+///
+/// The ranges do not overlap, or else the bytes are arbitrary. On a processor without streaming
+/// stores, and for less than [`NON_TEMPORAL_BYTES_MIN`] bytes, this is [`copy`].
+///
+/// # Safety
+///
+/// As [`copy`].
+pub(crate) unsafe fn copy_non_temporal(target: *mut u8, source: *const u8, length: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if length >= NON_TEMPORAL_BYTES_MIN {
+        let head = target.addr().wrapping_neg() % LINE_BYTES;
+        let lines = (length - head) / LINE_BYTES;
+        let streamed = head + lines * LINE_BYTES;
+        // SAFETY: as promised by the caller: `head + lines * 64 <= length`, and `target + head` is
+        // a multiple of 64.
+        unsafe {
+            copy(target, source, head);
+            x86::stream_lines(target.add(head), source.add(head), lines);
+            copy(
+                target.add(streamed),
+                source.add(streamed),
+                length - streamed,
+            );
+        }
+        return;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { copy(target, source, length) };
+}
+
+/// Copies `length` bytes so that the last word becomes visible after all others.
+///
+/// A program that polls the end of a buffer thereby sees the whole of a remote write: the last 8
+/// bytes, or as many of them as are written, are stored in aligned pieces in ascending order. The
+/// ranges do not overlap, or else the bytes are arbitrary.
+///
+/// # Safety
+///
+/// As [`copy`].
+pub(crate) unsafe fn copy_last_word_last(
+    target: *mut u8,
+    source: *const u8,
+    length: usize,
+    non_temporal: bool,
+) {
+    if length == 0 {
+        return;
+    }
+    // Bytes of the aligned word that holds the last byte, as far as they are written.
+    let last = ((target.addr() + length - 1) % WORD_BYTES + 1).min(length);
+    let body = length - last;
+    // SAFETY: as promised by the caller; `body + last == length`.
+    unsafe {
+        if non_temporal {
+            copy_non_temporal(target, source, body);
+        } else {
+            copy(target, source, body);
+        }
+        let mut word = [0_u8; WORD_BYTES];
+        copy(word.as_mut_ptr(), source.add(body), last);
+        store_word(target.add(body), &word[..last]);
+    }
+}
+
+/// Stores at most a word, ascending, in the longest aligned pieces.
+///
+/// # Safety
+///
+/// `target` can be written for `bytes.len()` bytes, which cross no multiple of 8.
+unsafe fn store_word(mut target: *mut u8, mut bytes: &[u8]) {
+    // Release: pairs with the Acquire load of a program that polls the word, so each piece is
+    // visible after all that was stored before. Streaming stores were fenced where they were made.
+    while let Some(rest) = bytes.first_chunk::<1>() {
+        let aligned = |length: usize| target.addr().is_multiple_of(length);
+        // SAFETY: the piece is inside what is left, and aligned.
+        let stored = unsafe {
+            if let Some(piece) = bytes.first_chunk().filter(|_| aligned(8)) {
+                let word = AtomicU64::from_ptr(target.cast());
+                word.store(u64::from_ne_bytes(*piece), Ordering::Release);
+                8
+            } else if let Some(piece) = bytes.first_chunk().filter(|_| aligned(4)) {
+                let word = AtomicU32::from_ptr(target.cast());
+                word.store(u32::from_ne_bytes(*piece), Ordering::Release);
+                4
+            } else if let Some(piece) = bytes.first_chunk().filter(|_| aligned(2)) {
+                let word = AtomicU16::from_ptr(target.cast());
+                word.store(u16::from_ne_bytes(*piece), Ordering::Release);
+                2
+            } else {
+                AtomicU8::from_ptr(target).store(rest[0], Ordering::Release);
+                1
+            }
+        };
+        bytes = &bytes[stored..];
+        // SAFETY: at most one past the bytes that may be written.
+        target = unsafe { target.add(stored) };
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86 {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m128i, __m256i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm256_loadu_si256,
+        _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
+    };
+
+    use super::LINE_BYTES;
+
+    /// Longer copies are left to the system's `memmove`, which costs some 3 ns to enter.
+    pub(super) const SHORT_BYTES_MAX: usize = 128;
+
+    /// Copies at most [`SHORT_BYTES_MAX`] bytes; all loads come before the first store.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::copy`].
+    #[inline]
+    pub(super) unsafe fn copy_short(target: *mut u8, source: *const u8, length: usize) {
+        // SAFETY: each block loads and stores the first and the last bytes of the ranges, as many
+        // as the branch says there are at least; where they meet, they overlap.
+        unsafe {
+            if length > 64 {
+                asm!(
+                    "movups {a}, [{source}]",
+                    "movups {b}, [{source} + 16]",
+                    "movups {c}, [{source} + 32]",
+                    "movups {d}, [{source} + 48]",
+                    "movups {e}, [{source} + {length} - 64]",
+                    "movups {f}, [{source} + {length} - 48]",
+                    "movups {g}, [{source} + {length} - 32]",
+                    "movups {h}, [{source} + {length} - 16]",
+                    "movups [{target}], {a}",
+                    "movups [{target} + 16], {b}",
+                    "movups [{target} + 32], {c}",
+                    "movups [{target} + 48], {d}",
+                    "movups [{target} + {length} - 64], {e}",
+                    "movups [{target} + {length} - 48], {f}",
+                    "movups [{target} + {length} - 32], {g}",
+                    "movups [{target} + {length} - 16], {h}",
+                    source = in(reg) source, target = in(reg) target, length = in(reg) length,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                    e = out(xmm_reg) _, f = out(xmm_reg) _, g = out(xmm_reg) _, h = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
+            } else if length > 32 {
+                asm!(
+                    "movups {a}, [{source}]",
+                    "movups {b}, [{source} + 16]",
+                    "movups {c}, [{source} + {length} - 32]",
+                    "movups {d}, [{source} + {length} - 16]",
+                    "movups [{target}], {a}",
+                    "movups [{target} + 16], {b}",
+                    "movups [{target} + {length} - 32], {c}",
+                    "movups [{target} + {length} - 16], {d}",
+                    source = in(reg) source, target = in(reg) target, length = in(reg) length,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
+            } else if length >= 16 {
+                asm!(
+                    "movups {a}, [{source}]",
+                    "movups {b}, [{source} + {length} - 16]",
+                    "movups [{target}], {a}",
+                    "movups [{target} + {length} - 16], {b}",
+                    source = in(reg) source, target = in(reg) target, length = in(reg) length,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
+            } else if length >= 8 {
+                asm!(
+                    "mov {a}, [{source}]",
+                    "mov {b}, [{source} + {length} - 8]",
+                    "mov [{target}], {a}",
+                    "mov [{target} + {length} - 8], {b}",
+                    source = in(reg) source, target = in(reg) target, length = in(reg) length,
+                    a = out(reg) _, b = out(reg) _,
+                    options(nostack, preserves_flags),
+                );
+            } else if length >= 4 {
+                asm!(
+                    "mov {a:e}, [{source}]",
+                    "mov {b:e}, [{source} + {length} - 4]",
+                    "mov [{target}], {a:e}",
+                    "mov [{target} + {length} - 4], {b:e}",
+                    source = in(reg) source, target = in(reg) target, length = in(reg) length,
+                    a = out(reg) _, b = out(reg) _,
+                    options(nostack, preserves_flags),
+                );
+            } else if length > 0 {
+                // One to three bytes: the first, the middle, the last.
+                asm!(
+                    "mov {a}, [{source}]",
+                    "mov {b}, [{source} + {middle}]",
+                    "mov {c}, [{source} + {length} - 1]",
+                    "mov [{target}], {a}",
+                    "mov [{target} + {middle}], {b}",
+                    "mov [{target} + {length} - 1], {c}",
+                    source = in(reg) source, target = in(reg) target, length = in(reg) length,
+                    middle = in(reg) length / 2,
+                    a = out(reg_byte) _, b = out(reg_byte) _, c = out(reg_byte) _,
+                    options(nostack, preserves_flags),
+                );
+            }
+        }
+    }
+
+    /// Copies whole lines by the widest streaming stores there are, and waits for them.
+    ///
+    /// # Safety
+    ///
+    /// `target` is a multiple of 64 and can be written, `source` read, for `lines` lines; see
+    /// [`super::copy`].
+    #[inline]
+    pub(super) unsafe fn stream_lines(target: *mut u8, source: *const u8, lines: usize) {
+        // Each question is one load: the answers are kept in a static of the standard library.
+        // SAFETY: as promised by the caller; the processor has what it was asked for. The fence
+        // comes before anything else that this thread does.
+        unsafe {
+            if is_x86_feature_detected!("avx512f") {
+                stream_512(target, source, lines);
+            } else if is_x86_feature_detected!("avx2") {
+                stream_256(target, source, lines);
+            } else {
+                stream_128(target, source, lines);
+            }
+            _mm_sfence();
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    unsafe fn stream_512(target: *mut u8, source: *const u8, lines: usize) {
+        // SAFETY: see `stream_lines`.
+        unsafe {
+            let grouped = lines - lines % 4;
+            for line in (0..grouped).step_by(4) {
+                let from = source.add(line * LINE_BYTES);
+                let to = target.add(line * LINE_BYTES);
+                let a = _mm512_loadu_si512(from.cast());
+                let b = _mm512_loadu_si512(from.add(64).cast());
+                let c = _mm512_loadu_si512(from.add(128).cast());
+                let d = _mm512_loadu_si512(from.add(192).cast());
+                _mm512_stream_si512(to.cast(), a);
+                _mm512_stream_si512(to.add(64).cast(), b);
+                _mm512_stream_si512(to.add(128).cast(), c);
+                _mm512_stream_si512(to.add(192).cast(), d);
+            }
+            for line in grouped..lines {
+                let bytes = _mm512_loadu_si512(source.add(line * LINE_BYTES).cast());
+                _mm512_stream_si512(target.add(line * LINE_BYTES).cast(), bytes);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn stream_256(target: *mut u8, source: *const u8, lines: usize) {
+        // SAFETY: see `stream_lines`.
+        unsafe {
+            for line in 0..lines {
+                let from: *const __m256i = source.add(line * LINE_BYTES).cast();
+                let to: *mut __m256i = target.add(line * LINE_BYTES).cast();
+                let a = _mm256_loadu_si256(from);
+                let b = _mm256_loadu_si256(from.add(1));
+                _mm256_stream_si256(to, a);
+                _mm256_stream_si256(to.add(1), b);
+            }
+        }
+    }
+
+    unsafe fn stream_128(target: *mut u8, source: *const u8, lines: usize) {
+        // SAFETY: see `stream_lines`; every x86-64 has SSE2.
+        unsafe {
+            for line in 0..lines {
+                let from: *const __m128i = source.add(line * LINE_BYTES).cast();
+                let to: *mut __m128i = target.add(line * LINE_BYTES).cast();
+                let a = _mm_loadu_si128(from);
+                let b = _mm_loadu_si128(from.add(1));
+                let c = _mm_loadu_si128(from.add(2));
+                let d = _mm_loadu_si128(from.add(3));
+                _mm_stream_si128(to, a);
+                _mm_stream_si128(to.add(1), b);
+                _mm_stream_si128(to.add(2), c);
+                _mm_stream_si128(to.add(3), d);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn every_width_of_streaming_store_copies_the_lines() {
+            #[repr(align(64))]
+            struct Lines([u8; 704]);
+            let source: Vec<u8> = (0..704_u32).map(|i| (i * 7) as u8).collect();
+            type Stream = unsafe fn(*mut u8, *const u8, usize);
+            let mut widths: Vec<Stream> = vec![stream_128];
+            if is_x86_feature_detected!("avx2") {
+                widths.push(stream_256);
+            }
+            if is_x86_feature_detected!("avx512f") {
+                widths.push(stream_512);
+            }
+            for stream in widths {
+                for lines in 0..11 {
+                    let mut target = Lines([0; 704]);
+                    // SAFETY: aligned, both longer than ten lines, and the width is there.
+                    unsafe {
+                        stream(target.0.as_mut_ptr(), source.as_ptr(), lines);
+                        _mm_sfence();
+                    }
+                    let (copied, rest) = target.0.split_at(lines * LINE_BYTES);
+                    assert_eq!(copied, &source[..lines * LINE_BYTES]);
+                    assert!(rest.iter().all(|byte| *byte == 0));
+                }
+            }
+        }
+    }
+}
+
+/// Less than this is never streamed: aligning the target alone can cost two lines.
+pub(crate) const NON_TEMPORAL_BYTES_MIN: usize = 256;
+const LINE_BYTES: usize = 64;
+const WORD_BYTES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTHS: &[usize] = &[
+        0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 200,
+        255, 256, 257, 319, 320, 511, 1000, 4095, 4096, 4097,
+    ];
+
+    /// Copies at many lengths and alignments, and looks at every byte around.
+    fn copies(copy: impl Fn(*mut u8, *const u8, usize)) {
+        let source: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8 + 1).collect();
+        let step = if cfg!(miri) { 13 } else { 1 };
+        for &length in LENGTHS {
+            for to in (0..70).step_by(step) {
+                for from in [0, 1, 8, 33] {
+                    let mut target = vec![0_u8; length + 200];
+                    copy(
+                        target.as_mut_ptr().wrapping_add(to),
+                        source.as_ptr().wrapping_add(from),
+                        length,
+                    );
+                    assert!(target[..to].iter().all(|byte| *byte == 0));
+                    assert_eq!(target[to..to + length], source[from..from + length]);
+                    assert!(target[to + length..].iter().all(|byte| *byte == 0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_copy_copies_these_bytes_and_no_others() {
+        // SAFETY: `copies` gives ranges inside its vectors.
+        unsafe {
+            copies(|target, source, length| copy(target, source, length));
+            copies(|target, source, length| copy_non_temporal(target, source, length));
+            copies(|target, source, length| copy_last_word_last(target, source, length, false));
+            copies(|target, source, length| copy_last_word_last(target, source, length, true));
+        }
+    }
+
+    #[test]
+    fn overlapping_ranges_are_moved() {
+        for &length in LENGTHS {
+            for distance in [1, 5, 16, 64] {
+                let bytes: Vec<u8> = (0..length + distance).map(|i| (i * 3) as u8).collect();
+                let mut up = bytes.clone();
+                let mut down = bytes.clone();
+                // SAFETY: both ranges lie inside.
+                unsafe {
+                    let base = up.as_mut_ptr();
+                    copy(base.add(distance), base, length);
+                    let base = down.as_mut_ptr();
+                    copy(base, base.add(distance), length);
+                }
+                assert_eq!(up[distance..], bytes[..length]);
+                assert_eq!(down[..length], bytes[distance..]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_in_the_last_word_is_seen_last() {
+        // Conformance case 63, the part of copying: who sees the last word sees all of it.
+        let rounds: u64 = if cfg!(miri) { 3 } else { 3000 };
+        const WORDS: usize = 100;
+        let target: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        let seen = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    while seen.load(Ordering::Acquire) != round - 1 {
+                        std::thread::yield_now();
+                    }
+                    let source = [round; WORDS];
+                    let to = target.as_ptr().cast_mut().cast();
+                    let bytes = size_of_val(&source);
+                    // SAFETY: both are as long; the reader uses atomics.
+                    unsafe {
+                        copy_last_word_last(to, source.as_ptr().cast(), bytes, round % 2 == 0);
+                    }
+                }
+            });
+            for round in 1..=rounds {
+                while target[WORDS - 1].load(Ordering::Acquire) != round {
+                    std::thread::yield_now();
+                }
+                let words = target.iter().map(|word| word.load(Ordering::Relaxed));
+                assert!(words.into_iter().all(|word| word == round));
+                seen.store(round, Ordering::Release);
+            }
+        });
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! What [`SharedAllocations::allocate`] hands out lies in a [`Segment`], so that a trusted peer can
 //! map it and write or read a message there with one copy and no help of the kernel. Buffers up to
-//! [`SLAB_ALLOCATION_BYTES_MAX`] come out of slabs, page by page, so that many of them cost one file
-//! descriptor; longer ones have a segment of their own.
+//! [`SLAB_ALLOCATION_BYTES_MAX`] come out of slabs, page by page, so that many of them cost one
+//! file descriptor; longer ones have a segment of their own.
 //!
 //! Slabs are sparse: only pages in use take memory, and freed ones are given back at once, even
 //! while a peer keeps the segment mapped.

@@ -57,8 +57,8 @@ impl RemoteRegionTable {
         epoch
     }
 
-    /// Whether the peer lets some of its bytes be written or read, and where they are. `tag` is that of the
-    /// peer's VI.
+    /// Whether the peer lets some of its bytes be written or read, and where they are. `tag` is
+    /// that of the peer's VI.
     ///
     /// # Errors
     ///
