@@ -157,6 +157,10 @@ impl<P: Provider> Nic<P> {
     ///
     /// As [`Nic::buffers`]; [`ReturnCode::InvalidRdmaRead`] if the NIC cannot be read from.
     pub fn window(&self, bytes: usize, access: Access, memory: Memory) -> Result<Window<P>> {
+        if u32::try_from(bytes).is_err() {
+            let reason = format!("a window of {bytes} bytes is asked for; 4 GiB - 1 can be had");
+            return Err(Error::new(ReturnCode::InvalidParameter, reason));
+        }
         let mut attributes = MemoryAttributes::local(self.shared.tag);
         attributes.rdma_write = access.is_write();
         attributes.rdma_read = access.is_read();

@@ -64,7 +64,7 @@ impl<P: Provider> Window<P> {
         RemoteBuffer {
             address: self.region.address().as_ptr().addr() as u64,
             handle: self.region.handle().bits(),
-            length: self.length as u64,
+            length: self.length as u32,
         }
     }
 
@@ -201,20 +201,20 @@ pub struct RemoteBuffer {
     /// The peer's memory handle.
     pub handle: u32,
     /// Bytes.
-    pub length: u64,
+    pub length: u32,
 }
 
 impl RemoteBuffer {
     /// Bytes of the form in which it travels.
-    pub const BYTES: usize = 20;
+    pub const BYTES: usize = 16;
 
-    /// As bytes, least significant first: address (8), length (8), handle (4).
+    /// As bytes, least significant first: address (8), handle (4), length (4).
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.handle.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.handle.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.length.to_le_bytes());
         bytes
     }
 
@@ -224,12 +224,12 @@ impl RemoteBuffer {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (address, rest) = bytes.split_first_chunk()?;
-        let (length, rest) = rest.split_first_chunk()?;
-        let (handle, _) = rest.split_first_chunk()?;
+        let (handle, rest) = rest.split_first_chunk()?;
+        let (length, _) = rest.split_first_chunk()?;
         Some(Self {
             address: u64::from_le_bytes(*address),
             handle: u32::from_le_bytes(*handle),
-            length: u64::from_le_bytes(*length),
+            length: u32::from_le_bytes(*length),
         })
     }
 
@@ -238,10 +238,10 @@ impl RemoteBuffer {
     /// # Errors
     ///
     /// [`ReturnCode::InvalidParameter`] when the part is not inside.
-    pub fn part(self, offset: u64, length: u64) -> Result<Self> {
+    pub fn part(self, offset: u32, length: u32) -> Result<Self> {
         match offset.checked_add(length) {
             Some(end) if end <= self.length => Ok(Self {
-                address: self.address.wrapping_add(offset),
+                address: self.address.wrapping_add(u64::from(offset)),
                 length,
                 ..self
             }),
@@ -273,12 +273,12 @@ mod tests {
         let remote = RemoteBuffer {
             address: 0x7fff_0123_4567_89ab,
             handle: 0xfedc_ba98,
-            length: 1 << 40,
+            length: 0x8000_0001,
         };
         let mut message = remote.to_bytes().to_vec();
         message.push(7);
         assert_eq!(RemoteBuffer::from_bytes(&message), Some(remote));
-        assert_eq!(RemoteBuffer::from_bytes(&message[..19]), None);
+        assert_eq!(RemoteBuffer::from_bytes(&message[..15]), None);
     }
 
     #[test]
@@ -291,6 +291,6 @@ mod tests {
         let part = remote.part(90, 10).unwrap();
         assert_eq!((part.address, part.length), (1090, 10));
         assert!(remote.part(90, 11).is_err());
-        assert!(remote.part(u64::MAX, 2).is_err());
+        assert!(remote.part(u32::MAX, 2).is_err());
     }
 }

@@ -1,1 +1,41 @@
 //! Programs that measure a fabric: latency, bandwidth, message rate, many connections.
+//!
+//! The programs know no fabric: they use [`Provider`](viaduct_fabric::Provider) and nothing else,
+//! with raw descriptors, so that what is timed is what a program in C would pay. Time and the
+//! machine come from a [`Host`], which a simulated host can be as well.
+//!
+//! One side calls [`initiate`] with a [`Plan`], the other [`respond`]; the responder learns what to
+//! do from the address that each connection is asked from, so it needs no plan.
+//!
+//! ```text
+//!   initiate                               respond
+//!   probe the line between the cores       wait for a request
+//!   post receives, connect  -- order -->   post receives, accept
+//!   warm up, measure in batches  <---->    echo or acknowledge
+//!   stop  ------------------------------>  farewell, wait for the end
+//!   probe the line again, next row         wait for a request
+//! ```
+
+mod cq;
+mod error;
+mod host;
+mod lane;
+mod latency;
+mod line;
+mod machine;
+mod order;
+mod plan;
+mod report;
+mod run;
+mod samples;
+mod session;
+mod stream;
+mod touch;
+
+pub use error::MeasureError;
+pub use host::Host;
+pub use line::Placement;
+pub use machine::{Machine, allowed_cores, pin_to_core};
+pub use plan::{Mode, Plan, Test, Transfer, Tuning};
+pub use report::{CompletionQueueRow, LatencyRow, Noise, Report, Row, Spread, StreamRow};
+pub use run::{Meeting, initiate, respond};

@@ -1,0 +1,205 @@
+//! What is to be measured, and how.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use viaduct_fabric::Memory;
+use viaduct_fabric::via::ReliabilityLevel;
+
+/// Which program runs.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Test {
+    /// A message to and fro: half the round trip.
+    Latency,
+    /// Messages in windows one way: bytes a second.
+    Bandwidth,
+    /// Small messages in windows of 64 one way: messages a second.
+    Rate,
+    /// Many connections with one request each into one completion queue.
+    Cq,
+}
+
+impl Test {
+    /// Its name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Bandwidth => "bandwidth",
+            Self::Rate => "rate",
+            Self::Cq => "cq",
+        }
+    }
+}
+
+/// How a side waits.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// It looks again and again.
+    #[default]
+    Poll,
+    /// It lets the fabric put it to sleep.
+    Block,
+}
+
+impl Mode {
+    /// Its name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Poll => "poll",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// How a fabric is to move the bytes of messages; a fabric may know fewer ways.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transfer {
+    /// As the fabric sees fit for each message.
+    #[default]
+    Auto,
+    /// In the slot that tells of the message.
+    Inline,
+    /// Through a pool of memory that both sides map.
+    Pool,
+    /// Straight into the posted receive buffer.
+    Direct,
+    /// By one copy between private memories.
+    Copy,
+}
+
+impl Transfer {
+    /// Every way.
+    pub const ALL: [Self; 5] = [
+        Self::Auto,
+        Self::Inline,
+        Self::Pool,
+        Self::Direct,
+        Self::Copy,
+    ];
+
+    /// Its name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Inline => "inline",
+            Self::Pool => "pool",
+            Self::Direct => "direct",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl fmt::Display for Transfer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Transfer {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|transfer| transfer.name() == name)
+            .ok_or_else(|| {
+                let names = Self::ALL.map(Self::name).join(", ");
+                format!("no way of transfer is called `{name}`: {names}")
+            })
+    }
+}
+
+/// What only some fabrics can be told. Whoever knows the fabric implements it.
+pub trait Tuning {
+    /// Chooses how the bytes of messages move, before a NIC is opened.
+    ///
+    /// # Errors
+    ///
+    /// What to say to the user when the fabric does not know this way.
+    fn set_transfer(&self, transfer: Transfer) -> Result<(), String>;
+}
+
+/// What is to be measured, and how. The other side needs none of it but the level.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub test: Test,
+    /// Bytes of a message, a row each; not for [`Test::Cq`], whose requests have 32.
+    pub sizes: Vec<u32>,
+    /// Connections, a row each; only for [`Test::Cq`].
+    pub connections: Vec<u32>,
+    /// How both sides wait.
+    pub mode: Mode,
+    /// The connections' level.
+    pub level: ReliabilityLevel,
+    /// Whether the sender writes and the receiver reads every byte of a message.
+    pub is_touched: bool,
+    /// Where messages lie.
+    pub memory: Memory,
+    /// Round trips or messages a row; if not said, as many as fill a third of a second.
+    pub iterations: Option<u64>,
+}
+
+impl Plan {
+    /// A plan with the usual rows and settings of a test.
+    #[must_use]
+    pub fn usual(test: Test) -> Self {
+        let sizes: &[u32] = match test {
+            Test::Latency => &[
+                0, 8, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576,
+            ],
+            Test::Bandwidth => &[
+                64, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304,
+            ],
+            Test::Rate => &[8],
+            Test::Cq => &[],
+        };
+        let connections: &[u32] = match test {
+            Test::Cq => &[1, 16, 64, 256, 1024],
+            _ => &[],
+        };
+        Self {
+            test,
+            sizes: sizes.to_vec(),
+            connections: connections.to_vec(),
+            mode: Mode::Poll,
+            level: ReliabilityLevel::ReliableDelivery,
+            is_touched: false,
+            memory: Memory::Shared,
+            iterations: None,
+        }
+    }
+}
+
+/// A level's name on the command line and in results.
+pub(crate) const fn level_name(level: ReliabilityLevel) -> &'static str {
+    match level {
+        ReliabilityLevel::Unreliable => "ud",
+        ReliabilityLevel::ReliableDelivery => "rd",
+        ReliabilityLevel::ReliableReception => "rr",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_of_transfer_are_found_by_name() {
+        for transfer in Transfer::ALL {
+            assert_eq!(transfer.name().parse(), Ok(transfer));
+        }
+        let error = "pipe".parse::<Transfer>().unwrap_err();
+        assert!(
+            error.contains("auto, inline, pool, direct, copy"),
+            "{error}"
+        );
+    }
+}

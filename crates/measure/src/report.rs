@@ -1,0 +1,392 @@
+//! What was measured: for a person and for a program.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use viaduct_fabric::Memory;
+
+use crate::line::Placement;
+use crate::plan::{Mode, Plan, Test, Transfer, level_name};
+
+/// The result of one plan on one fabric.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The fabric's name.
+    pub fabric: String,
+    /// The program.
+    pub test: Test,
+    /// How both sides waited.
+    pub mode: Mode,
+    /// The level: `ud`, `rd` or `rr`.
+    pub level: &'static str,
+    /// How bytes were to move.
+    pub transfer: Transfer,
+    /// `shared` or `private`.
+    pub memory: &'static str,
+    /// Whether every byte was written and read.
+    pub touched: bool,
+    /// The cores of the two sides.
+    pub cores: Option<[usize; 2]>,
+    /// A row a size, or a number of connections.
+    pub rows: Vec<Row>,
+}
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Row {
+    /// Of [`Test::Latency`].
+    Latency(LatencyRow),
+    /// Of [`Test::Bandwidth`] and [`Test::Rate`].
+    Stream(StreamRow),
+    /// Of [`Test::Cq`].
+    CompletionQueue(CompletionQueueRow),
+}
+
+/// A message to and fro.
+#[derive(Clone, Debug, Serialize)]
+pub struct LatencyRow {
+    /// Bytes of the message.
+    pub bytes: u32,
+    /// Half the round trip in microseconds, over batches.
+    pub half_rtt_us: Spread,
+    /// Round trips that were timed.
+    pub round_trips: u64,
+    /// Round trips of one batch: a quantile is one of batch means unless this is 1.
+    pub batch: u64,
+    /// What else was seen.
+    #[serde(flatten)]
+    pub noise: Noise,
+}
+
+/// Messages one way.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamRow {
+    /// Bytes of a message.
+    pub bytes: u32,
+    /// 10^6 bytes a second, of the median batch.
+    pub mbyte_s: f64,
+    /// Messages a second, of the median batch.
+    pub messages_s: f64,
+    /// 10^6 bytes a second over the whole time, interruptions included.
+    pub mean_mbyte_s: f64,
+    /// Messages a second over the whole time.
+    pub mean_messages_s: f64,
+    /// Messages of one window; two windows are on the way at once.
+    pub window: u32,
+    /// Messages that were timed.
+    pub messages: u64,
+    /// What else was seen.
+    #[serde(flatten)]
+    pub noise: Noise,
+}
+
+/// Many connections, one completion queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompletionQueueRow {
+    /// Connections, with one request of 32 bytes outstanding each.
+    pub connections: u32,
+    /// Requests answered a second, of the median batch.
+    pub requests_s: f64,
+    /// Memory of a connection, both ends together, without the program's own buffers and
+    /// descriptors; `None` where the host cannot say.
+    pub bytes_per_vi: Option<u64>,
+    /// Requests answered a second over the whole time.
+    pub mean_requests_s: f64,
+    /// Requests that were timed.
+    pub requests: u64,
+    /// What else was seen.
+    #[serde(flatten)]
+    pub noise: Noise,
+}
+
+/// Least, middle and nearly greatest.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// Half are not above it.
+    pub median: f64,
+    /// 99 of 100 are not above it.
+    pub p99: f64,
+}
+
+/// What disturbed a row, or made it quick.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Noise {
+    /// Nanoseconds that a cache line takes between the cores, right before.
+    pub line_ns_before: Option<f64>,
+    /// The same, right after.
+    pub line_ns_after: Option<f64>,
+    /// What that says of the cores.
+    pub placement: Option<Placement>,
+    /// The part of the timed time that was lost to interruptions.
+    pub lost_fraction: f64,
+}
+
+impl Report {
+    /// From a plan and what came of it.
+    #[must_use]
+    pub fn new(
+        fabric: &str,
+        plan: &Plan,
+        transfer: Transfer,
+        cores: Option<[usize; 2]>,
+        rows: Vec<Row>,
+    ) -> Self {
+        Self {
+            fabric: fabric.to_owned(),
+            test: plan.test,
+            mode: plan.mode,
+            level: level_name(plan.level),
+            transfer,
+            memory: match plan.memory {
+                Memory::Shared => "shared",
+                Memory::Private => "private",
+            },
+            touched: plan.is_touched,
+            cores,
+            rows,
+        }
+    }
+
+    /// As one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Numbers, names and lists: nothing in it can fail to be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What was done, in a line, to stand above [`Report::table`].
+    #[must_use]
+    pub fn title(&self) -> String {
+        let what = match self.test {
+            Test::Latency => "half a round trip, post of the send to its receive being done",
+            Test::Bandwidth => "messages one way, two windows on the way",
+            Test::Rate => "small messages one way, two windows of 64 on the way",
+            Test::Cq => "requests of 32 bytes, one a connection, into one completion queue",
+        };
+        let how = match self.mode {
+            Mode::Poll => "both sides poll",
+            Mode::Block => "both sides sleep until woken",
+        };
+        let touched = if self.touched {
+            ", every byte written and read"
+        } else {
+            ""
+        };
+        let cores = match self.cores {
+            Some([first, second]) => format!(", cores {first} and {second}"),
+            None => String::new(),
+        };
+        format!(
+            "{} over {}: {what}\n  {how}, level {}, {} memory, transfer {}{touched}{cores}\n",
+            self.test.name(),
+            self.fabric,
+            self.level,
+            self.memory,
+            self.transfer
+        )
+    }
+
+    /// The rows for a person, with what the columns mean below.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let (heads, cells): (&[&str], Vec<Vec<String>>) = match self.test {
+            Test::Latency => (
+                &["bytes", "min us", "median us", "p99 us"],
+                self.rows.iter().map(Row::cells).collect(),
+            ),
+            Test::Bandwidth | Test::Rate => (
+                &["bytes", "MB/s", "messages/s", "mean MB/s"],
+                self.rows.iter().map(Row::cells).collect(),
+            ),
+            Test::Cq => (
+                &["connections", "requests/s", "mean requests/s", "bytes a VI"],
+                self.rows.iter().map(Row::cells).collect(),
+            ),
+        };
+        let noise = ["line ns", "placement", "lost %"];
+        let heads: Vec<&str> = heads.iter().copied().chain(noise).collect();
+        let widths: Vec<usize> = heads
+            .iter()
+            .enumerate()
+            .map(|(column, head)| {
+                let cells = cells.iter().map(|row| row[column].len());
+                cells.chain([head.len()]).max().unwrap_or_default()
+            })
+            .collect();
+        let mut text = String::new();
+        let mut line = |row: &[&str]| {
+            for (cell, width) in row.iter().zip(&widths) {
+                let _ = write!(text, "  {cell:>width$}");
+            }
+            text.push('\n');
+        };
+        line(&heads);
+        for row in &cells {
+            line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        text + self.explanation()
+    }
+
+    fn explanation(&self) -> &'static str {
+        match self.test {
+            Test::Latency => {
+                "\n  us: over batches of round trips. line ns: a cache line between the two cores, \
+                 before and\n  after; compare only rows of one placement. lost %: time taken by \
+                 interruptions.\n"
+            }
+            Test::Bandwidth | Test::Rate => {
+                "\n  MB: 10^6 bytes; the median batch, and the mean with interruptions. line ns: a \
+                 cache line\n  between the two cores, before and after; compare only rows of one \
+                 placement. lost %: time taken\n  by interruptions.\n"
+            }
+            Test::Cq => {
+                "\n  requests/s: answered, the median batch, and the mean with interruptions. \
+                 bytes a VI: both\n  ends, without the program's buffers. line ns: a cache line \
+                 between the two cores, before and\n  after; compare only rows of one placement. \
+                 lost %: time taken by interruptions.\n"
+            }
+        }
+    }
+}
+
+impl Row {
+    /// What else was seen.
+    #[must_use]
+    pub const fn noise(&self) -> &Noise {
+        match self {
+            Self::Latency(row) => &row.noise,
+            Self::Stream(row) => &row.noise,
+            Self::CompletionQueue(row) => &row.noise,
+        }
+    }
+
+    pub(crate) const fn noise_mut(&mut self) -> &mut Noise {
+        match self {
+            Self::Latency(row) => &mut row.noise,
+            Self::Stream(row) => &mut row.noise,
+            Self::CompletionQueue(row) => &mut row.noise,
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let mut cells = match self {
+            Self::Latency(row) => vec![
+                row.bytes.to_string(),
+                significant(row.half_rtt_us.min),
+                significant(row.half_rtt_us.median),
+                significant(row.half_rtt_us.p99),
+            ],
+            Self::Stream(row) => vec![
+                row.bytes.to_string(),
+                significant(row.mbyte_s),
+                grouped(row.messages_s),
+                significant(row.mean_mbyte_s),
+            ],
+            Self::CompletionQueue(row) => vec![
+                row.connections.to_string(),
+                grouped(row.requests_s),
+                grouped(row.mean_requests_s),
+                row.bytes_per_vi
+                    .map_or_else(|| "-".to_owned(), |bytes| grouped(bytes as f64)),
+            ],
+        };
+        let noise = self.noise();
+        cells.push(match (noise.line_ns_before, noise.line_ns_after) {
+            (Some(before), Some(after)) => format!("{before:.0}, {after:.0}"),
+            _ => "-".to_owned(),
+        });
+        cells.push(noise.placement.map_or("-", Placement::name).to_owned());
+        cells.push(format!("{:.1}", noise.lost_fraction * 100.0));
+        cells
+    }
+}
+
+/// Three significant digits, more before the point.
+fn significant(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value if value >= 1.0 => format!("{value:.2}"),
+        value => format!("{value:.3}"),
+    }
+}
+
+/// A whole number in groups of three digits.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            fabric: "shm".to_owned(),
+            test: Test::Latency,
+            mode: Mode::Poll,
+            level: "rd",
+            transfer: Transfer::Auto,
+            memory: "shared",
+            touched: false,
+            cores: Some([0, 1]),
+            rows: vec![Row::Latency(LatencyRow {
+                bytes: 8,
+                half_rtt_us: Spread {
+                    min: 0.0771,
+                    median: 0.08,
+                    p99: 1234.5,
+                },
+                round_trips: 1000,
+                batch: 10,
+                noise: Noise {
+                    line_ns_before: Some(50.2),
+                    line_ns_after: None,
+                    placement: None,
+                    lost_fraction: 0.0123,
+                },
+            })],
+        }
+    }
+
+    #[test]
+    fn the_object_has_the_promised_shape() {
+        let value: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
+        assert_eq!(value["fabric"], "shm");
+        assert_eq!(value["test"], "latency");
+        assert_eq!(value["rows"][0]["bytes"], 8);
+        assert_eq!(value["rows"][0]["half_rtt_us"]["median"], 0.08);
+        assert_eq!(value["rows"][0]["line_ns_before"], 50.2);
+        assert_eq!(value["rows"][0]["placement"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_table_is_aligned_and_explained() {
+        let table = report().table();
+        let mut lines = table.lines();
+        let (head, row) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!(head.len(), row.len(), "{table}");
+        assert!(row.contains("0.077") && row.contains("1234") && row.contains("1.2"));
+        assert!(table.contains("lost %: time"));
+        assert!(table.lines().all(|line| line.len() <= 100), "{table}");
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!(grouped(1_234_567.4), "1,234,567");
+        assert_eq!(grouped(999.0), "999");
+        assert_eq!(grouped(0.0), "0");
+    }
+}
