@@ -1,0 +1,227 @@
+//! What Viaduct adds to the specification: memory from the fabric, flow control, splitting.
+
+use std::sync::Arc;
+
+use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, Queue, ViState};
+use viaduct_fabric::{Done, ReturnCode, Segment, ViHandle};
+
+use crate::case::{Case, Level};
+use crate::check::{Outcome, equal, equal_bytes, equal_status, refused, skip};
+use crate::environment::Environment;
+use crate::memory::{Block, free_shared, pattern};
+use crate::pair::{End, Nic, Options, UD, pair, status};
+
+pub(super) const CASES: &[Case] = &[
+    Case::pair(
+        127,
+        Level::Decision,
+        "memory_of_the_fabric_is_like_any_other",
+        &[shared_side, shared_side],
+    ),
+    Case::pair(
+        128,
+        Level::Decision,
+        "flow_control_defers_sends",
+        &[deferred_sender, deferred_receiver],
+    ),
+    Case::pair(
+        129,
+        Level::Decision,
+        "request_splitting_continues_in_the_next_receive",
+        &[split_sender, split_receiver],
+    ),
+    Case::pair(
+        130,
+        Level::Decision,
+        "deferred_sends_are_flushed_in_order",
+        &[deferred_and_left, never_posting],
+    ),
+];
+
+fn shared_side(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let fabric = env.provider();
+    let length = 256 << 10;
+    let address = match fabric.allocate_shared(nic.handle, length) {
+        Err(error) if error.code() == ReturnCode::NotSupported => {
+            return skip("the fabric allocates no memory");
+        }
+        address => address?,
+    };
+    let block = Block::of_fabric(address.as_ptr().expose_provenance(), length);
+    let handle = block.register(env, nic.handle, &MemoryAttributes::local(nic.tag))?;
+    let end = pair(env, &nic, Options::level(nic.any_level()?))?;
+    let segment = |offset: u64, length: usize| Segment {
+        address: block.address() + offset,
+        handle: handle.bits(),
+        length: length as u32,
+    };
+    for size in [0, 8, 64, 5000, 100_000] {
+        let receive = end.post_to_receive(end.work(1)?.receive(&[segment(128 << 10, size)]))?;
+        env.meet("posted")?;
+        block.write(0, &pattern(env.side() as u64, size));
+        end.sent_well(end.post(end.work(1)?.send(&[segment(0, size)]))?)?;
+        let control = end.received(receive)?.control;
+        equal_status(control.status, status::RECEIVED, "a receive")?;
+        let expected = pattern(1 - env.side() as u64, size);
+        equal_bytes(
+            &block.read(128 << 10, size),
+            &expected,
+            "the data of a receive",
+        )?;
+        env.meet("received")?;
+    }
+    end.close()?;
+    let early = free_shared(env, nic.handle, block);
+    refused(
+        early,
+        ReturnCode::Resource,
+        "giving back memory that is registered",
+    )?;
+    fabric.deregister_memory(nic.handle, block.as_pointer(), handle)?;
+    free_shared(env, nic.handle, block)?;
+    let foreign = Block::new(env, 4096)?;
+    let refusal = free_shared(env, nic.handle, foreign);
+    refused(
+        refusal,
+        ReturnCode::InvalidParameter,
+        "giving back memory of another maker",
+    )?;
+    equal(
+        handle != MemoryHandle::from_bits(0),
+        true,
+        "a handle other than 0",
+    )
+}
+
+/// Switches an extension on, or skips the case where the fabric lacks it.
+fn enable(
+    env: &Environment,
+    vi: ViHandle,
+    set: fn(&dyn viaduct_fabric::Provider, ViHandle) -> viaduct_fabric::Result<()>,
+) -> Outcome {
+    match set(env.provider(), vi) {
+        Err(error) if error.code() == ReturnCode::NotSupported => {
+            skip("the fabric lacks the extension")
+        }
+        result => Ok(result?),
+    }
+}
+
+fn flow_controlled(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
+    nic.need(UD)?;
+    let end = End::new(env, nic, Options::level(UD))?;
+    enable(env, end.vi, |fabric, vi| fabric.set_flow_control(vi, true))?;
+    end.connect()?;
+    Ok(end)
+}
+
+fn deferred_sender(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = flow_controlled(env, &nic)?;
+    let set = env.provider().set_flow_control(end.vi, false);
+    refused(
+        set,
+        ReturnCode::InvalidState,
+        "switching flow control while connected",
+    )?;
+    let sends = (0..5)
+        .map(|index| {
+            end.fill(index * 64, 64, index as u64);
+            end.post_send(index * 64, 64)
+        })
+        .collect::<Outcome<Vec<_>>>()?;
+    env.sleep(30);
+    equal(
+        end.done(Queue::Send)?,
+        Done::NotDone,
+        "a send that waits for a receive",
+    )?;
+    env.meet("deferred")?;
+    for send in sends {
+        end.sent_well(send)?;
+    }
+    end.close()
+}
+
+fn deferred_receiver(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = flow_controlled(env, &nic)?;
+    env.meet("deferred")?;
+    for index in 0..5 {
+        env.sleep(5);
+        let receive = end.post_receive(0, 64)?;
+        end.received_bytes(receive, 0, &pattern(index, 64))?;
+    }
+    end.close()
+}
+
+fn deferred_and_left(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = flow_controlled(env, &nic)?;
+    let sends = [0; 3].map(|_| end.post_send(0, 64));
+    let receives = [0; 5].map(|_| end.post_receive(0, 64));
+    env.sleep(20);
+    env.provider().disconnect(end.vi)?;
+    for send in sends {
+        let bits = end.sent(send?)?.control.status;
+        equal_status(bits, status::DONE | status::FLUSHED, "a deferred send")?;
+    }
+    for receive in receives {
+        let bits = end.received(receive?)?.control.status;
+        equal_status(
+            bits,
+            0x0001_0000 | status::DONE | status::FLUSHED,
+            "a receive",
+        )?;
+    }
+    equal(end.done(Queue::Send)?, Done::Empty, "the send queue")?;
+    end.is_in(ViState::Idle)?;
+    env.meet("left")
+}
+
+fn never_posting(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = flow_controlled(env, &nic)?;
+    env.meet("left")?;
+    end.comes_to(ViState::Error)
+}
+
+const SPLIT: usize = 1000;
+
+fn splitting(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
+    nic.need(UD)?;
+    let end = End::new(env, nic, Options::level(UD))?;
+    enable(env, end.vi, |fabric, vi| {
+        fabric.set_request_splitting(vi, true)
+    })?;
+    end.connect()?;
+    Ok(end)
+}
+
+fn split_sender(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = splitting(env, &nic)?;
+    end.fill(0, SPLIT, 129);
+    env.meet("posted")?;
+    end.sent_well(end.post_send(0, SPLIT)?)?;
+    end.sent_well(end.post_send(0, 100)?)?;
+    end.close()
+}
+
+/// A message of 1000 bytes takes two whole receives of 400 and 200 bytes of a third.
+fn split_receiver(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = splitting(env, &nic)?;
+    let receives = (0..4)
+        .map(|n| end.post_receive(n * 400, 400))
+        .collect::<Outcome<Vec<_>>>()?;
+    env.meet("posted")?;
+    let message = pattern(129, SPLIT);
+    for (index, length) in [400, 400, 200].into_iter().enumerate() {
+        let bytes = &message[index * 400..index * 400 + length];
+        end.received_bytes(receives[index], index * 400, bytes)?;
+    }
+    end.received_bytes(receives[3], 1200, &message[..100])?;
+    end.close()
+}

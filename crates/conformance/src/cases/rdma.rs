@@ -1,0 +1,680 @@
+//! Remote memory access: cases 61 to 65, and the rows of vipl.md table 7.2 about it.
+
+use std::sync::Arc;
+
+use viaduct_fabric::via::{MemoryAttributes, Queue, ReliabilityLevel, ViState};
+use viaduct_fabric::{Done, ErrorCode, Segment};
+
+use crate::case::{Case, Level};
+use crate::check::{Outcome, equal, equal_bytes, equal_status, holds, skip};
+use crate::environment::Environment;
+use crate::errors::Errors;
+use crate::memory::{Block, pattern};
+use crate::pair::{End, Nic, Options, RD, RR, UD, pair, status};
+
+pub(super) const CASES: &[Case] = &[
+    Case::pair(
+        61,
+        Level::EarlyAdopter,
+        "remote_write_gathers_into_remote_memory",
+        &[write_gathered, written],
+    ),
+    Case::pair(
+        62,
+        Level::EarlyAdopter,
+        "remote_write_with_immediate_takes_a_receive",
+        &[write_immediate, written_immediate],
+    ),
+    Case::pair(
+        63,
+        Level::Decision,
+        "last_word_of_a_remote_write_comes_last",
+        &[write_flags, poll_flags],
+    ),
+    Case::pair(
+        64,
+        Level::Functional,
+        "remote_write_outside_protection_changes_nothing",
+        &[refused_writer, refusing_target],
+    ),
+    Case::pair(
+        65,
+        Level::Optional,
+        "fenced_send_follows_remote_read",
+        &[reader, read_target],
+    ),
+    Case::pair(
+        99,
+        Level::Functional,
+        "remote_write_with_immediate_outside_protection",
+        &[refused_immediate_writer, refusing_immediate_target],
+    ),
+    Case::pair(
+        100,
+        Level::EarlyAdopter,
+        "remote_write_with_immediate_without_receive",
+        &[immediate_without_receive, no_receive_for_immediate],
+    ),
+    Case::pair(
+        101,
+        Level::Optional,
+        "remote_read_outside_protection_breaks",
+        &[refused_reader, refusing_read_target],
+    ),
+    Case::pair(
+        102,
+        Level::EarlyAdopter,
+        "remote_writes_of_many_sizes",
+        &[write_sizes, written_sizes],
+    ),
+    Case::pair(
+        103,
+        Level::Optional,
+        "remote_reads_scatter_many_sizes",
+        &[read_sizes, read_sizes_target],
+    ),
+];
+
+/// What one side tells the other of memory that may be reached.
+fn remote_memory(env: &Environment, block: Option<(Block, u32)>) -> Outcome<Segment> {
+    let own = block.map_or([0, 0], |(block, handle)| {
+        [block.address(), u64::from(handle)]
+    });
+    let [address, handle] = env.exchange_numbers(own)?;
+    Ok(Segment {
+        address,
+        handle: handle as u32,
+        length: 0,
+    })
+}
+
+fn offer(end: &End) -> Outcome<Segment> {
+    remote_memory(&end.env, Some((end.data, end.handle.bits())))
+}
+
+fn at(remote: Segment, offset: u64) -> Segment {
+    Segment {
+        address: remote.address + offset,
+        ..remote
+    }
+}
+
+fn write_gathered(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = remote_memory(env, None)?;
+        env.meet("posted")?;
+        end.fill(0, 300, 61);
+        let parts = [
+            end.segment(0, 100),
+            end.segment(100, 0),
+            end.segment(100, 1),
+            end.segment(101, 199),
+        ];
+        for count in 0..=parts.len() {
+            let target = at(remote, 1000 * count as u64);
+            let write = end.work(1 + count)?.rdma_write(target, &parts[..count]);
+            let taken = end.sent(end.post(write)?)?;
+            equal_status(taken.control.status, status::WRITTEN, "a remote write")?;
+        }
+        env.meet("written")?;
+        // The receive that was not consumed takes a message.
+        end.sent_well(end.post_send(0, 10)?)?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn written(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level).rdma_write())?;
+        end.data.fill(0x5A);
+        let mut expected = end.data.read(0, 6000);
+        offer(&end)?;
+        let receive = end.post_receive(8000, 64)?;
+        env.meet("posted")?;
+        env.meet("written")?;
+        let message = pattern(61, 300);
+        for (count, length) in [0, 100, 100, 101, 300].into_iter().enumerate() {
+            expected[1000 * count..1000 * count + length].copy_from_slice(&message[..length]);
+        }
+        env.until("the last byte of the last write", || {
+            Ok((end.data.read(4299, 1) == message[299..]).then_some(()))
+        })?;
+        equal_bytes(
+            &end.data.read(0, 6000),
+            &expected,
+            "memory after the writes",
+        )?;
+        end.received_bytes(receive, 8000, &message[..10])?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn write_immediate(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = remote_memory(env, None)?;
+        for (round, length) in [0, 1, 64, 5000, 32_768].into_iter().enumerate() {
+            end.fill(0, length, round as u64);
+            env.meet("posted")?;
+            let write = end
+                .work(2)?
+                .rdma_write(remote, &[end.segment(0, length)])
+                .immediate(0x600 + round as u32);
+            let taken = end.sent(end.post(write)?)?;
+            equal_status(taken.control.status, status::WRITTEN, "a remote write")?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn written_immediate(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level).rdma_write())?;
+        offer(&end)?;
+        let posted = 40_000;
+        for (round, length) in [0, 1, 64, 5000, 32_768].into_iter().enumerate() {
+            end.data.fill(0x77);
+            // A receive that is too short for the data: it is not for the data.
+            let receive = end.post_receive(posted, 16)?;
+            env.meet("posted")?;
+            let control = end.received(receive)?.control;
+            let bytes = end.data.read(0, length);
+            equal_status(control.status, status::WRITTEN_BY_PEER, "the receive")?;
+            equal(
+                control.immediate,
+                0x600 + round as u32,
+                "the immediate data",
+            )?;
+            equal(control.length as usize, length, "the length of the receive")?;
+            let expected = pattern(round as u64, length);
+            equal_bytes(&bytes, &expected, "memory when the receive is complete")?;
+            equal_bytes(
+                &end.data.read(posted, 16),
+                &[0x77; 16],
+                "the receive's own buffer",
+            )?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+const FLAGS: u32 = 200;
+const FLAGGED: usize = 8192;
+
+fn write_flags(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = remote_memory(env, None)?;
+        for round in 1..=FLAGS {
+            let length = flagged(round);
+            end.fill(0, length - 4, u64::from(round));
+            end.data.write(length - 4, &round.to_le_bytes());
+            let write = end.work(2)?.rdma_write(remote, &[end.segment(0, length)]);
+            let taken = end.sent(end.post(write)?)?;
+            equal_status(taken.control.status, status::WRITTEN, "a remote write")?;
+            env.meet("seen")?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+/// Bytes of a write whose last word is a flag; always a whole number of words.
+fn flagged(round: u32) -> usize {
+    match round % 4 {
+        0 => 8,
+        1 => 64,
+        2 => 4100,
+        _ => FLAGGED,
+    }
+}
+
+/// Polls memory and calls nothing.
+fn poll_flags(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level).rdma_write())?;
+        end.data.fill(0);
+        offer(&end)?;
+        for round in 1..=FLAGS {
+            let length = flagged(round);
+            env.until(format_args!("flag {round} in memory"), || {
+                Ok((end.data.poll_word(length - 4) == round).then_some(()))
+            })?;
+            let bytes = end.data.read(0, length - 4);
+            let expected = pattern(u64::from(round), length - 4);
+            equal_bytes(&bytes, &expected, "memory in front of the flag")?;
+            // The next round's flag may lie in this round's data.
+            end.data.fill(0);
+            env.meet("seen")?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+/// What a remote access meets at its target.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    RegionNotEnabled,
+    ViNotEnabled,
+    OtherTag,
+    PastTheEnd,
+    DeadHandle,
+}
+
+const REFUSALS: [Refusal; 5] = [
+    Refusal::RegionNotEnabled,
+    Refusal::ViNotEnabled,
+    Refusal::OtherTag,
+    Refusal::PastTheEnd,
+    Refusal::DeadHandle,
+];
+
+const REFUSED: usize = 64;
+
+impl Refusal {
+    /// A connected target, and memory that the peer may not reach.
+    fn target(self, env: &Arc<Environment>, nic: &Nic, options: Options) -> Outcome<(End, Block)> {
+        let (write, read) = (options.rdma_write, options.rdma_read);
+        let options = match self {
+            Self::ViNotEnabled => Options {
+                rdma_write: false,
+                rdma_read: false,
+                ..options
+            },
+            _ => options,
+        };
+        let end = pair(env, nic, options)?;
+        let block = Block::new(env, 2 * REFUSED)?;
+        block.fill(0x42);
+        let open = MemoryAttributes {
+            tag: nic.tag,
+            rdma_write: write,
+            rdma_read: read,
+        };
+        let attributes = match self {
+            Self::RegionNotEnabled => MemoryAttributes::local(nic.tag),
+            Self::OtherTag => {
+                let tag = env.provider().create_protection_tag(nic.handle)?;
+                MemoryAttributes { tag, ..open }
+            }
+            _ => open,
+        };
+        let handle = block.register(env, nic.handle, &attributes)?;
+        if matches!(self, Self::DeadHandle) {
+            env.provider()
+                .deregister_memory(nic.handle, block.as_pointer(), handle)?;
+        }
+        let offset = match self {
+            Self::PastTheEnd => 2 * REFUSED as u64 - REFUSED as u64 + 1,
+            _ => 0,
+        };
+        env.exchange_numbers([block.address() + offset, u64::from(handle.bits())])?;
+        Ok((end, block))
+    }
+
+    fn remote(env: &Environment) -> Outcome<Segment> {
+        remote_memory(env, None)
+    }
+}
+
+#[track_caller]
+fn untouched(block: Block) -> Outcome {
+    let bytes = block.read(0, block.length());
+    equal_bytes(
+        &bytes,
+        &vec![0x42; bytes.len()],
+        "memory that may not be reached",
+    )
+}
+
+/// Fails unless the connection broke, at a reliable level, or holds, at the unreliable one.
+fn fate(end: &End, errors: &Errors, level: ReliabilityLevel) -> Outcome {
+    if level == UD {
+        return end.is_in(ViState::Connected);
+    }
+    end.comes_to(ViState::Error)?;
+    errors.about_vi(&end.env, end.nic.handle, end.vi, ErrorCode::ConnectionLost)
+}
+
+fn refused_writer(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in nic.levels() {
+        for refusal in REFUSALS {
+            let end = pair(env, &nic, Options::level(level))?;
+            let remote = Refusal::remote(env)?;
+            let write = end.work(2)?.rdma_write(remote, &[end.segment(0, REFUSED)]);
+            let taken = end.sent(end.post(write)?)?;
+            let bits = taken.control.status;
+            let what = format!("a remote write refused for {refusal:?} at {level:?}");
+            match level {
+                UD => equal_status(bits, status::WRITTEN, what)?,
+                RR => equal_status(bits, status::WRITTEN | status::RDMA_PROTECTION_ERROR, what)?,
+                // It may have completed before the target's answer.
+                RD => holds(
+                    bits == status::WRITTEN || taken.failed,
+                    format_args!("{what}: complete or in error"),
+                )?,
+            }
+            fate(&end, &errors, level)?;
+            env.meet("checked")?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+fn refusing_target(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in nic.levels() {
+        for refusal in REFUSALS {
+            let (end, block) = refusal.target(env, &nic, Options::level(level).rdma_write())?;
+            errors.about_vi(env, nic.handle, end.vi, ErrorCode::RdmaWriteProtection)?;
+            fate(&end, &errors, level)?;
+            untouched(block)?;
+            env.meet("checked")?;
+            untouched(block)?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+fn refused_immediate_writer(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = Refusal::remote(env)?;
+        env.meet("posted")?;
+        let write = end
+            .work(2)?
+            .rdma_write(remote, &[end.segment(0, REFUSED)])
+            .immediate(7);
+        let taken = end.sent(end.post(write)?)?;
+        if level == RR {
+            let bits = taken.control.status & status::ERROR_MASK;
+            equal_status(
+                bits,
+                status::RDMA_PROTECTION_ERROR,
+                "the error of the remote write",
+            )?;
+        }
+        fate(&end, &errors, level)?;
+        env.meet("checked")?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn refusing_immediate_target(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in nic.levels() {
+        let options = Options::level(level).rdma_write();
+        let (end, block) = Refusal::RegionNotEnabled.target(env, &nic, options)?;
+        let receive = end.post_receive(0, 64)?;
+        env.meet("posted")?;
+        let bits = end.received(receive)?.control.status & status::ERROR_MASK;
+        equal_status(
+            bits,
+            status::RDMA_PROTECTION_ERROR,
+            "the error of the receive",
+        )?;
+        fate(&end, &errors, level)?;
+        untouched(block)?;
+        let told = errors.count(end.vi, ErrorCode::RdmaWriteProtection);
+        equal(told, 0, "how often RDMAW_PROT was told beside the receive")?;
+        env.meet("checked")?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn immediate_without_receive(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = remote_memory(env, None)?;
+        let write = end
+            .work(2)?
+            .rdma_write(remote, &[end.segment(0, 64)])
+            .immediate(7);
+        let taken = end.sent(end.post(write)?)?;
+        match level {
+            UD => equal_status(taken.control.status, status::WRITTEN, "the remote write")?,
+            RD => {}
+            RR => holds(taken.failed, "a remote write that fails")?,
+        }
+        fate(&end, &errors, level)?;
+        env.meet("checked")?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn no_receive_for_immediate(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level).rdma_write())?;
+        offer(&end)?;
+        errors.about_vi(env, nic.handle, end.vi, ErrorCode::ReceiveQueueEmpty)?;
+        fate(&end, &errors, level)?;
+        equal(end.done(Queue::Receive)?, Done::Empty, "the receive queue")?;
+        env.meet("checked")?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn write_sizes(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(env, &nic, Options::level(level).bytes((4 << 20) + 64))?;
+        let remote = remote_memory(env, None)?;
+        let max = end.attributes.max_transfer_bytes as usize;
+        for length in [1, 63, 64, 65, 4096, 4097, 1 << 20, max] {
+            let length = length.min(max);
+            end.fill(0, length, length as u64);
+            let write = end
+                .work(2)?
+                .rdma_write(remote, &[end.segment(0, length)])
+                .immediate(1);
+            env.meet("posted")?;
+            let taken = end.sent(end.post(write)?)?;
+            equal_status(taken.control.status, status::WRITTEN, "a remote write")?;
+        }
+        let too_long = end.work(2)?.rdma_write(remote, &[end.segment(0, max + 1)]);
+        let bits = end.sent(end.post(too_long)?)?.control.status & status::ERROR_MASK;
+        equal_status(
+            bits,
+            status::LENGTH_ERROR,
+            "a remote write above the VI's limit",
+        )?;
+        env.meet("all written")?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn written_sizes(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = pair(
+            env,
+            &nic,
+            Options::level(level).rdma_write().bytes((4 << 20) + 64),
+        )?;
+        offer(&end)?;
+        let max = end.attributes.max_transfer_bytes as usize;
+        for length in [1, 63, 64, 65, 4096, 4097, 1 << 20, max] {
+            let length = length.min(max);
+            let receive = end.post_receive(0, 0)?;
+            env.meet("posted")?;
+            let control = end.received(receive)?.control;
+            equal_status(control.status, status::WRITTEN_BY_PEER, "the receive")?;
+            let expected = pattern(length as u64, length);
+            equal_bytes(
+                &end.data.read(0, length),
+                &expected,
+                "memory after the write",
+            )?;
+        }
+        env.meet("all written")?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+/// The levels at which remote reads work; skips if there are none.
+fn read_levels(nic: &Nic) -> Outcome<Vec<ReliabilityLevel>> {
+    let mut levels = nic.levels();
+    levels.retain(|level| nic.attributes.rdma_read_levels.contains(*level));
+    if levels.is_empty() {
+        skip("the NIC has no remote reads")
+    } else {
+        Ok(levels)
+    }
+}
+
+fn reader(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in read_levels(&nic)? {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = remote_memory(env, None)?;
+        env.meet("posted")?;
+        end.data.fill(0);
+        // The fenced send carries what the read brings: it must not start before it.
+        let read = end.work(2)?.rdma_read(remote, &[end.segment(0, 20_000)]);
+        let fenced = end.work(1)?.send(&[end.segment(0, 20_000)]).fence();
+        let (read, fenced) = (end.post(read)?, end.post(fenced)?);
+        let taken = end.sent(read)?;
+        equal_status(taken.control.status, status::READ, "a remote read")?;
+        equal_bytes(
+            &end.data.read(0, 20_000),
+            &pattern(65, 20_000),
+            "what was read",
+        )?;
+        end.sent_well(fenced)?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn read_target(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in read_levels(&nic)? {
+        let end = pair(env, &nic, Options::level(level).rdma_read())?;
+        end.fill(0, 20_000, 65);
+        offer(&end)?;
+        let receive = end.post_receive(30_000, 20_000)?;
+        env.meet("posted")?;
+        end.received_bytes(receive, 30_000, &pattern(65, 20_000))?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn refused_reader(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in read_levels(&nic)? {
+        for refusal in REFUSALS {
+            let end = pair(env, &nic, Options::level(level))?;
+            let remote = Refusal::remote(env)?;
+            end.data.fill(0x11);
+            let read = end.work(2)?.rdma_read(remote, &[end.segment(0, REFUSED)]);
+            let bits = end.sent(end.post(read)?)?.control.status;
+            equal_status(
+                bits,
+                status::READ | status::RDMA_PROTECTION_ERROR,
+                format_args!("a remote read refused for {refusal:?} at {level:?}"),
+            )?;
+            equal_bytes(
+                &end.data.read(0, REFUSED),
+                &[0x11; REFUSED],
+                "the reader's memory",
+            )?;
+            fate(&end, &errors, level)?;
+            env.meet("checked")?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+fn refusing_read_target(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for level in read_levels(&nic)? {
+        for refusal in REFUSALS {
+            let (end, _block) = refusal.target(env, &nic, Options::level(level).rdma_read())?;
+            errors.about_vi(env, nic.handle, end.vi, ErrorCode::RdmaReadProtection)?;
+            fate(&end, &errors, level)?;
+            env.meet("checked")?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+fn read_sizes(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in read_levels(&nic)? {
+        let end = pair(env, &nic, Options::level(level).bytes(2 << 20))?;
+        let remote = remote_memory(env, None)?;
+        for length in [0, 1, 64, 4097, 1 << 20] {
+            end.data.fill(0);
+            let parts = [
+                end.segment(8, length / 3),
+                end.segment((1 << 20) - 8, length - length / 3),
+            ];
+            let read = end.work(3)?.rdma_read(remote, &parts);
+            let bits = end.sent(end.post(read)?)?.control.status;
+            equal_status(bits, status::READ, "a remote read")?;
+            let mut bytes = end.data.read(8, length / 3);
+            bytes.extend(end.data.read((1 << 20) - 8, length - length / 3));
+            equal_bytes(&bytes, &pattern(103, length), "what was read")?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn read_sizes_target(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in read_levels(&nic)? {
+        let end = pair(env, &nic, Options::level(level).rdma_read().bytes(2 << 20))?;
+        end.fill(0, 1 << 20, 103);
+        offer(&end)?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flagged_write_ends_in_a_word() {
+        for round in 1..=FLAGS {
+            assert!(flagged(round).is_multiple_of(4) && flagged(round) <= FLAGGED);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Runs cases with their sides in threads, and the `main` of a fabric's test.
+
+use std::fmt;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use viaduct_fabric::Provider;
+
+use crate::case::Case;
+use crate::cases::cases;
+use crate::check::{Outcome, Stop};
+use crate::environment::{CASE_LIMIT, Environment, Parts};
+use crate::processes::{run_child, run_in_processes};
+use crate::report::{Ending, Filter, Report, SideEnding, Summary, ending_of};
+use crate::world::{Link, RealWorld, ThreadLink};
+
+/// A fabric to be tried.
+#[derive(Clone, Copy)]
+pub struct Fabric {
+    /// What it is called in the report.
+    pub name: &'static str,
+    /// Devices to open: the first by side 0, the second, if there is one, by side 1.
+    pub devices: &'static [&'static str],
+    /// Opens it: once for all threads, or once in each process.
+    pub open: fn() -> Arc<dyn Provider>,
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Fabric")
+            .field("name", &self.name)
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Fabric {
+    pub(crate) fn device(&self, side: usize) -> String {
+        let device = self.devices.get(side).or_else(|| self.devices.first());
+        device.map_or_else(String::new, ToString::to_string)
+    }
+}
+
+/// How the sides of a case are run.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Mode {
+    /// Threads of this process, over one provider.
+    Threads,
+    /// A process each.
+    Processes,
+}
+
+/// Runs one side of a case to its end, panics included, and closes what it left open.
+pub fn run_side(case: &Case, environment: &Arc<Environment>) -> Outcome {
+    let Some(side) = case.sides.get(environment.side()) else {
+        return Err(Stop::failed("the case has no such side"));
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| side(environment))).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no text");
+        Err(Stop::Failed(format!("panicked: {text}")))
+    });
+    let finished = environment.finish();
+    outcome.and(finished)
+}
+
+/// Runs the cases that `filter` takes with their sides in threads of this process.
+///
+/// A side that hangs is reported as such; its thread stays behind.
+#[must_use]
+pub fn run_in_threads(fabric: &Fabric, filter: &Filter) -> Summary {
+    let provider = (fabric.open)();
+    run_all(fabric, "threads", filter, |case, token| {
+        if case.kills {
+            return Ending::Skipped("a side dies in it: needs processes".to_owned());
+        }
+        run_case_in_threads(fabric, &provider, case, token)
+    })
+}
+
+/// Runs cases one after another, and prints the table as they end.
+pub(crate) fn run_all(
+    fabric: &Fabric,
+    mode: &str,
+    filter: &Filter,
+    mut run: impl FnMut(&Case, u64) -> Ending,
+) -> Summary {
+    let title = format!("conformance of {}, sides in {mode}", fabric.name);
+    print_line(&format!("\n{title}"));
+    let mut reports = Vec::new();
+    for case in cases().into_iter().filter(|case| filter.takes(case)) {
+        let start = Instant::now();
+        let ending = run(&case, new_token());
+        let report = Report {
+            case,
+            ending,
+            duration: start.elapsed(),
+        };
+        print_line(&report.to_string());
+        reports.push(report);
+    }
+    let summary = Summary { title, reports };
+    print_line(&summary.to_string());
+    summary
+}
+
+fn run_case_in_threads(
+    fabric: &Fabric,
+    provider: &Arc<dyn Provider>,
+    case: &Case,
+    token: u64,
+) -> Ending {
+    let world = Arc::new(RealWorld::new());
+    let mut links: Vec<Option<Box<dyn Link>>> = if case.sides.len() == 2 {
+        ThreadLink::pair()
+            .into_iter()
+            .map(|link| Some(Box::new(link) as Box<dyn Link>))
+            .collect()
+    } else {
+        vec![None]
+    };
+    let (report, reports) = channel();
+    for (side, link) in links.drain(..).enumerate() {
+        let parts = Parts {
+            provider: provider.clone(),
+            device: fabric.device(side),
+            world: world.clone(),
+            link,
+            side,
+            token,
+            die: None,
+        };
+        let (case, report) = (*case, report.clone());
+        let spawned = std::thread::Builder::new()
+            .name(format!("{}-side-{side}", case.identifier()))
+            .spawn(move || {
+                let environment = Environment::new(parts);
+                let outcome = run_side(&case, &environment);
+                // Nobody listens once the case counts as hung.
+                let _ = report.send((side, outcome));
+            });
+        if let Err(error) = spawned {
+            return Ending::Failed(format!("no thread could be started: {error}"));
+        }
+    }
+    drop(report);
+    let mut sides: Vec<SideEnding> = vec![None; case.sides.len()];
+    let deadline = Instant::now() + CASE_LIMIT;
+    loop {
+        match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok((side, outcome)) => sides[side] = Some(outcome),
+            Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => break,
+        }
+    }
+    ending_of(&sides)
+}
+
+/// A number that no other case of this or any other run has.
+fn new_token() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    RandomState::new().hash_one((std::process::id(), since.as_nanos()))
+}
+
+/// Runs the suite as the `main` of a test target with `harness = false`.
+///
+/// Words on the command line are a filter; `--exact` makes them whole names, `--list` lists the
+/// cases. Other options, as the test tools give them, mean nothing here.
+#[must_use]
+pub fn main(fabric: &Fabric, modes: &[Mode]) -> ExitCode {
+    if let Some(code) = run_child(fabric) {
+        return code;
+    }
+    let mut filter = Filter::default();
+    let mut list = false;
+    for word in std::env::args().skip(1) {
+        match word.as_str() {
+            "--exact" => filter.exact = true,
+            "--list" => list = true,
+            "--ignored" => return ExitCode::SUCCESS,
+            word if word.starts_with('-') => {}
+            word => filter.words.push(word.to_owned()),
+        }
+    }
+    if list {
+        cases()
+            .iter()
+            .filter(|case| filter.takes(case))
+            .for_each(|case| print_line(&format!("{}: test", case.identifier())));
+        return ExitCode::SUCCESS;
+    }
+    let summaries: Vec<_> = modes
+        .iter()
+        .map(|mode| match mode {
+            Mode::Threads => run_in_threads(fabric, &filter),
+            Mode::Processes => run_in_processes(fabric, &filter),
+        })
+        .collect();
+    let none = summaries.iter().all(|summary| summary.reports.is_empty());
+    // A filter may be meant for another test target.
+    if none || summaries.iter().all(|summary| summary.counts()[2] == 0) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Prints at once, also into a pipe; a reader that is gone is no failure of the fabric.
+fn print_line(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
