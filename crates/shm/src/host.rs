@@ -1,1 +1,259 @@
-//! What one process holds.
+//! What one process holds: its name among processes, its links, its service thread.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use viaduct_fabric::via::HostAddress;
+use viaduct_fabric::{Error, Result, ReturnCode};
+
+use crate::connect::Connections;
+use crate::link::{CloseReason, Link};
+use crate::names;
+use crate::rendezvous::Place;
+use crate::segment::Segment;
+pub(crate) use crate::service::Progress;
+use crate::service::{Service, locked, spawn};
+use crate::shared::{SegmentId, SharedAllocations};
+use crate::wire::Process;
+
+/// Bytes of the segment that peers wake our threads by.
+pub(crate) const DOORBELL_BYTES: usize = 4096;
+
+/// One process among those that connect to each other. Made once and never dropped; tests make
+/// several, which know nothing of each other.
+pub(crate) struct Host {
+    nonce: [u8; 16],
+    address: HostAddress,
+    place: Place,
+    protected: AtomicBool,
+    doorbells: Segment,
+    shared: Arc<SharedAllocations>,
+    service: Service,
+    links: Mutex<BTreeMap<[u8; 16], Vec<Arc<Link>>>>,
+    last_connection: AtomicU64,
+    pub(crate) connections: Connections,
+}
+
+impl Host {
+    /// The one of this process; made, with its service thread, by the first call.
+    ///
+    /// # Errors
+    ///
+    /// `Resource` when the system has no descriptors, memory or threads left.
+    pub(crate) fn get() -> Result<&'static Self> {
+        static HOST: OnceLock<&'static Host> = OnceLock::new();
+        static MAKING: Mutex<()> = Mutex::new(());
+        if let Some(host) = HOST.get() {
+            return Ok(host);
+        }
+        let _making = locked(&MAKING);
+        if let Some(host) = HOST.get() {
+            return Ok(host);
+        }
+        let host = Self::start(Place::from_environment()).map_err(|error| {
+            Error::new(
+                ReturnCode::Resource,
+                format!(
+                    "the shared-memory fabric could not start: {error}; free descriptors, memory or threads"
+                ),
+            )
+        })?;
+        Ok(HOST.get_or_init(|| host))
+    }
+
+    /// Makes another one, for the life of the process.
+    pub(crate) fn start(place: Place) -> io::Result<&'static Self> {
+        let nonce = random()?;
+        let host: &'static Self = Box::leak(Box::new(Self {
+            nonce,
+            address: names::own_address(),
+            place,
+            protected: AtomicBool::new(protected_by_environment()),
+            doorbells: Segment::create("viaduct-doorbells", DOORBELL_BYTES)?,
+            shared: Arc::new(SharedAllocations::new()),
+            service: Service::new()?,
+            links: Mutex::default(),
+            last_connection: AtomicU64::new(0),
+            connections: Connections::default(),
+        }));
+        host.shared
+            .on_release(|segment| host.retire_segment(segment));
+        spawn("viaduct-service", || host.service.run())?;
+        Ok(host)
+    }
+
+    /// The number of this machine: 48 bits, equal in all its processes, never 0.
+    pub(crate) const fn address(&self) -> HostAddress {
+        self.address
+    }
+
+    /// Where waiters are found.
+    pub(crate) const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The page by which peers wake threads of this process.
+    pub(crate) const fn doorbells(&self) -> NonNull<u8> {
+        self.doorbells.base()
+    }
+
+    /// The same, to be sent to peers.
+    pub(crate) const fn doorbell_segment(&self) -> &Segment {
+        &self.doorbells
+    }
+
+    /// The memory that this process allocated to be shared.
+    pub(crate) const fn shared(&self) -> &Arc<SharedAllocations> {
+        &self.shared
+    }
+
+    /// The service thread's side.
+    pub(crate) const fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Whether user memory is kept from peers on links made from here on.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.protected.load(Ordering::Relaxed)
+    }
+
+    /// Keeps user memory from peers on links made from here on, or shares it with trusted ones.
+    pub(crate) fn set_protected(&self, protected: bool) {
+        self.protected.store(protected, Ordering::Relaxed);
+    }
+
+    /// What this process tells others of itself.
+    pub(crate) fn process(&self) -> Process {
+        Process {
+            nonce: self.nonce,
+            nonce_address: (&raw const self.nonce) as u64,
+            protected: self.is_protected(),
+        }
+    }
+
+    /// Has the service thread call `progress` every 0.2 to 2 ms until it returns false.
+    pub(crate) fn watch(&self, progress: Arc<dyn Progress>) {
+        self.service.watch(progress);
+    }
+
+    /// A number that no other connection of this process has.
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A link to a process that others may use, too: by its number, or any. Of the two ends of a
+    /// link within this process, the one that made it or the other.
+    pub(crate) fn link(
+        &self,
+        nonce: [u8; 16],
+        pid: i32,
+        id: Option<u64>,
+        creator_of_loopback: bool,
+    ) -> Option<Arc<Link>> {
+        let links = locked(&self.links);
+        let found = links.get(&nonce)?.iter().find(|link| {
+            link.is_alive()
+                && link.peer().pid == pid
+                && id.is_none_or(|id| link.id() == id)
+                && (nonce != self.nonce || link.is_creator() == creator_of_loopback)
+        });
+        found.cloned()
+    }
+
+    /// Makes a link known, and heard.
+    pub(crate) fn add_link(
+        &self,
+        link: &Arc<Link>,
+        pidfd: Option<rustix::fd::OwnedFd>,
+    ) -> io::Result<()> {
+        // One's own end is noticed by nobody.
+        let pidfd = pidfd.filter(|_| link.peer().nonce != self.nonce);
+        self.service.add(link.clone(), pidfd)?;
+        let nonce = link.peer().nonce;
+        locked(&self.links)
+            .entry(nonce)
+            .or_default()
+            .push(link.clone());
+        if !link.is_alive() {
+            self.forget(link);
+        }
+        Ok(())
+    }
+
+    /// A link is dead.
+    pub(crate) fn forget(&self, link: &Arc<Link>) {
+        let mut links = locked(&self.links);
+        let nonce = link.peer().nonce;
+        if let Some(same_peer) = links.get_mut(&nonce) {
+            same_peer.retain(|other| !Arc::ptr_eq(other, link));
+            if same_peer.is_empty() {
+                links.remove(&nonce);
+            }
+        }
+    }
+
+    /// Links that are alive.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        self.service.links()
+    }
+
+    /// Ends links that no VI uses, as when the last NIC is closed.
+    pub(crate) fn close_idle_links(&self) {
+        for link in self.links() {
+            if link.channels_in_use() == 0 {
+                self.service.end(&link, CloseReason::Disconnected);
+            }
+        }
+    }
+
+    /// A segment of user memory is freed: peers let go of it.
+    fn retire_segment(&self, segment: SegmentId) {
+        for link in self.links() {
+            link.retire_segment(segment.bits());
+        }
+    }
+
+    /// A NIC is closed: nobody waits on it, its requests are dropped, and peers let go of its
+    /// region table.
+    pub(crate) fn retire_nic(&self, nic: u64) {
+        self.connections.retire_nic(nic);
+        for link in self.links() {
+            link.retire_regions(nic);
+        }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Host")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        let rest = &mut bytes[filled..];
+        // SAFETY: the pointer is valid for as many bytes as are asked for.
+        match unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) } {
+            count if count > 0 => filled += count as usize,
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+    Ok(bytes)
+}
+
+fn protected_by_environment() -> bool {
+    std::env::var_os("VIADUCT_PROTECTED").is_some_and(|value| value == "1")
+}

@@ -1,0 +1,323 @@
+//! Those who wait for requests.
+//!
+//! All waiters of this process on one address share a listener. It exists as long as one of them
+//! waits, so that a request that nobody waits for is refused at once. Requests that came in
+//! meanwhile but were not taken when the last waiter leaves are kept for a moment: a server that
+//! takes one and waits again finds them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use viaduct_fabric::via::Address;
+use viaduct_fabric::{Error, Result, ReturnCode};
+
+use super::{Bell, handshake, resource};
+use crate::host::Host;
+use crate::rendezvous::{Listener, Name};
+use crate::service::{Progress, locked};
+use crate::wire::{self, Deadline, Handshake, Request};
+
+/// The addresses that this process waits on.
+#[derive(Default)]
+pub(super) struct Waiters {
+    points: Mutex<BTreeMap<Address, Point>>,
+}
+
+/// One address.
+#[derive(Default)]
+struct Point {
+    /// While somebody waits.
+    listener: Option<Arc<Listener>>,
+    waiters: Vec<Waiter>,
+    desk: Desk,
+    /// When what is left on the desk goes.
+    closes: Option<Instant>,
+}
+
+struct Waiter {
+    nic: u64,
+    bell: Arc<Bell>,
+    is_retired: bool,
+}
+
+/// Clients that have connected and not been taken, in order.
+#[derive(Default)]
+pub(super) struct Desk {
+    callers: Vec<Caller>,
+}
+
+struct Caller {
+    socket: Arc<OwnedFd>,
+    since: Instant,
+}
+
+impl Desk {
+    /// Lets in whoever came, and takes the first whose request is good. Those who ask for
+    /// something else are told that there is no match, and those who say nothing are sent away
+    /// after a second.
+    pub(super) fn sweep(
+        &mut self,
+        listener: Option<&Listener>,
+        is_good: impl Fn(&Request) -> bool,
+    ) -> io::Result<Option<(OwnedFd, Request)>> {
+        let mut failure = None;
+        while let Some(listener) = listener
+            && !self.is_full()
+        {
+            match listener.accept() {
+                Ok(Some(socket)) => self.callers.push(Caller {
+                    socket: Arc::new(socket),
+                    since: Instant::now(),
+                }),
+                Ok(None) => break,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let mut index = 0;
+        while let Some(caller) = self.callers.get(index) {
+            match handshake::hear(&caller.socket) {
+                Ok(None) if caller.since.elapsed() < SILENCE_MAX => index += 1,
+                Ok(Some((Handshake::Request(request), _))) => {
+                    let Caller { socket, .. } = self.callers.remove(index);
+                    if !is_good(&request) {
+                        let _ = handshake::say(&socket, &Handshake::NoMatch);
+                    } else if handshake::is_there(&socket)
+                        && let Some(socket) = owned(socket)
+                    {
+                        return Ok(Some((socket, request)));
+                    }
+                }
+                _ => {
+                    self.callers.remove(index);
+                }
+            }
+        }
+        match failure {
+            // Without descriptors a waiter can do nothing but fail.
+            Some(error) => Err(error),
+            None => Ok(None),
+        }
+    }
+
+    /// What to sleep on until a sweep can find more.
+    pub(super) fn sockets(&self) -> Vec<Arc<OwnedFd>> {
+        let callers = self.callers.iter();
+        callers.map(|caller| caller.socket.clone()).collect()
+    }
+
+    /// Whether nobody more is let in.
+    pub(super) fn is_full(&self) -> bool {
+        self.callers.len() >= CALLERS_MAX
+    }
+
+    fn is_empty(&self) -> bool {
+        self.callers.is_empty()
+    }
+}
+
+/// The descriptor itself. A waiter that sleeps on it holds it for a moment longer.
+fn owned(socket: Arc<OwnedFd>) -> Option<OwnedFd> {
+    Arc::try_unwrap(socket)
+        .or_else(|shared| shared.try_clone())
+        .ok()
+}
+
+/// Sleeps until a sweep of the desk may find something, the bell rings, or the deadline has passed,
+/// which is false.
+pub(super) fn sleep(
+    listener: Option<&Listener>,
+    sockets: &[Arc<OwnedFd>],
+    bell: &Bell,
+    deadline: Deadline,
+) -> io::Result<bool> {
+    let mut sources = vec![PollFd::new(&bell.0, PollFlags::IN)];
+    if let Some(listener) = listener {
+        sources.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
+    }
+    sources.extend(sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)));
+    // The silent are sent away in time.
+    let nap = match sockets {
+        [] => deadline,
+        _ => deadline.or_after(SILENCE_MAX),
+    };
+    Ok(wire::poll(&mut sources, nap)? || !deadline.has_passed())
+}
+
+impl Waiters {
+    /// Waits for a request to exactly this address.
+    pub(super) fn wait(
+        &self,
+        host: &'static Host,
+        nic: u64,
+        local: &Address,
+        deadline: Deadline,
+    ) -> Result<(OwnedFd, Request)> {
+        let bell = Arc::new(Bell::new().map_err(|error| resource(&error))?);
+        self.enter(host, nic, local, &bell)?;
+        let result = self.wait_inside(local, deadline, &bell);
+        self.leave(host, local, &bell);
+        result
+    }
+
+    fn enter(
+        &self,
+        host: &'static Host,
+        nic: u64,
+        local: &Address,
+        bell: &Arc<Bell>,
+    ) -> Result<()> {
+        let mut points = locked(&self.points);
+        let point = points.entry(local.clone()).or_default();
+        if point.listener.is_none() {
+            match Listener::bind(host.place(), Name::server(local)) {
+                Ok(listener) => point.listener = Some(Arc::new(listener)),
+                Err(error) => {
+                    if point.desk.is_empty() {
+                        points.remove(local);
+                    }
+                    return Err(match error.kind() {
+                        io::ErrorKind::AddrInUse => Error::new(
+                            ReturnCode::Resource,
+                            format!(
+                                "another process waits on {:?}: use another discriminator",
+                                local.discriminator
+                            ),
+                        ),
+                        _ => resource(&error),
+                    });
+                }
+            }
+        }
+        point.closes = None;
+        point.waiters.push(Waiter {
+            nic,
+            bell: bell.clone(),
+            is_retired: false,
+        });
+        Ok(())
+    }
+
+    fn wait_inside(
+        &self,
+        local: &Address,
+        deadline: Deadline,
+        bell: &Arc<Bell>,
+    ) -> Result<(OwnedFd, Request)> {
+        loop {
+            let (listener, sockets) = {
+                let mut points = locked(&self.points);
+                let point = points.entry(local.clone()).or_default();
+                let is_mine = |waiter: &&Waiter| Arc::ptr_eq(&waiter.bell, bell);
+                if point
+                    .waiters
+                    .iter()
+                    .find(is_mine)
+                    .is_some_and(|w| w.is_retired)
+                {
+                    return Err(super::invalid("the NIC was closed"));
+                }
+                let is_good = |request: &Request| !request.peer_to_peer && request.remote == *local;
+                let taken = point.desk.sweep(point.listener.as_deref(), is_good);
+                if let Some(taken) = taken.map_err(|error| resource(&error))? {
+                    return Ok(taken);
+                }
+                let listener = point.listener.clone().filter(|_| !point.desk.is_full());
+                (listener, point.desk.sockets())
+            };
+            let woken = sleep(listener.as_deref(), &sockets, bell, deadline);
+            if !woken.map_err(|error| resource(&error))? {
+                return Err(Error::new(
+                    ReturnCode::Timeout,
+                    "no connection request came within the time limit",
+                ));
+            }
+            bell.silence();
+        }
+    }
+
+    fn leave(&self, host: &'static Host, local: &Address, bell: &Arc<Bell>) {
+        let mut points = locked(&self.points);
+        let Some(point) = points.get_mut(local) else {
+            return;
+        };
+        point.waiters.retain(|w| !Arc::ptr_eq(&w.bell, bell));
+        if !point.waiters.is_empty() {
+            // Those who sleep on other sockets than are on the desk look again.
+            if !point.desk.is_empty() {
+                point.waiters.iter().for_each(|waiter| waiter.bell.ring());
+            }
+            return;
+        }
+        // Whoever is in the listener's queue came while somebody waited.
+        if let Some(listener) = point.listener.take() {
+            while !point.desk.is_full()
+                && let Ok(Some(socket)) = listener.accept()
+            {
+                point.desk.callers.push(Caller {
+                    socket: Arc::new(socket),
+                    since: Instant::now(),
+                });
+            }
+        }
+        if point.desk.is_empty() {
+            points.remove(local);
+        } else {
+            point.closes = Some(Instant::now() + KEPT);
+            drop(points);
+            host.watch(Arc::new(Closing {
+                host,
+                local: local.clone(),
+            }));
+        }
+    }
+
+    /// Has those who wait on a NIC return.
+    pub(super) fn retire_nic(&self, nic: u64) {
+        for point in locked(&self.points).values_mut() {
+            for waiter in point.waiters.iter_mut().filter(|w| w.nic == nic) {
+                waiter.is_retired = true;
+                waiter.bell.ring();
+            }
+        }
+    }
+}
+
+/// Sends away, after a while, those whom nobody waited for again.
+struct Closing {
+    host: &'static Host,
+    local: Address,
+}
+
+impl Progress for Closing {
+    fn progress(&self) -> bool {
+        let mut points = locked(&self.host.connections.waiters.points);
+        match points.get(&self.local).and_then(|point| point.closes) {
+            Some(closes) if closes > Instant::now() => true,
+            Some(_) => {
+                let point = points.remove(&self.local);
+                drop(points);
+                for caller in point.into_iter().flat_map(|point| point.desk.callers) {
+                    let _ = handshake::say(&caller.socket, &Handshake::NoMatch);
+                }
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Callers on one desk; more wait in the listener's queue.
+const CALLERS_MAX: usize = 128;
+
+/// How long a caller may be silent: a client speaks as soon as it is connected.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+
+/// How long those who came in time are kept for the next wait.
+const KEPT: Duration = Duration::from_millis(250);

@@ -1,0 +1,283 @@
+//! Who uses which channel of a link.
+//!
+//! ```text
+//!            allocate, reserve            attach
+//!   (free) ------------------> Reserved ---------> Attached
+//!     ^                           | leave             | leave          | peer left
+//!     |                           v                   v                v
+//!     |   peer left, or its ack   Draining <----------+             Closing
+//!     +---------------------------+                                    |
+//!     +----------------------- our ack: finish ------------------------+
+//! ```
+//!
+//! Channels are numbered by their owner, who zeroes and hands out the blocks; the lowest bit of a
+//! channel's number tells which end that is. The other end knows the channels in use only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::connect::Connectable;
+use crate::wire::CloseReason;
+
+/// The channels of one end.
+pub(super) struct Channels {
+    /// Our bit in the numbers of our own channels.
+    bit: u32,
+    own: Vec<Entry>,
+    free: Vec<u32>,
+    theirs: BTreeMap<u32, Entry>,
+}
+
+struct Entry {
+    connection: u64,
+    state: State,
+}
+
+enum State {
+    Free,
+    /// A connection is being made. What the peer does meanwhile is kept.
+    Reserved {
+        closed: Option<CloseReason>,
+        events: Vec<(u8, u32)>,
+    },
+    Attached(Arc<dyn Connectable>),
+    /// The peer left; our VI is being told.
+    Closing,
+    /// We left; the peer has not yet.
+    Draining,
+}
+
+/// What came of attaching a VI.
+pub(super) enum Attachment {
+    /// It is attached; these events came before.
+    Done(Vec<(u8, u32)>),
+    /// The peer left before: tell the VI, then `finish`.
+    PeerLeft(CloseReason),
+    /// There is no such reservation: the link is dead.
+    Gone,
+}
+
+/// What to do when the peer has left a channel.
+pub(super) enum Departure {
+    /// Tell the VI, then `finish`, then acknowledge.
+    Tell(Arc<dyn Connectable>),
+    /// Nobody is there: acknowledge.
+    Acknowledge,
+    /// Nothing, or not yet.
+    Nothing,
+}
+
+impl Channels {
+    pub(super) fn new(bit: u32) -> Self {
+        Self {
+            bit,
+            own: Vec::new(),
+            free: Vec::new(),
+            theirs: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a free channel of ours, if there is one.
+    pub(super) fn allocate(&mut self, connection: u64) -> Option<u32> {
+        let index = self.free.pop()?;
+        self.own[index as usize] = Entry::reserved(connection);
+        Some(index << 1 | self.bit)
+    }
+
+    /// Adds free channels of ours.
+    pub(super) fn add(&mut self, channels: u32) {
+        let first = self.own.len() as u32;
+        for _ in 0..channels {
+            self.own.push(Entry {
+                connection: 0,
+                state: State::Free,
+            });
+        }
+        // The lowest is handed out first.
+        self.free.extend((first..first + channels).rev());
+    }
+
+    /// Takes a channel of the peer's that it told us of. False when it is ours or in use.
+    pub(super) fn reserve(&mut self, channel: u32, connection: u64) -> bool {
+        if self.is_own(channel) || self.theirs.contains_key(&channel) {
+            return false;
+        }
+        self.theirs.insert(channel, Entry::reserved(connection));
+        true
+    }
+
+    /// Gives a reserved channel its VI.
+    pub(super) fn attach(
+        &mut self,
+        channel: u32,
+        connection: u64,
+        vi: Arc<dyn Connectable>,
+    ) -> Attachment {
+        let Some(entry) = self.entry(channel, connection) else {
+            return Attachment::Gone;
+        };
+        match &mut entry.state {
+            State::Reserved {
+                closed: Some(reason),
+                ..
+            } => {
+                let reason = *reason;
+                entry.state = State::Closing;
+                Attachment::PeerLeft(reason)
+            }
+            State::Reserved { events, .. } => {
+                let events = std::mem::take(events);
+                entry.state = State::Attached(vi);
+                Attachment::Done(events)
+            }
+            _ => Attachment::Gone,
+        }
+    }
+
+    /// Our end leaves. False when it had left, or is being told that the peer has.
+    pub(super) fn leave(&mut self, channel: u32, connection: u64) -> bool {
+        let is_own = self.is_own(channel);
+        let Some(entry) = self.entry(channel, connection) else {
+            return false;
+        };
+        let peer_has_left = match &entry.state {
+            State::Reserved { closed, .. } => closed.is_some(),
+            State::Attached(_) => false,
+            _ => return false,
+        };
+        if is_own && !peer_has_left {
+            entry.state = State::Draining;
+        } else {
+            self.finish(channel, connection);
+        }
+        true
+    }
+
+    /// The peer has left.
+    pub(super) fn peer_left(
+        &mut self,
+        channel: u32,
+        connection: u64,
+        reason: CloseReason,
+    ) -> Departure {
+        let Some(entry) = self.entry(channel, connection) else {
+            return Departure::Acknowledge;
+        };
+        match &mut entry.state {
+            State::Reserved { closed, .. } => {
+                closed.get_or_insert(reason);
+                Departure::Nothing
+            }
+            State::Attached(vi) => {
+                let vi = vi.clone();
+                entry.state = State::Closing;
+                Departure::Tell(vi)
+            }
+            State::Draining => {
+                self.finish(channel, connection);
+                Departure::Nothing
+            }
+            State::Closing | State::Free => Departure::Nothing,
+        }
+    }
+
+    /// The peer has left after we did.
+    pub(super) fn acknowledged(&mut self, channel: u32, connection: u64) {
+        if let Some(entry) = self.entry(channel, connection)
+            && matches!(entry.state, State::Draining)
+        {
+            self.finish(channel, connection);
+        }
+    }
+
+    /// Neither end uses the channel any more.
+    pub(super) fn finish(&mut self, channel: u32, connection: u64) {
+        if !self.is_own(channel) {
+            if self.entry(channel, connection).is_some() {
+                self.theirs.remove(&channel);
+            }
+        } else if let Some(entry) = self.entry(channel, connection) {
+            entry.state = State::Free;
+            entry.connection = 0;
+            self.free.push(channel >> 1);
+        }
+    }
+
+    /// The VI of a channel.
+    pub(super) fn vi(&mut self, channel: u32) -> Option<Arc<dyn Connectable>> {
+        match &self.any_entry(channel)?.state {
+            State::Attached(vi) => Some(vi.clone()),
+            _ => None,
+        }
+    }
+
+    /// An event for a channel: its VI, or none when it is kept for later or for nobody.
+    pub(super) fn event(
+        &mut self,
+        channel: u32,
+        code: u8,
+        operation: u32,
+    ) -> Option<Arc<dyn Connectable>> {
+        match &mut self.any_entry(channel)?.state {
+            State::Attached(vi) => Some(vi.clone()),
+            State::Reserved { events, .. } => {
+                if events.len() < EARLY_EVENTS_MAX {
+                    events.push((code, operation));
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The link is dead: everybody who is to be told. Reservations are gone.
+    pub(super) fn clear(&mut self) -> Vec<(u64, Arc<dyn Connectable>)> {
+        let own = std::mem::take(&mut self.own);
+        let theirs = std::mem::take(&mut self.theirs);
+        self.free.clear();
+        own.into_iter()
+            .chain(theirs.into_values())
+            .filter_map(|entry| match entry.state {
+                State::Attached(vi) => Some((entry.connection, vi)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Channels that are not free.
+    pub(super) fn in_use(&self) -> usize {
+        self.own.len() - self.free.len() + self.theirs.len()
+    }
+
+    fn is_own(&self, channel: u32) -> bool {
+        channel & 1 == self.bit
+    }
+
+    fn any_entry(&mut self, channel: u32) -> Option<&mut Entry> {
+        if self.is_own(channel) {
+            self.own.get_mut(channel as usize >> 1)
+        } else {
+            self.theirs.get_mut(&channel)
+        }
+    }
+
+    fn entry(&mut self, channel: u32, connection: u64) -> Option<&mut Entry> {
+        self.any_entry(channel)
+            .filter(|entry| entry.connection == connection && !matches!(entry.state, State::Free))
+    }
+}
+
+impl Entry {
+    const fn reserved(connection: u64) -> Self {
+        Self {
+            connection,
+            state: State::Reserved {
+                closed: None,
+                events: Vec::new(),
+            },
+        }
+    }
+}
+
+/// Events kept for a VI that is about to be attached; more are dropped.
+const EARLY_EVENTS_MAX: usize = 16;
