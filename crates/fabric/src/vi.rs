@@ -23,7 +23,6 @@ use crate::window::RemoteBuffer;
 use crate::work_queue::WorkQueue;
 
 /// What a VI is to be like; made by [`crate::Nic::vi`].
-#[derive(Debug)]
 #[must_use = "a builder makes nothing until `build`"]
 pub struct ViBuilder<P: Provider> {
     nic: Arc<NicShared<P>>,
@@ -243,7 +242,6 @@ impl<P: Provider> fmt::Debug for ViShared<P> {
 ///
 /// A dropped VI disconnects, and what it had posted goes with it. Sends that must arrive are waited
 /// for first ([`Sender::sent`]). A VI that is forgotten ([`mem::forget`]) keeps its memory.
-#[derive(Debug)]
 pub struct Vi<P: Provider> {
     sender: Sender<P>,
     receiver: Receiver<P>,
@@ -480,5 +478,26 @@ impl<P: Provider> Vi<P> {
     fn local_address(&self) -> Address {
         let discriminator = self.shared.handle.bits().to_le_bytes();
         Address::new(self.shared.nic.host, &discriminator)
+    }
+}
+
+impl<P: Provider> fmt::Debug for ViBuilder<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ViBuilder")
+            .field("attributes", &self.attributes)
+            .field("send_depth", &self.send_depth)
+            .field("receive_depth", &self.receive_depth)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: Provider> fmt::Debug for Vi<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Vi")
+            .field("sender", &self.sender)
+            .field("receiver", &self.receiver)
+            .finish_non_exhaustive()
     }
 }

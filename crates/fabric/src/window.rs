@@ -1,5 +1,6 @@
 //! Memory that peers reach: windows, and how a peer names one.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -37,7 +38,6 @@ impl Access {
 /// ([`Window::load_u32`]).
 ///
 /// Made by [`crate::Nic::window`]. Dropped, it is deregistered: a peer that writes then fails.
-#[derive(Debug)]
 pub struct Window<P: Provider> {
     region: Arc<Region<P>>,
     length: usize,
@@ -190,6 +190,15 @@ impl<P: Provider> Window<P> {
         // SAFETY: inside the region by `check`, alive as long as the window, and reached by
         // atomic operations only: a window gives out no reference to its bytes.
         unsafe { AtomicU8::from_ptr(self.at(offset)) }
+    }
+}
+
+impl<P: Provider> fmt::Debug for Window<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Window")
+            .field("region", &self.region)
+            .finish()
     }
 }
 
