@@ -23,4 +23,5 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/vipl.pc.in" \
     >"$to/lib/pkgconfig/vipl.pc"
 cp "$root/docs/vipl.md" "$to/share/doc/vipl"
+"$here/man-pages.sh" "$root/docs/vipl.md" "$to/share/man/man3"
 cp "$root"/examples/c/*.[ch] "$to/share/doc/vipl/examples"
