@@ -70,8 +70,8 @@ impl Default for NicAttributes {
             max_region_bytes: 1 << 48,
             max_registered_bytes: u64::MAX,
             max_discriminator_bytes: 256,
-            reliability_levels: ReliabilityLevels::UNRELIABLE,
-            rdma_read_levels: ReliabilityLevels::NONE,
+            reliability_levels: ReliabilityLevels::ALL,
+            rdma_read_levels: ReliabilityLevels::RELIABLE,
             qualities_of_service: 1,
             connect_grace: Timespan::ZERO,
         }

@@ -1,5 +1,7 @@
-//! Connecting and disconnecting, client and server.
+//! Connecting and disconnecting, client and server. Peers are in `peer.rs`, what ends a connection
+//! from outside is in `breaking.rs`.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
@@ -11,8 +13,12 @@ use crate::connection::{
 };
 use crate::error::ConnectError;
 use crate::event::{ConnectFailure, Event};
+use crate::ledger::Ledger;
 use crate::nic::Nic;
+use crate::outcome;
+use crate::status::Status;
 use crate::time::{Timespan, Timestamp};
+use crate::transition::{self, Transition};
 use crate::vi::{Connection, Peer, Vi, ViId, ViState};
 
 impl Nic {
@@ -79,6 +85,7 @@ impl Nic {
                 vi,
                 host,
                 deadline: now.after(timeout),
+                peer: None,
             },
         );
         let request = ConnectionMessage::Request {
@@ -89,7 +96,7 @@ impl Nic {
             attributes,
         };
         connections.send(host, request);
-        self.set_connection(vi, Connection::Pending(connection));
+        self.change_connection(vi, Transition::Ask, Connection::Pending(connection));
         Ok(())
     }
 
@@ -126,13 +133,7 @@ impl Nic {
             vi: client,
             connection: to,
         };
-        self.set_connection(
-            vi,
-            Connection::Up {
-                local: connection,
-                peer,
-            },
-        );
+        self.establish(vi, connection, peer, remote);
         self.transmit(
             host,
             ConnectionMessage::Accept {
@@ -142,6 +143,7 @@ impl Nic {
                 attributes,
             },
         );
+        self.announce_receives(vi);
         Ok(())
     }
 
@@ -191,9 +193,9 @@ impl Nic {
             }
             Connection::Up { peer, .. } => self.transmit_disconnect(peer),
         }
-        self.set_connection(vi, Connection::Idle);
+        self.change_connection(vi, Transition::Disconnect, Connection::Idle);
         // Idle VIs are flushed too, so that taking completions until none is left always ends.
-        self.flush(vi);
+        self.flush(vi, Status::FLUSHED_ERROR);
         Ok(())
     }
 
@@ -249,43 +251,43 @@ impl Nic {
                 self.handle_refusal(to, from, ConnectFailure::NoMatch);
             }
             ConnectionMessage::Withdraw { connection } => {
-                if let Some(connections) = &mut self.connections {
-                    connections.withdraw(from, connection);
-                }
+                self.handle_withdraw(from, connection);
             }
             ConnectionMessage::Disconnect { vi, connection } => {
-                if let Some(Vi {
-                    connection: Connection::Up { local, peer },
-                    ..
-                }) = self.vis.get(vi.0)
-                    && *local == connection
-                    && peer.host == from
-                {
-                    self.lose_connection(vi);
+                if self.is_up(vi, from, connection) {
+                    self.lose_connection(vi, outcome::peer_disconnected().sender);
+                }
+            }
+            ConnectionMessage::PeerRequest {
+                vi,
+                connection,
+                local,
+                remote,
+                attributes,
+            } => self.handle_peer_request(Request {
+                host: from,
+                vi,
+                connection,
+                client: local,
+                asked: remote,
+                attributes,
+                phase: Phase::Peer,
+            }),
+            ConnectionMessage::Broken {
+                vi,
+                connection,
+                reason,
+            } => self.handle_broken(from, vi, connection, reason),
+            ConnectionMessage::ReceivesPosted {
+                vi,
+                connection,
+                capacities,
+            } => {
+                if self.is_up(vi, from, connection) {
+                    self.handle_receives_posted(vi, &capacities);
                 }
             }
         }
-    }
-
-    /// A host can no longer be reached, or its consumer is gone.
-    ///
-    /// Connections to it are lost, requests to it fail, requests from it are withdrawn.
-    pub fn handle_host_unreachable(&mut self, host: HostAddress) {
-        if let Some(connections) = &mut self.connections {
-            connections.withdraw_host(host);
-            for attempt in connections.take_attempts_to(host) {
-                self.fail_attempt(attempt.vi, ConnectFailure::NotReachable);
-            }
-        }
-        let to_host =
-            |vi: &Vi| matches!(&vi.connection, Connection::Up { peer, .. } if peer.host == host);
-        let lost: Vec<_> = self
-            .vis
-            .iter()
-            .filter(|(_, vi)| to_host(vi))
-            .map(|(key, _)| ViId(key))
-            .collect();
-        lost.into_iter().for_each(|vi| self.lose_connection(vi));
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called next, if ever.
@@ -361,15 +363,12 @@ impl Nic {
 
     fn handle_accept(&mut self, to: ConnectionNumber, peer: Peer, attributes: RemoteViAttributes) {
         let fits = |vi: &Vi| check::ends_match(&vi.attributes, &attributes).is_ok();
-        let attempt = self
-            .connections
-            .as_ref()
-            .and_then(|c| c.attempt(to))
-            .copied();
+        let attempt = self.connections.as_ref().and_then(|c| c.attempt(to));
         let expected = attempt
-            .filter(|a| a.host == peer.host)
-            .filter(|a| self.vis.get(a.vi.0).is_some_and(fits));
-        let Some(Attempt { vi, .. }) = expected else {
+            .filter(|a| a.host == peer.host && a.peer.is_none())
+            .filter(|a| self.vis.get(a.vi.0).is_some_and(fits))
+            .map(|a| a.vi);
+        let Some(vi) = expected else {
             // The client gave up meanwhile, or the server breaks the rules: it is told.
             self.transmit_disconnect(peer);
             return;
@@ -377,8 +376,9 @@ impl Nic {
         if let Some(connections) = &mut self.connections {
             connections.take_attempt(to);
         }
-        self.set_connection(vi, Connection::Up { local: to, peer });
+        self.establish(vi, to, peer, attributes);
         self.report(Event::Connected { vi, attributes });
+        self.announce_receives(vi);
     }
 
     fn handle_refusal(&mut self, to: ConnectionNumber, from: HostAddress, reason: ConnectFailure) {
@@ -388,17 +388,9 @@ impl Nic {
     }
 
     /// Receives stay posted: the consumer will try again.
-    fn fail_attempt(&mut self, vi: ViId, reason: ConnectFailure) {
-        self.set_connection(vi, Connection::Idle);
+    pub(crate) fn fail_attempt(&mut self, vi: ViId, reason: ConnectFailure) {
+        self.change_connection(vi, Transition::Fail, Connection::Idle);
         self.report(Event::ConnectFailed { vi, reason });
-    }
-
-    /// VIA, connection states: a connection that ends without the consumer's doing leaves the VI
-    /// in error, with both queues flushed.
-    fn lose_connection(&mut self, vi: ViId) {
-        self.set_connection(vi, Connection::Broken);
-        self.flush(vi);
-        self.report(Event::ConnectionLost { vi });
     }
 
     fn transmit_disconnect(&mut self, peer: Peer) {
@@ -410,17 +402,87 @@ impl Nic {
         self.transmit(host, ConnectionMessage::Disconnect { vi, connection });
     }
 
-    fn transmit(&mut self, to: HostAddress, message: ConnectionMessage) {
+    pub(crate) fn transmit(&mut self, to: HostAddress, message: ConnectionMessage) {
         self.connections.get_or_insert_default().send(to, message);
     }
 
-    fn set_connection(&mut self, vi: ViId, connection: Connection) {
+    /// A VI is connected from here on.
+    pub(crate) fn establish(
+        &mut self,
+        vi: ViId,
+        local: ConnectionNumber,
+        peer: Peer,
+        remote: RemoteViAttributes,
+    ) {
+        self.change_connection(vi, Transition::Establish, Connection::Up { local, peer });
         if let Some(vi) = self.vis.get_mut(vi.0) {
-            vi.connection = connection;
+            let first_send = vi.sends.next_posted();
+            vi.ledger = Ledger::new(&vi.attributes, &remote, first_send).map(Box::new);
         }
     }
 
-    fn check_address(&self, address: &Address) -> Result<(), ConnectError> {
+    /// Tells a peer with flow control of the receives that were posted before the connection.
+    pub(crate) fn announce_receives(&mut self, id: ViId) {
+        let Some(vi) = self.vis.get_mut(id.0) else {
+            return;
+        };
+        if vi
+            .ledger
+            .as_ref()
+            .is_some_and(|ledger| ledger.peer.flow_control)
+        {
+            let capacities: Vec<_> = vi
+                .receives
+                .unstarted_slots()
+                .map(|slot| slot.descriptor.segments.total_bytes())
+                .collect();
+            for capacity in capacities {
+                self.announce_receive(id, capacity);
+            }
+        }
+    }
+
+    /// Tells a peer with flow control of a posted receive.
+    pub(crate) fn announce_receive(&mut self, vi: ViId, capacity: u64) {
+        if let Some(peer) = self.peer(vi) {
+            // No message is longer than a number of 32 bits.
+            let capacity = u32::try_from(capacity).unwrap_or(u32::MAX);
+            let connections = self.connections.get_or_insert_default();
+            connections.send_posted(peer, capacity);
+        }
+    }
+
+    fn handle_receives_posted(&mut self, vi: ViId, capacities: &[u32]) {
+        let ledger = self.vis.get_mut(vi.0).and_then(|vi| vi.ledger.as_mut());
+        if let Some(ledger) = ledger
+            && ledger.local.flow_control
+        {
+            ledger.add_credits(capacities);
+            if !core::mem::replace(&mut ledger.is_ready, true) {
+                let connections = self.connections.get_or_insert_default();
+                connections.ready.push_back(vi);
+            }
+        }
+    }
+
+    /// The only place where the state of a VI changes.
+    pub(crate) fn change_connection(
+        &mut self,
+        vi: ViId,
+        transition: Transition,
+        connection: Connection,
+    ) {
+        if let Some(vi) = self.vis.get_mut(vi.0) {
+            let next = transition::next(vi.state(), transition);
+            vi.connection = connection;
+            debug_assert_eq!(next, Ok(vi.state()), "by {transition:?}");
+            if vi.state() != ViState::Connected {
+                vi.ledger = None;
+            }
+        }
+    }
+
+    pub(crate) fn check_address(&self, address: &Address) -> Result<(), ConnectError> {
         let limit_bytes = self.attributes.max_discriminator_bytes;
         if address.discriminator.as_bytes().len() > usize::from(limit_bytes) {
             return Err(ConnectError::DiscriminatorTooLong { limit_bytes });
@@ -428,7 +490,7 @@ impl Nic {
         Ok(())
     }
 
-    fn idle_vi(&self, vi: ViId) -> Result<&Vi, ConnectError> {
+    pub(crate) fn idle_vi(&self, vi: ViId) -> Result<&Vi, ConnectError> {
         let vi = self.vis.get(vi.0).ok_or(ConnectError::UnknownVi)?;
         match vi.state() {
             ViState::Idle => Ok(vi),

@@ -1,12 +1,14 @@
 //! What two NICs say to each other to connect, and the table of what is still open.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
 use crate::attributes::RemoteViAttributes;
+use crate::status::Status;
 use crate::time::Timestamp;
-use crate::vi::ViId;
+use crate::vi::{Peer, ViId};
 
 /// Names one attempt to connect, or one connection, at one of its ends.
 ///
@@ -42,7 +44,13 @@ pub struct Transmit {
 ///   | -- Request ---------------------> |   meets a wait: event; else NoMatch
 ///   | <------------ Accept / Reject --- |
 ///   | -- Withdraw --------------------> |   the client gave up before an answer
-///   | <- Disconnect ------------------> |   either end, once connected
+///
+/// peer                                peer
+///   | -- PeerRequest -----------------> |   kept until this peer asks too, or Withdraw
+///   | <----------------- PeerRequest -- |   each is connected when it has asked and was asked
+///
+///   | <- Disconnect, Broken ----------> |   either end, once connected
+///   | <- ReceivesPosted --------------> |   to an end with flow control
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -86,12 +94,59 @@ pub enum ConnectionMessage {
         /// The client's number.
         connection: ConnectionNumber,
     },
-    /// The connection has ended.
+    /// The consumer of the other end has disconnected.
     Disconnect {
         /// The receiver's VI.
         vi: ViId,
         /// The receiver's number.
         connection: ConnectionNumber,
+    },
+    /// A peer asks another for a connection, as that one does or will do.
+    PeerRequest {
+        /// The sender's VI.
+        vi: ViId,
+        /// The sender's number for the attempt, and for the connection it becomes.
+        connection: ConnectionNumber,
+        /// The sender's own address.
+        local: Address,
+        /// Whom it asks for.
+        remote: Address,
+        /// The sender's VI attributes.
+        attributes: RemoteViAttributes,
+    },
+    /// An error has broken the connection at the other end.
+    Broken {
+        /// The receiver's VI.
+        vi: ViId,
+        /// The receiver's number.
+        connection: ConnectionNumber,
+        /// What the receiver's descriptors learn of it.
+        reason: BreakReason,
+    },
+    /// Extension, flow control: the other end has posted receives.
+    ReceivesPosted {
+        /// The receiver's VI.
+        vi: ViId,
+        /// The receiver's number.
+        connection: ConnectionNumber,
+        /// Bytes that each holds, in the order of the posts.
+        capacities: Vec<u32>,
+    },
+}
+
+/// What an end that broke a connection tells the other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BreakReason {
+    /// An error that concerns none of the other end's descriptors.
+    Local,
+    /// The transport gave up: what was under way is lost.
+    Transport,
+    /// A message of the other end was refused, and its descriptor still waits.
+    Refused {
+        /// Which: messages of a connection are numbered from 0, in the order of their sending.
+        message: u64,
+        /// Its error bit.
+        error: Status,
     },
 }
 
@@ -106,6 +161,12 @@ pub(crate) struct Connections {
     /// Requests that met no wait and are kept for a while, oldest first for each address.
     held: BTreeSet<(Address, RequestId)>,
     attempts: BTreeMap<ConnectionNumber, Attempt>,
+    /// Attempts of peers: own address, address asked for, number.
+    peer_attempts: BTreeSet<(Address, Address, ConnectionNumber)>,
+    /// Requests of peers for which nobody has asked here: address asked for, peer's own, request.
+    peer_requests: BTreeSet<(Address, Address, RequestId)>,
+    /// VIs whose deferred sends may be able to start.
+    pub(crate) ready: VecDeque<ViId>,
     deadlines: BTreeMap<(Timestamp, u32), Timer>,
 }
 
@@ -130,14 +191,18 @@ pub(crate) enum Phase {
     Offered,
     /// Handed to the consumer, and the client is gone since.
     Withdrawn,
+    /// Of a peer; kept until it is withdrawn.
+    Peer,
 }
 
 /// A request of ours that is not answered yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) vi: ViId,
     pub(crate) host: HostAddress,
     pub(crate) deadline: Timestamp,
+    /// Of a peer: its own address and the one it asks for.
+    pub(crate) peer: Option<Box<(Address, Address)>>,
 }
 
 /// Whose time is up.
@@ -148,7 +213,8 @@ pub(crate) enum Timer {
     Attempt(ConnectionNumber),
 }
 
-/// Requests that a NIC keeps for waits to come; one more is answered as if its time were up.
+/// Requests that a NIC keeps for waits to come, and for peers; one more of either is answered as
+/// if its time were up.
 const HELD_REQUESTS_MAX: usize = 1024;
 
 impl Connections {
@@ -157,10 +223,37 @@ impl Connections {
             && self.waits.is_empty()
             && self.requests.is_empty()
             && self.attempts.is_empty()
+            && self.ready.is_empty()
     }
 
     pub(crate) fn send(&mut self, to: HostAddress, message: ConnectionMessage) {
         self.transmits.push_back(Transmit { to, message });
+    }
+
+    /// Tells a peer of one more posted receive, in the message that waits for it if there is one.
+    pub(crate) fn send_posted(&mut self, peer: Peer, capacity: u32) {
+        if let Some(Transmit {
+            to,
+            message:
+                ConnectionMessage::ReceivesPosted {
+                    connection,
+                    capacities,
+                    ..
+                },
+        }) = self.transmits.back_mut()
+            && (*to, *connection) == (peer.host, peer.connection)
+        {
+            capacities.push(capacity);
+            return;
+        }
+        self.send(
+            peer.host,
+            ConnectionMessage::ReceivesPosted {
+                vi: peer.vi,
+                connection: peer.connection,
+                capacities: alloc::vec![capacity],
+            },
+        );
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
@@ -224,10 +317,62 @@ impl Connections {
         self.held.len() < HELD_REQUESTS_MAX
     }
 
+    pub(crate) fn may_hold_peer(&self) -> bool {
+        self.peer_requests.len() < HELD_REQUESTS_MAX
+    }
+
+    /// Takes the oldest request of a peer that matches an attempt from `local` to `remote`.
+    ///
+    /// VIA, peer-to-peer: each asks for the other's own address.
+    pub(crate) fn take_peer_request(
+        &mut self,
+        local: &Address,
+        remote: &Address,
+    ) -> Option<Request> {
+        let from = (local.clone(), remote.clone(), RequestId(0));
+        let (asked, own, id) = self.peer_requests.range(from..).next()?;
+        if (asked, own) != (local, remote) {
+            return None;
+        }
+        let id = *id;
+        self.take_request(id)
+    }
+
+    /// Takes our oldest attempt that matches a request of a peer; never that request's own, which
+    /// a NIC that asks for its own address hears.
+    pub(crate) fn take_peer_attempt(
+        &mut self,
+        request: &Request,
+    ) -> Option<(ConnectionNumber, Attempt)> {
+        let from = (
+            request.asked.clone(),
+            request.client.clone(),
+            ConnectionNumber(0),
+        );
+        let is_own = |number: ConnectionNumber| {
+            request.asked == request.client
+                && self
+                    .attempts
+                    .get(&number)
+                    .is_some_and(|attempt| (attempt.vi, number) == (request.vi, request.connection))
+        };
+        let number = self
+            .peer_attempts
+            .range(from..)
+            .take_while(|(local, remote, _)| (local, remote) == (&request.asked, &request.client))
+            .map(|(_, _, number)| *number)
+            .find(|number| !is_own(*number))?;
+        self.take_attempt(number).map(|attempt| (number, attempt))
+    }
+
     pub(crate) fn insert_request(&mut self, id: RequestId, request: Request) {
         if let Phase::Held(deadline) = request.phase {
             self.set_deadline(deadline, id.0, Timer::Held(id));
             self.held.insert((request.asked.clone(), id));
+        }
+        if request.phase == Phase::Peer {
+            let key = (request.asked.clone(), request.client.clone(), id);
+            self.peer_requests.insert(key);
         }
         self.clients.insert((request.host, request.connection), id);
         self.requests.insert(id, request);
@@ -262,6 +407,10 @@ impl Connections {
             self.deadlines.remove(&(deadline, id.0));
             self.held.remove(&(request.asked.clone(), id));
         }
+        if request.phase == Phase::Peer {
+            let key = (request.asked.clone(), request.client.clone(), id);
+            self.peer_requests.remove(&key);
+        }
         Some(request)
     }
 
@@ -273,7 +422,7 @@ impl Connections {
         match self.requests.get_mut(&id) {
             Some(request) if request.phase == Phase::Offered => request.phase = Phase::Withdrawn,
             Some(Request {
-                phase: Phase::Held(_),
+                phase: Phase::Held(_) | Phase::Peer,
                 ..
             }) => {
                 self.take_request(id);
@@ -297,6 +446,10 @@ impl Connections {
 
     pub(crate) fn insert_attempt(&mut self, connection: ConnectionNumber, attempt: Attempt) {
         self.set_deadline(attempt.deadline, connection.0, Timer::Attempt(connection));
+        if let Some(pair) = &attempt.peer {
+            let key = (pair.0.clone(), pair.1.clone(), connection);
+            self.peer_attempts.insert(key);
+        }
         self.attempts.insert(connection, attempt);
     }
 
@@ -319,12 +472,18 @@ impl Connections {
     pub(crate) fn take_attempt(&mut self, connection: ConnectionNumber) -> Option<Attempt> {
         let attempt = self.attempts.remove(&connection)?;
         self.deadlines.remove(&(attempt.deadline, connection.0));
+        if let Some(pair) = &attempt.peer {
+            let key = (pair.0.clone(), pair.1.clone(), connection);
+            self.peer_attempts.remove(&key);
+        }
         Some(attempt)
     }
 
-    /// Takes every attempt to reach a host.
-    pub(crate) fn take_attempts_to(&mut self, host: HostAddress) -> Vec<Attempt> {
-        let to_host = |(_, attempt): &(&ConnectionNumber, &Attempt)| attempt.host == host;
+    /// Takes every attempt to reach a host, or every one.
+    pub(crate) fn take_attempts_to(&mut self, host: Option<HostAddress>) -> Vec<Attempt> {
+        let to_host = |(_, attempt): &(&ConnectionNumber, &Attempt)| {
+            host.is_none_or(|host| attempt.host == host)
+        };
         let numbers: Vec<_> = self
             .attempts
             .iter()

@@ -13,12 +13,12 @@ use crate::status::CompletedOperation;
 pub struct Descriptor {
     /// What to do. A receive queue takes [`Operation::SendReceive`] only.
     pub operation: Operation,
-    /// Wait for earlier remote reads of this queue. Without remote reads it waits for nothing.
+    /// Do not start before all earlier remote reads of this queue are complete.
     pub queue_fence: bool,
-    /// Four bytes carried beside a sent message. Ignored on a receive queue.
+    /// Four bytes carried beside a sent message or a remote write. Ignored on a receive queue.
     pub immediate: Option<u32>,
-    /// Send: bytes in all segments together. Ignored on a receive queue, whose capacity is the sum
-    /// of its segments.
+    /// Send queue: bytes in all data segments together. Ignored on a receive queue, whose capacity
+    /// is the sum of its segments.
     pub length: u32,
     /// Where the bytes lie.
     pub segments: Segments,
@@ -58,6 +58,33 @@ impl Descriptor {
         }
     }
 
+    /// A write of everything in `data` to the peer's memory at `remote`.
+    #[must_use]
+    pub fn rdma_write(remote: RemoteSegment, data: &[DataSegment], cookie: u64) -> Self {
+        Self {
+            operation: Operation::RdmaWrite,
+            ..Self::send(Segments::with_remote(remote, data), cookie)
+        }
+    }
+
+    /// A read of the peer's memory at `remote`, to fill everything in `data`.
+    #[must_use]
+    pub fn rdma_read(remote: RemoteSegment, data: &[DataSegment], cookie: u64) -> Self {
+        Self {
+            operation: Operation::RdmaRead,
+            ..Self::send(Segments::with_remote(remote, data), cookie)
+        }
+    }
+
+    /// The same, held back until all earlier remote reads of its queue are complete.
+    #[must_use]
+    pub fn with_queue_fence(self) -> Self {
+        Self {
+            queue_fence: true,
+            ..self
+        }
+    }
+
     /// The same with immediate data.
     #[must_use]
     pub fn with_immediate(self, immediate: u32) -> Self {
@@ -73,9 +100,9 @@ impl Descriptor {
 pub enum Operation {
     /// A send on the send queue, a receive on the receive queue.
     SendReceive,
-    /// A write into the peer's memory. Completes with a format error until it is implemented.
+    /// A write into the peer's memory. Needs a remote segment.
     RdmaWrite,
-    /// A read of the peer's memory. Completes with a format error until it is implemented.
+    /// A read of the peer's memory. Needs a remote segment and takes no immediate data.
     RdmaRead,
     /// The control word of a foreign descriptor says nothing legal: completes with a format error.
     Illegal,
@@ -103,19 +130,31 @@ pub struct DataSegment {
     pub length: u32,
 }
 
-/// The data segments of a descriptor, in the order of the message's bytes.
+/// A place in the peer's memory: where a remote write or read begins.
 ///
-/// None or one lie in the descriptor itself; more are boxed.
+/// The peer says both by other means: it knows where its memory lies and what its handle is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RemoteSegment {
+    /// First byte, as the peer addresses it.
+    pub address: u64,
+    /// The peer's registration that covers the range.
+    pub handle: MemoryHandle,
+}
+
+/// The segments of a descriptor: data segments in the order of the message's bytes, and before
+/// them, for remote operations, the remote one.
+///
+/// No segment or one data segment lie in the descriptor itself; more are boxed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Segments(Storage);
 
-// A remote address segment, for remote memory access, will join the boxed form.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 enum Storage {
     #[default]
     None,
     One(DataSegment),
     Many(Box<[DataSegment]>),
+    Remote(Box<(RemoteSegment, Box<[DataSegment]>)>),
 }
 
 impl Segments {
@@ -141,7 +180,30 @@ impl Segments {
         }
     }
 
-    /// All of them, in order.
+    /// A remote segment and any number of data segments. A send ignores the former.
+    #[must_use]
+    pub fn with_remote(remote: RemoteSegment, data: &[DataSegment]) -> Self {
+        Self(Storage::Remote(Box::new((remote, data.into()))))
+    }
+
+    /// The remote segment, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn remote(&self) -> Option<RemoteSegment> {
+        match &self.0 {
+            Storage::Remote(segments) => Some(segments.0),
+            _ => None,
+        }
+    }
+
+    /// Segments, the remote one included.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.as_slice().len() + usize::from(self.remote().is_some())
+    }
+
+    /// The data segments, in order.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[DataSegment] {
@@ -149,17 +211,20 @@ impl Segments {
             Storage::None => &[],
             Storage::One(segment) => core::slice::from_ref(segment),
             Storage::Many(segments) => segments,
+            Storage::Remote(segments) => &segments.1,
         }
     }
 
-    /// The sum of their lengths.
+    /// The sum of the data segments' lengths.
     #[inline]
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         match &self.0 {
             Storage::None => 0,
             Storage::One(segment) => u64::from(segment.length),
-            Storage::Many(segments) => segments.iter().map(|s| u64::from(s.length)).sum(),
+            Storage::Many(_) | Storage::Remote(_) => {
+                self.as_slice().iter().map(|s| u64::from(s.length)).sum()
+            }
         }
     }
 }
@@ -180,12 +245,22 @@ mod tests {
     fn segments_keep_their_order_and_sum() {
         for count in 0..4_u32 {
             let list: Box<[DataSegment]> = (0..count).map(segment).collect();
-            let segments = Segments::from_slice(&list);
-            assert_eq!(segments.as_slice(), &*list);
-            assert_eq!(
-                segments.total_bytes(),
-                list.iter().map(|s| u64::from(s.length)).sum()
-            );
+            let remote = RemoteSegment {
+                address: 7,
+                handle: MemoryHandle::from_bits(1),
+            };
+            for (segments, place) in [
+                (Segments::from_slice(&list), None),
+                (Segments::with_remote(remote, &list), Some(remote)),
+            ] {
+                assert_eq!(segments.as_slice(), &*list);
+                assert_eq!(segments.remote(), place);
+                assert_eq!(segments.count(), list.len() + place.iter().count());
+                assert_eq!(
+                    segments.total_bytes(),
+                    list.iter().map(|s| u64::from(s.length)).sum()
+                );
+            }
         }
     }
 

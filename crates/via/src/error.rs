@@ -289,7 +289,7 @@ impl Display for PostError {
 impl Error for PostError {}
 
 /// Why a command about connections was refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// No live VI of this NIC (`VIP_INVALID_PARAMETER`).
@@ -310,17 +310,17 @@ pub enum ConnectError {
     },
     /// The ends differ in reliability level (`VIP_INVALID_RELIABILITY_LEVEL`).
     ReliabilityDiffers {
-        /// What the client asks for.
+        /// The other end's.
         remote: ReliabilityLevel,
     },
     /// The ends differ in the largest message (`VIP_INVALID_MTU`).
     MaxTransferDiffers {
-        /// What the client asks for.
+        /// The other end's.
         remote_bytes: u32,
     },
     /// The ends differ in quality of service (`VIP_INVALID_QOS`).
     QualityOfServiceDiffers {
-        /// What the client asks for.
+        /// The other end's.
         remote: u16,
     },
     /// The client no longer waits (`VIP_TIMEOUT`). The request is gone.
@@ -348,17 +348,17 @@ impl Display for ConnectError {
             Self::ReliabilityDiffers { remote } => {
                 write!(
                     f,
-                    "the client's reliability level is {remote:?}: the VI's must be equal"
+                    "the other end's reliability level is {remote:?}: the VI's must be equal"
                 )
             }
             Self::MaxTransferDiffers { remote_bytes } => write!(
                 f,
-                "the client's largest message has {remote_bytes} bytes: the VI's must be equal"
+                "the other end's largest message has {remote_bytes} bytes: the VI's must be equal"
             ),
             Self::QualityOfServiceDiffers { remote } => {
                 write!(
                     f,
-                    "the client's quality of service is {remote}: the VI's must be equal"
+                    "the other end's quality of service is {remote}: the VI's must be equal"
                 )
             }
             Self::RequestWithdrawn => write!(f, "the client no longer waits for an answer"),

@@ -3,6 +3,8 @@
 use crate::address::Address;
 use crate::attributes::RemoteViAttributes;
 use crate::connection::{RequestId, WaitId};
+use crate::error::ConnectError;
+use crate::error_code::ErrorCode;
 use crate::vi::{Queue, ViId};
 
 /// Something happened that no return value can tell. Taken from
@@ -61,6 +63,55 @@ pub enum Event {
         /// Which of its queues.
         queue: Queue,
     },
+    /// Whoever holds the descriptors' memory found a posted one invalid
+    /// (`VIP_ERROR_POST_DESC`).
+    InvalidDescriptor {
+        /// Which VI.
+        vi: ViId,
+        /// Which of its queues.
+        queue: Queue,
+        /// The consumer's name for the descriptor.
+        cookie: u64,
+    },
+    /// Whoever holds the descriptors' memory could not write a completion
+    /// (`VIP_ERROR_COMP_PROT`).
+    CompletionProtection {
+        /// Which VI.
+        vi: ViId,
+        /// Which of its queues.
+        queue: Queue,
+        /// The consumer's name for the descriptor.
+        cookie: u64,
+    },
+    /// A peer's remote write without immediate data was refused, at least once since this was
+    /// last told (`VIP_ERROR_RDMAW_PROT`).
+    RdmaWriteProtection {
+        /// Which VI.
+        vi: ViId,
+    },
+    /// A peer's remote write without immediate data arrived corrupt (`VIP_ERROR_RDMAW_DATA`).
+    RdmaWriteData {
+        /// Which VI.
+        vi: ViId,
+    },
+    /// A peer's remote write without immediate data was cut short (`VIP_ERROR_RDMAW_ABORT`).
+    RdmaWriteAbort {
+        /// Which VI.
+        vi: ViId,
+    },
+    /// A peer's remote read was refused (`VIP_ERROR_RDMAR_PROT`).
+    RdmaReadProtection {
+        /// Which VI.
+        vi: ViId,
+    },
+    /// The transport failed while a remote write or read of this end was under way
+    /// (`VIP_ERROR_RDMA_TRANSPORT`).
+    RdmaTransport {
+        /// Which VI.
+        vi: ViId,
+    },
+    /// The NIC is unusable (`VIP_ERROR_CATASTROPHIC`).
+    Catastrophic,
 }
 
 /// Why a connection asked for did not come about.
@@ -75,6 +126,9 @@ pub enum ConnectFailure {
     NoMatch,
     /// The host cannot be reached (`VIP_NOT_REACHABLE`).
     NotReachable,
+    /// Peer to peer: the VIs do not fit each other (`VIP_INVALID_RELIABILITY_LEVEL`,
+    /// `VIP_INVALID_MTU`, `VIP_INVALID_QOS`). Both ends are told.
+    Differs(ConnectError),
 }
 
 impl Event {
@@ -82,12 +136,43 @@ impl Event {
     #[must_use]
     pub const fn vi(&self) -> Option<ViId> {
         match self {
-            Self::ConnectionRequested { .. } | Self::WaitTimedOut { .. } => None,
+            Self::ConnectionRequested { .. } | Self::WaitTimedOut { .. } | Self::Catastrophic => {
+                None
+            }
             Self::Connected { vi, .. }
             | Self::ConnectFailed { vi, .. }
             | Self::ConnectionLost { vi }
             | Self::ReceiveQueueEmpty { vi, .. }
-            | Self::ViOverrun { vi, .. } => Some(*vi),
+            | Self::ViOverrun { vi, .. }
+            | Self::InvalidDescriptor { vi, .. }
+            | Self::CompletionProtection { vi, .. }
+            | Self::RdmaWriteProtection { vi }
+            | Self::RdmaWriteData { vi }
+            | Self::RdmaWriteAbort { vi }
+            | Self::RdmaReadProtection { vi }
+            | Self::RdmaTransport { vi } => Some(*vi),
         }
+    }
+
+    /// The asynchronous error of the C interface that it is, if it is one.
+    #[must_use]
+    pub const fn error_code(&self) -> Option<ErrorCode> {
+        Some(match self {
+            Self::ConnectionRequested { .. }
+            | Self::WaitTimedOut { .. }
+            | Self::Connected { .. }
+            | Self::ConnectFailed { .. } => return None,
+            Self::ConnectionLost { .. } => ErrorCode::ConnectionLost,
+            Self::ReceiveQueueEmpty { .. } => ErrorCode::ReceiveQueueEmpty,
+            Self::ViOverrun { .. } => ErrorCode::ViOverrun,
+            Self::InvalidDescriptor { .. } => ErrorCode::PostDescriptor,
+            Self::CompletionProtection { .. } => ErrorCode::CompletionProtection,
+            Self::RdmaWriteProtection { .. } => ErrorCode::RdmaWriteProtection,
+            Self::RdmaWriteData { .. } => ErrorCode::RdmaWriteData,
+            Self::RdmaWriteAbort { .. } => ErrorCode::RdmaWriteAbort,
+            Self::RdmaReadProtection { .. } => ErrorCode::RdmaReadProtection,
+            Self::RdmaTransport { .. } => ErrorCode::RdmaTransport,
+            Self::Catastrophic => ErrorCode::Catastrophic,
+        })
     }
 }

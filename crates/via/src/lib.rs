@@ -6,16 +6,19 @@
 //!
 //! ```text
 //!   consumer                         driver
-//!   create_*, register_memory        start_send, finish_send
+//!   create_*, register_memory        start_send, finish_send, handle_acknowledgement
 //!   post_send, post_receive          start_receive, finish_receive
-//!   send_done, receive_done          handle_connection_message, handle_timeout
-//!   connect_*, accept, disconnect    poll_transmit, poll_timeout
-//!            \                      /
-//!                     Nic  --- poll_event
+//!   send_done, receive_done          start_remote_write, start_remote_read
+//!   connect_*, accept, disconnect    handle_connection_message, handle_timeout
+//!            |                       handle_transport_failure, handle_host_unreachable
+//!             \                      poll_transmit, poll_timeout, poll_ready
+//!              \                    /
+//!                Nic  --- poll_event
 //! ```
 //!
-//! Unreliable delivery is complete. Reliable levels, remote memory access, peer-to-peer connections
-//! and notify handlers are not there yet; `crates/via/README.md` lists them.
+//! The rules themselves are pure functions, for data paths of another shape too: [`outcome`] (what
+//! an incident does at each reliability level), [`protection`], [`transition`] and [`check`].
+//! `crates/via/README.md` lists what a driver must do and what was decided where VIA leaves room.
 //!
 //! # Example
 //!
@@ -87,6 +90,7 @@ extern crate alloc;
 
 mod address;
 mod attributes;
+mod breaking;
 pub mod check;
 mod completion_queue;
 mod connect;
@@ -95,11 +99,16 @@ mod descriptor;
 mod error;
 mod error_code;
 mod event;
+mod ledger;
 mod memory;
+pub mod names;
 mod nic;
 pub mod outcome;
+mod peer;
 pub mod protection;
+mod remote;
 mod slab;
+mod splitting;
 mod status;
 mod time;
 mod transfer;
@@ -113,13 +122,16 @@ pub use attributes::{
     RemoteViAttributes, ViAttributes,
 };
 pub use completion_queue::{CompletionEntry, CompletionQueueId, CompletionQueueInformation};
-pub use connection::{ConnectionMessage, ConnectionNumber, RequestId, Transmit, WaitId};
-pub use descriptor::{DataSegment, Descriptor, Operation, Segments};
+pub use connection::{
+    BreakReason, ConnectionMessage, ConnectionNumber, RequestId, Transmit, WaitId,
+};
+pub use descriptor::{DataSegment, Descriptor, Operation, RemoteSegment, Segments};
 pub use error::{CompletionQueueError, ConnectError, MemoryError, PostError, TagError, ViError};
 pub use error_code::{ErrorCode, ResourceCode};
 pub use event::{ConnectFailure, Event};
 pub use memory::{MemoryHandle, ProtectionTag};
 pub use nic::Nic;
+pub use remote::{RemoteVerdict, StartedRemote};
 pub use status::{CompletedOperation, Status};
 pub use time::{Timespan, Timestamp};
 pub use transfer::{

@@ -198,13 +198,17 @@ impl MemoryTable {
     pub(crate) fn permits(&self, tag: ProtectionTag, segments: &[DataSegment]) -> bool {
         segments.iter().all(|segment| {
             segment.length == 0
-                || Key::unpack(segment.handle.0)
-                    .and_then(|key| self.regions.get(key))
-                    .is_some_and(|region| {
-                        let length = u64::from(segment.length);
-                        region.check_local(tag, segment.address, length).is_ok()
-                    })
+                || self.region(segment.handle).is_some_and(|region| {
+                    let length = u64::from(segment.length);
+                    region.check_local(tag, segment.address, length).is_ok()
+                })
         })
+    }
+
+    /// The region of a live handle.
+    #[inline]
+    pub(crate) fn region(&self, handle: MemoryHandle) -> Option<&Region> {
+        self.regions.get(Key::unpack(handle.0)?)
     }
 
     pub(crate) fn shrink_to_fit(&mut self) {
@@ -227,6 +231,7 @@ impl MemoryTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attributes::ReliabilityLevels;
 
     fn limits() -> NicAttributes {
         NicAttributes {
@@ -234,6 +239,7 @@ mod tests {
             max_memory_regions: 3,
             max_region_bytes: 1000,
             max_registered_bytes: 1500,
+            rdma_read_levels: ReliabilityLevels::NONE,
             ..NicAttributes::default()
         }
     }

@@ -5,13 +5,14 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use crate::attributes::{MemoryAttributes, NicAttributes, ReliabilityLevels, ViAttributes};
+use crate::attributes::{MemoryAttributes, NicAttributes, ViAttributes};
 use crate::check;
 use crate::completion_queue::{
     CompletionEntry, CompletionQueue, CompletionQueueId, CompletionQueueInformation,
 };
 use crate::connection::{ConnectionNumber, Connections};
 use crate::error::{CompletionQueueError, MemoryError, TagError, ViError};
+use crate::error_code::ErrorCode;
 use crate::event::Event;
 use crate::memory::{MemoryHandle, MemoryTable, ProtectionTag};
 use crate::slab::Slab;
@@ -341,18 +342,13 @@ impl Nic {
     }
 
     fn check_vi_attributes(&self, attributes: &ViAttributes) -> Result<(), ViError> {
-        check::vi_is_supported(attributes, &self.attributes)?;
-        let level = attributes.reliability;
-        if !ReliabilityLevels::UNRELIABLE.contains(level) {
-            return Err(ViError::InvalidReliabilityLevel { level });
-        }
-        Ok(())
+        check::vi_is_supported(attributes, &self.attributes)
     }
 
     /// Takes the oldest event that was not told yet.
     ///
-    /// What a consumer or a peer can cause without end (drops, overruns) waits at most once for
-    /// each VI, so that undrained events do not pile up.
+    /// What a consumer or a peer can cause without end (drops, overruns, refused remote accesses)
+    /// waits at most once for each VI, so that undrained events do not pile up.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         let mut event = self.events.pop_front()?;
@@ -362,12 +358,13 @@ impl Nic {
                     *dropped = core::mem::take(&mut vi.drops_unreported);
                 }
             }
-            Event::ViOverrun { vi, queue } => {
-                if let Some(vi) = self.vis.get_mut(vi.0) {
-                    vi.overrun_unreported[*queue as usize] = false;
+            other => {
+                if let Some((vi, bit)) = told_once(other)
+                    && let Some(vi) = self.vis.get_mut(vi.0)
+                {
+                    vi.unreported &= !bit;
                 }
             }
-            _ => {}
         }
         Some(event)
     }
@@ -389,10 +386,48 @@ impl Nic {
 
     /// A descriptor found its queue full.
     pub(crate) fn report_overrun(&mut self, vi: ViId, queue: Queue) {
+        self.report_once(vi, Event::ViOverrun { vi, queue });
+    }
+
+    /// An asynchronous error that this crate notices and that is about a VI alone.
+    pub(crate) fn report_error(&mut self, vi: ViId, code: ErrorCode) {
+        let event = match code {
+            ErrorCode::RdmaWriteProtection => Event::RdmaWriteProtection { vi },
+            ErrorCode::RdmaWriteData => Event::RdmaWriteData { vi },
+            ErrorCode::RdmaWriteAbort => Event::RdmaWriteAbort { vi },
+            ErrorCode::RdmaReadProtection => Event::RdmaReadProtection { vi },
+            ErrorCode::RdmaTransport => Event::RdmaTransport { vi },
+            // These have events of their own, with more to say.
+            ErrorCode::PostDescriptor
+            | ErrorCode::ConnectionLost
+            | ErrorCode::ReceiveQueueEmpty
+            | ErrorCode::ViOverrun
+            | ErrorCode::CompletionProtection
+            | ErrorCode::Catastrophic => return,
+        };
+        self.report_once(vi, event);
+    }
+
+    /// Whoever holds the memory of descriptors found one that the consumer must not have posted:
+    /// misaligned, outside its registration, or changed after the post. Told by
+    /// [`Event::InvalidDescriptor`]. Here descriptors are values and are always in order.
+    pub fn report_invalid_descriptor(&mut self, vi: ViId, queue: Queue, cookie: u64) {
+        self.report_once(vi, Event::InvalidDescriptor { vi, queue, cookie });
+    }
+
+    /// Whoever holds the memory of descriptors could not write a completion, since the memory was
+    /// deregistered. Told by [`Event::CompletionProtection`].
+    pub fn report_completion_protection(&mut self, vi: ViId, queue: Queue, cookie: u64) {
+        self.report_once(vi, Event::CompletionProtection { vi, queue, cookie });
+    }
+
+    fn report_once(&mut self, vi: ViId, event: Event) {
         if let Some(state) = self.vis.get_mut(vi.0)
-            && !core::mem::replace(&mut state.overrun_unreported[queue as usize], true)
+            && let Some((_, bit)) = told_once(&event)
+            && state.unreported & bit == 0
         {
-            self.report(Event::ViOverrun { vi, queue });
+            state.unreported |= bit;
+            self.report(event);
         }
     }
 
@@ -405,31 +440,6 @@ impl Nic {
     /// The next number, as a connection's.
     pub(crate) fn next_connection(&mut self) -> ConnectionNumber {
         ConnectionNumber(self.next_number())
-    }
-
-    /// Completes everything pending on both queues as flushed.
-    ///
-    /// VIA, connection states: what was posted is given back in post order when the connection
-    /// ends, each descriptor once, and bound completion queues tell of each.
-    pub(crate) fn flush(&mut self, id: ViId) {
-        let Some(vi) = self.vis.get_mut(id.0) else {
-            return;
-        };
-        let sends = vi.sends.flush(Queue::Send);
-        let receives = vi.receives.flush(Queue::Receive);
-        let (send_queue, receive_queue) = (vi.send_completion_queue, vi.receive_completion_queue);
-        announce(
-            &mut self.completion_queues,
-            send_queue,
-            (id, Queue::Send),
-            sends,
-        );
-        announce(
-            &mut self.completion_queues,
-            receive_queue,
-            (id, Queue::Receive),
-            receives,
-        );
     }
 
     /// Where the state lies that calls on `vi` read: address and bytes of each part.
@@ -468,6 +478,20 @@ impl Nic {
             vi.receives.shrink_to_fit();
         });
     }
+}
+
+/// For an error that waits at most once for each VI to be polled: the VI, and its bit there.
+fn told_once(event: &Event) -> Option<(ViId, u16)> {
+    // The lower bits by error; the two queues of an overrun are told apart.
+    let bit = match event {
+        Event::ViOverrun {
+            queue: Queue::Receive,
+            ..
+        } => 15,
+        Event::ConnectionLost { .. } | Event::ReceiveQueueEmpty { .. } => return None,
+        other => other.error_code()? as u16,
+    };
+    Some((event.vi()?, 1 << bit))
 }
 
 /// Puts one entry for each newly visible completion of a work queue into its completion queue.

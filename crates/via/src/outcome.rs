@@ -4,19 +4,20 @@
 //! of [`Outcome`]. A [`Nic`](crate::Nic) asks these functions, and a data path of another shape
 //! that asks them too behaves alike.
 //!
-//! | incident | function | receive descriptor | told at the target | sender, reliable reception |
-//! | --- | --- | --- | --- | --- |
-//! | no receive posted | [`receive_queue_empty`] | none | `ReceiveQueueEmpty` | `REMOTE_DESCRIPTOR_ERROR` |
-//! | message longer than its receive | [`message_too_long`] | `LENGTH_ERROR` | | `REMOTE_DESCRIPTOR_ERROR` |
-//! | receive fails protection | [`receive_protection`] | `PROTECTION_ERROR` | | `REMOTE_DESCRIPTOR_ERROR` |
-//! | receive malformed | [`receive_format`] | `FORMAT_ERROR` | | `REMOTE_DESCRIPTOR_ERROR` |
-//! | local error on a send | [`send_failed`] | | | the error, at every level |
-//! | remote write refused | [`rdma_write_refused`] | with immediate `RDMA_PROTECTION_ERROR` | else `RdmaWriteProtection` | `RDMA_PROTECTION_ERROR` |
-//! | remote write damaged | [`rdma_write_damaged`] | with immediate as a message | else `RdmaWriteData`, `RdmaWriteAbort` | `TRANSPORT_ERROR` |
-//! | remote read refused | [`rdma_read_refused`] | | `RdmaReadProtection` | `RDMA_PROTECTION_ERROR`, also reliable delivery |
-//! | message damaged | [`message_damaged`] | `PARTIAL_ERROR`, `TRANSPORT_ERROR` | | `TRANSPORT_ERROR` |
-//! | transport failed, peer died | [`transport_failed`] | in flight: `TRANSPORT_ERROR` | | in flight: `TRANSPORT_ERROR` |
-//! | peer disconnected | [`peer_disconnected`] | flushed | `ConnectionLost` | |
+//! | incident | function | what the receive descriptor, if it takes one, completes with |
+//! | --- | --- | --- |
+//! | no receive posted | [`receive_queue_empty`] | |
+//! | message longer than its receive | [`message_too_long`] | `LENGTH_ERROR` |
+//! | receive fails protection | [`receive_protection`] | `PROTECTION_ERROR` |
+//! | receive malformed | [`receive_format`] | `FORMAT_ERROR` |
+//! | message damaged | [`message_damaged`] | `PARTIAL_ERROR`, `TRANSPORT_ERROR` |
+//! | remote write refused | [`rdma_write_refused`] | `RDMA_PROTECTION_ERROR` |
+//! | remote write damaged | [`rdma_write_damaged`] | as a message |
+//! | remote read refused | [`rdma_read_refused`] | |
+//! | local error on a send | [`send_failed`] | |
+//! | send damaged at its sender | [`send_damaged`] | |
+//! | transport failed, peer died | [`transport_failed`] | `TRANSPORT_ERROR` or flushed |
+//! | peer disconnected | [`peer_disconnected`] | flushed |
 //!
 //! At unreliable delivery nothing but the last two breaks the connection, and the sender learns
 //! nothing. At the reliable levels everything breaks it: both VIs go to the error state, both
@@ -85,6 +86,21 @@ pub const fn send_failed(level: ReliabilityLevel, error: Status) -> Outcome {
         event: None,
         breaks: level.is_reliable(),
         sender: error,
+    }
+}
+
+/// A send, a remote write or a remote read came to harm while it was under way at its initiator.
+///
+/// At the reliable levels everything that is under way there has the same error.
+pub const fn send_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome {
+    Outcome {
+        receive: None,
+        event: None,
+        breaks: level.is_reliable(),
+        sender: match (level, damage) {
+            (ReliabilityLevel::Unreliable, Damage::CutShort) => Status::PARTIAL_ERROR,
+            _ => Status::TRANSPORT_ERROR,
+        },
     }
 }
 

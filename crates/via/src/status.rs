@@ -46,6 +46,9 @@ impl Status {
     pub const OPERATION_MASK: Self = Self(0x0007_0000);
     /// The immediate data of a receive descriptor is valid.
     pub const IMMEDIATE: Self = Self(0x0008_0000);
+    /// Extension, request splitting: the message goes on in the next receive. A reserved bit of
+    /// the C interface, never set on a VI without that extension.
+    pub const CONTINUES: Self = Self(0x0010_0000);
 
     /// A clean completion of `operation`.
     #[must_use]

@@ -6,12 +6,18 @@
 //! driver                start_receive ......................... finish_receive
 //! consumer   post_receive                                           receive_done
 //! ```
+//!
+//! At reliable reception a send completes when the target's driver has placed it and its
+//! acknowledgement came back: `handle_acknowledgement` in place of `finish_send`.
 
-use crate::attributes::ReliabilityLevel;
-use crate::connection::ConnectionNumber;
-use crate::descriptor::{DataSegment, Descriptor, Operation};
+use crate::attributes::{NicAttributes, ReliabilityLevel};
+use crate::check::{self, Shape};
+use crate::connection::{BreakReason, ConnectionNumber};
+use crate::descriptor::{DataSegment, Descriptor, Operation, RemoteSegment};
 use crate::error::PostError;
+use crate::error_code::ErrorCode;
 use crate::nic::{Nic, announce};
+use crate::outcome::{self, CompletesWhen, Damage};
 use crate::status::Status;
 use crate::transition;
 use crate::vi::{Connection, Peer, Queue, ViId};
@@ -48,7 +54,7 @@ pub struct StartedSend {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum SendOutcome {
-    /// The network has the message.
+    /// The network has the message. Of a remote read: its bytes lie in the descriptor's segments.
     Sent,
     /// Only a part of it was sent.
     CutShort,
@@ -76,6 +82,9 @@ pub struct StartedReceive {
     pub length: u32,
     /// Segments to scatter into.
     pub segment_count: u32,
+    /// Receives that the message takes, from `work` on: 1, unless the VI splits requests. Each but
+    /// the last is filled.
+    pub receives: u32,
 }
 
 /// Why a message that arrived is dropped.
@@ -92,8 +101,12 @@ pub enum DropReason {
     Protection,
     /// The message is longer than the oldest receive; it completes with a length error.
     TooLong,
-    /// The message asks for something that is not implemented. No receive is consumed.
+    /// The message is for another call, or asks for what this NIC does not do. No receive is
+    /// consumed.
     NotSupported,
+    /// A remote access may not touch what it names. A write with immediate data consumes a
+    /// receive, which completes with a remote protection error.
+    RemoteProtection,
 }
 
 /// What became of a receive that was started.
@@ -109,6 +122,18 @@ pub enum ReceiveOutcome {
     },
     /// The bytes that arrived were corrupt.
     Corrupt,
+}
+
+impl ReceiveOutcome {
+    /// What happened to the bytes, if anything did.
+    #[must_use]
+    pub const fn damage(self) -> Option<Damage> {
+        match self {
+            Self::Placed => None,
+            Self::CutShort { .. } => Some(Damage::CutShort),
+            Self::Corrupt => Some(Damage::Corrupt),
+        }
+    }
 }
 
 impl Nic {
@@ -131,7 +156,7 @@ impl Nic {
         state.sends.push(descriptor);
         // VIA, connection states: a send needs a connection; without one it is given back.
         if transition::flushes_posts(state.state(), Queue::Send) {
-            let completions = state.sends.flush(Queue::Send);
+            let completions = state.sends.flush(Queue::Send, Status::FLUSHED_ERROR);
             let bound = state.send_completion_queue;
             announce(
                 &mut self.completion_queues,
@@ -158,9 +183,17 @@ impl Nic {
             self.report_overrun(vi, Queue::Receive);
             return Err(PostError::QueueFull { limit });
         }
+        if let Some(ledger) = &state.ledger
+            && ledger.peer.flow_control
+        {
+            let capacity = descriptor.segments.total_bytes();
+            state.receives.push(descriptor);
+            self.announce_receive(vi, capacity);
+            return Ok(());
+        }
         state.receives.push(descriptor);
         if transition::flushes_posts(state.state(), Queue::Receive) {
-            let completions = state.receives.flush(Queue::Receive);
+            let completions = state.receives.flush(Queue::Receive, Status::FLUSHED_ERROR);
             let bound = state.receive_completion_queue;
             announce(
                 &mut self.completion_queues,
@@ -206,10 +239,15 @@ impl Nic {
         })
     }
 
-    /// Starts the oldest send that was not started; `None` if there is none.
+    /// Starts the oldest send that was not started; `None` if there is none, or if it must wait:
+    /// for earlier remote reads (queue fence), for the peer's receives (flow control), or, when it
+    /// is bad and will break the connection, for the sends before it. Ask again after a
+    /// `finish_send` or acknowledgement of this VI, and when
+    /// [`poll_ready`](Self::poll_ready) names it.
     ///
-    /// A send that fails its checks completes in error, and the next one is looked at. Several
-    /// sends may be under way at once.
+    /// A send that fails its checks completes in error. At unreliable delivery the next one is
+    /// looked at; otherwise the connection breaks. Several sends may be under way at once; at the
+    /// reliable levels they must arrive in the order in which they started.
     #[inline]
     pub fn start_send(&mut self, id: ViId) -> Option<StartedSend> {
         let vi = self.vis.get_mut(id.0)?;
@@ -220,15 +258,24 @@ impl Nic {
             let slot = vi.sends.next()?;
             let descriptor = &slot.descriptor;
             let segments = descriptor.segments.as_slice();
-            let error = if is_malformed(descriptor, self.attributes.max_segments_per_descriptor) {
+            let level = vi.attributes.reliability;
+            let error = if !is_well_formed(descriptor, &self.attributes, level) {
                 Status::FORMAT_ERROR
             } else if !self.memory.permits(vi.attributes.tag, segments) {
                 Status::PROTECTION_ERROR
-            } else if u64::from(descriptor.length) != descriptor.segments.total_bytes()
-                || descriptor.length > vi.attributes.max_transfer_bytes
-            {
+            } else if !check::send_length_is_right(
+                descriptor.length,
+                descriptor.segments.total_bytes(),
+                vi.attributes.max_transfer_bytes,
+            ) {
                 Status::LENGTH_ERROR
             } else {
+                if let Some(ledger) = &mut vi.ledger {
+                    if ledger.defers(descriptor) {
+                        return None;
+                    }
+                    ledger.start(descriptor);
+                }
                 let header = MessageHeader {
                     operation: descriptor.operation,
                     length: descriptor.length,
@@ -243,10 +290,13 @@ impl Nic {
                     segment_count,
                 });
             };
-            // VIA, unreliable delivery: a bad send completes in error, nothing is sent for it, and
-            // the ones behind it go on. The reliable levels will break the connection here.
-            debug_assert_eq!(vi.attributes.reliability, ReliabilityLevel::Unreliable);
-            slot.finish_send(error);
+            let failure = outcome::send_failed(level, error);
+            // What was sent before ends first, each send in its own way.
+            if failure.breaks && vi.sends.has_work_under_way() {
+                return None;
+            }
+            let slot = vi.sends.next()?;
+            slot.finish_send(failure.sender);
             vi.sends.start();
             let completions = vi.sends.settle();
             let bound = vi.send_completion_queue;
@@ -256,10 +306,18 @@ impl Nic {
                 (id, Queue::Send),
                 completions,
             );
+            // VIA, unreliable delivery: nothing is sent for a bad send, those behind it go on.
+            if failure.breaks {
+                self.break_connection(id, BreakReason::Local, Status::FLUSHED_ERROR);
+                return None;
+            }
         }
     }
 
     /// Says what became of a send under way; in any order, the consumer sees post order.
+    ///
+    /// At reliable reception [`SendOutcome::Sent`] completes remote reads only: other sends wait
+    /// for their acknowledgement. At the reliable levels any other outcome breaks the connection.
     ///
     /// False, and without effect, if the work is not under way: it was finished or flushed.
     #[inline]
@@ -270,11 +328,30 @@ impl Nic {
         let Some(slot) = vi.sends.under_way(work) else {
             return false;
         };
-        slot.finish_send(match outcome {
-            SendOutcome::Sent => Status::PENDING,
-            SendOutcome::CutShort => Status::PARTIAL_ERROR,
-            SendOutcome::TransportFailed => Status::TRANSPORT_ERROR,
-        });
+        if let Some(ledger) = &mut vi.ledger {
+            let operation = slot.descriptor.operation;
+            if outcome == SendOutcome::Sent
+                && ledger.awaits_acknowledgement
+                && operation != Operation::RdmaRead
+            {
+                return true;
+            }
+            ledger.end(operation);
+        }
+        let level = vi.attributes.reliability;
+        let failure = match outcome {
+            SendOutcome::Sent => None,
+            SendOutcome::CutShort => Some(outcome::send_damaged(level, Damage::CutShort)),
+            SendOutcome::TransportFailed => Some(outcome::send_damaged(level, Damage::Corrupt)),
+        };
+        if let Some(failure) = failure
+            && failure.breaks
+        {
+            // It is under way still: it has the status of all that is.
+            self.fail_sends(id, failure.sender);
+            return true;
+        }
+        slot.finish_send(failure.map_or(Status::PENDING, |failure| failure.sender));
         let completions = vi.sends.settle();
         let bound = vi.send_completion_queue;
         announce(
@@ -286,10 +363,51 @@ impl Nic {
         true
     }
 
+    /// The target has placed a send or a remote write: at reliable reception it completes.
+    ///
+    /// The target's driver sends the acknowledgement when `finish_receive` or
+    /// `finish_remote_write` has returned true for [`ReceiveOutcome::Placed`] and its VI
+    /// [`acknowledges`](Self::acknowledges); it names the work that `start_send` gave. What the
+    /// target refuses comes back in the message that breaks the connection.
+    ///
+    /// False, and without effect, if nothing waits for it: at the other levels, or if the work was
+    /// finished or flushed.
+    pub fn handle_acknowledgement(&mut self, id: ViId, work: WorkId) -> bool {
+        let Some(vi) = self.vis.get_mut(id.0) else {
+            return false;
+        };
+        let awaits = vi
+            .ledger
+            .as_ref()
+            .is_some_and(|ledger| ledger.awaits_acknowledgement);
+        let Some(slot) = vi.sends.under_way(work).filter(|_| awaits) else {
+            return false;
+        };
+        if slot.descriptor.operation == Operation::RdmaRead {
+            return false;
+        }
+        slot.finish_send(Status::PENDING);
+        let completions = vi.sends.settle();
+        let bound = vi.send_completion_queue;
+        let entry = (id, Queue::Send);
+        announce(&mut self.completion_queues, bound, entry, completions);
+        true
+    }
+
+    /// Whether the peer of a VI waits for an acknowledgement of what is placed here.
+    #[must_use]
+    pub fn acknowledges(&self, vi: ViId) -> bool {
+        self.vis.get(vi.0).is_some_and(|vi| {
+            outcome::completes_when(vi.attributes.reliability) == CompletesWhen::Placed
+        })
+    }
+
     /// A message for a VI arrives: says whether to place it, and consumes a receive if so.
     ///
     /// A receive that fails its checks is consumed too, and completes in error; the message is
-    /// dropped and the VI stays connected. Several receives may be under way at once.
+    /// dropped. At the reliable levels that, or the want of a receive, breaks the connection, and
+    /// what is still being placed for it is flushed: a driver that wants earlier messages to end
+    /// well finishes them before it starts the next. Several receives may be under way at once.
     #[inline]
     pub fn start_receive(&mut self, id: ViId, header: &MessageHeader) -> ReceiveVerdict {
         let Some(vi) = self.vis.get_mut(id.0) else {
@@ -302,20 +420,28 @@ impl Nic {
         if header.operation != Operation::SendReceive {
             return ReceiveVerdict::Drop(DropReason::NotSupported);
         }
+        if let Some(ledger) = &mut vi.ledger {
+            ledger.arrive();
+            if ledger.local.request_splitting {
+                return self.start_split(id, header);
+            }
+        }
+        let level = vi.attributes.reliability;
         // VIA, data transfer: a message takes one receive, the oldest.
         let Some(slot) = vi.receives.next() else {
-            self.report_drop(id);
+            self.suffer(id, outcome::receive_queue_empty(level));
             return ReceiveVerdict::Drop(DropReason::NoDescriptor);
         };
         let descriptor = &mut slot.descriptor;
         let segments = descriptor.segments.as_slice();
-        let (error, reason) =
-            if is_malformed(descriptor, self.attributes.max_segments_per_descriptor) {
-                (Status::FORMAT_ERROR, DropReason::Format)
+        let (operation, segment_total) = (descriptor.operation, descriptor.segments.count());
+        let (failure, reason) =
+            if !check::receive_is_well_formed(operation, segment_total, &self.attributes) {
+                (outcome::receive_format(level), DropReason::Format)
             } else if !self.memory.permits(vi.attributes.tag, segments) {
-                (Status::PROTECTION_ERROR, DropReason::Protection)
+                (outcome::receive_protection(level), DropReason::Protection)
             } else if u64::from(header.length) > descriptor.segments.total_bytes() {
-                (Status::LENGTH_ERROR, DropReason::TooLong)
+                (outcome::message_too_long(level), DropReason::TooLong)
             } else {
                 let segment_count = segments.len() as u32;
                 let length = header.length;
@@ -327,11 +453,11 @@ impl Nic {
                     work,
                     length,
                     segment_count,
+                    receives: 1,
                 });
             };
-        // VIA, unreliable delivery: an error on a receive leaves the connection alone.
-        debug_assert_eq!(vi.attributes.reliability, ReliabilityLevel::Unreliable);
-        slot.finish_receive(error, 0, None);
+        let error = failure.receive.unwrap_or(Status::PENDING);
+        slot.finish_receive(Operation::SendReceive, error, 0, None);
         vi.receives.start();
         let completions = vi.receives.settle();
         let bound = vi.receive_completion_queue;
@@ -341,10 +467,14 @@ impl Nic {
             (id, Queue::Receive),
             completions,
         );
+        self.suffer(id, failure);
         ReceiveVerdict::Drop(reason)
     }
 
     /// Says what became of a receive under way; in any order, the consumer sees post order.
+    ///
+    /// Of a message that takes several receives, say it of the first. At the reliable levels
+    /// damage breaks the connection.
     ///
     /// False, and without effect, if the work is not under way: it was finished or flushed.
     #[inline]
@@ -355,14 +485,30 @@ impl Nic {
         let Some(slot) = vi.receives.under_way(work) else {
             return false;
         };
-        let (length, immediate) = (slot.descriptor.length, slot.descriptor.immediate);
-        match outcome {
-            ReceiveOutcome::Placed => slot.finish_receive(Status::PENDING, length, immediate),
-            ReceiveOutcome::CutShort { placed_bytes } => {
-                slot.finish_receive(Status::PARTIAL_ERROR, placed_bytes.min(length), None);
-            }
-            ReceiveOutcome::Corrupt => slot.finish_receive(Status::TRANSPORT_ERROR, 0, None),
+        if slot.noted() == Status::CONTINUES {
+            return self.finish_split(id, work, outcome);
         }
+        let operation = slot.descriptor.operation;
+        let (length, immediate) = (slot.descriptor.length, slot.descriptor.immediate);
+        let level = vi.attributes.reliability;
+        let damaged = |damage| {
+            let has_immediate = operation == Operation::RdmaWrite;
+            if has_immediate {
+                outcome::rdma_write_damaged(level, damage, has_immediate)
+            } else {
+                outcome::message_damaged(level, damage)
+            }
+        };
+        let failure = outcome.damage().map(damaged);
+        let (error, length) = match (failure.and_then(|failure| failure.receive), outcome) {
+            (None, _) => (Status::PENDING, length),
+            (Some(error), ReceiveOutcome::CutShort { placed_bytes }) => {
+                (error, placed_bytes.min(length))
+            }
+            (Some(error), _) => (error, 0),
+        };
+        let immediate = immediate.filter(|_| failure.is_none());
+        slot.finish_receive(operation, error, length, immediate);
         let completions = vi.receives.settle();
         let bound = vi.receive_completion_queue;
         announce(
@@ -371,29 +517,65 @@ impl Nic {
             (id, Queue::Receive),
             completions,
         );
+        if let Some(failure) = failure {
+            self.suffer_damage(id, failure);
+        }
         true
     }
 
-    /// Where the bytes of a send under way lie; empty if the work is not under way.
+    /// Where the bytes of a send under way lie, or go if it is a remote read; empty if the work is
+    /// not under way.
     #[inline]
     #[must_use]
     pub fn send_segments(&self, vi: ViId, work: WorkId) -> &[DataSegment] {
-        self.vis.get(vi.0).map_or(&[], |vi| vi.sends.segments(work))
+        let segments = self.vis.get(vi.0).and_then(|vi| vi.sends.segments(work));
+        segments.map_or(&[], |segments| segments.as_slice())
+    }
+
+    /// Which memory of the peer a send under way is about; `None` unless its header's operation is
+    /// remote. Travels with the header.
+    #[must_use]
+    pub fn send_remote(&self, vi: ViId, work: WorkId) -> Option<RemoteSegment> {
+        self.vis.get(vi.0)?.sends.segments(work)?.remote()
+    }
+
+    /// Takes a VI whose deferred sends may be able to start: the peer has posted receives.
+    pub fn poll_ready(&mut self) -> Option<ViId> {
+        let vi = self.connections.as_mut()?.ready.pop_front()?;
+        let ledger = self.vis.get_mut(vi.0).and_then(|vi| vi.ledger.as_mut());
+        if let Some(ledger) = ledger {
+            ledger.is_ready = false;
+        }
+        Some(vi)
     }
 
     /// Where the bytes of a receive under way go; empty if the work is not under way.
     #[inline]
     #[must_use]
     pub fn receive_segments(&self, vi: ViId, work: WorkId) -> &[DataSegment] {
-        self.vis
-            .get(vi.0)
-            .map_or(&[], |vi| vi.receives.segments(work))
+        let segments = self.vis.get(vi.0).and_then(|vi| vi.receives.segments(work));
+        segments.map_or(&[], |segments| segments.as_slice())
+    }
+
+    /// The transport failed under a send: what is under way at this end fails with it.
+    #[cold]
+    fn fail_sends(&mut self, id: ViId, error: Status) {
+        let vi = self.vis.get(id.0);
+        if vi.is_some_and(|vi| vi.sends.has_remote_work_under_way()) {
+            self.report_error(id, ErrorCode::RdmaTransport);
+        }
+        self.break_connection(id, BreakReason::Transport, error);
     }
 }
 
-/// Whether a descriptor asks for what this queue, and this crate, cannot do.
+/// Whether a descriptor of the send queue is well formed.
 #[inline]
-fn is_malformed(descriptor: &Descriptor, segments_max: u32) -> bool {
-    descriptor.operation != Operation::SendReceive
-        || descriptor.segments.as_slice().len() > segments_max as usize
+fn is_well_formed(descriptor: &Descriptor, nic: &NicAttributes, level: ReliabilityLevel) -> bool {
+    let shape = Shape {
+        operation: descriptor.operation,
+        has_immediate: descriptor.immediate.is_some(),
+        has_remote: descriptor.segments.remote().is_some(),
+        segments: descriptor.segments.count(),
+    };
+    check::send_is_well_formed(shape, nic, level)
 }

@@ -1,11 +1,13 @@
 //! A VI: a pair of work queues and the state of their connection.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use crate::address::HostAddress;
 use crate::attributes::ViAttributes;
 use crate::completion_queue::CompletionQueueId;
 use crate::connection::ConnectionNumber;
+use crate::ledger::Ledger;
 use crate::slab::Key;
 use crate::work_queue::WorkQueue;
 
@@ -102,8 +104,10 @@ pub(crate) struct Vi {
     pub(crate) receive_completion_queue: Option<CompletionQueueId>,
     /// Messages dropped for want of a receive, not yet reported.
     pub(crate) drops_unreported: u32,
-    /// Whether an overrun of the send, the receive queue waits to be reported.
-    pub(crate) overrun_unreported: [bool; 2],
+    /// One bit for each kind of error that waits to be reported; told once until it is polled.
+    pub(crate) unreported: u16,
+    /// What only the reliable levels and the extensions need, while connected.
+    pub(crate) ledger: Option<Box<Ledger>>,
 }
 
 /// What a VI knows of its connection in each state.
@@ -134,7 +138,8 @@ impl Vi {
             send_completion_queue,
             receive_completion_queue,
             drops_unreported: 0,
-            overrun_unreported: [false; 2],
+            unreported: 0,
+            ledger: None,
         }
     }
 

@@ -2,13 +2,21 @@
 
 use alloc::collections::VecDeque;
 
-use crate::descriptor::{DataSegment, Descriptor, Operation};
+use crate::descriptor::{Descriptor, Operation, Segments};
 use crate::status::Status;
 use crate::vi::Queue;
 
 /// Names a descriptor that a driver has started. Numbers of one queue never come again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WorkId(u64);
+
+impl WorkId {
+    /// The descriptor so many places behind this one in its queue.
+    #[must_use]
+    pub const fn following(self, places: u64) -> Self {
+        Self(self.0.wrapping_add(places))
+    }
+}
 
 /// A descriptor that the consumer has back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,6 +106,29 @@ impl WorkQueue {
         self.slots.len() as u32 - self.started
     }
 
+    /// Every descriptor that was not started, oldest first.
+    pub(crate) fn unstarted_slots(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.range_mut(self.started as usize..)
+    }
+
+    /// Whether a remote write or read was started and is not finished.
+    pub(crate) fn has_remote_work_under_way(&self) -> bool {
+        self.slots
+            .range(self.completed as usize..self.started as usize)
+            .filter(|slot| !slot.status.is_done())
+            .any(|slot| slot.descriptor.operation != Operation::SendReceive)
+    }
+
+    /// The number that the descriptor posted next will have.
+    pub(crate) fn next_posted(&self) -> WorkId {
+        WorkId(self.head + self.slots.len() as u64)
+    }
+
+    /// Whether something was started and is not finished, or waits for something that is not.
+    pub(crate) fn has_work_under_way(&self) -> bool {
+        self.completed < self.started
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, descriptor: Descriptor) {
         // Doubling from one: a queue holds its descriptors and little more.
@@ -131,16 +162,11 @@ impl WorkQueue {
         self.slots.get_mut(index)
     }
 
-    /// The data segments of a descriptor under way; none for any other number.
+    /// The segments of a descriptor under way; `None` for any other number.
     #[inline]
-    pub(crate) fn segments(&self, work: WorkId) -> &[DataSegment] {
-        match self
-            .index_under_way(work)
-            .and_then(|index| self.slots.get(index))
-        {
-            Some(slot) => slot.descriptor.segments.as_slice(),
-            None => &[],
-        }
+    pub(crate) fn segments(&self, work: WorkId) -> Option<&Segments> {
+        let index = self.index_under_way(work)?;
+        self.slots.get(index).map(|slot| &slot.descriptor.segments)
     }
 
     #[inline]
@@ -171,13 +197,21 @@ impl WorkQueue {
         self.completed - before
     }
 
-    /// Completes everything that is pending as flushed; says how many became visible.
+    /// Completes everything that is pending, as `under_way` what was started and as flushed what
+    /// was not; says how many became visible.
     ///
     /// VIA, flush: in post order, each descriptor once; what had finished keeps its own status.
-    pub(crate) fn flush(&mut self, queue: Queue) -> u32 {
-        for slot in self.slots.range_mut(self.completed as usize..) {
+    pub(crate) fn flush(&mut self, queue: Queue, under_way: Status) -> u32 {
+        let started = (self.started - self.completed) as usize;
+        let pending = self.slots.range_mut(self.completed as usize..);
+        for (index, slot) in pending.enumerate() {
+            let error = if index < started {
+                under_way
+            } else {
+                Status::FLUSHED_ERROR
+            };
             if !slot.status.is_done() {
-                slot.flush(queue);
+                slot.give_back(queue, error);
             }
         }
         self.started = self.slots.len() as u32;
@@ -223,18 +257,36 @@ impl Slot {
         self.status = Status::sent(self.descriptor.operation, error);
     }
 
-    /// Finishes a receive of `length` bytes.
+    /// Finishes a receive that a message or a remote write has taken.
     #[inline]
-    pub(crate) fn finish_receive(&mut self, error: Status, length: u32, immediate: Option<u32>) {
-        self.status = Status::received(Operation::SendReceive, error, immediate.is_some());
+    pub(crate) fn finish_receive(
+        &mut self,
+        taken_by: Operation,
+        error: Status,
+        length: u32,
+        immediate: Option<u32>,
+    ) {
+        self.status = Status::received(taken_by, error, immediate.is_some());
         self.descriptor.length = length;
         self.descriptor.immediate = immediate;
     }
 
-    fn flush(&mut self, queue: Queue) {
+    /// Adds bits that mean something to this crate while the descriptor is pending, or to the
+    /// consumer afterwards.
+    pub(crate) fn note(&mut self, bits: Status) {
+        self.status = self.status | bits;
+    }
+
+    /// What was noted of a pending descriptor.
+    #[inline]
+    pub(crate) const fn noted(&self) -> Status {
+        self.status
+    }
+
+    fn give_back(&mut self, queue: Queue, error: Status) {
         match queue {
-            Queue::Send => self.finish_send(Status::FLUSHED_ERROR),
-            Queue::Receive => self.finish_receive(Status::FLUSHED_ERROR, 0, None),
+            Queue::Send => self.finish_send(error),
+            Queue::Receive => self.finish_receive(Operation::SendReceive, error, 0, None),
         }
     }
 }
@@ -244,7 +296,6 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::descriptor::Segments;
 
     fn queue(count: u64) -> WorkQueue {
         let mut queue = WorkQueue::new();
@@ -300,7 +351,7 @@ mod tests {
         let second = queue.start();
         assert!(second > first);
         assert!(queue.under_way(second).is_some());
-        queue.flush(Queue::Send);
+        queue.flush(Queue::Send, Status::FLUSHED_ERROR);
         assert!(queue.under_way(second).is_none(), "flushed");
         assert!(queue.under_way(WorkId(7)).is_none(), "not posted");
     }
@@ -315,12 +366,12 @@ mod tests {
             .unwrap()
             .finish_send(Status::TRANSPORT_ERROR);
         assert_eq!(queue.settle(), 0);
-        assert_eq!(queue.flush(Queue::Send), 4);
+        assert_eq!(queue.flush(Queue::Send, Status::FLUSHED_ERROR), 4);
         let flushed = 0x21;
         assert_eq!(
             cookies(&mut queue),
             [(0, flushed), (1, 0x41), (2, flushed), (3, flushed)]
         );
-        assert_eq!(queue.flush(Queue::Send), 0);
+        assert_eq!(queue.flush(Queue::Send, Status::FLUSHED_ERROR), 0);
     }
 }

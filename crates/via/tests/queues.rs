@@ -43,13 +43,12 @@ fn a_new_vi_is_idle_and_empty_and_has_the_attributes_it_was_given() {
 #[test]
 fn attributes_that_the_nic_does_not_support_are_refused() {
     // Cases 6, 7, 8, 9; the same for a change of attributes.
-    let everything = ReliabilityLevels::UNRELIABLE
-        .with(ReliabilityLevel::ReliableDelivery)
-        .with(ReliabilityLevel::ReliableReception);
+    let level = ReliabilityLevel::ReliableDelivery;
+    let others = ReliabilityLevels::UNRELIABLE.with(ReliabilityLevel::ReliableReception);
     let mut host = host(NicAttributes {
         max_transfer_bytes: TRANSFER_BYTES_MAX,
-        reliability_levels: everything,
-        rdma_read_levels: everything,
+        reliability_levels: others,
+        rdma_read_levels: ReliabilityLevels::ALL,
         qualities_of_service: 2,
         ..NicAttributes::default()
     });
@@ -59,7 +58,6 @@ fn attributes_that_the_nic_does_not_support_are_refused() {
     };
     let dead = host.nic.create_protection_tag().unwrap();
     host.nic.destroy_protection_tag(dead).unwrap();
-    let level = ReliabilityLevel::ReliableDelivery;
     let refused = [
         (
             ViAttributes {
@@ -144,11 +142,12 @@ fn a_vi_holds_and_moves_its_tag() {
     let in_use = host.nic.destroy_protection_tag(host.tag);
     assert_eq!(
         in_use,
-        Err(TagError::InUse { users: 2 }),
-        "the VI and the region"
+        Err(TagError::InUse { users: 3 }),
+        "the VI and both regions"
     );
     host.nic.destroy_vi(vi).unwrap();
     host.nic.deregister_memory(BASE, host.handle).unwrap();
+    host.nic.deregister_memory(BASE, host.shared).unwrap();
     assert_eq!(host.nic.destroy_protection_tag(host.tag), Ok(()));
 }
 

@@ -22,6 +22,8 @@ pub struct Host {
     pub memory: Vec<u8>,
     pub tag: ProtectionTag,
     pub handle: MemoryHandle,
+    /// The same memory once more, open to peers.
+    pub shared: MemoryHandle,
 }
 
 impl Host {
@@ -30,11 +32,18 @@ impl Host {
         let tag = nic.create_protection_tag().unwrap();
         let local = MemoryAttributes::local(tag);
         let handle = nic.register_memory(BASE, MEMORY_BYTES, local).unwrap();
+        let shared = MemoryAttributes {
+            rdma_write: true,
+            rdma_read: attributes.rdma_read_levels != ReliabilityLevels::NONE,
+            ..local
+        };
+        let shared = nic.register_memory(BASE, MEMORY_BYTES, shared).unwrap();
         Self {
             nic,
             memory: vec![0; MEMORY_BYTES as usize],
             tag,
             handle,
+            shared,
         }
     }
 
@@ -60,12 +69,33 @@ impl Host {
         Segments::one(self.data(offset, length))
     }
 
+    /// This host's memory from `offset` on, as its peers name it.
+    pub fn remote(&self, offset: u64) -> RemoteSegment {
+        RemoteSegment {
+            address: BASE + offset,
+            handle: self.shared,
+        }
+    }
+
     pub fn events(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.nic.poll_event()).collect()
     }
 
     pub fn state(&self, vi: ViId) -> ViState {
         self.nic.vi_state(vi).unwrap()
+    }
+
+    fn scatter(&mut self, segments: &[DataSegment], bytes: &[u8]) {
+        let mut rest = bytes;
+        for segment in segments {
+            let (here, after) = rest.split_at(rest.len().min(segment.length as usize));
+            if !here.is_empty() {
+                let start = Self::range(segment).start;
+                self.memory[start..start + here.len()].copy_from_slice(here);
+            }
+            rest = after;
+        }
+        assert!(rest.is_empty(), "the buffers hold the message");
     }
 
     fn range(segment: &DataSegment) -> std::ops::Range<usize> {
@@ -105,6 +135,31 @@ impl Pair {
         let mut pair = Self::unconnected();
         pair.connect();
         pair
+    }
+
+    /// Connected at a level, with everything enabled that it has.
+    pub fn connected_at(level: ReliabilityLevel) -> Self {
+        Self::connected_with(|attributes| {
+            attributes.reliability = level;
+            attributes.rdma_write = true;
+            attributes.rdma_read = level.is_reliable();
+        })
+    }
+
+    /// Connected with attributes that are changed from the usual ones at both ends.
+    pub fn connected_with(change: impl Fn(&mut ViAttributes)) -> Self {
+        let mut pair = Self::unconnected();
+        pair.change_attributes(change);
+        pair.connect();
+        pair
+    }
+
+    pub fn change_attributes(&mut self, change: impl Fn(&mut ViAttributes)) {
+        for (host, vi) in self.hosts.iter_mut().zip(self.vis) {
+            let mut attributes = host.attributes();
+            change(&mut attributes);
+            host.nic.set_vi_attributes(vi, attributes).unwrap();
+        }
     }
 
     pub fn connect(&mut self) {
@@ -187,7 +242,8 @@ impl Pair {
             .unwrap();
     }
 
-    /// Starts, carries and finishes every send of one side's VI; what was dropped, and why.
+    /// Starts, carries and finishes every send of one side's VI, acknowledges it, and carries what
+    /// the NICs have to say of it; what was dropped, and why.
     pub fn deliver(&mut self, side: usize) -> Vec<DropReason> {
         let vi = self.vis[side];
         self.deliver_from(side, vi)
@@ -196,41 +252,123 @@ impl Pair {
     pub fn deliver_from(&mut self, side: usize, vi: ViId) -> Vec<DropReason> {
         let mut drops = Vec::new();
         while let Some(send) = self.hosts[side].nic.start_send(vi) {
-            let source = &mut self.hosts[side];
-            let segments = source.nic.send_segments(vi, send.work);
-            assert_eq!(segments.len(), send.segment_count as usize);
-            let bytes: Vec<u8> = segments
-                .iter()
-                .flat_map(|s| source.memory[Host::range(s)].to_vec())
-                .collect();
-            assert_eq!(bytes.len(), send.header.length as usize);
-            assert!(source.nic.finish_send(vi, send.work, SendOutcome::Sent));
-            drops.extend(self.arrive(send.peer, &send.header, &bytes));
+            drops.extend(self.deliver_one(side, vi, send));
         }
+        self.carry();
         drops
     }
 
+    /// Carries a send that was started.
+    pub fn deliver_one(&mut self, side: usize, vi: ViId, send: StartedSend) -> Option<DropReason> {
+        let source = &mut self.hosts[side];
+        let segments = source.nic.send_segments(vi, send.work).to_vec();
+        assert_eq!(segments.len(), send.segment_count as usize);
+        let remote = source.nic.send_remote(vi, send.work);
+        let is_remote = send.header.operation != Operation::SendReceive;
+        assert_eq!(remote.is_some(), is_remote);
+        let bytes: Vec<u8> = segments
+            .iter()
+            .flat_map(|s| source.memory[Host::range(s)].to_vec())
+            .collect();
+        assert_eq!(bytes.len(), send.header.length as usize);
+        let target = send.peer.host.get() as usize;
+        let placed = match send.header.operation {
+            Operation::RdmaRead => match self.fetch(send.peer, &send.header, remote.unwrap()) {
+                Ok(bytes) => {
+                    self.hosts[side].scatter(&segments, &bytes);
+                    let nic = &mut self.hosts[side].nic;
+                    assert!(!nic.handle_acknowledgement(vi, send.work));
+                    assert!(nic.finish_send(vi, send.work, SendOutcome::Sent));
+                    Ok(())
+                }
+                Err(reason) => Err(reason),
+            },
+            operation => {
+                let nic = &mut self.hosts[side].nic;
+                assert!(nic.finish_send(vi, send.work, SendOutcome::Sent));
+                let placed = if operation == Operation::RdmaWrite {
+                    self.write(send.peer, &send.header, remote.unwrap(), &bytes)
+                } else {
+                    self.arrive(send.peer, &send.header, &bytes)
+                };
+                let awaited = self.hosts[target].nic.acknowledges(send.peer.vi);
+                if placed.is_ok() && awaited {
+                    let nic = &mut self.hosts[side].nic;
+                    assert!(nic.handle_acknowledgement(vi, send.work));
+                }
+                placed
+            }
+        };
+        self.carry();
+        placed.err()
+    }
+
     /// A message reaches its target.
-    pub fn arrive(&mut self, to: Peer, header: &MessageHeader, bytes: &[u8]) -> Option<DropReason> {
+    pub fn arrive(
+        &mut self,
+        to: Peer,
+        header: &MessageHeader,
+        bytes: &[u8],
+    ) -> Result<(), DropReason> {
         let target = &mut self.hosts[to.host.get() as usize];
         let receive = match target.nic.start_receive(to.vi, header) {
-            ReceiveVerdict::Drop(reason) => return Some(reason),
+            ReceiveVerdict::Drop(reason) => return Err(reason),
             ReceiveVerdict::Place(receive) => receive,
         };
-        let mut rest = bytes;
-        for segment in target.nic.receive_segments(to.vi, receive.work) {
-            let (here, after) = rest.split_at(rest.len().min(segment.length as usize));
-            let start = Host::range(segment).start;
-            target.memory[start..start + here.len()].copy_from_slice(here);
-            rest = after;
-        }
-        assert!(rest.is_empty(), "the buffers hold the message");
+        let segments: Vec<_> = (0..u64::from(receive.receives))
+            .flat_map(|place| {
+                let work = receive.work.following(place);
+                target.nic.receive_segments(to.vi, work).to_vec()
+            })
+            .collect();
+        assert_eq!(segments.len(), receive.segment_count as usize);
+        target.scatter(&segments, bytes);
         assert!(
             target
                 .nic
                 .finish_receive(to.vi, receive.work, ReceiveOutcome::Placed)
         );
-        None
+        Ok(())
+    }
+
+    /// A remote write reaches its target.
+    fn write(
+        &mut self,
+        to: Peer,
+        header: &MessageHeader,
+        remote: RemoteSegment,
+        bytes: &[u8],
+    ) -> Result<(), DropReason> {
+        let target = &mut self.hosts[to.host.get() as usize];
+        let started = match target.nic.start_remote_write(to.vi, header, remote) {
+            RemoteVerdict::Drop(reason) => return Err(reason),
+            RemoteVerdict::Access(started) => started,
+        };
+        if !bytes.is_empty() {
+            let start = (remote.address - BASE) as usize;
+            target.memory[start..start + bytes.len()].copy_from_slice(bytes);
+        }
+        let outcome = ReceiveOutcome::Placed;
+        assert!(target.nic.finish_remote_write(to.vi, started, outcome));
+        Ok(())
+    }
+
+    /// A remote read reaches its target: the bytes that go back.
+    fn fetch(
+        &mut self,
+        to: Peer,
+        header: &MessageHeader,
+        remote: RemoteSegment,
+    ) -> Result<Vec<u8>, DropReason> {
+        let target = &mut self.hosts[to.host.get() as usize];
+        match target.nic.start_remote_read(to.vi, header, remote) {
+            RemoteVerdict::Drop(reason) => Err(reason),
+            RemoteVerdict::Access(_) if header.length == 0 => Ok(Vec::new()),
+            RemoteVerdict::Access(_) => {
+                let start = (remote.address - BASE) as usize;
+                Ok(target.memory[start..start + header.length as usize].to_vec())
+            }
+        }
     }
 
     pub fn send_done(&mut self, side: usize) -> Done {

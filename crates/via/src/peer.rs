@@ -1,0 +1,135 @@
+//! Connecting peer to peer: each asks for the other, either may come first.
+//!
+//! A peer is connected when it has asked and was asked, so one message from each is enough. Both
+//! see the same attributes and take the same decision. A peer that gives up withdraws; where that
+//! crosses the other's connecting, the other's connection is lost at once.
+
+use alloc::boxed::Box;
+
+use crate::address::{Address, HostAddress};
+use crate::check;
+use crate::connection::{Attempt, ConnectionMessage, ConnectionNumber, Request, RequestId};
+use crate::error::ConnectError;
+use crate::event::{ConnectFailure, Event};
+use crate::nic::Nic;
+use crate::outcome;
+use crate::time::{Timespan, Timestamp};
+use crate::transition::Transition;
+use crate::vi::{Connection, Peer, ViId};
+
+impl Nic {
+    /// Asks for a connection from an idle VI to a peer that asks for this one.
+    ///
+    /// VIA, peer-to-peer: each end names both addresses, and a match needs them crossed. Ends with
+    /// [`Event::Connected`] or [`Event::ConnectFailed`]; or without an event by
+    /// [`disconnect`](Self::disconnect). A request of a peer never meets a wait.
+    ///
+    /// # Errors
+    /// No such VI, a VI that is not idle, a time limit of zero, a discriminator too long.
+    pub fn connect_peer_request(
+        &mut self,
+        vi: ViId,
+        local: Address,
+        remote: Address,
+        now: Timestamp,
+        timeout: Timespan,
+    ) -> Result<(), ConnectError> {
+        self.check_address(&local)?;
+        self.check_address(&remote)?;
+        if timeout == Timespan::ZERO {
+            return Err(ConnectError::NoTime);
+        }
+        let attributes = self.idle_vi(vi)?.attributes.for_peer();
+        let connection = self.next_connection();
+        let host = remote.host;
+        self.change_connection(vi, Transition::Ask, Connection::Pending(connection));
+        let connections = self.connections.get_or_insert_default();
+        let waiting = connections.take_peer_request(&local, &remote);
+        connections.send(
+            host,
+            ConnectionMessage::PeerRequest {
+                vi,
+                connection,
+                local: local.clone(),
+                remote: remote.clone(),
+                attributes,
+            },
+        );
+        match waiting {
+            Some(request) => self.connect_peers(vi, connection, &request),
+            None => connections.insert_attempt(
+                connection,
+                Attempt {
+                    vi,
+                    host,
+                    deadline: now.after(timeout),
+                    peer: Some(Box::new((local, remote))),
+                },
+            ),
+        }
+        Ok(())
+    }
+
+    /// A peer has asked: for an attempt of ours, or for one to come.
+    pub(crate) fn handle_peer_request(&mut self, request: Request) {
+        let id = RequestId(self.next_number());
+        let connections = self.connections.get_or_insert_default();
+        // The address asked from must be the asker's: a third host must not be able to step in.
+        let is_known = connections.knows_client(request.host, request.connection);
+        if is_known || request.client.host != request.host {
+            return;
+        }
+        if let Some((number, attempt)) = connections.take_peer_attempt(&request) {
+            self.connect_peers(attempt.vi, number, &request);
+        } else if connections.may_hold_peer() {
+            connections.insert_request(id, request);
+        } else {
+            let to = request.connection;
+            connections.send(request.host, ConnectionMessage::NoMatch { to });
+        }
+    }
+
+    /// Both have asked: they fit, or both fail.
+    fn connect_peers(&mut self, id: ViId, local: ConnectionNumber, request: &Request) {
+        let Some(vi) = self.vis.get(id.0) else {
+            return;
+        };
+        match check::ends_match(&vi.attributes, &request.attributes) {
+            Ok(()) => {
+                let peer = Peer {
+                    host: request.host,
+                    vi: request.vi,
+                    connection: request.connection,
+                };
+                let attributes = request.attributes;
+                self.establish(id, local, peer, attributes);
+                self.report(Event::Connected { vi: id, attributes });
+                self.announce_receives(id);
+            }
+            Err(difference) => self.fail_attempt(id, ConnectFailure::Differs(difference)),
+        }
+    }
+
+    /// Whoever asked has given up: its request is forgotten. A peer that was just connected to it
+    /// loses the connection, and withdraws what it asked for in turn.
+    pub(crate) fn handle_withdraw(&mut self, from: HostAddress, connection: ConnectionNumber) {
+        if let Some(connections) = &mut self.connections
+            && connections.knows_client(from, connection)
+        {
+            connections.withdraw(from, connection);
+            return;
+        }
+        let connected = self.vis.iter().find_map(|(key, vi)| match vi.connection {
+            Connection::Up { local, peer }
+                if (peer.host, peer.connection) == (from, connection) =>
+            {
+                Some((ViId(key), local))
+            }
+            _ => None,
+        });
+        if let Some((vi, connection)) = connected {
+            self.transmit(from, ConnectionMessage::Withdraw { connection });
+            self.lose_connection(vi, outcome::peer_disconnected().sender);
+        }
+    }
+}
