@@ -62,6 +62,63 @@ pub(crate) unsafe fn copy_non_temporal(target: *mut u8, source: *const u8, lengt
     unsafe { copy(target, source, length) };
 }
 
+/// Copies `length` bytes, streaming where ordinary stores turn out to be slow.
+///
+/// The first [`WATCH_BYTES`] of every [`WATCH_STRETCH_BYTES`] are copied by ordinary stores. When
+/// that takes more than `ticks_max`, another core has the lines, and the rest of the stretch is
+/// streamed. A buffer that its reader left alone is thereby written at the speed of our own caches,
+/// and one that was read without taking its lines away one by one.
+///
+/// # Safety
+///
+/// As [`copy`].
+pub(crate) unsafe fn copy_watched(
+    target: *mut u8,
+    source: *const u8,
+    length: usize,
+    ticks_max: u32,
+) {
+    for start in (0..length).step_by(WATCH_STRETCH_BYTES) {
+        let stretch = WATCH_STRETCH_BYTES.min(length - start);
+        // SAFETY: as promised by the caller; `start + stretch <= length`.
+        unsafe {
+            let (target, source) = (target.add(start), source.add(start));
+            if stretch < 2 * WATCH_BYTES {
+                copy(target, source, stretch);
+                continue;
+            }
+            let ticks = timed_copy(target, source);
+            let (target, source) = (target.add(WATCH_BYTES), source.add(WATCH_BYTES));
+            if ticks > ticks_max {
+                copy_non_temporal(target, source, stretch - WATCH_BYTES);
+            } else {
+                copy(target, source, stretch - WATCH_BYTES);
+            }
+        }
+    }
+}
+
+/// Copies [`WATCH_BYTES`] by ordinary stores and tells how long it took until all were done.
+///
+/// Ticks are the processor's own; 0 where it has no quick counter.
+///
+/// # Safety
+///
+/// As [`copy`], for [`WATCH_BYTES`].
+pub(crate) unsafe fn timed_copy(target: *mut u8, source: *const u8) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        // SAFETY: as promised by the caller.
+        unsafe { x86::timed_copy(target, source, WATCH_BYTES) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        // SAFETY: as promised by the caller.
+        unsafe { copy(target, source, WATCH_BYTES) };
+        0
+    }
+}
+
 /// Copies `length` bytes so that the last word becomes visible after all others.
 ///
 /// A program that polls the end of a buffer thereby sees the whole of a remote write: the last 8
@@ -135,8 +192,8 @@ unsafe fn store_word(mut target: *mut u8, mut bytes: &[u8]) {
 mod x86 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __m128i, __m256i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm256_loadu_si256,
-        _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
+        __m128i, __m256i, _mm_lfence, _mm_loadu_si128, _mm_mfence, _mm_sfence, _mm_stream_si128,
+        _mm256_loadu_si256, _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512, _rdtsc,
     };
 
     use super::LINE_BYTES;
@@ -262,6 +319,24 @@ mod x86 {
         }
     }
 
+    /// # Safety
+    ///
+    /// As [`super::copy`].
+    pub(super) unsafe fn timed_copy(target: *mut u8, source: *const u8, length: usize) -> u32 {
+        // SAFETY: as promised by the caller; every x86-64 has the fences and the counter.
+        unsafe {
+            // Stores wait in the core's buffer: those made before are not to be counted, those of
+            // the copy are.
+            _mm_mfence();
+            _mm_lfence();
+            let start = _rdtsc();
+            super::copy(target, source, length);
+            _mm_mfence();
+            _mm_lfence();
+            u32::try_from(_rdtsc().wrapping_sub(start)).unwrap_or(u32::MAX)
+        }
+    }
+
     #[target_feature(enable = "avx512f")]
     unsafe fn stream_512(target: *mut u8, source: *const u8, lines: usize) {
         // SAFETY: see `stream_lines`.
@@ -355,6 +430,10 @@ mod x86 {
 
 /// Less than this is never streamed: aligning the target alone can cost two lines.
 pub(crate) const NON_TEMPORAL_BYTES_MIN: usize = 256;
+/// Bytes of a copy that are timed: short beside what follows, long beside a counter's reading.
+pub(crate) const WATCH_BYTES: usize = 1024;
+/// Bytes for which one timing stands: a reader may have touched the first part of a message only.
+pub(crate) const WATCH_STRETCH_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64;
 const WORD_BYTES: usize = 8;
 
@@ -370,7 +449,7 @@ mod tests {
     /// Copies at many lengths and alignments, and looks at every byte around.
     fn copies(copy: impl Fn(*mut u8, *const u8, usize)) {
         let source: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8 + 1).collect();
-        let step = if cfg!(miri) { 13 } else { 1 };
+        let step = if cfg!(miri) { 33 } else { 1 };
         for &length in LENGTHS {
             for to in (0..70).step_by(step) {
                 for from in [0, 1, 8, 33] {
@@ -396,6 +475,24 @@ mod tests {
             copies(|target, source, length| copy_non_temporal(target, source, length));
             copies(|target, source, length| copy_last_word_last(target, source, length, false));
             copies(|target, source, length| copy_last_word_last(target, source, length, true));
+            copies(|target, source, length| copy_watched(target, source, length, 0));
+            copies(|target, source, length| copy_watched(target, source, length, u32::MAX));
+        }
+    }
+
+    #[test]
+    fn a_watched_copy_of_several_stretches_is_whole() {
+        let length = if cfg!(miri) {
+            5000
+        } else {
+            2 * WATCH_STRETCH_BYTES + 1500
+        };
+        let source: Vec<u8> = (0..length).map(|i| (i % 253) as u8).collect();
+        for ticks_max in [0, u32::MAX] {
+            let mut target = vec![0_u8; length];
+            // SAFETY: both vectors are `length` long.
+            unsafe { copy_watched(target.as_mut_ptr(), source.as_ptr(), length, ticks_max) };
+            assert!(target == source);
         }
     }
 

@@ -1,1 +1,591 @@
 //! Which way a message takes.
+//!
+//! | mechanism | copies | reaches | pays |
+//! |---|---|---|---|
+//! | [`Mechanism::Inline`] | 2 | every peer | for a few cache lines, which travel with the slot |
+//! | [`Mechanism::Direct`] | 1 | shared memory of trusted peers | whenever it is possible |
+//! | [`Mechanism::Copy`] | 1 | private memory of trusted peers | from [`Limits::copy_from`] |
+//! | [`Mechanism::Pool`] | 2 | every peer | for all that is left |
+//!
+//! A copy into memory that another core has touched can be made by ordinary or by streaming stores
+//! ([`crate::copy`]). Which is quicker, and from how many bytes, depends on the processor and on
+//! where the two cores are: on one machine streaming was five times as fast between distant cores,
+//! on another it never paid. So it is measured when a process opens its first NIC, between two
+//! threads ([`calibrate`]), for the distance that these happen to have; for the other distance the
+//! figures of a machine that was measured with care stand in.
+//!
+//! `VIADUCT_TRANSFER` forces a mechanism; `VIADUCT_THRESHOLDS` sets single thresholds, for instance
+//! `copy-from=16384,direct-stream-from=never`. [`Thresholds`] shows itself as a table.
+
+mod calibrate;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use self::calibrate::Calibration;
+use crate::copy;
+
+/// How a message is moved.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Mechanism {
+    /// In the slots of the transfer queue.
+    Inline,
+    /// Through the pool of the link.
+    Pool,
+    /// Straight into the buffer, which lies in shared memory.
+    Direct,
+    /// Straight into the buffer, by the kernel.
+    Copy,
+}
+
+/// What a user asks for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum TransferChoice {
+    /// The quickest, message by message.
+    #[default]
+    Auto,
+    /// Always in slots, as far as they take it; then through the pool.
+    Inline,
+    /// Always through the pool.
+    Pool,
+    /// Always direct where a buffer can be reached so, else through the pool.
+    Direct,
+    /// Always by the kernel where it may, else through the pool.
+    Copy,
+}
+
+/// How far apart the two cores of a link are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Distance {
+    /// A cache line travels in at most [`NEAR_LINE_NS_MAX`].
+    #[default]
+    Near,
+    /// It takes longer.
+    Far,
+}
+
+impl Distance {
+    /// From the time that one cache line takes from core to core.
+    pub(crate) const fn of_line(nanoseconds: u32) -> Self {
+        if nanoseconds <= NEAR_LINE_NS_MAX {
+            Self::Near
+        } else {
+            Self::Far
+        }
+    }
+}
+
+/// How the receiver's buffer can be reached from here.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Reach {
+    /// It lies in a segment that is mapped here.
+    pub(crate) direct: bool,
+    /// The kernel copies between the two processes.
+    pub(crate) cma: bool,
+}
+
+/// What was chosen for one message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Plan {
+    /// The way.
+    pub(crate) mechanism: Mechanism,
+    /// Write by streaming stores.
+    pub(crate) non_temporal: bool,
+    /// Unless 0: begin with ordinary stores, and stream when they take longer than so many ticks.
+    pub(crate) watch_ticks: u32,
+}
+
+impl Plan {
+    /// Copies as planned, into a buffer or a pool.
+    ///
+    /// # Safety
+    ///
+    /// As [`copy::copy`].
+    #[inline]
+    pub(crate) unsafe fn copy(&self, target: *mut u8, source: *const u8, length: usize) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if self.non_temporal {
+                copy::copy_non_temporal(target, source, length);
+            } else if self.watch_ticks != 0 {
+                copy::copy_watched(target, source, length, self.watch_ticks);
+            } else {
+                copy::copy(target, source, length);
+            }
+        }
+    }
+}
+
+/// Where one way begins to pay, for one distance. Bytes; [`NEVER`] where it does not.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Limits {
+    /// Into a posted buffer: streaming pays from here, if the receiver has touched it.
+    pub(crate) direct_stream_from: usize,
+    /// And up to here: longer messages leave the receiver's caches by themselves.
+    pub(crate) direct_stream_until: usize,
+    /// Into the pool, which the receiver has always touched: streaming pays from here.
+    pub(crate) pool_stream_from: usize,
+    /// One copy by the kernel is quicker than two through the pool from here.
+    pub(crate) copy_from: usize,
+}
+
+/// Where each way begins to pay.
+#[derive(Clone, Debug)]
+pub(crate) struct Thresholds {
+    inline_bytes: usize,
+    /// By distance.
+    limits: [Limits; 2],
+    watch_ticks: u32,
+    is_direct: bool,
+    choice: TransferChoice,
+    calibration: Calibration,
+}
+
+impl Thresholds {
+    /// Those of this process, measured at the first call and then kept.
+    ///
+    /// What the environment asks for and cannot be read is told on standard error, and left out.
+    pub(crate) fn of_process() -> Arc<Self> {
+        static THRESHOLDS: OnceLock<Arc<Thresholds>> = OnceLock::new();
+        let make = || {
+            let mut thresholds = Self::measure();
+            let text = |name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+            if let Some(overrides) = text(THRESHOLDS_VARIABLE)
+                && let Err(error) = thresholds.set(&overrides)
+            {
+                eprintln!("viaduct: {THRESHOLDS_VARIABLE}: {error}");
+            }
+            match text(TRANSFER_VARIABLE).map_or(Ok(TransferChoice::Auto), |v| v.parse()) {
+                Ok(choice) => thresholds = thresholds.force(choice),
+                Err(error) => eprintln!("viaduct: {TRANSFER_VARIABLE}: {error}"),
+            }
+            Arc::new(thresholds)
+        };
+        THRESHOLDS.get_or_init(make).clone()
+    }
+
+    /// Measures this machine: a few milliseconds.
+    pub(crate) fn measure() -> Self {
+        Self::from_calibration(Calibration::run())
+    }
+
+    fn from_calibration(calibration: Calibration) -> Self {
+        let mut limits = DEFAULT_LIMITS;
+        for (distance, limits) in [Distance::Near, Distance::Far].into_iter().zip(&mut limits) {
+            calibration.refine(distance, limits);
+        }
+        Self {
+            inline_bytes: INLINE_BYTES,
+            limits,
+            watch_ticks: calibration.watch_ticks(),
+            is_direct: true,
+            choice: TransferChoice::Auto,
+            calibration,
+        }
+    }
+
+    /// The same, but with one way forced where it is possible.
+    #[must_use]
+    pub(crate) fn force(mut self, choice: TransferChoice) -> Self {
+        self.choice = choice;
+        self.inline_bytes = match choice {
+            TransferChoice::Auto => self.inline_bytes,
+            TransferChoice::Inline => INLINE_BYTES_FORCED,
+            // A message of no bytes needs no place but the slot.
+            TransferChoice::Pool | TransferChoice::Direct | TransferChoice::Copy => 0,
+        };
+        self.is_direct = matches!(choice, TransferChoice::Auto | TransferChoice::Direct);
+        for limits in &mut self.limits {
+            limits.copy_from = match choice {
+                TransferChoice::Auto => limits.copy_from,
+                TransferChoice::Copy => 0,
+                _ => NEVER,
+            };
+        }
+        self
+    }
+
+    /// The way for a message of so many bytes.
+    #[inline]
+    pub(crate) fn choose(&self, bytes: usize, reach: Reach, distance: Distance) -> Plan {
+        let limits = &self.limits[distance as usize];
+        let mut plan = Plan {
+            mechanism: Mechanism::Inline,
+            non_temporal: false,
+            watch_ticks: 0,
+        };
+        if bytes <= self.inline_bytes {
+            return plan;
+        }
+        if reach.direct && self.is_direct {
+            plan.mechanism = Mechanism::Direct;
+            if bytes >= limits.direct_stream_from && bytes < limits.direct_stream_until {
+                plan.watch_ticks = self.watch_ticks;
+            }
+        } else if reach.cma && bytes >= limits.copy_from {
+            plan.mechanism = Mechanism::Copy;
+        } else {
+            plan.mechanism = Mechanism::Pool;
+            plan.non_temporal = bytes >= limits.pool_stream_from;
+        }
+        plan
+    }
+
+    /// What the user asked for.
+    pub(crate) const fn choice(&self) -> TransferChoice {
+        self.choice
+    }
+
+    /// Sets thresholds by hand, for both distances: `name=bytes` or `name=never`, with commas
+    /// between.
+    ///
+    /// # Errors
+    ///
+    /// The part that is wrong; those before it are set.
+    pub(crate) fn set(&mut self, text: &str) -> Result<(), ThresholdError> {
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let wrong = || ThresholdError { part: part.into() };
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            let bytes = match value.trim() {
+                "never" => NEVER,
+                number => number.parse().map_err(|_| wrong())?,
+            };
+            match name.trim() {
+                "inline" => self.inline_bytes = bytes.min(INLINE_BYTES_FORCED),
+                "direct-stream-from" => self.each(|limits| limits.direct_stream_from = bytes),
+                "direct-stream-until" => self.each(|limits| limits.direct_stream_until = bytes),
+                "pool-stream-from" => self.each(|limits| limits.pool_stream_from = bytes),
+                "copy-from" => self.each(|limits| limits.copy_from = bytes),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(())
+    }
+
+    fn each(&mut self, change: impl FnMut(&mut Limits)) {
+        self.limits.iter_mut().for_each(change);
+    }
+}
+
+impl fmt::Display for Thresholds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [near, far] = &self.limits;
+        writeln!(f, "transfer: {}", self.choice)?;
+        let mut row =
+            |name: &str, near: String, far: String| writeln!(f, "  {name:<22}{near:>22}{far:>22}");
+        let origin = |distance| {
+            if self.calibration.distance() == Some(distance) {
+                "measured"
+            } else {
+                "assumed"
+            }
+        };
+        row(
+            "",
+            format!("near ({})", origin(Distance::Near)),
+            format!("far ({})", origin(Distance::Far)),
+        )?;
+        let inline = format!("to {} B", self.inline_bytes);
+        row("inline", inline.clone(), inline)?;
+        let range = |limits: &Limits| match limits.direct_stream_until {
+            _ if limits.direct_stream_from == NEVER => "never".to_owned(),
+            NEVER => from(limits.direct_stream_from),
+            until => format!("{} to {until} B", limits.direct_stream_from),
+        };
+        row("direct, may stream", range(near), range(far))?;
+        let pool = |limits: &Limits| from(limits.pool_stream_from);
+        row("pool, streams", pool(near), pool(far))?;
+        let kernel = |limits: &Limits| from(limits.copy_from);
+        row("kernel's copy", kernel(near), kernel(far))?;
+        write!(f, "{}", self.calibration)
+    }
+}
+
+fn from(bytes: usize) -> String {
+    match bytes {
+        NEVER => "never".to_owned(),
+        bytes => format!("from {bytes} B"),
+    }
+}
+
+/// Part of a list of thresholds that says nothing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct ThresholdError {
+    part: String,
+}
+
+impl fmt::Display for ThresholdError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "\"{}\" sets no threshold: write name=BYTES or name=never, where name is inline, \
+             direct-stream-from, direct-stream-until, pool-stream-from or copy-from",
+            self.part,
+        )
+    }
+}
+
+impl std::error::Error for ThresholdError {}
+
+/// A word that names no way to transfer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct TransferChoiceError {
+    word: String,
+}
+
+impl fmt::Display for TransferChoiceError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "\"{}\" is no way to transfer: write auto, inline, pool, direct or copy",
+            self.word,
+        )
+    }
+}
+
+impl std::error::Error for TransferChoiceError {}
+
+impl FromStr for TransferChoice {
+    type Err = TransferChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let word = text.trim();
+        let named = |choice: &&Self| choice.word().eq_ignore_ascii_case(word);
+        Self::ALL
+            .iter()
+            .find(named)
+            .copied()
+            .ok_or_else(|| TransferChoiceError { word: word.into() })
+    }
+}
+
+impl TransferChoice {
+    const ALL: [Self; 5] = [
+        Self::Auto,
+        Self::Inline,
+        Self::Pool,
+        Self::Direct,
+        Self::Copy,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Inline => "inline",
+            Self::Pool => "pool",
+            Self::Direct => "direct",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl fmt::Display for TransferChoice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.word())
+    }
+}
+
+/// A threshold that no message reaches.
+pub(crate) const NEVER: usize = usize::MAX;
+/// Between the two clusters of line times that were seen on one machine: 33-60 and 113-270 ns.
+const NEAR_LINE_NS_MAX: u32 = 85;
+/// Inline and direct take the same time at 256 bytes, measured on an EPYC of 2022 (0.166 and
+/// 0.162 us near, data touched); below, inline is ahead by up to a third.
+const INLINE_BYTES: usize = 240;
+/// More never goes inline: it is the most that 16 slots hold.
+const INLINE_BYTES_FORCED: usize = 48 + 15 * 56;
+
+/// What holds for a distance that is not measured. From the same EPYC, medians of latency and
+/// bandwidth, data touched on both sides:
+///
+/// - direct: near, streaming wins from 16 KiB (9.0 us against 12.5 at 64 KiB) and loses again from
+///   1 MiB; far, it wins from 4 KiB (1.7 us against 2.5, and 8.7 against 36 at 64 KiB) and never
+///   loses again;
+/// - pool: near, streaming never wins by much; far, from 256 bytes (3.1 us against 9.7 at 16 KiB);
+/// - the kernel's copy costs 1.5 us more than it moves, and breaks even with two copies at 16 to
+///   32 KiB near; far, two streamed copies stay ahead for longer.
+const DEFAULT_LIMITS: [Limits; 2] = [
+    Limits {
+        direct_stream_from: 16 << 10,
+        direct_stream_until: 512 << 10,
+        pool_stream_from: NEVER,
+        copy_from: 32 << 10,
+    },
+    Limits {
+        direct_stream_from: 4 << 10,
+        direct_stream_until: NEVER,
+        pool_stream_from: copy::NON_TEMPORAL_BYTES_MIN,
+        copy_from: 64 << 10,
+    },
+];
+
+const TRANSFER_VARIABLE: &str = "VIADUCT_TRANSFER";
+const THRESHOLDS_VARIABLE: &str = "VIADUCT_THRESHOLDS";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assumed() -> Thresholds {
+        Thresholds::from_calibration(Calibration::default())
+    }
+
+    const MAPPED: Reach = Reach {
+        direct: true,
+        cma: false,
+    };
+    const PRIVATE: Reach = Reach {
+        direct: false,
+        cma: true,
+    };
+    const HIDDEN: Reach = Reach {
+        direct: false,
+        cma: false,
+    };
+
+    #[test]
+    fn each_way_is_taken_where_it_pays() {
+        use Distance::{Far, Near};
+        let thresholds = assumed();
+        let way = |bytes, reach, distance| thresholds.choose(bytes, reach, distance).mechanism;
+        for reach in [MAPPED, PRIVATE, HIDDEN] {
+            assert_eq!(way(0, reach, Near), Mechanism::Inline);
+            assert_eq!(way(240, reach, Far), Mechanism::Inline);
+        }
+        assert_eq!(way(241, MAPPED, Near), Mechanism::Direct);
+        assert_eq!(way(usize::MAX, MAPPED, Far), Mechanism::Direct);
+        assert_eq!(way(241, PRIVATE, Near), Mechanism::Pool);
+        assert_eq!(way(32_767, PRIVATE, Near), Mechanism::Pool);
+        assert_eq!(way(32_768, PRIVATE, Near), Mechanism::Copy);
+        assert_eq!(way(32_768, PRIVATE, Far), Mechanism::Pool);
+        assert_eq!(way(1 << 30, HIDDEN, Near), Mechanism::Pool);
+    }
+
+    #[test]
+    fn streaming_begins_and_ends_at_its_limits() {
+        use Distance::{Far, Near};
+        let mut thresholds = assumed();
+        thresholds.watch_ticks = 300;
+        let plan = |bytes, reach, distance| {
+            let plan = thresholds.choose(bytes, reach, distance);
+            (plan.watch_ticks, plan.non_temporal)
+        };
+        assert_eq!(plan((16 << 10) - 1, MAPPED, Near), (0, false));
+        assert_eq!(plan(16 << 10, MAPPED, Near), (300, false));
+        assert_eq!(plan((512 << 10) - 1, MAPPED, Near), (300, false));
+        assert_eq!(plan(512 << 10, MAPPED, Near), (0, false));
+        assert_eq!(plan(4095, MAPPED, Far), (0, false));
+        assert_eq!(plan(1 << 30, MAPPED, Far), (300, false));
+        assert_eq!(plan(255, HIDDEN, Far), (0, false));
+        assert_eq!(plan(256, HIDDEN, Far), (0, true));
+        assert_eq!(plan(1 << 30, HIDDEN, Near), (0, false));
+    }
+
+    #[test]
+    fn a_forced_way_is_taken_where_it_is_possible() {
+        use Mechanism::{Copy, Direct, Inline, Pool};
+        let ways = |choice| {
+            let thresholds = assumed().force(choice);
+            assert_eq!(thresholds.choice(), choice);
+            [
+                (8, MAPPED),
+                (8, PRIVATE),
+                (1000, HIDDEN),
+                (1 << 20, MAPPED),
+                (1 << 20, PRIVATE),
+            ]
+            .map(|(bytes, reach)| thresholds.choose(bytes, reach, Distance::Near).mechanism)
+        };
+        assert_eq!(
+            ways(TransferChoice::Auto),
+            [Inline, Inline, Pool, Direct, Copy]
+        );
+        assert_eq!(
+            ways(TransferChoice::Inline),
+            [Inline, Inline, Pool, Pool, Pool]
+        );
+        assert_eq!(ways(TransferChoice::Pool), [Pool, Pool, Pool, Pool, Pool]);
+        assert_eq!(
+            ways(TransferChoice::Direct),
+            [Direct, Pool, Pool, Direct, Pool]
+        );
+        assert_eq!(ways(TransferChoice::Copy), [Pool, Copy, Pool, Pool, Copy]);
+        let inline = assumed().force(TransferChoice::Inline);
+        let largest = inline.choose(INLINE_BYTES_FORCED, HIDDEN, Distance::Near);
+        assert_eq!(largest.mechanism, Inline);
+    }
+
+    #[test]
+    fn choices_are_read_as_they_are_written() {
+        for choice in TransferChoice::ALL {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert_eq!(" Pool ".parse(), Ok(TransferChoice::Pool));
+        let error = "fast".parse::<TransferChoice>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"fast\" is no way to transfer: write auto, inline, pool, direct or copy"
+        );
+        assert!("".parse::<TransferChoice>().is_err());
+    }
+
+    #[test]
+    fn thresholds_are_set_by_hand() {
+        let mut thresholds = assumed();
+        thresholds
+            .set("copy-from=100, direct-stream-from=never,inline = 64,")
+            .unwrap();
+        let way = |bytes, reach| thresholds.choose(bytes, reach, Distance::Far).mechanism;
+        assert_eq!(way(64, PRIVATE), Mechanism::Inline);
+        assert_eq!(way(99, PRIVATE), Mechanism::Pool);
+        assert_eq!(way(100, PRIVATE), Mechanism::Copy);
+        let text = thresholds.to_string();
+        assert!(
+            text.contains("direct, may stream                     never"),
+            "{text}"
+        );
+        for wrong in [
+            "copy-from",
+            "copy-from=",
+            "copy-from=-1",
+            "copy=1",
+            "inline=1k",
+        ] {
+            let error = thresholds.set(wrong).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("\"{wrong}\"")), "{error}");
+            assert!(error.contains("copy-from"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_table_says_what_holds() {
+        let text = assumed().to_string();
+        let expected = "\
+transfer: auto
+                                near (assumed)         far (assumed)
+  inline                              to 240 B              to 240 B
+  direct, may stream         16384 to 524288 B           from 4096 B
+  pool, streams                          never            from 256 B
+  kernel's copy                   from 32768 B          from 65536 B
+  no second core was free to measure with
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_plan_copies() {
+        let source: Vec<u8> = (0..5000_u32).map(|i| i as u8).collect();
+        for (non_temporal, watch_ticks) in [(false, 0), (true, 0), (false, 1)] {
+            let plan = Plan {
+                mechanism: Mechanism::Direct,
+                non_temporal,
+                watch_ticks,
+            };
+            let mut target = vec![0_u8; 5000];
+            // SAFETY: both vectors have 5000 bytes.
+            unsafe { plan.copy(target.as_mut_ptr(), source.as_ptr(), 5000) };
+            assert_eq!(target, source);
+        }
+    }
+}
