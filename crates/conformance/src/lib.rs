@@ -15,7 +15,7 @@
 //!
 //! fn main() -> ExitCode {
 //!     let fabric = Fabric { name: "mine", devices: &["nic0"], open };
-//!     viaduct_conformance::main(&fabric, &[Mode::Threads, Mode::Processes])
+//!     viaduct_conformance::main(&[fabric], &[Mode::Threads, Mode::Processes])
 //! }
 //! ```
 

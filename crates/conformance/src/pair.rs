@@ -435,8 +435,9 @@ impl End {
                 &self.nic.address(&self.env, "server"),
             )?
         };
-        self.env.meet("connected")?;
+        // Before the other side goes on: what it does next may break the connection.
         self.is_in(ViState::Connected)?;
+        self.env.meet("connected")?;
         Ok(remote)
     }
 

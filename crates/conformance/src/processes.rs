@@ -20,7 +20,7 @@ use crate::report::{Ending, Filter, SideEnding, Summary, ending_of};
 use crate::runner::{Fabric, run_all, run_side};
 use crate::world::{Link, RealWorld, SocketLink};
 
-/// Says to the test binary that it is a side: `case,side,token`.
+/// Says to the test binary that it is a side: `case,side,token,fabric`.
 const SIDE_VARIABLE: &str = "VIADUCT_CONFORMANCE_SIDE";
 
 /// The words with which a side says how it ended.
@@ -34,13 +34,13 @@ const DYING: &str = "side dies on purpose";
 #[must_use]
 pub fn run_in_processes(fabric: &Fabric, filter: &Filter) -> Summary {
     run_all(fabric, "processes", filter, |case, token| {
-        run_case(case, token).unwrap_or_else(|error| {
+        run_case(fabric, case, token).unwrap_or_else(|error| {
             Ending::Failed(format!("a process could not be started: {error}"))
         })
     })
 }
 
-fn run_case(case: &Case, token: u64) -> std::io::Result<Ending> {
+fn run_case(fabric: &Fabric, case: &Case, token: u64) -> std::io::Result<Ending> {
     let (first, second) = UnixStream::pair()?;
     let mut links = [Some(first), Some(second)];
     let (report, reports) = channel();
@@ -51,7 +51,10 @@ fn run_case(case: &Case, token: u64) -> std::io::Result<Ending> {
             _ => Stdio::null(),
         };
         let mut child = Command::new(std::env::current_exe()?)
-            .env(SIDE_VARIABLE, format!("{},{side},{token}", case.number))
+            .env(
+                SIDE_VARIABLE,
+                format!("{},{side},{token},{}", case.number, fabric.name),
+            )
             .stdin(input)
             .stdout(Stdio::piped())
             .spawn()?;
@@ -127,9 +130,9 @@ fn parse(said: &str) -> Outcome {
 }
 
 /// Runs a side, if this process was started for one.
-pub(crate) fn run_child(fabric: &Fabric) -> Option<ExitCode> {
+pub(crate) fn run_child(fabrics: &[Fabric]) -> Option<ExitCode> {
     let wanted = std::env::var(SIDE_VARIABLE).ok()?;
-    let outcome = run_wanted(fabric, &wanted);
+    let outcome = run_wanted(fabrics, &wanted);
     let line = match outcome {
         Ok(()) => PASSED.to_owned(),
         Err(Stop::Skipped(reason)) => format!("{SKIPPED}{reason}"),
@@ -140,14 +143,20 @@ pub(crate) fn run_child(fabric: &Fabric) -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-fn run_wanted(fabric: &Fabric, wanted: &str) -> Outcome {
-    let mut words = wanted.split(',').map(str::parse::<u64>);
-    let (Some(Ok(number)), Some(Ok(side)), Some(Ok(token))) =
-        (words.next(), words.next(), words.next())
-    else {
-        return Err(Stop::failed(format_args!(
-            "{SIDE_VARIABLE} is \"{wanted}\": expected case,side,token; it is set by the runner"
-        )));
+fn run_wanted(fabrics: &[Fabric], wanted: &str) -> Outcome {
+    let misread = || {
+        Stop::failed(format_args!(
+            "{SIDE_VARIABLE} is \"{wanted}\": expected case,side,token,fabric; the runner sets it"
+        ))
+    };
+    let mut words = wanted.splitn(4, ',');
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+    let (Some(number), Some(side), Some(token)) = (number(), number(), number()) else {
+        return Err(misread());
+    };
+    let name = words.next();
+    let Some(fabric) = fabrics.iter().find(|fabric| Some(fabric.name) == name) else {
+        return Err(misread());
     };
     let found = cases()
         .into_iter()

@@ -172,13 +172,14 @@ fn new_token() -> u64 {
     RandomState::new().hash_one((std::process::id(), since.as_nanos()))
 }
 
-/// Runs the suite as the `main` of a test target with `harness = false`.
+/// Runs the suite as the `main` of a test target with `harness = false`, over each fabric in each
+/// mode.
 ///
 /// Words on the command line are a filter; `--exact` makes them whole names, `--list` lists the
 /// cases. Other options, as the test tools give them, mean nothing here.
 #[must_use]
-pub fn main(fabric: &Fabric, modes: &[Mode]) -> ExitCode {
-    if let Some(code) = run_child(fabric) {
+pub fn main(fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
+    if let Some(code) = run_child(fabrics) {
         return code;
     }
     let mut filter = Filter::default();
@@ -199,16 +200,18 @@ pub fn main(fabric: &Fabric, modes: &[Mode]) -> ExitCode {
             .for_each(|case| print_line(&format!("{}: test", case.identifier())));
         return ExitCode::SUCCESS;
     }
-    let summaries: Vec<_> = modes
-        .iter()
-        .map(|mode| match mode {
-            Mode::Threads => run_in_threads(fabric, &filter),
-            Mode::Processes => run_in_processes(fabric, &filter),
-        })
-        .collect();
-    let none = summaries.iter().all(|summary| summary.reports.is_empty());
-    // A filter may be meant for another test target.
-    if none || summaries.iter().all(|summary| summary.counts()[2] == 0) {
+    let mut failed = 0;
+    for fabric in fabrics {
+        for mode in modes {
+            let summary = match mode {
+                Mode::Threads => run_in_threads(fabric, &filter),
+                Mode::Processes => run_in_processes(fabric, &filter),
+            };
+            failed += summary.counts()[2];
+        }
+    }
+    // A filter that takes no case may be meant for another test target.
+    if failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,1 +1,42 @@
-//! A fabric inside one process: the VI Architecture's semantics between threads, with no transport.
+//! A fabric inside one process: the VI Architecture's semantics between threads, with no
+//! transport.
+//!
+//! [`InProcess`] is a [`Provider`](viaduct_fabric::Provider) over the semantics of `viaduct-via`
+//! alone. Programs can be tried with it where there is no shared memory and no second process;
+//! the conformance suite runs over it, so that it holds the semantics to the same claims as the
+//! fabrics that move data for real.
+//!
+//! ```text
+//!  consumer's threads                            the provider's thread
+//!  provider.rs   one operation each              handlers.rs  error and notify handlers,
+//!      |         lock, do, carry, unlock              ^       called without the lock
+//!      v                                              | jobs
+//!  state.rs      NICs, handles, queues  ---> carry.rs: messages and events until nothing moves
+//!      |                                      |
+//!      v                                      v
+//!  viaduct_via::Nic                       memory.rs    descriptors and bytes where they lie
+//! ```
+//!
+//! A message is moved by the thread that made it possible, with one copy, before its operation
+//! returns. Blocking operations wait on one condition variable.
+//!
+//! ```
+//! use viaduct_fabric::Provider;
+//! use viaduct_inproc::InProcess;
+//!
+//! let fabric = InProcess::new();
+//! let nic = fabric.open_nic("inproc0")?;
+//! let (attributes, _address) = fabric.query_nic(nic)?;
+//! assert_eq!(attributes.reliability_levels.bits(), 7);
+//! # Ok::<(), viaduct_fabric::Error>(())
+//! ```
+
+mod carry;
+mod connections;
+mod handlers;
+mod memory;
+mod provider;
+mod refusal;
+mod state;
+
+pub use provider::InProcess;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, Queue, ViState};
+use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, Queue, Status, ViState};
 use viaduct_fabric::{Done, ReturnCode, Segment, ViHandle};
 
 use crate::case::{Case, Level};
@@ -189,6 +189,9 @@ fn never_posting(env: &Arc<Environment>) -> Outcome {
 
 const SPLIT: usize = 1000;
 
+/// The status bit of a receive whose message goes on in the next one.
+const CONTINUES: u32 = Status::CONTINUES.bits();
+
 fn splitting(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
     nic.need(UD)?;
     let end = End::new(env, nic, Options::level(UD))?;
@@ -219,8 +222,21 @@ fn split_receiver(env: &Arc<Environment>) -> Outcome {
     env.meet("posted")?;
     let message = pattern(129, SPLIT);
     for (index, length) in [400, 400, 200].into_iter().enumerate() {
+        let taken = end.received(receives[index])?;
+        let continues = if index < 2 { CONTINUES } else { 0 };
+        let expected = status::RECEIVED | continues;
+        equal_status(taken.control.status, expected, format_args!("part {index}"))?;
+        equal(
+            taken.control.length,
+            length as u32,
+            format_args!("bytes of part {index}"),
+        )?;
         let bytes = &message[index * 400..index * 400 + length];
-        end.received_bytes(receives[index], index * 400, bytes)?;
+        equal_bytes(
+            &end.data.read(index * 400, length),
+            bytes,
+            "the data of a part",
+        )?;
     }
     end.received_bytes(receives[3], 1200, &message[..100])?;
     end.close()

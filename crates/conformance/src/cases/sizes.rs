@@ -145,6 +145,8 @@ fn segments_receiver(env: &Arc<Environment>) -> Outcome {
 const WRAPS: u32 = 20_000;
 /// Receives that are posted at any time. A message is sent only when one is, so that none is lost.
 const WINDOW: u32 = 64;
+/// Room for the longest of these messages.
+const WRAP_BYTES: usize = 9000;
 
 /// The size of message `index`: mostly small, some of a few kilobytes.
 fn wrap_size(index: u32) -> usize {
@@ -157,16 +159,19 @@ fn wrap_size(index: u32) -> usize {
 }
 
 fn wrap_sender(env: &Arc<Environment>) -> Outcome {
-    each_reliability(env, |end| {
+    each_reliability(env, 64 << 10, |end| {
         let env = &end.env;
         end.fill(0, 16 << 10, 113);
         // The other side says by a message how far it has come.
-        let news = end.work(1)?.receive(&[end.segment(20 << 10, 0)]);
-        end.post_to_receive(news)?;
+        // Two of them: it says so every half window, and a window is under way.
+        let news = [end.work(0)?.receive(&[]), end.work(0)?.receive(&[])];
+        for receive in news {
+            end.post_to_receive(receive)?;
+        }
         env.meet("posted")?;
         let works: Vec<Work> = (0..WINDOW).map(|_| end.work(1)).collect::<Outcome<_>>()?;
         let (mut sent, mut taken) = (0, 0);
-        for allowed in (WINDOW..=WRAPS).step_by(WINDOW as usize / 2) {
+        for (turn, allowed) in (WINDOW..=WRAPS).step_by(WINDOW as usize / 2).enumerate() {
             while sent < allowed {
                 let offset = sent as usize % 64;
                 let segment = end.segment(offset, wrap_size(sent));
@@ -180,13 +185,13 @@ fn wrap_sender(env: &Arc<Environment>) -> Outcome {
                     taken += 1;
                 }
             }
-            let control = end.received(news)?.control;
+            let control = end.received(news[turn % 2])?.control;
             equal(
                 control.immediate,
                 allowed - WINDOW / 2,
                 "how far the other side has come",
             )?;
-            end.post_to_receive(news)?;
+            end.post_to_receive(news[turn % 2])?;
         }
         while taken < sent {
             end.sent_well(works[(taken % WINDOW) as usize])?;
@@ -197,12 +202,14 @@ fn wrap_sender(env: &Arc<Environment>) -> Outcome {
 }
 
 fn wrap_receiver(env: &Arc<Environment>) -> Outcome {
-    each_reliability(env, |end| {
+    each_reliability(env, WINDOW as usize * WRAP_BYTES, |end| {
         let env = &end.env;
         let message = pattern(113, 16 << 10);
         let works: Vec<Work> = (0..WINDOW).map(|_| end.work(1)).collect::<Outcome<_>>()?;
-        for work in &works {
-            end.post_to_receive(work.receive(&[end.segment(0, 10_000)]))?;
+        // A buffer each: messages arrive before the ones in front of them have been looked at.
+        let buffer = |index: u32| (index % WINDOW) as usize * WRAP_BYTES;
+        for (work, index) in works.iter().zip(0..) {
+            end.post_to_receive(work.receive(&[end.segment(buffer(index), WRAP_BYTES)]))?;
         }
         env.meet("posted")?;
         let news = end.work(0)?.send(&[]);
@@ -218,7 +225,7 @@ fn wrap_receiver(env: &Arc<Environment>) -> Outcome {
             let (offset, size) = (index as usize % 64, wrap_size(index));
             let expected = &message[offset..offset + size];
             equal_bytes(
-                &end.data.read(0, size),
+                &end.data.read(buffer(index), size),
                 expected,
                 format_args!("message {index}"),
             )?;
@@ -233,7 +240,11 @@ fn wrap_receiver(env: &Arc<Environment>) -> Outcome {
 }
 
 /// Runs a side at the unreliable level and at one reliable level.
-fn each_reliability(env: &Arc<Environment>, side: impl Fn(&End) -> Outcome) -> Outcome {
+fn each_reliability(
+    env: &Arc<Environment>,
+    bytes: usize,
+    side: impl Fn(&End) -> Outcome,
+) -> Outcome {
     let nic = Nic::open(env)?;
     let reliable = nic.reliable_levels().first().copied();
     let levels: Vec<ReliabilityLevel> = nic
@@ -242,7 +253,7 @@ fn each_reliability(env: &Arc<Environment>, side: impl Fn(&End) -> Outcome) -> O
         .filter(|l| *l == UD || Some(*l) == reliable)
         .collect();
     for level in levels {
-        let end = pair(env, &nic, Options::level(level))?;
+        let end = pair(env, &nic, Options::level(level).bytes(bytes))?;
         side(&end)?;
         end.close()?;
     }
@@ -255,15 +266,16 @@ fn both_ways(env: &Arc<Environment>) -> Outcome {
     let nic = Nic::open(env)?;
     let end = pair(env, &nic, Options::level(nic.any_level()?))?;
     let depth = 32;
-    let receives: Vec<Work> = (0..depth)
+    // The other side sends a message when it has seen the one `depth` before it, and we may be as
+    // far behind with posting again.
+    let receives: Vec<Work> = (0..2 * depth)
         .map(|_| end.post_receive(0, 256))
         .collect::<Outcome<_>>()?;
     let sends: Vec<Work> = (0..depth).map(|_| end.work(1)).collect::<Outcome<_>>()?;
     env.meet("posted")?;
-    // Each message answers one: as many are under way as receives are posted.
     for index in 0..EACH_WAY + depth {
         if index >= depth {
-            let work = receives[index % depth];
+            let work = receives[(index - depth) % (2 * depth)];
             let control = end.received(work)?.control;
             equal(
                 control.immediate as usize,
