@@ -66,7 +66,7 @@ impl Buffer {
     pub(crate) fn segment(&self, length: u32) -> Segment {
         debug_assert!(length <= self.length);
         Segment {
-            address: self.address.as_ptr().addr() as u64,
+            address: self.address.as_ptr().expose_provenance() as u64,
             handle: self.handle.bits(),
             length,
         }

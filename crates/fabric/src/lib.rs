@@ -16,6 +16,49 @@
 //!  `----- listen -- Listener   wait for a Request, accept it with a Vi
 //! ```
 //!
+//! Two ends of one process exchange a message; between processes the two halves of the program are
+//! two programs, and the fabric is `viaduct_shm::Shm::global()`.
+//!
+//! ```
+//! use std::{sync::Arc, thread};
+//! use viaduct_fabric::{Memory, Nic, ReturnCode};
+//! use viaduct_inproc::InProcess;
+//!
+//! let fabric = Arc::new(InProcess::new());
+//! let nic = Nic::open(Arc::clone(&fabric), "inproc0")?;
+//! let listener = nic.listen(b"echo");
+//!
+//! let server = thread::spawn(move || {
+//!     let nic = Nic::open(fabric, "inproc0")?;
+//!     let mut vi = nic.vi().build()?;
+//!     // Receives are posted before the connection: a message that finds none breaks it.
+//!     vi.post_receive(nic.buffer(64, Memory::Shared)?)?;
+//!     nic.listen(b"echo").accept(&mut vi, None)?;
+//!     let message = vi.receive(None)?;
+//!     vi.post_send(message.buffer, message.length)?;
+//!     // Dropping a VI disconnects: first the other side has to leave.
+//!     vi.sent(None)?;
+//!     vi.post_receive(nic.buffer(64, Memory::Shared)?)?;
+//!     assert!(vi.receive(None).is_err_and(|end| end.is_flushed()));
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+//! });
+//!
+//! let mut vi = nic.vi().build()?;
+//! vi.post_receive(nic.buffer(64, Memory::Shared)?)?;
+//! // Nobody listens until the server does.
+//! while let Err(error) = vi.connect(listener.address(), None) {
+//!     assert_eq!(error.code(), ReturnCode::NoMatch);
+//! }
+//! let mut buffer = nic.buffer(64, Memory::Shared)?;
+//! buffer[..5].copy_from_slice(b"hello");
+//! vi.post_send_immediate(buffer, 5, 1998)?;
+//! let answer = vi.receive(None)?;
+//! assert_eq!(answer.data(), b"hello");
+//! drop(vi);
+//! server.join().unwrap()?;
+//! # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
 //! No call allocates for a message: descriptors lie in one registered block of the VI. What a
 //! program drops in any order, or forgets, is safe: memory that the fabric may still reach stays.
 

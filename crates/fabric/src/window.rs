@@ -62,7 +62,7 @@ impl<P: Provider> Window<P> {
     #[must_use]
     pub fn remote(&self) -> RemoteBuffer {
         RemoteBuffer {
-            address: self.region.address().as_ptr().addr() as u64,
+            address: self.region.address().as_ptr().expose_provenance() as u64,
             handle: self.region.handle().bits(),
             length: self.length as u32,
         }

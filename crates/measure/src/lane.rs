@@ -244,7 +244,7 @@ impl<'s, P: Provider> Lane<'s, P> {
             },
             segments: [
                 Segment {
-                    address: address.addr() as u64,
+                    address: address.expose_provenance() as u64,
                     handle: self.data_handle,
                     length: bytes,
                 },
