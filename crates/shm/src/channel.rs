@@ -6,7 +6,8 @@
 //! line 0        written by the receiver, read by the sender when it runs out
 //!               posted: receives posted; consumed: slots used; outcome: of a message that failed
 //! line 1        written by the receiver when it changes its way of waiting
-//!               sleeper: whom to wake; tripwire: which completion queue to tell
+//!               sleeper: whom to wake; tripwire: which completion queue to tell;
+//!               opened: its VI is connected, so that the counts of line 0 are its own
 //! lines 2..34   the transfer queue: 32 slots, written by the sender
 //! lines 34..42  the cookie queue: 16 cookies of posted receives, written by the receiver
 //! ```
@@ -160,16 +161,13 @@ unsafe impl Send for Direction {}
 // SAFETY: as above.
 unsafe impl Sync for Direction {}
 
-/// Which end of a connection: 0 asked for it, 1 accepted.
-pub(crate) type Side = u8;
-
 impl Direction {
     /// The direction of `block` in which `side` sends.
     ///
     /// # Safety
     ///
     /// `block` has [`BLOCK_BYTES`] bytes, aligned to 64, mapped while the direction is used.
-    pub(crate) unsafe fn sent_by(side: Side, block: NonNull<u8>) -> Self {
+    pub(crate) unsafe fn sent_by(side: u8, block: NonNull<u8>) -> Self {
         // SAFETY: both offsets are inside the block.
         let base = unsafe { block.add(usize::from(side & 1) * DIRECTION_BYTES) };
         Self { base }
@@ -217,6 +215,12 @@ impl Direction {
     #[inline]
     pub(crate) fn tripwire(&self) -> &AtomicU32 {
         self.word32(LINE + 4)
+    }
+
+    /// 1 once the receiver's VI is connected. The sender's may be for a while before.
+    #[inline]
+    pub(crate) fn opened(&self) -> &AtomicU32 {
+        self.word32(LINE + 8)
     }
 
     #[inline]
@@ -346,6 +350,29 @@ impl Direction {
             );
             done += length;
         }
+    }
+
+    /// Writes the words of a part: its range of the pool, and a remote address and handle.
+    #[inline]
+    pub(crate) fn write_words(&self, index: u32, words: [u64; 3]) {
+        let at = Self::slot_at(index) + 16;
+        for (number, word) in words.into_iter().enumerate() {
+            self.word64(at + 8 * number).store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the words of a part, after [`Direction::peek`].
+    #[inline]
+    pub(crate) fn read_words(&self, index: u32) -> [u64; 3] {
+        let at = Self::slot_at(index) + 16;
+        [0, 8, 16].map(|word| self.word64(at + word).load(Ordering::Relaxed))
+    }
+
+    /// Whether the receiver wants to be told of a message: it sleeps, or waits elsewhere.
+    #[inline]
+    pub(crate) fn wants_notice(&self) -> bool {
+        // Sleeper and tripwire in one load.
+        self.word64(LINE).load(Ordering::Relaxed) != 0
     }
 
     /// Marks the slots behind a message's first as its continuation; before the first is published.

@@ -34,6 +34,7 @@ use self::segments::{PeerSegments, SEGMENTS_MAX};
 use crate::channel::BLOCK_BYTES;
 use crate::connect::Connectable;
 use crate::host::Host;
+use crate::pool::Chunks;
 use crate::regions::remote::RemoteRegionTable;
 use crate::segment::{Access, Segment};
 use crate::service::locked;
@@ -94,6 +95,8 @@ pub(crate) struct LinkParts {
 
 /// One end of the link between two processes.
 pub(crate) struct Link {
+    /// Which chunks of the outgoing pool are in use.
+    pub(crate) chunks: Chunks,
     host: &'static Host,
     id: u64,
     key: u64,
@@ -174,6 +177,7 @@ impl Link {
             memory.theirs.push(Some(parts.chunk));
         }
         Self {
+            chunks: Chunks::default(),
             host,
             id: parts.id,
             key: parts.key,

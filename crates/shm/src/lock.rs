@@ -132,6 +132,12 @@ impl<T> BiasedMutex<T> {
     }
 }
 
+impl<T: Default> Default for BiasedMutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> fmt::Debug for BiasedMutex<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -206,6 +206,12 @@ impl Thresholds {
         self
     }
 
+    /// Messages up to so many bytes go in the slots.
+    #[inline]
+    pub(crate) fn inline_bytes(&self) -> usize {
+        self.inline_bytes.min(crate::channel::INLINE_BYTES_MAX)
+    }
+
     /// The way for a message of so many bytes.
     #[inline]
     pub(crate) fn choose(&self, bytes: usize, reach: Reach, distance: Distance) -> Plan {

@@ -1,1 +1,257 @@
 //! Waiting without a processor.
+//!
+//! A thread that waits looks first for a while, then sleeps on a *parker*: a word in a segment that
+//! every process this one is linked to has mapped. It leaves the parker's number where the event it
+//! waits for will be published, makes that visible with a barrier on all processors, looks once
+//! more, and sleeps. So whoever publishes needs one plain load to learn that nobody sleeps, and
+//! calls the kernel only when somebody does.
+
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crate::host::Host;
+use rustix::thread::{
+    MembarrierCommand, MembarrierQuery, Timespec, futex, membarrier, membarrier_query,
+};
+
+/// Bytes of the segment that holds the parkers.
+pub(crate) const DOORBELL_BYTES: usize = 4096;
+const PARKERS: u32 = 64;
+const PARKER_BYTES: usize = DOORBELL_BYTES / PARKERS as usize;
+/// Taken by whoever finds no other; those who share it are woken together.
+const CROWDED: u32 = PARKERS - 1;
+/// A mark that no parker has: the service thread is to look.
+pub(crate) const SERVICE_MARK: u32 = 1 << 16;
+/// A sleeper looks again after this long, whatever happens: a peer may have been stopped, or have
+/// spoilt the parkers.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// The same where there is no barrier on all processors, so that a wake-up can be missed.
+const LONGEST_SLEEP_WITHOUT_BARRIER: Duration = Duration::from_millis(1);
+
+/// The parkers of one process, as they lie in its segment or in a mapping of a peer's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doorbells {
+    base: NonNull<u8>,
+}
+
+// SAFETY: every access is atomic.
+unsafe impl Send for Doorbells {}
+// SAFETY: as above.
+unsafe impl Sync for Doorbells {}
+
+impl Doorbells {
+    /// # Safety
+    ///
+    /// `base` has [`DOORBELL_BYTES`] bytes, aligned to 64, mapped while this is used.
+    pub(crate) const unsafe fn new(base: NonNull<u8>) -> Self {
+        Self { base }
+    }
+
+    #[inline]
+    fn word(&self, parker: u32) -> &AtomicU32 {
+        let at = (parker % PARKERS) as usize * PARKER_BYTES;
+        // SAFETY: inside the segment, aligned, only reached atomically.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    /// Wakes whoever sleeps on the parker that left `mark`.
+    #[cold]
+    pub(crate) fn wake(&self, mark: u32) {
+        let word = self.word(mark.wrapping_sub(1));
+        word.fetch_add(1, Ordering::Release);
+        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    }
+
+    /// Wakes every parker whose bit is set.
+    #[cold]
+    pub(crate) fn wake_all(&self, mut parkers: u64) {
+        while parkers != 0 {
+            self.wake(parkers.trailing_zeros() + 1);
+            parkers &= parkers - 1;
+        }
+    }
+}
+
+/// The parkers of this process; none is slept on before it has a host.
+pub(crate) fn doorbells() -> Doorbells {
+    #[repr(align(64))]
+    struct Unused([AtomicU32; DOORBELL_BYTES / 4]);
+    static UNUSED: Unused = Unused([const { AtomicU32::new(0) }; DOORBELL_BYTES / 4]);
+    let base = Host::get().map_or(NonNull::from(&UNUSED).cast(), |host| host.doorbells());
+    // SAFETY: either has the bytes and the alignment, for the life of the process.
+    unsafe { Doorbells::new(base) }
+}
+
+/// A thread's place to sleep, for one wait.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    doorbells: Doorbells,
+    number: u32,
+    seen: u32,
+}
+
+static TAKEN: AtomicU64 = AtomicU64::new(1 << CROWDED);
+
+impl Parker {
+    /// A parker of this process.
+    pub(crate) fn take(doorbells: Doorbells) -> Self {
+        let mut taken = TAKEN.load(Ordering::Relaxed);
+        let number = loop {
+            let number = taken.trailing_ones();
+            if number >= CROWDED {
+                break CROWDED;
+            }
+            match TAKEN.compare_exchange_weak(
+                taken,
+                taken | 1 << number,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break number,
+                Err(now) => taken = now,
+            }
+        };
+        let seen = doorbells.word(number).load(Ordering::Acquire);
+        Self {
+            doorbells,
+            number,
+            seen,
+        }
+    }
+
+    /// What to leave where the event will be published; never 0.
+    pub(crate) const fn mark(&self) -> u32 {
+        self.number + 1
+    }
+
+    /// The same as a bit, for events published within the process.
+    pub(crate) const fn bit(&self) -> u64 {
+        1 << self.number
+    }
+
+    /// After the mark was left and before the last look.
+    pub(crate) fn announce(&mut self) {
+        self.seen = self.doorbells.word(self.number).load(Ordering::Acquire);
+        barrier_everywhere();
+    }
+
+    /// Sleeps until woken, or for `limit`.
+    pub(crate) fn sleep(&self, limit: Option<Duration>) {
+        let longest = if has_barrier() {
+            LONGEST_SLEEP
+        } else {
+            LONGEST_SLEEP_WITHOUT_BARRIER
+        };
+        let limit = limit.map_or(longest, |limit| limit.min(longest));
+        let limit = Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        };
+        // Any result is a reason to look again.
+        let _ = futex::wait(
+            self.doorbells.word(self.number),
+            futex::Flags::empty(),
+            self.seen,
+            Some(&limit),
+        );
+    }
+}
+
+impl Drop for Parker {
+    fn drop(&mut self) {
+        if self.number != CROWDED {
+            TAKEN.fetch_and(!(1 << self.number), Ordering::Release);
+        }
+    }
+}
+
+/// A point in time after which a call gives up; `None`: never.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(crate) fn after(limit: Option<Duration>) -> Self {
+        // A limit past the clock's end is none.
+        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    /// What is left; `None`: no limit.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.0
+            .map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// Looks for a while before a sleep, and gives the processor to others when the look gets long.
+#[derive(Debug)]
+pub(crate) struct Spin {
+    turns: u32,
+    end: Option<Instant>,
+}
+
+/// Looks between two looks at the clock.
+const TURNS_A_CLOCK: u32 = 64;
+
+impl Spin {
+    pub(crate) const fn new() -> Self {
+        Self {
+            turns: 0,
+            end: None,
+        }
+    }
+
+    /// Whether to look again at once.
+    #[inline]
+    pub(crate) fn again(&mut self) -> bool {
+        self.turns += 1;
+        std::hint::spin_loop();
+        if self.turns % TURNS_A_CLOCK != 0 {
+            return true;
+        }
+        let now = Instant::now();
+        let end = *self.end.get_or_insert_with(|| now + spin_time());
+        if now >= end {
+            return false;
+        }
+        // With more spinning threads than processors the one waited for may need this one.
+        if self.turns % (8 * TURNS_A_CLOCK) == 0 {
+            std::thread::yield_now();
+        }
+        true
+    }
+}
+
+/// How long a wait looks before it sleeps: 20 us, about what a wake-up costs, or
+/// `VIADUCT_SPIN_US`.
+fn spin_time() -> Duration {
+    static TIME: OnceLock<Duration> = OnceLock::new();
+    *TIME.get_or_init(|| {
+        let set = std::env::var("VIADUCT_SPIN_US").ok();
+        let microseconds = set.and_then(|text| text.parse().ok()).unwrap_or(20);
+        Duration::from_micros(microseconds)
+    })
+}
+
+/// Makes the stores of this thread visible to every linked process, and theirs to it, without
+/// their help.
+pub(crate) fn barrier_everywhere() {
+    fence(Ordering::SeqCst);
+    if has_barrier() {
+        let _ = membarrier(MembarrierCommand::GlobalExpedited);
+    }
+}
+
+/// Registers this process for the barrier of others; whether there is one.
+pub(crate) fn has_barrier() -> bool {
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| {
+        membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED)
+            && membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
+    })
+}

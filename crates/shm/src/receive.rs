@@ -1,0 +1,608 @@
+//! The receive side of a VI: from a slot that the peer wrote to a completed descriptor.
+//!
+//! What the peer wrote is read once and believed nowhere: lengths are checked against the receive
+//! and the pool, remote addresses against the regions of this NIC.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use viaduct_fabric::ErrorCode;
+use viaduct_via::outcome::{self, Outcome};
+use viaduct_via::{CompletedOperation, Queue, Status};
+
+use crate::channel::{
+    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, flag, inline_slots,
+};
+use crate::copy;
+use crate::link::Link;
+use crate::regions::RemoteAccess;
+use crate::side::Side;
+
+/// The receive side of a VI.
+#[derive(Default)]
+pub(crate) struct ReceiveSide {
+    pub(crate) side: Side,
+    pub(crate) incoming: Option<Incoming>,
+}
+
+/// What a connected VI receives from.
+pub(crate) struct Incoming {
+    pub(crate) direction: Direction,
+    pub(crate) link: Arc<Link>,
+    pub(crate) connection: u64,
+    pub(crate) rdma_write: bool,
+    pub(crate) rdma_read: bool,
+    /// Receives with fewer bytes are told by no cookie: all that fits goes inline.
+    cookie_above_bytes: u32,
+    /// The next slot to look at.
+    next: u32,
+    /// Slots that the sender was told are used.
+    published: u32,
+    /// The queue's number of the connection's receive 0.
+    base: u32,
+    /// Receives told to the sender.
+    posted: u32,
+    /// The next receive whose cookie is to be written.
+    cookies: u32,
+    /// A message of which more parts are to come.
+    partial: Option<Partial>,
+}
+
+/// How far a message in parts has come.
+#[derive(Clone, Copy, Debug)]
+struct Partial {
+    kind: Kind,
+    bytes: u64,
+    done: u64,
+    /// Why it comes to nothing.
+    bad: Option<Outcome>,
+}
+
+/// What a look at the transfer queue came to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Look {
+    /// Nothing new.
+    Nothing,
+    /// A slot was dealt with.
+    Dealt,
+    /// It failed in a way that breaks the connection.
+    Breaks,
+    /// The peer broke the protocol.
+    Garbage,
+}
+
+/// Slots that are used before the sender is told, when it does not wait for them.
+const LAZY_SLOTS: u32 = 8;
+
+impl Incoming {
+    pub(crate) fn new(
+        direction: Direction,
+        link: Arc<Link>,
+        connection: u64,
+        rdma_write: bool,
+        rdma_read: bool,
+        cookie_above_bytes: usize,
+    ) -> Self {
+        Self {
+            direction,
+            link,
+            connection,
+            rdma_write,
+            rdma_read,
+            cookie_above_bytes: cookie_above_bytes as u32,
+            next: 0,
+            published: 0,
+            base: 0,
+            posted: 0,
+            cookies: 0,
+            partial: None,
+        }
+    }
+
+    /// Whether the peer has written something that was not looked at.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.direction.peek(self.next).is_some()
+    }
+
+    #[inline]
+    fn advance(&mut self, slots: u32, at_once: bool) {
+        self.next = self.next.wrapping_add(slots);
+        if at_once || self.next.wrapping_sub(self.published) >= LAZY_SLOTS {
+            self.published = self.next;
+            self.direction
+                .consumed()
+                .store(self.next, Ordering::Release);
+        }
+    }
+}
+
+impl ReceiveSide {
+    /// The connection that it receives on.
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.incoming.as_ref().map(|incoming| incoming.connection)
+    }
+
+    /// Tells the sender of the receives that were posted before the connection.
+    pub(crate) fn begin(&mut self, mut incoming: Incoming, own_posted: &AtomicU32) {
+        incoming.base = self.side.queue.done;
+        incoming.posted = self.side.queue.tail.wrapping_sub(self.side.queue.done);
+        own_posted.store(incoming.posted, Ordering::Relaxed);
+        let posted = incoming.posted;
+        let direction = incoming.direction;
+        self.incoming = Some(incoming);
+        self.write_cookies();
+        direction.posted().store(posted, Ordering::Release);
+        direction.opened().store(1, Ordering::Release);
+    }
+
+    /// Tells the sender of one receive more.
+    #[inline]
+    pub(crate) fn posted(&mut self, own_posted: &AtomicU32) {
+        let Some(incoming) = &mut self.incoming else {
+            return;
+        };
+        incoming.posted = incoming.posted.wrapping_add(1);
+        let posted = incoming.posted;
+        let is_current = incoming.cookies == posted.wrapping_sub(1);
+        let last = self.side.queue.tail.wrapping_sub(1);
+        // A receive that everything inline fits needs no cookie.
+        if is_current
+            && self
+                .side
+                .queue
+                .get(last)
+                .is_some_and(|entry| entry.bytes <= incoming.cookie_above_bytes)
+        {
+            incoming.cookies = posted;
+        } else {
+            self.write_cookies();
+        }
+        if let Some(incoming) = &self.incoming {
+            own_posted.store(posted, Ordering::Relaxed);
+            incoming.direction.posted().store(posted, Ordering::Release);
+        }
+    }
+
+    /// Writes the cookies for which there is room.
+    fn write_cookies(&mut self) {
+        loop {
+            let Some(incoming) = &self.incoming else {
+                return;
+            };
+            let number = incoming.cookies;
+            let taken = self.side.queue.done.wrapping_sub(incoming.base);
+            if number == incoming.posted
+                || number.wrapping_sub(taken).cast_signed() >= COOKIES.cast_signed()
+            {
+                return;
+            }
+            let entry_number = incoming.base.wrapping_add(number);
+            let cookie = self.cookie(entry_number);
+            if let Some(incoming) = &mut self.incoming {
+                if let Some(cookie) = cookie {
+                    incoming.direction.write_cookie(number, cookie);
+                }
+                incoming.cookies = number.wrapping_add(1);
+            }
+        }
+    }
+
+    /// What the sender may know of a receive: where to write, if it may.
+    fn cookie(&mut self, number: u32) -> Option<Cookie> {
+        let incoming = self.incoming.as_ref()?;
+        let entry = self.side.queue.get(number)?;
+        if !incoming.link.trusted()
+            || entry.fault() != Status::PENDING
+            || !entry.is_single()
+            || entry.bytes <= incoming.cookie_above_bytes
+        {
+            return None;
+        }
+        let (capacity, private) = (entry.first.length, entry.first.address);
+        let placement = self.side.placement(number)?;
+        let (segment, address) = match placement.segment {
+            Some(segment) => {
+                incoming.link.announce_segment(segment.bits());
+                (segment.bits(), placement.offset)
+            }
+            None => (0, private),
+        };
+        Some(Cookie {
+            capacity,
+            segment,
+            address,
+        })
+    }
+
+    /// Deals with one slot, if there is one. `credit` gets the peer's count of posted receives.
+    #[inline]
+    pub(crate) fn look(&mut self, credit: &AtomicU32) -> Look {
+        let Some(incoming) = &self.incoming else {
+            return Look::Nothing;
+        };
+        let Some(header) = incoming.direction.peek(incoming.next) else {
+            return Look::Nothing;
+        };
+        let (immediate, peer_posted) = incoming.direction.immediate_and_credit(incoming.next);
+        credit.store(peer_posted, Ordering::Relaxed);
+        let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);
+        if header.kind == Kind::Inline as u8 && incoming.partial.is_none() {
+            return self.inline(header, immediate);
+        }
+        self.look_further(header, immediate)
+    }
+
+    fn look_further(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        let Some(incoming) = &self.incoming else {
+            return Look::Nothing;
+        };
+        let kind = Kind::from_bits(header.kind);
+        if let Some(partial) = incoming.partial
+            && Some(partial.kind) != kind
+        {
+            return Look::Garbage;
+        }
+        match kind {
+            Some(Kind::Placed) => self.placed(header, immediate),
+            Some(Kind::TooLong) => {
+                let outcome = match self.receive_for(u64::MAX) {
+                    Err(outcome) => outcome,
+                    Ok(()) => outcome::message_too_long(self.side.level()),
+                };
+                self.fail(outcome, CompletedOperation::Receive, 1, header)
+            }
+            Some(Kind::Pool) => self.pool(header, immediate),
+            Some(Kind::RdmaWrite) => self.rdma_write(header, immediate),
+            Some(Kind::RdmaRead) => self.rdma_read(header),
+            Some(Kind::RdmaImmediate) => {
+                if !incoming.rdma_write {
+                    return Look::Garbage;
+                }
+                self.rdma_immediate(header, immediate)
+            }
+            Some(Kind::RdmaRefused) => self.refused(header, immediate),
+            Some(Kind::Inline | Kind::Continuation) | None => Look::Garbage,
+        }
+    }
+
+    /// Whether the oldest receive takes a message of so many bytes.
+    #[inline]
+    fn receive_for(&mut self, bytes: u64) -> Result<(), Outcome> {
+        let number = self.side.queue.done;
+        let level = self.side.level();
+        if number == self.side.queue.tail {
+            return Err(outcome::receive_queue_empty(level));
+        }
+        self.side.recheck(number);
+        let Some(entry) = self.side.queue.get(number) else {
+            return Err(outcome::receive_queue_empty(level));
+        };
+        if entry.fault() != Status::PENDING {
+            return Err(if entry.fault() == Status::FORMAT_ERROR {
+                outcome::receive_format(level)
+            } else {
+                outcome::receive_protection(level)
+            });
+        }
+        if bytes > u64::from(entry.bytes) {
+            return Err(outcome::message_too_long(level));
+        }
+        Ok(())
+    }
+
+    /// Completes the oldest receive well.
+    #[inline]
+    fn succeed(
+        &mut self,
+        operation: CompletedOperation,
+        bytes: u32,
+        immediate: Option<u32>,
+        slots: u32,
+        header: Header,
+    ) -> Look {
+        let mut status = Status::done(operation);
+        if immediate.is_some() {
+            status = status | Status::IMMEDIATE;
+        }
+        self.side
+            .complete(Queue::Receive, status, Some((bytes, immediate)));
+        if let Some(incoming) = &mut self.incoming {
+            incoming.advance(slots, header.flags & flag::ACKNOWLEDGE != 0);
+            if incoming.cookies != incoming.posted {
+                self.write_cookies();
+            }
+        }
+        Look::Dealt
+    }
+
+    /// Lets an incident have its outcome.
+    #[cold]
+    fn fail(
+        &mut self,
+        outcome: Outcome,
+        operation: CompletedOperation,
+        slots: u32,
+        header: Header,
+    ) -> Look {
+        if let Some(error) = outcome.receive
+            && self.side.queue.done != self.side.queue.tail
+        {
+            self.side.complete(
+                Queue::Receive,
+                Status::done(operation) | error,
+                Some((0, None)),
+            );
+        }
+        if let Some(code) = outcome.event {
+            let about = match code {
+                ErrorCode::RdmaReadProtection => CompletedOperation::RdmaRead,
+                ErrorCode::RdmaWriteProtection => CompletedOperation::RemoteRdmaWrite,
+                _ => operation,
+            };
+            self.side.report_operation(code, None, about);
+        }
+        let Some(incoming) = &mut self.incoming else {
+            return Look::Nothing;
+        };
+        incoming.partial = None;
+        if !outcome.breaks {
+            incoming.advance(slots, header.flags & flag::ACKNOWLEDGE != 0);
+            self.write_cookies();
+            return Look::Dealt;
+        }
+        // The counter stays before this message, or its sender would take it for delivered.
+        incoming
+            .direction
+            .consumed()
+            .store(incoming.next, Ordering::Release);
+        let until = incoming.next.wrapping_add(slots);
+        let told = u64::from(until) | u64::from(outcome.sender.bits()) << 32;
+        incoming.direction.outcome().store(told, Ordering::Release);
+        incoming.next = until;
+        Look::Breaks
+    }
+
+    #[inline]
+    fn inline(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        let bytes = header.length as usize;
+        if bytes > INLINE_BYTES_MAX {
+            return Look::Garbage;
+        }
+        let slots = inline_slots(bytes);
+        if let Err(outcome) = self.receive_for(bytes as u64) {
+            return self.fail(outcome, CompletedOperation::Receive, slots, header);
+        }
+        let Some(incoming) = &self.incoming else {
+            return Look::Nothing;
+        };
+        let (direction, next) = (incoming.direction, incoming.next);
+        if let Some(entry) = self.side.queue.get(self.side.queue.done) {
+            entry.each_piece(0, bytes as u64, |target, done, piece| {
+                // SAFETY: the receive's ranges were checked and are the provider's; the whole is
+                // within the payload of the slots.
+                unsafe { direction.read_inline(next, done as usize, target, piece) };
+            });
+        }
+        self.succeed(
+            CompletedOperation::Receive,
+            bytes as u32,
+            immediate,
+            slots,
+            header,
+        )
+    }
+
+    fn placed(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        if let Err(outcome) = self.receive_for(header.length.into()) {
+            return self.fail(outcome, CompletedOperation::Receive, 1, header);
+        }
+        self.succeed(
+            CompletedOperation::Receive,
+            header.length,
+            immediate,
+            1,
+            header,
+        )
+    }
+
+    fn rdma_immediate(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        let operation = CompletedOperation::RemoteRdmaWrite;
+        match self.receive_for(0) {
+            Ok(()) => self.succeed(operation, header.length, immediate, 1, header),
+            Err(outcome) => self.fail(outcome, operation, 1, header),
+        }
+    }
+
+    /// The words of a part, and its range of the pool; `None` for one that cannot be.
+    fn part(&self) -> Option<([u64; 3], *mut u8, u64)> {
+        let incoming = self.incoming.as_ref()?;
+        let words = incoming.direction.read_words(incoming.next);
+        let (offset, bytes) = (words[0] & u64::from(u32::MAX), words[0] >> 32);
+        let (pool, length) = incoming.link.incoming_pool();
+        if offset + bytes > length as u64 {
+            return None;
+        }
+        // SAFETY: inside the pool.
+        Some((words, unsafe { pool.as_ptr().add(offset as usize) }, bytes))
+    }
+
+    /// The state of the message that this part belongs to; `None` for one that cannot be.
+    fn partial(&mut self, kind: Kind, header: Header, part_bytes: u64) -> Option<Partial> {
+        let total = u64::from(header.length);
+        let known = self.incoming.as_ref()?.partial;
+        let continues = header.flags & flag::CONTINUES != 0;
+        if continues != known.is_some() {
+            return None;
+        }
+        let partial = match known {
+            Some(partial) => partial,
+            None => {
+                let bad = match kind {
+                    Kind::Pool => self.receive_for(total).err(),
+                    _ => None,
+                };
+                Partial {
+                    kind,
+                    bytes: total,
+                    done: 0,
+                    bad,
+                }
+            }
+        };
+        let is_last = header.flags & flag::MORE == 0;
+        let done = partial.done + part_bytes;
+        (partial.bytes == total && done <= total && (!is_last || done == total)).then_some(partial)
+    }
+
+    /// Keeps the state of a message until its next part.
+    fn keep(&mut self, partial: Partial) -> Look {
+        if let Some(incoming) = &mut self.incoming {
+            incoming.partial = Some(partial);
+            incoming.advance(1, true);
+        }
+        Look::Dealt
+    }
+
+    fn pool(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        let Some((_, source, bytes)) = self.part() else {
+            return Look::Garbage;
+        };
+        let Some(mut partial) = self.partial(Kind::Pool, header, bytes) else {
+            return Look::Garbage;
+        };
+        // A region may go between two parts; its receive then fails at the last.
+        if partial.bad.is_none() {
+            partial.bad = self.receive_for(partial.bytes).err();
+        }
+        if partial.bad.is_none()
+            && let Some(entry) = self.side.queue.get(self.side.queue.done)
+        {
+            entry.each_piece(partial.done, bytes, |target, done, piece| {
+                // SAFETY: the receive was checked; the source is inside the pool.
+                unsafe { copy::copy(target, source.add(done as usize), piece) };
+            });
+        }
+        partial.done += bytes;
+        if header.flags & flag::MORE != 0 {
+            return self.keep(partial);
+        }
+        if let Some(incoming) = &mut self.incoming {
+            incoming.partial = None;
+        }
+        if let Some(outcome) = partial.bad {
+            return self.fail(outcome, CompletedOperation::Receive, 1, header);
+        }
+        let header = Header {
+            flags: header.flags | flag::ACKNOWLEDGE,
+            ..header
+        };
+        self.succeed(
+            CompletedOperation::Receive,
+            header.length,
+            immediate,
+            1,
+            header,
+        )
+    }
+
+    /// Whether the peer may reach a range of this NIC's memory through this VI.
+    fn may_reach(&self, handle: u32, address: u64, bytes: u64, access: RemoteAccess) -> bool {
+        let (Some(incoming), Some(nic), Some(tag)) =
+            (&self.incoming, &self.side.nic, self.side.tag)
+        else {
+            return false;
+        };
+        let is_enabled = match access {
+            RemoteAccess::Write => incoming.rdma_write,
+            RemoteAccess::Read => incoming.rdma_read,
+        };
+        is_enabled
+            && nic
+                .regions
+                .check_remote(handle, address, bytes, tag.bits(), access)
+                .is_ok()
+    }
+
+    fn rdma_write(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        let Some((words, source, bytes)) = self.part() else {
+            return Look::Garbage;
+        };
+        let Some(mut partial) = self.partial(Kind::RdmaWrite, header, bytes) else {
+            return Look::Garbage;
+        };
+        let has_immediate = header.flags & flag::IMMEDIATE != 0;
+        let level = self.side.level();
+        if partial.bad.is_none()
+            && !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Write)
+        {
+            partial.bad = Some(outcome::rdma_write_refused(level, has_immediate));
+        }
+        if partial.bad.is_none() && bytes > 0 {
+            // SAFETY: the range lies in a live region of this process, the source in the pool.
+            unsafe {
+                copy::copy_last_word_last(words[1] as *mut u8, source, bytes as usize, false)
+            };
+        }
+        partial.done += bytes;
+        if header.flags & flag::MORE != 0 {
+            return self.keep(partial);
+        }
+        if let Some(incoming) = &mut self.incoming {
+            incoming.partial = None;
+        }
+        let operation = CompletedOperation::RemoteRdmaWrite;
+        if has_immediate && let Err(outcome) = self.receive_for(0) {
+            return self.fail(outcome, operation, 1, header);
+        }
+        if let Some(outcome) = partial.bad {
+            return self.fail(outcome, operation, 1, header);
+        }
+        if has_immediate {
+            return self.succeed(operation, header.length, immediate, 1, header);
+        }
+        if let Some(incoming) = &mut self.incoming {
+            incoming.advance(1, true);
+        }
+        Look::Dealt
+    }
+
+    fn rdma_read(&mut self, header: Header) -> Look {
+        let Some((words, target, bytes)) = self.part() else {
+            return Look::Garbage;
+        };
+        if !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Read) {
+            let outcome = outcome::rdma_read_refused(self.side.level());
+            return self.fail(outcome, CompletedOperation::RdmaRead, 1, header);
+        }
+        // SAFETY: the range lies in a live region of this process, the target in the pool.
+        unsafe { copy::copy(target, words[1] as *const u8, bytes as usize) };
+        if let Some(incoming) = &mut self.incoming {
+            incoming.advance(1, true);
+        }
+        Look::Dealt
+    }
+
+    /// A remote operation that its initiator's check refused.
+    fn refused(&mut self, header: Header, immediate: Option<u32>) -> Look {
+        let level = self.side.level();
+        if header.flags & flag::READ != 0 {
+            let outcome = outcome::rdma_read_refused(level);
+            return self.fail(outcome, CompletedOperation::RdmaRead, 1, header);
+        }
+        let operation = CompletedOperation::RemoteRdmaWrite;
+        if immediate.is_some()
+            && let Err(outcome) = self.receive_for(0)
+        {
+            return self.fail(outcome, operation, 1, header);
+        }
+        let outcome = outcome::rdma_write_refused(level, immediate.is_some());
+        self.fail(outcome, operation, 1, header)
+    }
+
+    /// Ends the connection's part of this side.
+    pub(crate) fn end(&mut self) {
+        self.incoming = None;
+        self.side.flush(Queue::Receive);
+    }
+}

@@ -1,0 +1,402 @@
+//! What both sides of a VI have: a work queue, its checks, and how its completions are told.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use viaduct_fabric::{
+    AsynchronousError, CONTROL_SEGMENT_BYTES, CompletionEntry, Descriptor, DescriptorHandler, Done,
+    Error, ErrorCode, Result, ReturnCode, Segment, ViHandle,
+};
+use viaduct_via::{
+    CompletedOperation, MemoryHandle, Operation, ProtectionTag, Queue, ReliabilityLevel, Status,
+    ViAttributes,
+};
+
+use crate::completion_queue::CompletionQueue;
+use crate::events;
+use crate::handle::Slot;
+use crate::nic::Nic;
+use crate::regions::{Placement, RegionCache};
+use crate::wait;
+use crate::work_queue::{Entry, Head, WorkQueue};
+
+/// One side of a VI. Reached under its lock.
+#[derive(Default)]
+pub(crate) struct Side {
+    /// 0 while no VI lives here.
+    pub(crate) handle: u64,
+    pub(crate) nic: Option<Arc<Nic>>,
+    pub(crate) completion_queue: Option<&'static Slot<CompletionQueue>>,
+    pub(crate) queue: WorkQueue,
+    pub(crate) level: Option<ReliabilityLevel>,
+    pub(crate) max_transfer_bytes: u32,
+    pub(crate) tag: Option<ProtectionTag>,
+    reads_remotely: bool,
+    descriptors: RegionCache,
+    buffers: RegionCache,
+    /// Parkers of threads that wait for a completion here.
+    pub(crate) waiters: u64,
+    notify: VecDeque<DescriptorHandler>,
+}
+
+/// A descriptor that was not taken: what the consumer and the error handler are told.
+pub(crate) fn dead_vi() -> Error {
+    Error::new(ReturnCode::InvalidParameter, "the VI does not exist")
+}
+
+impl Side {
+    /// The side of a new VI.
+    pub(crate) fn new(
+        handle: u64,
+        nic: &Arc<Nic>,
+        completion_queue: Option<&'static Slot<CompletionQueue>>,
+        attributes: &ViAttributes,
+    ) -> Self {
+        let mut side = Self {
+            handle,
+            nic: Some(Arc::clone(nic)),
+            completion_queue,
+            ..Self::default()
+        };
+        side.set_attributes(attributes);
+        side
+    }
+
+    pub(crate) fn nic(&self) -> Result<&Arc<Nic>> {
+        self.nic.as_ref().ok_or_else(dead_vi)
+    }
+
+    #[inline]
+    pub(crate) fn level(&self) -> ReliabilityLevel {
+        self.level.unwrap_or(ReliabilityLevel::Unreliable)
+    }
+
+    fn tag_bits(&self) -> u32 {
+        self.tag.map_or(0, ProtectionTag::bits)
+    }
+
+    /// Puts a descriptor on the queue, with what is wrong with it, as far as that can be known
+    /// before it is processed, in its entry.
+    ///
+    /// # Safety
+    ///
+    /// As [`viaduct_fabric::Provider::post_send`].
+    #[inline(always)]
+    pub(crate) unsafe fn post(
+        &mut self,
+        descriptor: *mut Descriptor,
+        handle: MemoryHandle,
+        queue: Queue,
+    ) -> Result<()> {
+        let Some(nic) = &self.nic else {
+            return Err(dead_vi());
+        };
+        if self.queue.len() >= nic.attributes.max_descriptors_per_queue {
+            return Err(self.refuse_overrun(queue));
+        }
+        let tag = self.tag.map_or(0, ProtectionTag::bits);
+        let address = descriptor.addr() as u64;
+        let Some(descriptor) = NonNull::new(descriptor).filter(|_| address.is_multiple_of(64))
+        else {
+            return Err(self.refuse_descriptor(descriptor, queue));
+        };
+        let cache = &mut self.descriptors;
+        let mut is_registered = |bytes| {
+            let region = nic
+                .regions
+                .check_cached(cache, handle.bits(), address, bytes, tag);
+            region.is_ok()
+        };
+        if !is_registered(CONTROL_SEGMENT_BYTES as u64) {
+            return Err(self.refuse_descriptor(descriptor.as_ptr(), queue));
+        }
+        // SAFETY: registered memory is readable.
+        let head = unsafe { Head::read(descriptor) };
+        let count = u32::from(head.segment_count);
+        let is_short = count <= nic.attributes.max_segments_per_descriptor;
+        if is_short
+            && count > 0
+            && !is_registered(CONTROL_SEGMENT_BYTES as u64 + 16 * u64::from(count))
+        {
+            return Err(self.refuse_descriptor(descriptor.as_ptr(), queue));
+        }
+        let operation = head.operation();
+        let is_well_formed = is_short
+            && match (queue, operation) {
+                (_, Operation::SendReceive) => true,
+                (Queue::Send, Operation::RdmaWrite) => count > 0,
+                (Queue::Send, Operation::RdmaRead) => {
+                    count > 0 && !head.has_immediate() && self.reads_remotely
+                }
+                _ => false,
+            };
+        let epoch = nic.regions.epoch();
+        let entry = self.queue.next_place();
+        entry.set(descriptor, handle.bits(), head, epoch);
+        if is_well_formed {
+            // SAFETY: as many segments lie in registered memory.
+            let sum = unsafe { entry.set_segments(operation) };
+            if !may_touch(nic, &mut self.buffers, tag, entry) {
+                entry.set_fault(Status::PROTECTION_ERROR);
+            } else if matches!(queue, Queue::Send)
+                && (u64::from(head.length) != sum || head.length > self.max_transfer_bytes)
+            {
+                entry.set_fault(Status::LENGTH_ERROR);
+            }
+        } else {
+            entry.set_fault(Status::FORMAT_ERROR);
+        }
+        self.queue.push();
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse_overrun(&self, queue: Queue) -> Error {
+        self.report(ErrorCode::ViOverrun, None, queue);
+        Error::new(
+            ReturnCode::Resource,
+            "the work queue is full: take a completion, then post again",
+        )
+    }
+
+    #[cold]
+    fn refuse_descriptor(&self, descriptor: *mut Descriptor, queue: Queue) -> Error {
+        self.report(ErrorCode::PostDescriptor, NonNull::new(descriptor), queue);
+        Error::new(
+            ReturnCode::InvalidParameter,
+            "a descriptor begins at a multiple of 64 bytes and lies in the region of its handle",
+        )
+    }
+
+    /// Where the only segment of a receive lies for a peer: its shared segment and offset there.
+    pub(crate) fn placement(&mut self, number: u32) -> Option<Placement> {
+        let tag = self.tag_bits();
+        let segment = self.queue.get(number)?.first;
+        self.nic
+            .as_ref()?
+            .regions
+            .check_cached(
+                &mut self.buffers,
+                segment.handle,
+                segment.address,
+                segment.length.into(),
+                tag,
+            )
+            .ok()
+    }
+
+    /// Looks again at what was checked when descriptor `number` was posted, if regions have changed
+    /// since; what it says is in the entry's fault.
+    #[inline(always)]
+    pub(crate) fn recheck(&mut self, number: u32) {
+        let Some(nic) = &self.nic else { return };
+        let epoch = nic.regions.epoch();
+        let Some(entry) = self.queue.get_mut(number) else {
+            return;
+        };
+        if entry.epoch == epoch {
+            return;
+        }
+        entry.epoch = epoch;
+        let tag = self.tag.map_or(0, ProtectionTag::bits);
+        if entry.fault() == Status::PENDING && !may_touch(nic, &mut self.buffers, tag, entry) {
+            entry.set_fault(Status::PROTECTION_ERROR);
+        }
+    }
+
+    /// Completes the oldest pending descriptor.
+    #[inline]
+    pub(crate) fn complete(
+        &mut self,
+        queue: Queue,
+        status: Status,
+        received: Option<(u32, Option<u32>)>,
+    ) {
+        let number = self.queue.done;
+        let tag = self.tag_bits();
+        let mut lost = None;
+        if let (Some(nic), Some(entry)) = (&self.nic, self.queue.get_mut(number)) {
+            // A consumer that deregistered the descriptor's memory may have unmapped it.
+            if entry.epoch == nic.regions.epoch()
+                || nic
+                    .regions
+                    .check(
+                        entry.descriptor_handle,
+                        entry.descriptor.as_ptr().addr() as u64,
+                        entry.descriptor_bytes(),
+                        tag,
+                    )
+                    .is_ok()
+            {
+                entry.write_completion(status, received);
+            } else {
+                entry.status = status;
+                lost = Some(entry.descriptor);
+            }
+        }
+        if let Some(descriptor) = lost {
+            self.report(ErrorCode::CompletionProtection, Some(descriptor), queue);
+        }
+        self.queue.done = number.wrapping_add(1);
+        if self.queue.begun == number {
+            self.queue.begun = self.queue.done;
+        }
+        self.announce(queue);
+    }
+
+    /// Tells of one completion: to the completion queue, or to who waits.
+    #[inline]
+    fn announce(&mut self, queue: Queue) {
+        if let Some(completions) = self.completion_queue {
+            if let Some(vi) = ViHandle::from_bits(self.handle) {
+                completions.object.push(CompletionEntry { vi, queue });
+            }
+        } else if self.waiters != 0 || !self.notify.is_empty() {
+            self.announce_to_waiters();
+        }
+    }
+
+    #[cold]
+    fn announce_to_waiters(&mut self) {
+        if self.waiters != 0 {
+            wait::doorbells().wake_all(self.waiters);
+            self.waiters = 0;
+        }
+        self.fire();
+    }
+
+    /// Gives completed descriptors to armed handlers.
+    fn fire(&mut self) {
+        while self.queue.head != self.queue.done {
+            let Some(handler) = self.notify.pop_front() else {
+                return;
+            };
+            let Some((descriptor, _)) = self.queue.take() else {
+                return;
+            };
+            let (Some(nic), Some(vi)) = (&self.nic, ViHandle::from_bits(self.handle)) else {
+                return;
+            };
+            let nic_handle = nic.handle;
+            let descriptor = descriptor.as_ptr().addr();
+            events::dispatch(nic_handle.bits(), move || {
+                if let Some(descriptor) = NonNull::new(descriptor as *mut Descriptor) {
+                    handler(nic_handle, vi, descriptor);
+                }
+            });
+        }
+    }
+
+    /// Arms a handler for one completion.
+    pub(crate) fn notify(&mut self, handler: DescriptorHandler) -> Result<()> {
+        if self.completion_queue.is_some() {
+            return Err(bound_to_completion_queue());
+        }
+        self.notify.push_back(handler);
+        self.fire();
+        Ok(())
+    }
+
+    /// Whether a handler waits for a completion.
+    pub(crate) fn is_armed(&self) -> bool {
+        !self.notify.is_empty()
+    }
+
+    pub(crate) fn set_attributes(&mut self, attributes: &ViAttributes) {
+        self.level = Some(attributes.reliability);
+        self.max_transfer_bytes = attributes.max_transfer_bytes;
+        self.tag = Some(attributes.tag);
+        self.reads_remotely = self.nic.as_ref().is_some_and(|nic| {
+            nic.attributes
+                .rdma_read_levels
+                .contains(attributes.reliability)
+        });
+    }
+
+    /// Takes the oldest descriptor if it is complete.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Done {
+        match self.queue.take() {
+            Some((descriptor, status)) if status.is_error() => Done::Failed(descriptor),
+            Some((descriptor, _)) => Done::Complete(descriptor),
+            None if self.queue.is_empty() => Done::Empty,
+            None => Done::NotDone,
+        }
+    }
+
+    /// Completes every pending descriptor as flushed.
+    pub(crate) fn flush(&mut self, queue: Queue) {
+        while self.queue.done != self.queue.tail {
+            let operation = self.operation_of(self.queue.done, queue);
+            self.complete(queue, Status::done(operation) | Status::FLUSHED_ERROR, None);
+        }
+    }
+
+    /// The code under which descriptor `number` completes.
+    pub(crate) fn operation_of(&self, number: u32, queue: Queue) -> CompletedOperation {
+        match queue {
+            Queue::Receive => CompletedOperation::Receive,
+            Queue::Send => self
+                .queue
+                .get(number)
+                .map_or(CompletedOperation::Send, Entry::completed_operation),
+        }
+    }
+
+    /// Tells the NIC's error handler.
+    #[cold]
+    pub(crate) fn report(
+        &self,
+        code: ErrorCode,
+        descriptor: Option<NonNull<Descriptor>>,
+        queue: Queue,
+    ) {
+        let operation = match queue {
+            Queue::Send => CompletedOperation::Send,
+            Queue::Receive => CompletedOperation::Receive,
+        };
+        self.report_operation(code, descriptor, operation);
+    }
+
+    /// The same, of a given operation.
+    #[cold]
+    pub(crate) fn report_operation(
+        &self,
+        code: ErrorCode,
+        descriptor: Option<NonNull<Descriptor>>,
+        operation: CompletedOperation,
+    ) {
+        let Some(nic) = &self.nic else { return };
+        nic.report(AsynchronousError {
+            nic: nic.handle,
+            vi: ViHandle::from_bits(self.handle),
+            completion_queue: None,
+            descriptor,
+            operation: (operation as u32) << 16,
+            resource: code.resource(),
+            code,
+        });
+    }
+}
+
+/// Whether every data segment lies in a live region of the VI's tag.
+#[inline(always)]
+fn may_touch(nic: &Nic, cache: &mut RegionCache, tag: u32, entry: &Entry) -> bool {
+    let mut one = |segment: Segment| {
+        let bytes = segment.length.into();
+        segment.length == 0
+            || nic
+                .regions
+                .check_cached(cache, segment.handle, segment.address, bytes, tag)
+                .is_ok()
+    };
+    one(entry.first) && (entry.is_single() || entry.segments().skip(1).all(one))
+}
+
+pub(crate) fn bound_to_completion_queue() -> Error {
+    Error::new(
+        ReturnCode::InvalidParameter,
+        "the work queue is bound to a completion queue: wait there",
+    )
+}

@@ -1,0 +1,445 @@
+//! A work queue: the descriptors of one side of a VI, in the order of their posting.
+//!
+//! A descriptor is read once, when it is posted; what later steps need is kept in an entry, since a
+//! peer may be able to write the memory in which the descriptor lies. Entries are private, and one
+//! is one cache line.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use viaduct_fabric::{CONTROL_SEGMENT_BYTES, Descriptor, Segment, control};
+use viaduct_via::{CompletedOperation, Operation, Status};
+
+/// Entries of a queue before it first grows.
+const FIRST_ENTRIES: usize = 8;
+/// Bytes of one data segment in a descriptor.
+const SEGMENT_BYTES: u64 = 16;
+
+/// One posted descriptor.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    pub(crate) descriptor: NonNull<Descriptor>,
+    /// The first data segment.
+    pub(crate) first: Segment,
+    /// Sum of the data segments; more than fit are a fault on a send and do not count on a receive.
+    pub(crate) bytes: u32,
+    pub(crate) immediate: u32,
+    pub(crate) descriptor_handle: u32,
+    /// The region table's epoch at which the ranges were checked.
+    pub(crate) epoch: u32,
+    /// The slot after the message's last, once it is sent; its receiver's counter passes it.
+    pub(crate) sent_until: u32,
+    /// While pending, the error bits that it will complete with; then all of its status.
+    pub(crate) status: Status,
+    /// Segments past the first, and the remote range; most descriptors have none.
+    more: Option<Box<More>>,
+    /// Segments in the descriptor, the remote range included.
+    segment_count: u16,
+    /// The error bits found when it was posted.
+    fault: u16,
+    /// The control word.
+    control: u16,
+    /// Whether it completes only when its receiver has used it.
+    pub(crate) awaits: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+// SAFETY: the descriptor is the provider's alone until it is handed back, in whatever thread.
+unsafe impl Send for Entry {}
+
+/// The rest of a descriptor with more than one segment.
+#[derive(Debug)]
+struct More {
+    /// Data segments after the first.
+    segments: Vec<Segment>,
+    /// Target of a remote operation.
+    remote: Option<Segment>,
+}
+
+/// The words of a descriptor's control segment that its consumer writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) segment_count: u16,
+    pub(crate) control: u16,
+    pub(crate) immediate: u32,
+    pub(crate) length: u32,
+}
+
+impl Head {
+    /// # Safety
+    ///
+    /// The control segment is readable.
+    #[inline(always)]
+    pub(crate) unsafe fn read(descriptor: NonNull<Descriptor>) -> Self {
+        // SAFETY: the caller's promise. Each word by itself and once: the consumer has just
+        // written them so, and others may write them meanwhile.
+        unsafe {
+            let head = &raw const (*descriptor.as_ptr()).control;
+            Self {
+                segment_count: (&raw const (*head).segment_count).read_volatile(),
+                control: (&raw const (*head).control).read_volatile(),
+                immediate: (&raw const (*head).immediate).read_volatile(),
+                length: (&raw const (*head).length).read_volatile(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn operation(self) -> Operation {
+        if self.control & control::RESERVED != 0 {
+            return Operation::Illegal;
+        }
+        operation(self.control)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn has_immediate(self) -> bool {
+        self.control & control::IMMEDIATE != 0
+    }
+}
+
+#[inline(always)]
+const fn operation(word: u16) -> Operation {
+    match word & control::OPERATION_MASK {
+        control::SEND_RECEIVE => Operation::SendReceive,
+        control::RDMA_WRITE => Operation::RdmaWrite,
+        control::RDMA_READ => Operation::RdmaRead,
+        _ => Operation::Illegal,
+    }
+}
+
+/// Segment `index` of a descriptor.
+///
+/// # Safety
+///
+/// It is readable.
+#[inline(always)]
+pub(crate) unsafe fn segment(descriptor: NonNull<Descriptor>, index: u32) -> Segment {
+    // SAFETY: the caller's promise; segments follow the control segment.
+    unsafe {
+        let first = descriptor.as_ptr().cast::<u8>().add(CONTROL_SEGMENT_BYTES);
+        let at = first.cast::<Segment>().add(index as usize);
+        Segment {
+            address: (&raw const (*at).address).read_volatile(),
+            handle: (&raw const (*at).handle).read_volatile(),
+            length: (&raw const (*at).length).read_volatile(),
+        }
+    }
+}
+
+impl Entry {
+    const EMPTY: Self = Self {
+        descriptor: NonNull::dangling(),
+        first: Segment {
+            address: 0,
+            handle: 0,
+            length: 0,
+        },
+        bytes: 0,
+        immediate: 0,
+        descriptor_handle: 0,
+        epoch: 0,
+        sent_until: 0,
+        status: Status::PENDING,
+        more: None,
+        segment_count: 0,
+        fault: 0,
+        control: 0,
+        awaits: false,
+    };
+
+    /// Takes a descriptor over, all but its segments.
+    #[inline(always)]
+    pub(crate) fn set(
+        &mut self,
+        descriptor: NonNull<Descriptor>,
+        handle: u32,
+        head: Head,
+        epoch: u32,
+    ) {
+        self.descriptor = descriptor;
+        self.descriptor_handle = handle;
+        self.immediate = head.immediate;
+        self.control = head.control;
+        self.segment_count = head.segment_count;
+        self.epoch = epoch;
+        self.fault = 0;
+        self.status = Status::PENDING;
+        self.awaits = false;
+        self.first = Segment::default();
+        self.bytes = 0;
+    }
+
+    /// Takes its segments over; the sum of the data segments. The format is right.
+    ///
+    /// # Safety
+    ///
+    /// Its segments are readable.
+    #[inline(always)]
+    pub(crate) unsafe fn set_segments(&mut self, operation: Operation) -> u64 {
+        let count = u32::from(self.segment_count);
+        if count == 1 && matches!(operation, Operation::SendReceive) {
+            // SAFETY: the caller's promise.
+            self.first = unsafe { segment(self.descriptor, 0) };
+            self.bytes = self.first.length;
+            return self.bytes.into();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.set_many_segments(operation, count) }
+    }
+
+    #[cold]
+    unsafe fn set_many_segments(&mut self, operation: Operation, count: u32) -> u64 {
+        let descriptor = self.descriptor;
+        // SAFETY: the caller's promise.
+        let at = |index| unsafe { segment(descriptor, index) };
+        let mut next = 0;
+        let mut remote = None;
+        if !matches!(operation, Operation::SendReceive) {
+            remote = Some(at(0));
+            next = 1;
+        }
+        let mut sum = 0;
+        if next < count {
+            self.first = at(next);
+            sum = u64::from(self.first.length);
+            next += 1;
+        }
+        let segments: Vec<Segment> = (next..count).map(at).collect();
+        sum += segments
+            .iter()
+            .map(|segment| u64::from(segment.length))
+            .sum::<u64>();
+        if remote.is_some() || !segments.is_empty() {
+            self.more = Some(Box::new(More { segments, remote }));
+        }
+        self.bytes = u32::try_from(sum).unwrap_or(u32::MAX);
+        sum
+    }
+
+    #[inline(always)]
+    pub(crate) const fn operation(&self) -> Operation {
+        operation(self.control)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn has_immediate(&self) -> bool {
+        self.control & control::IMMEDIATE != 0
+    }
+
+    pub(crate) const fn has_fence(&self) -> bool {
+        self.control & control::QUEUE_FENCE != 0
+    }
+
+    /// What was wrong with it when it was posted.
+    #[inline(always)]
+    pub(crate) const fn fault(&self) -> Status {
+        Status::from_bits(self.fault as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn set_fault(&mut self, fault: Status) {
+        self.fault = fault.bits() as u16;
+    }
+
+    /// Target of a remote operation.
+    pub(crate) fn remote(&self) -> Option<Segment> {
+        self.more.as_ref().and_then(|more| more.remote)
+    }
+
+    /// The data segments, in order.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        let rest = self.more.as_ref().map_or(&[][..], |more| &more.segments);
+        std::iter::once(self.first).chain(rest.iter().copied())
+    }
+
+    /// Whether all bytes lie in the first data segment.
+    #[inline(always)]
+    pub(crate) fn is_single(&self) -> bool {
+        self.more
+            .as_ref()
+            .is_none_or(|more| more.segments.is_empty())
+    }
+
+    /// Calls `piece(address, offset from start, bytes)` for the message's bytes from `start` on,
+    /// `bytes` of them or as many as there are.
+    #[inline(always)]
+    pub(crate) fn each_piece(
+        &self,
+        start: u64,
+        bytes: u64,
+        mut piece: impl FnMut(*mut u8, u64, usize),
+    ) {
+        if self.is_single() {
+            let length = bytes.min(u64::from(self.first.length).saturating_sub(start));
+            if length > 0 {
+                piece((self.first.address + start) as *mut u8, 0, length as usize);
+            }
+            return;
+        }
+        let mut skip = start;
+        let mut done = 0;
+        for segment in self.segments() {
+            let length = u64::from(segment.length);
+            if skip >= length {
+                skip -= length;
+                continue;
+            }
+            let take = (length - skip).min(bytes - done);
+            if take == 0 {
+                break;
+            }
+            piece((segment.address + skip) as *mut u8, done, take as usize);
+            done += take;
+            skip = 0;
+        }
+    }
+
+    /// Bytes of the descriptor itself.
+    pub(crate) const fn descriptor_bytes(&self) -> u64 {
+        CONTROL_SEGMENT_BYTES as u64 + SEGMENT_BYTES * self.segment_count as u64
+    }
+
+    /// The code of a completion on the send queue.
+    #[inline(always)]
+    pub(crate) const fn completed_operation(&self) -> CompletedOperation {
+        match self.operation() {
+            Operation::RdmaWrite => CompletedOperation::RdmaWrite,
+            Operation::RdmaRead => CompletedOperation::RdmaRead,
+            Operation::SendReceive | Operation::Illegal => CompletedOperation::Send,
+        }
+    }
+
+    /// Writes the completion into the descriptor, status last.
+    #[inline(always)]
+    pub(crate) fn write_completion(
+        &mut self,
+        status: Status,
+        received: Option<(u32, Option<u32>)>,
+    ) {
+        self.status = status;
+        let head = self.descriptor.as_ptr().cast::<u8>();
+        // SAFETY: the descriptor is the provider's until it is handed back, writable, 64-aligned;
+        // length, immediate and status lie at these offsets of the control segment.
+        unsafe {
+            if let Some((length, immediate)) = received {
+                head.add(24).cast::<u32>().write_volatile(length);
+                if let Some(immediate) = immediate {
+                    head.add(20).cast::<u32>().write_volatile(immediate);
+                }
+            }
+            AtomicU32::from_ptr(head.add(28).cast()).store(status.bits(), Ordering::Release);
+        }
+    }
+}
+
+/// The queue. Numbers count descriptors since the VI was made, and wrap.
+///
+/// ```text
+/// head ... complete, not taken ... done ... begun, not complete ... begun ... waiting ... tail
+/// ```
+#[derive(Debug, Default)]
+pub(crate) struct WorkQueue {
+    entries: Vec<Entry>,
+    pub(crate) head: u32,
+    pub(crate) done: u32,
+    /// On a send queue: the first that was not sent. On a receive queue equal to `done`.
+    pub(crate) begun: u32,
+    pub(crate) tail: u32,
+}
+
+impl WorkQueue {
+    #[inline(always)]
+    pub(crate) const fn len(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    /// Bytes of private memory.
+    pub(crate) const fn allocated_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// The place of the next descriptor, which [`WorkQueue::push`] makes part of the queue.
+    #[inline(always)]
+    pub(crate) fn next_place(&mut self) -> &mut Entry {
+        if self.len() as usize == self.entries.len() {
+            self.grow();
+        }
+        let mask = self.entries.len() - 1;
+        &mut self.entries[self.tail as usize & mask]
+    }
+
+    /// Appends what was put into [`WorkQueue::next_place`]: marks the descriptor as pending and
+    /// links it behind the one before.
+    #[inline(always)]
+    pub(crate) fn push(&mut self) {
+        let mask = self.entries.len() - 1;
+        let entry = &self.entries[self.tail as usize & mask];
+        let (address, handle) = (entry.descriptor, entry.descriptor_handle);
+        let head = address.as_ptr().cast::<u8>();
+        // SAFETY: both descriptors are the provider's now, writable and aligned to 64: Next,
+        // NextHandle and Status lie at 0, 8 and 28.
+        unsafe {
+            head.cast::<u64>().write_volatile(0);
+            head.add(8).cast::<u32>().write_volatile(0);
+            AtomicU32::from_ptr(head.add(28).cast()).store(0, Ordering::Relaxed);
+            if self.tail != self.done {
+                let before = &self.entries[self.tail.wrapping_sub(1) as usize & mask];
+                let before = before.descriptor.as_ptr().cast::<u8>();
+                before
+                    .cast::<u64>()
+                    .write_volatile(address.as_ptr().addr() as u64);
+                before.add(8).cast::<u32>().write_volatile(handle);
+            }
+        }
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let old = self.entries.len();
+        let new = (2 * old).max(FIRST_ENTRIES);
+        let mut entries: Vec<Entry> = (0..new).map(|_| Entry::EMPTY).collect();
+        let mut number = self.head;
+        while number != self.tail {
+            let from = &mut self.entries[number as usize & (old - 1)];
+            entries[number as usize & (new - 1)] = std::mem::replace(from, Entry::EMPTY);
+            number = number.wrapping_add(1);
+        }
+        self.entries = entries;
+    }
+
+    /// Entry `number`, one between head and tail.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> Option<&Entry> {
+        let mask = self.entries.len().wrapping_sub(1);
+        self.entries.get(number as usize & mask)
+    }
+
+    /// The same.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Entry> {
+        let mask = self.entries.len().wrapping_sub(1);
+        self.entries.get_mut(number as usize & mask)
+    }
+
+    /// Takes the oldest if it is complete: the descriptor and its status.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<(NonNull<Descriptor>, Status)> {
+        if self.head == self.done {
+            return None;
+        }
+        let mask = self.entries.len() - 1;
+        let entry = &mut self.entries[self.head as usize & mask];
+        entry.more = None;
+        self.head = self.head.wrapping_add(1);
+        Some((entry.descriptor, entry.status))
+    }
+}
