@@ -213,9 +213,11 @@ pub(crate) enum Timer {
     Attempt(ConnectionNumber),
 }
 
-/// Requests that a NIC keeps for waits to come, and for peers; one more of either is answered as
-/// if its time were up.
+/// Requests of clients that a NIC keeps for waits to come; one more is answered as if its time were
+/// up.
 const HELD_REQUESTS_MAX: usize = 1024;
+/// Requests of peers that a NIC keeps until its own consumer asks; one more finds no match.
+const HELD_PEERS_MAX: usize = 1 << 16;
 
 impl Connections {
     pub(crate) fn is_idle(&self) -> bool {
@@ -318,7 +320,7 @@ impl Connections {
     }
 
     pub(crate) fn may_hold_peer(&self) -> bool {
-        self.peer_requests.len() < HELD_REQUESTS_MAX
+        self.peer_requests.len() < HELD_PEERS_MAX
     }
 
     /// Takes the oldest request of a peer that matches an attempt from `local` to `remote`.

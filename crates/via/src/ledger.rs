@@ -82,7 +82,8 @@ impl Ledger {
 
     /// The peer has posted receives, in this order.
     pub(crate) fn add_credits(&mut self, capacities: &[u32]) {
-        self.credits.extend(capacities);
+        let room = CREDITS_MAX.saturating_sub(self.credits.len());
+        self.credits.extend(capacities.iter().take(room));
     }
 
     /// A message of the peer has arrived.
@@ -132,6 +133,9 @@ pub(crate) fn receives_taken(capacities: impl Iterator<Item = u64>, length: u32)
     }
     None
 }
+
+/// Receives of a peer that are kept in mind. A queue is never that long, but a peer may say so.
+const CREDITS_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

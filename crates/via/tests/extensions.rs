@@ -5,7 +5,10 @@
 mod common;
 
 use ReliabilityLevel::{ReliableDelivery, ReliableReception, Unreliable};
+use std::collections::VecDeque;
+
 use common::*;
+use proptest::prelude::*;
 use viaduct_via::*;
 
 const LEVELS: [ReliabilityLevel; 3] = [Unreliable, ReliableDelivery, ReliableReception];
@@ -293,4 +296,63 @@ fn a_split_message_under_way_is_flushed_whole() {
         pair.drain(1)[1],
         [(0, 0x0001_0021), (1, 0x0001_0021), (2, 0x0001_0021)]
     );
+}
+
+proptest! {
+    #[test]
+    fn with_both_nothing_is_lost_and_nothing_waits_without_need(
+        // Sends of so many bytes, receives of so many.
+        steps in prop::collection::vec((any::<bool>(), 0_u32..40), 1..60)
+    ) {
+        let mut pair = pair(ReliableDelivery, true, true);
+        for (index, byte) in pair.hosts[0].memory.iter_mut().enumerate() {
+            *byte = (index % 251) as u8;
+        }
+        let mut waiting = VecDeque::new();
+        let mut free = VecDeque::new();
+        // What the receives must hold in the end: cookie, continues, bytes.
+        let mut expected = Vec::new();
+        for (cookie, (is_send, bytes)) in (0_u64..).zip(steps) {
+            if is_send {
+                send(&mut pair, bytes, cookie);
+                waiting.push_back(bytes);
+            } else {
+                receive(&mut pair, cookie * 64, bytes, cookie);
+                free.push_back((cookie, bytes));
+            }
+            pair.carry();
+            prop_assert_eq!(pair.deliver(0), []);
+            while let Some(&length) = waiting.front() {
+                let room: u32 = free.iter().map(|(_, capacity)| capacity).sum();
+                if free.is_empty() || room < length {
+                    break;
+                }
+                waiting.pop_front();
+                let mut rest = length;
+                loop {
+                    let (cookie, capacity) = free.pop_front().unwrap();
+                    let part = rest.min(capacity);
+                    rest -= part;
+                    expected.push((cookie, rest > 0, part));
+                    if rest == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        let received: Vec<_> = std::iter::from_fn(|| pair.receive_done(1).completion())
+            .map(|c| (c.cookie, c.status.contains(Status::CONTINUES), c.length))
+            .collect();
+        prop_assert_eq!(&received, &expected);
+        let mut offset = 0;
+        for (cookie, continues, length) in received {
+            let (start, length) = (cookie as usize * 64, length as usize);
+            let sent = &pair.hosts[0].memory[offset..offset + length];
+            prop_assert_eq!(&pair.hosts[1].memory[start..start + length], sent);
+            // Every message begins at the start of the sender's memory.
+            offset = if continues { offset + length } else { 0 };
+        }
+        prop_assert_eq!(pair.states(), [ViState::Connected; 2]);
+        prop_assert_eq!(pair.hosts[1].events(), []);
+    }
 }

@@ -1,7 +1,8 @@
 //! Random operations on two NICs against an obvious reference: lists of descriptors, each with its
 //! state, searched from the front. Whatever the order of starting, arriving, finishing, losing and
-//! disconnecting, each descriptor comes back once, in post order, with the status that the
-//! reference says; nothing is delivered twice; completion queues tell of each completion once.
+//! disconnecting, at each reliability level, each descriptor comes back once, in post order, with
+//! the status that the reference says; nothing is delivered twice; completion queues tell of each
+//! completion once; a connection that ends is told once at each end.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -26,13 +27,20 @@ enum Fault {
     Length,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Send {
+    operation: Operation,
+    length: u32,
+    fault: Option<Fault>,
+    immediate: bool,
+    fence: bool,
+    /// Whether the remote address lies outside the peer's memory.
+    is_astray: bool,
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    PostSend {
-        length: u32,
-        fault: Option<Fault>,
-        immediate: bool,
-    },
+    PostSend(Send),
     PostReceive {
         capacity: u32,
         fault: Option<Fault>,
@@ -52,6 +60,10 @@ enum Step {
         pick: usize,
         outcome: ReceiveOutcome,
     },
+    Acknowledge {
+        pick: usize,
+    },
+    FailTransport,
     SendDone,
     ReceiveDone,
     TakeEntry,
@@ -63,9 +75,9 @@ enum Step {
 }
 
 /// A step, and the host and VI that it is about.
-type Operation = (usize, usize, Step);
+type Action = (usize, usize, Step);
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn action() -> impl Strategy<Value = Action> {
     let fault = || {
         prop_oneof![
             8 => Just(None),
@@ -85,9 +97,24 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (0_u32..30).prop_map(|placed_bytes| ReceiveOutcome::CutShort { placed_bytes }),
         1 => Just(ReceiveOutcome::Corrupt),
     ];
+    let kind = prop_oneof![
+        4 => Just(Operation::SendReceive),
+        2 => Just(Operation::RdmaWrite),
+        1 => Just(Operation::RdmaRead),
+    ];
+    let flags = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.1));
+    let send = (kind, 0_u32..20, fault(), flags).prop_map(
+        |(operation, length, fault, (immediate, fence, is_astray))| Send {
+            operation,
+            length,
+            fault,
+            immediate,
+            fence,
+            is_astray,
+        },
+    );
     let step = prop_oneof![
-        12 => (0_u32..20, fault(), any::<bool>())
-            .prop_map(|(length, fault, immediate)| Step::PostSend { length, fault, immediate }),
+        12 => send.prop_map(Step::PostSend),
         12 => (0_u32..25, fault())
             .prop_map(|(capacity, fault)| Step::PostReceive { capacity, fault }),
         12 => Just(Step::StartSend),
@@ -96,6 +123,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => pick().prop_map(|pick| Step::Lose { pick }),
         10 => (pick(), received)
             .prop_map(|(pick, outcome)| Step::FinishReceive { pick, outcome }),
+        10 => pick().prop_map(|pick| Step::Acknowledge { pick }),
+        1 => Just(Step::FailTransport),
         8 => Just(Step::SendDone),
         8 => Just(Step::ReceiveDone),
         6 => Just(Step::TakeEntry),
@@ -127,7 +156,16 @@ struct Entry {
     progress: Progress,
     /// Whether the completion queue has told of it.
     told: bool,
+    /// What a send asks for; of a receive under way, what has taken it.
+    operation: Operation,
+    fence: bool,
+    is_astray: bool,
+    /// Of a receive under way, whose message has taken it.
+    from: Option<Origin>,
 }
+
+/// A send under way: its host, VI and work.
+type Origin = (usize, ViId, WorkId);
 
 /// One VI as the reference sees it.
 #[derive(Debug)]
@@ -149,13 +187,18 @@ struct Message {
     vi: ViId,
     connection: u32,
     header: MessageHeader,
+    remote: Option<RemoteSegment>,
+    is_astray: bool,
+    from: Origin,
 }
 
 struct World {
+    level: ReliabilityLevel,
     pair: Pair,
     completion_queues: [CompletionQueueId; 2],
     vis: [Vec<ModelVi>; 2],
     network: Vec<Message>,
+    acknowledgements: Vec<Origin>,
     entries: [VecDeque<(ViId, Queue)>; 2],
     cookies: u64,
     connections: u32,
@@ -167,20 +210,22 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(level: ReliabilityLevel) -> Self {
         let attributes = NicAttributes {
             max_descriptors_per_queue: DEPTH as u32,
-            max_segments_per_descriptor: 2,
+            max_segments_per_descriptor: 3,
             ..NicAttributes::default()
         };
         let mut pair = Pair::unconnected_with(attributes);
         let completion_queues =
             [0, 1].map(|host| pair.hosts[host].nic.create_completion_queue(1).unwrap());
         let mut world = Self {
+            level,
             pair,
             completion_queues,
             vis: [Vec::new(), Vec::new()],
             network: Vec::new(),
+            acknowledgements: Vec::new(),
             entries: [VecDeque::new(), VecDeque::new()],
             cookies: 0,
             connections: 0,
@@ -200,7 +245,12 @@ impl World {
 
     fn create(&mut self, host: usize) -> ModelVi {
         let queue = Some(self.completion_queues[host]);
-        let attributes = self.pair.hosts[host].attributes();
+        let attributes = ViAttributes {
+            reliability: self.level,
+            rdma_write: true,
+            rdma_read: self.level.is_reliable(),
+            ..self.pair.hosts[host].attributes()
+        };
         ModelVi {
             id: self.pair.hosts[host]
                 .nic
@@ -215,75 +265,39 @@ impl World {
         }
     }
 
-    fn step(&mut self, (host, which, step): Operation) {
+    fn step(&mut self, (host, which, step): Action) {
         let vi = self.vis[host][which].id;
         match step {
-            Step::PostSend {
-                length,
-                fault,
-                immediate,
-            } => {
-                self.post(host, which, Queue::Send, (length, fault, immediate));
-            }
+            Step::PostSend(send) => self.post(host, which, Queue::Send, send),
             Step::PostReceive { capacity, fault } => {
-                // A receive's own length field means nothing.
-                let fault = fault.filter(|fault| !matches!(fault, Fault::Length));
-                // Nor does its immediate data.
-                let immediate = self.cookies.is_multiple_of(2);
-                self.post(host, which, Queue::Receive, (capacity, fault, immediate));
+                let receive = Send {
+                    operation: Operation::SendReceive,
+                    length: capacity,
+                    // A receive's own length field means nothing.
+                    fault: fault.filter(|fault| !matches!(fault, Fault::Length)),
+                    // Nor does its immediate data.
+                    immediate: self.cookies.is_multiple_of(2),
+                    fence: false,
+                    is_astray: false,
+                };
+                self.post(host, which, Queue::Receive, receive);
             }
             Step::StartSend => self.start_send(host, which),
-            Step::FinishSend { pick, outcome } => {
-                let error = match outcome {
-                    SendOutcome::CutShort => 0x10,
-                    SendOutcome::TransportFailed => 0x40,
-                    _ => 0,
-                };
-                let Some((index, work)) = self.under_way(host, which, Queue::Send, pick) else {
-                    return;
-                };
-                assert!(self.pair.hosts[host].nic.finish_send(vi, work, outcome));
-                assert!(!self.pair.hosts[host].nic.finish_send(vi, work, outcome));
-                finish_send(&mut self.vis[host][which].queues[0][index], error);
-            }
+            Step::FinishSend { pick, outcome } => self.finish_send(host, which, pick, outcome),
+            Step::Acknowledge { pick } => self.acknowledge(pick),
+            Step::FailTransport => self.fail_transport(host, vi),
             Step::Arrive { pick } => self.arrive(pick),
             Step::Lose { pick } => {
                 if !self.network.is_empty() {
-                    self.network.remove(pick % self.network.len());
+                    let message = self.network.remove(pick % self.network.len());
+                    if self.level.is_reliable() {
+                        // What carries messages reliably says so when it cannot.
+                        self.fail_transport(message.from.0, message.from.1);
+                    }
                 }
             }
             Step::FinishReceive { pick, outcome } => {
-                let Some((index, work)) = self.under_way(host, which, Queue::Receive, pick) else {
-                    return;
-                };
-                assert!(self.pair.hosts[host].nic.finish_receive(vi, work, outcome));
-                assert!(!self.pair.hosts[host].nic.finish_receive(vi, work, outcome));
-                let entry = &mut self.vis[host][which].queues[1][index];
-                let (length, immediate) = (entry.length, entry.immediate);
-                entry.progress = match outcome {
-                    ReceiveOutcome::CutShort { placed_bytes } => Progress::Finished {
-                        status: 0x0001_0011,
-                        length: placed_bytes.min(length),
-                        immediate: None,
-                    },
-                    ReceiveOutcome::Corrupt => Progress::Finished {
-                        status: 0x0001_0041,
-                        length: 0,
-                        immediate: None,
-                    },
-                    _ => {
-                        let status = if immediate.is_some() {
-                            0x0009_0001
-                        } else {
-                            0x0001_0001
-                        };
-                        Progress::Finished {
-                            status,
-                            length,
-                            immediate,
-                        }
-                    }
-                };
+                self.finish_receive(host, which, pick, outcome);
             }
             Step::SendDone => {
                 self.done(host, which, Queue::Send);
@@ -298,13 +312,120 @@ impl World {
         }
     }
 
-    fn post(
-        &mut self,
-        host: usize,
-        which: usize,
-        queue: Queue,
-        (length, fault, immediate): (u32, Option<Fault>, bool),
-    ) {
+    fn finish_send(&mut self, host: usize, which: usize, pick: usize, outcome: SendOutcome) {
+        let Some((index, work)) = self.under_way(host, which, Queue::Send, pick) else {
+            return;
+        };
+        let vi = self.vis[host][which].id;
+        let nic = &mut self.pair.hosts[host].nic;
+        assert!(nic.finish_send(vi, work, outcome));
+        let entry = &mut self.vis[host][which].queues[0][index];
+        let is_read = entry.operation == Operation::RdmaRead;
+        match outcome {
+            SendOutcome::Sent if self.level == ReliabilityLevel::ReliableReception && !is_read => {
+                // Waits for its acknowledgement.
+                assert!(nic.finish_send(vi, work, outcome));
+                return;
+            }
+            SendOutcome::Sent => finish_send(entry, 0),
+            _ if self.level.is_reliable() => self.broken((host, which), 0x40, 0x40),
+            SendOutcome::CutShort => finish_send(entry, 0x10),
+            _ => finish_send(entry, 0x40),
+        }
+        assert!(!self.pair.hosts[host].nic.finish_send(vi, work, outcome));
+    }
+
+    fn finish_receive(&mut self, host: usize, which: usize, pick: usize, outcome: ReceiveOutcome) {
+        let Some((index, work)) = self.under_way(host, which, Queue::Receive, pick) else {
+            return;
+        };
+        let model = &mut self.vis[host][which];
+        let nic = &mut self.pair.hosts[host].nic;
+        assert!(nic.finish_receive(model.id, work, outcome));
+        assert!(!nic.finish_receive(model.id, work, outcome));
+        let entry = &mut model.queues[1][index];
+        let operation = match entry.operation {
+            Operation::RdmaWrite => 0x0003_0001,
+            _ => 0x0001_0001,
+        };
+        let (length, immediate) = (entry.length, entry.immediate);
+        let (error, length, immediate) = match outcome {
+            ReceiveOutcome::CutShort { placed_bytes } => (0x10, placed_bytes.min(length), None),
+            ReceiveOutcome::Corrupt => (0x40, 0, None),
+            _ => (0, length, immediate),
+        };
+        let flag = if immediate.is_some() { 0x0008_0000 } else { 0 };
+        entry.progress = Progress::Finished {
+            status: operation | error | flag,
+            length,
+            immediate,
+        };
+        if error == 0 {
+            self.acknowledgements.extend(entry.from);
+        } else if self.level.is_reliable() {
+            self.broken((host, which), 0x40, 0x40);
+        }
+    }
+
+    fn acknowledge(&mut self, pick: usize) {
+        if self.acknowledgements.is_empty() {
+            return;
+        }
+        let place = pick % self.acknowledgements.len();
+        let (host, vi, work) = self.acknowledgements.remove(place);
+        let completed = self.pair.hosts[host].nic.handle_acknowledgement(vi, work);
+        let entry = self.send_under_way((host, vi, work));
+        let expected = entry.filter(|_| self.level == ReliabilityLevel::ReliableReception);
+        assert_eq!(completed, expected.is_some());
+        if let Some((which, index)) = expected {
+            finish_send(&mut self.vis[host][which].queues[0][index], 0);
+        }
+    }
+
+    /// Where the reference has a send, if it is under way.
+    fn send_under_way(&self, (host, vi, work): Origin) -> Option<(usize, usize)> {
+        let which = self.vis[host].iter().position(|model| model.id == vi)?;
+        let is_it = |e: &Entry| matches!(e.progress, Progress::Started(w) if w == work);
+        let index = self.vis[host][which].queues[0].iter().position(is_it)?;
+        Some((which, index))
+    }
+
+    fn fail_transport(&mut self, host: usize, vi: ViId) {
+        let failed = self.pair.hosts[host].nic.handle_transport_failure(vi);
+        let which = self.vis[host].iter().position(|model| model.id == vi);
+        let connected = which.filter(|w| self.vis[host][*w].state == ViState::Connected);
+        assert_eq!(failed, connected.is_some());
+        if let Some(which) = connected {
+            let error = if self.level.is_reliable() { 0x40 } else { 0x20 };
+            self.broken((host, which), error, error);
+        }
+    }
+
+    /// A connection breaks: what is under way at this end, at the other, has these errors.
+    fn broken(&mut self, (host, which): (usize, usize), own: u32, others: u32) {
+        // Two queues of a VI have no order between them, but what came before the break did.
+        self.tell();
+        self.pair.carry();
+        let peer = self.vis[host][which].peer.expect("it is connected");
+        for ((host, which), under_way) in [((host, which), own), (peer, others)] {
+            let model = &mut self.vis[host][which];
+            flush(model, Queue::Send, under_way);
+            flush(model, Queue::Receive, under_way);
+            model.state = ViState::Error;
+            model.peer = None;
+            model.lost += 1;
+        }
+    }
+
+    fn post(&mut self, host: usize, which: usize, queue: Queue, send: Send) {
+        let Send {
+            operation,
+            length,
+            fault,
+            immediate,
+            fence,
+            is_astray,
+        } = send;
         let cookie = self.cookies;
         let source = &self.pair.hosts[host];
         let mut data = vec![
@@ -312,16 +433,34 @@ impl World {
             source.data(0, length - length / 2),
         ];
         match fault {
-            Some(Fault::Format) => data.push(source.data(0, 0)),
+            Some(Fault::Format) => data.extend([source.data(0, 0); 2]),
             Some(Fault::Protection) => data[0] = source.data(MEMORY_BYTES, 1),
             Some(Fault::Length) | None => {}
         }
-        let mut descriptor = Descriptor::send(Segments::from_slice(&data), cookie);
+        let segments = if operation == Operation::SendReceive {
+            Segments::from_slice(&data)
+        } else {
+            let offset = if is_astray { MEMORY_BYTES } else { 0 };
+            Segments::with_remote(self.pair.hosts[1 - host].remote(offset), &data)
+        };
+        let mut descriptor = Descriptor {
+            operation,
+            queue_fence: fence,
+            ..Descriptor::send(segments, cookie)
+        };
         if matches!(fault, Some(Fault::Length)) {
             descriptor.length += 1;
         }
         let immediate = immediate.then_some(cookie as u32);
         descriptor.immediate = immediate;
+        // A read takes no immediate data, and unreliable delivery has none.
+        let is_illegal =
+            operation == Operation::RdmaRead && (immediate.is_some() || !self.level.is_reliable());
+        let fault = if is_illegal {
+            Some(Fault::Format)
+        } else {
+            fault
+        };
         let declared = descriptor.length;
         let model = &mut self.vis[host][which];
         let nic = &mut self.pair.hosts[host].nic;
@@ -354,6 +493,10 @@ impl World {
             fault,
             progress,
             told: false,
+            operation,
+            fence,
+            is_astray,
+            from: None,
         });
         self.owed
             .entry((model.id, host, queue))
@@ -364,7 +507,7 @@ impl World {
             Queue::Receive => model.state == ViState::Error,
         };
         if flushed {
-            flush(model, queue);
+            flush(model, queue, 0x20);
         }
     }
 
@@ -372,13 +515,19 @@ impl World {
         let started = self.pair.hosts[host]
             .nic
             .start_send(self.vis[host][which].id);
+        let level = self.level;
         let model = &mut self.vis[host][which];
         if model.state != ViState::Connected {
             assert_eq!(started, None);
             return;
         }
         let to = model.peer.expect("a connected VI has a peer");
-        for entry in &mut model.queues[0] {
+        for index in 0..model.queues[0].len() {
+            let under_way = |e: &&Entry| matches!(e.progress, Progress::Started(_));
+            let earlier: Vec<_> = model.queues[0][..index].iter().filter(under_way).collect();
+            let is_read = |e: &&Entry| e.operation == Operation::RdmaRead;
+            let (is_last, reads) = (earlier.is_empty(), earlier.into_iter().any(|e| is_read(&e)));
+            let entry = &mut model.queues[0][index];
             if !matches!(entry.progress, Progress::Posted) {
                 continue;
             }
@@ -386,25 +535,41 @@ impl World {
                 Some(Fault::Format) => 0x2,
                 Some(Fault::Protection) => 0x4,
                 Some(Fault::Length) => 0x8,
+                None if entry.fence && reads => break,
                 None => {
                     let started = started.expect("there is a good send");
+                    assert_eq!(started.header.operation, entry.operation);
                     assert_eq!(started.header.length, entry.length);
                     assert_eq!(started.header.immediate, entry.immediate);
                     entry.progress = Progress::Started(started.work);
+                    let is_astray = entry.is_astray && entry.length > 0;
                     let (vi, connection) = (started.peer.vi, model.connection);
+                    let from = (host, model.id, started.work);
                     assert_eq!(started.peer.host.get() as usize, to.0);
                     assert_eq!(vi, self.vis[to.0][to.1].id);
-                    let header = started.header;
+                    let remote = self.pair.hosts[host].nic.send_remote(from.1, from.2);
                     self.network.push(Message {
                         to,
                         vi,
                         connection,
-                        header,
+                        header: started.header,
+                        remote,
+                        is_astray,
+                        from,
                     });
                     return;
                 }
             };
-            finish_send(entry, error);
+            if !level.is_reliable() {
+                finish_send(entry, error);
+            } else {
+                // Breaks the connection, once those before it have ended.
+                if is_last {
+                    finish_send(entry, error);
+                    self.broken((host, which), 0x20, 0x20);
+                }
+                break;
+            }
         }
         assert_eq!(started, None);
     }
@@ -432,48 +597,111 @@ impl World {
         if self.network.is_empty() {
             return;
         }
-        let message = self.network.remove(pick % self.network.len());
+        let mut place = pick % self.network.len();
+        if self.level.is_reliable() {
+            // In the order of their sending.
+            let picked = &self.network[place];
+            let same = |m: &Message| (m.connection, m.to) == (picked.connection, picked.to);
+            place = self.network.iter().position(same).unwrap();
+        }
+        let message = self.network.remove(place);
         let (host, which) = message.to;
-        let verdict = self.pair.hosts[host]
-            .nic
-            .start_receive(message.vi, &message.header);
+        let nic = &mut self.pair.hosts[host].nic;
+        let header = &message.header;
+        // The receive that was taken, if one was.
+        let verdict: Result<Option<WorkId>, DropReason> = match header.operation {
+            Operation::SendReceive => match nic.start_receive(message.vi, header) {
+                ReceiveVerdict::Place(receive) => {
+                    assert_eq!((receive.length, receive.receives), (header.length, 1));
+                    Ok(Some(receive.work))
+                }
+                ReceiveVerdict::Drop(reason) => Err(reason),
+            },
+            operation => {
+                let remote = message.remote.unwrap();
+                let verdict = if operation == Operation::RdmaWrite {
+                    nic.start_remote_write(message.vi, header, remote)
+                } else {
+                    nic.start_remote_read(message.vi, header, remote)
+                };
+                match verdict {
+                    RemoteVerdict::Access(started) => {
+                        if started.receive.is_none() && operation == Operation::RdmaWrite {
+                            let placed = ReceiveOutcome::Placed;
+                            assert!(nic.finish_remote_write(message.vi, started, placed));
+                            self.acknowledgements.push(message.from);
+                        }
+                        Ok(started.receive)
+                    }
+                    RemoteVerdict::Drop(reason) => Err(reason),
+                }
+            }
+        };
         let model = &mut self.vis[host][which];
         let current = model.id == message.vi
             && model.state == ViState::Connected
             && model.connection == message.connection;
         if !current {
-            assert_eq!(verdict, ReceiveVerdict::Drop(DropReason::NotConnected));
+            assert_eq!(verdict, Err(DropReason::NotConnected));
+            return;
+        }
+        let is_write = header.operation == Operation::RdmaWrite;
+        let takes_receive =
+            header.operation == Operation::SendReceive || header.immediate.is_some();
+        if !takes_receive {
+            if message.is_astray {
+                assert_eq!(verdict, Err(DropReason::RemoteProtection));
+                self.refused(&message, 0x80);
+            } else {
+                assert_eq!(verdict, Ok(None));
+            }
             return;
         }
         let next = model.queues[1]
             .iter_mut()
             .find(|e| matches!(e.progress, Progress::Posted));
         let Some(entry) = next else {
-            assert_eq!(verdict, ReceiveVerdict::Drop(DropReason::NoDescriptor));
+            assert_eq!(verdict, Err(DropReason::NoDescriptor));
             model.drops += 1;
+            self.refused(&message, 0x100);
             return;
         };
-        let (error, reason) = match entry.fault {
-            Some(Fault::Format) => (0x0001_0003, DropReason::Format),
-            Some(Fault::Protection) => (0x0001_0005, DropReason::Protection),
-            _ if message.header.length > entry.length => (0x0001_0009, DropReason::TooLong),
+        let operation = if is_write { 0x0003_0001 } else { 0x0001_0001 };
+        let (error, reason, remote_error) = match entry.fault {
+            Some(Fault::Format) => (0x2, DropReason::Format, 0x100),
+            _ if is_write && message.is_astray => (0x80, DropReason::RemoteProtection, 0x80),
+            Some(Fault::Protection) if !is_write => (0x4, DropReason::Protection, 0x100),
+            _ if !is_write && header.length > entry.length => (0x8, DropReason::TooLong, 0x100),
             _ => {
-                let ReceiveVerdict::Place(receive) = verdict else {
-                    panic!("{verdict:?}")
-                };
-                assert_eq!(receive.length, message.header.length);
-                entry.length = message.header.length;
-                entry.immediate = message.header.immediate;
-                entry.progress = Progress::Started(receive.work);
+                entry.length = header.length;
+                entry.immediate = header.immediate;
+                entry.operation = header.operation;
+                entry.from = Some(message.from);
+                entry.progress = Progress::Started(verdict.unwrap().unwrap());
                 return;
             }
         };
-        assert_eq!(verdict, ReceiveVerdict::Drop(reason));
+        assert_eq!(verdict, Err(reason));
         entry.progress = Progress::Finished {
-            status: error,
+            status: operation | error,
             length: 0,
             immediate: None,
         };
+        self.refused(&message, remote_error);
+    }
+
+    /// The target has refused a message: at the reliable levels that breaks the connection, and
+    /// at reliable reception, or if it is a read, its sender is told.
+    fn refused(&mut self, message: &Message, error: u32) {
+        if !self.level.is_reliable() {
+            return;
+        }
+        let is_told = self.level == ReliabilityLevel::ReliableReception
+            || message.header.operation == Operation::RdmaRead;
+        if is_told && let Some((which, index)) = self.send_under_way(message.from) {
+            finish_send(&mut self.vis[message.from.0][which].queues[0][index], error);
+        }
+        self.broken(message.to, 0x20, 0x20);
     }
 
     /// Takes a completion, if there is one; whether there was.
@@ -534,15 +762,15 @@ impl World {
     fn disconnect(&mut self, host: usize, which: usize) {
         let model = &mut self.vis[host][which];
         self.pair.hosts[host].nic.disconnect(model.id).unwrap();
-        flush(model, Queue::Send);
-        flush(model, Queue::Receive);
+        flush(model, Queue::Send, 0x20);
+        flush(model, Queue::Receive, 0x20);
         model.state = ViState::Idle;
         let peer = model.peer.take();
         self.pair.carry();
         if let Some((host, which)) = peer {
             let model = &mut self.vis[host][which];
-            flush(model, Queue::Send);
-            flush(model, Queue::Receive);
+            flush(model, Queue::Send, 0x20);
+            flush(model, Queue::Receive, 0x20);
             model.state = ViState::Error;
             model.peer = None;
             model.lost += 1;
@@ -628,8 +856,8 @@ impl World {
         events
     }
 
-    /// What must hold after every step.
-    fn check(&mut self) {
+    /// What became visible since the last call goes into the completion queues.
+    fn tell(&mut self) {
         for host in 0..2 {
             for model in &mut self.vis[host] {
                 for queue in [Queue::Send, Queue::Receive] {
@@ -640,6 +868,15 @@ impl World {
                         self.entries[host].push_back((model.id, queue));
                     }
                 }
+            }
+        }
+    }
+
+    /// What must hold after every step.
+    fn check(&mut self) {
+        self.tell();
+        for host in 0..2 {
+            for model in &self.vis[host] {
                 let information = self.pair.hosts[host].nic.query_vi(model.id).unwrap();
                 assert_eq!(information.state, model.state);
                 assert_eq!(information.send_queue_empty, model.queues[0].is_empty());
@@ -694,25 +931,31 @@ impl World {
 }
 
 fn finish_send(entry: &mut Entry, error: u32) {
-    let (status, length) = (0x0000_0001 | error, entry.length);
+    let operation = match entry.operation {
+        Operation::RdmaWrite => 0x0002_0001,
+        Operation::RdmaRead => 0x0004_0001,
+        _ => 0x0000_0001,
+    };
     entry.progress = Progress::Finished {
-        status,
-        length,
+        status: operation | error,
+        length: entry.length,
         immediate: None,
     };
 }
 
-fn flush(model: &mut ModelVi, queue: Queue) {
+/// Everything pending comes back: with `under_way` what was started, as flushed what was not.
+fn flush(model: &mut ModelVi, queue: Queue, under_way: u32) {
     for entry in &mut model.queues[queue as usize] {
-        if matches!(entry.progress, Progress::Finished { .. }) {
-            continue;
-        }
+        let error = match entry.progress {
+            Progress::Finished { .. } => continue,
+            Progress::Started(_) => under_way,
+            Progress::Posted => 0x20,
+        };
         match queue {
-            Queue::Send => finish_send(entry, 0x20),
+            Queue::Send => finish_send(entry, error),
             Queue::Receive => {
-                let status = 0x0001_0021;
                 entry.progress = Progress::Finished {
-                    status,
+                    status: 0x0001_0001 | error,
                     length: 0,
                     immediate: None,
                 };
@@ -721,18 +964,36 @@ fn flush(model: &mut ModelVi, queue: Queue) {
     }
 }
 
+fn run(level: ReliabilityLevel, actions: Vec<Action>) {
+    let mut world = World::new(level);
+    for action in actions {
+        world.step(action);
+        world.check();
+    }
+    world.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_operations_do_what_the_reference_does(
-        operations in prop::collection::vec(operation(), 1..400)
+    fn unreliable_delivery_does_what_the_reference_does(
+        actions in prop::collection::vec(action(), 1..400)
     ) {
-        let mut world = World::new();
-        for operation in operations {
-            world.step(operation);
-            world.check();
-        }
-        world.finish();
+        run(ReliabilityLevel::Unreliable, actions);
+    }
+
+    #[test]
+    fn reliable_delivery_does_what_the_reference_does(
+        actions in prop::collection::vec(action(), 1..400)
+    ) {
+        run(ReliabilityLevel::ReliableDelivery, actions);
+    }
+
+    #[test]
+    fn reliable_reception_does_what_the_reference_does(
+        actions in prop::collection::vec(action(), 1..400)
+    ) {
+        run(ReliabilityLevel::ReliableReception, actions);
     }
 }
