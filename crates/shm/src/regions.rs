@@ -25,8 +25,6 @@ use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, NicAttributes, Protect
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use self::entries::{ENTRY_BYTES, Entries, FLAG_ANY_TAG, MAGIC, VERSION, Wanted};
-#[allow(unused_imports, reason = "links map what tables export")]
-pub(crate) use self::remote::RemoteRegionTable;
 use self::slots::{SLOTS_MAX, Slots, index_of};
 use crate::segment::Segment;
 use crate::shared::{Location, SegmentId, SharedAllocations};
@@ -603,6 +601,7 @@ pub(crate) const REGIONS_MAX: u32 = 65_536;
 
 #[cfg(test)]
 mod tests {
+    use super::remote::RemoteRegionTable;
     use super::*;
     use viaduct_fabric::via::{ReliabilityLevel, ReliabilityLevels};
 

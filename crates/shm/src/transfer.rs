@@ -19,9 +19,10 @@
 
 mod calibrate;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use self::calibrate::Calibration;
 use crate::copy;
@@ -145,24 +146,44 @@ pub(crate) struct Thresholds {
 impl Thresholds {
     /// Those of this process, measured at the first call and then kept.
     ///
-    /// What the environment asks for and cannot be read is told on standard error, and left out.
+    /// When the machine was too busy, the next call tries again, a few times. What the environment
+    /// asks for and cannot be read is told on standard error, once, and left out.
     pub(crate) fn of_process() -> Arc<Self> {
-        static THRESHOLDS: OnceLock<Arc<Thresholds>> = OnceLock::new();
-        let make = || {
-            let mut thresholds = Self::measure();
-            let text = |name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
-            if let Some(overrides) = text(THRESHOLDS_VARIABLE)
-                && let Err(error) = thresholds.set(&overrides)
-            {
-                eprintln!("viaduct: {THRESHOLDS_VARIABLE}: {error}");
+        static THRESHOLDS: Mutex<(u32, Option<Arc<Thresholds>>)> = Mutex::new((0, None));
+        let mut kept = THRESHOLDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let (attempts, thresholds) = &mut *kept;
+        let is_final = |kept: &Self| kept.calibration.distance().is_some();
+        if let Some(kept) = thresholds
+            && (is_final(kept) || *attempts >= ATTEMPTS_MAX)
+        {
+            return kept.clone();
+        }
+        let mut made = Self::measure();
+        for complaint in made.obey(|name| std::env::var_os(name)) {
+            if *attempts == 0 {
+                eprintln!("viaduct: {complaint}");
             }
-            match text(TRANSFER_VARIABLE).map_or(Ok(TransferChoice::Auto), |v| v.parse()) {
-                Ok(choice) => thresholds = thresholds.force(choice),
-                Err(error) => eprintln!("viaduct: {TRANSFER_VARIABLE}: {error}"),
+        }
+        *attempts += 1;
+        thresholds.insert(Arc::new(made)).clone()
+    }
+
+    /// Follows the environment; tells what it could not read.
+    fn obey(&mut self, variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
+        let mut complaints = Vec::new();
+        if let Some(text) = text(THRESHOLDS_VARIABLE)
+            && let Err(error) = self.set(&text)
+        {
+            complaints.push(format!("{THRESHOLDS_VARIABLE}: {error}"));
+        }
+        if let Some(text) = text(TRANSFER_VARIABLE) {
+            match text.parse() {
+                Ok(choice) => *self = self.clone().force(choice),
+                Err(error) => complaints.push(format!("{TRANSFER_VARIABLE}: {error}")),
             }
-            Arc::new(thresholds)
-        };
-        THRESHOLDS.get_or_init(make).clone()
+        }
+        complaints
     }
 
     /// Measures this machine: a few milliseconds.
@@ -236,6 +257,11 @@ impl Thresholds {
             plan.non_temporal = bytes >= limits.pool_stream_from;
         }
         plan
+    }
+
+    /// The distance that was measured: the best guess for a link whose own is not known.
+    pub(crate) fn distance(&self) -> Distance {
+        self.calibration.distance().unwrap_or_default()
     }
 
     /// What the user asked for.
@@ -426,6 +452,8 @@ const DEFAULT_LIMITS: [Limits; 2] = [
     },
 ];
 
+/// How often a process measures before it takes what it has.
+const ATTEMPTS_MAX: u32 = 4;
 const TRANSFER_VARIABLE: &str = "VIADUCT_TRANSFER";
 const THRESHOLDS_VARIABLE: &str = "VIADUCT_THRESHOLDS";
 
@@ -562,6 +590,38 @@ mod tests {
             assert!(error.starts_with(&format!("\"{wrong}\"")), "{error}");
             assert!(error.contains("copy-from"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_environment_is_obeyed_or_told_what_is_wrong() {
+        let with = |transfer: &str, limits: &str| {
+            let mut thresholds = assumed();
+            let complaints = thresholds.obey(|name| match name {
+                "VIADUCT_TRANSFER" => Some(transfer.into()),
+                "VIADUCT_THRESHOLDS" => Some(limits.into()),
+                _ => None,
+            });
+            (thresholds, complaints)
+        };
+        let (thresholds, complaints) = with("pool", "pool-stream-from=512");
+        assert_eq!(complaints, Vec::<String>::new());
+        let plan = thresholds.choose(512, MAPPED, Distance::Near);
+        assert_eq!((plan.mechanism, plan.non_temporal), (Mechanism::Pool, true));
+        let (thresholds, complaints) = with("quick", "pool=1");
+        assert_eq!(thresholds.choice(), TransferChoice::Auto);
+        assert_eq!(complaints.len(), 2);
+        assert!(complaints[0].starts_with("VIADUCT_THRESHOLDS: \"pool=1\" sets no"));
+        assert!(complaints[1].starts_with("VIADUCT_TRANSFER: \"quick\" is no way"));
+        assert!(assumed().obey(|_| None).is_empty());
+    }
+
+    #[test]
+    fn a_process_keeps_what_it_measured() {
+        let mut last = Thresholds::of_process();
+        for _ in 0..ATTEMPTS_MAX {
+            last = Thresholds::of_process();
+        }
+        assert!(Arc::ptr_eq(&last, &Thresholds::of_process()));
     }
 
     #[test]

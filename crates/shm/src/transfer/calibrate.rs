@@ -4,12 +4,19 @@
 //! other reads all of it, as an application would. The quickest of a few rounds counts, so that a
 //! busy machine disturbs little. When the second thread does not come to run in time, nothing is
 //! measured, and nothing waits for it.
+//!
+//! Two processes that are started together open their NICs together: an abstract socket address,
+//! bound while one measures, has the other sleep meanwhile.
 
 use std::fmt;
 use std::hint::spin_loop;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::thread::CpuSet;
 
 use super::{Distance, Limits, NEVER};
 use crate::cma;
@@ -46,6 +53,7 @@ impl Handover {
 impl Calibration {
     /// Measures for a few milliseconds at most.
     pub(crate) fn run() -> Self {
+        let _turn = turn();
         let mut calibration = Self {
             kernel_ns: kernel_copies(),
             ..Self::default()
@@ -183,9 +191,10 @@ struct Rig {
 
 /// What the two threads share: all of it atomics, or reached by the copies of [`crate::copy`].
 struct Shared {
-    /// A round's number, with the bytes to read in the lower half.
+    /// A round's number, with the bytes to read in the lower half; [`GONE`] when the first thread
+    /// has finished or given up.
     order: Line,
-    /// The number of the last round that is read; [`GONE`] when the first thread has given up.
+    /// The last order that is read; [`GONE`] when the second thread has nowhere to run.
     answer: Line,
     buffer: Box<[AtomicU64]>,
 }
@@ -196,9 +205,6 @@ struct Line(AtomicU64);
 impl Rig {
     /// Starts the second thread; `None` when it does not run soon.
     fn start() -> Option<Self> {
-        if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-            return None;
-        }
         // Written once here, so that no page is missing later.
         let words = BUFFER_BYTES / size_of::<u64>();
         let shared = Arc::new(Shared {
@@ -210,10 +216,18 @@ impl Rig {
             shared: shared.clone(),
             deadline: Instant::now() + TIME_MAX,
         };
+        let opener = rustix::thread::sched_getcpu();
         let thread = std::thread::Builder::new()
             .name("viaduct-measure".into())
             .stack_size(64 << 10)
-            .spawn(move || shared.serve());
+            .spawn(move || {
+                block_signals();
+                if leave(opener) {
+                    shared.serve();
+                } else {
+                    shared.answer.0.store(GONE, Ordering::Release);
+                }
+            });
         // The thread ends by itself, see `Drop`; nobody waits for it.
         drop(thread.ok()?);
         rig.round(1, 0)?;
@@ -225,14 +239,18 @@ impl Rig {
         let order = u64::from(number) << 32 | bytes as u64;
         self.shared.order.0.store(order, Ordering::Release);
         let mut spins = 0_u32;
-        while self.shared.answer.0.load(Ordering::Acquire) != order {
+        loop {
+            match self.shared.answer.0.load(Ordering::Acquire) {
+                GONE => return None,
+                answer if answer == order => return Some(()),
+                _ => {}
+            }
             spins += 1;
             if spins.is_multiple_of(256) && Instant::now() > self.deadline {
                 return None;
             }
             spin_loop();
         }
-        Some(())
     }
 
     /// Half of a round trip of two lines.
@@ -317,7 +335,6 @@ impl Drop for Rig {
 impl Shared {
     /// The second thread: reads as it is told, until it is told to go.
     fn serve(&self) {
-        block_signals();
         let mut scratch = [0_u8; 4096];
         let mut last = 0;
         loop {
@@ -352,12 +369,40 @@ fn block_signals() {
     }
 }
 
+/// Moves this thread to any processor but one, also from where the program pinned the opener:
+/// what is measured is the way to a peer, which has a processor of its own.
+fn leave(opener: usize) -> bool {
+    let mut others = CpuSet::new();
+    (0..CpuSet::MAX_CPU)
+        .filter(|processor| *processor != opener)
+        .for_each(|processor| others.set(processor));
+    rustix::thread::sched_setaffinity(None, &others).is_ok()
+}
+
+/// Waits until no other process measures; `None` when one does so for too long.
+fn turn() -> Option<UnixDatagram> {
+    let address = SocketAddr::from_abstract_name("viaduct-measure").ok()?;
+    for _ in 0..TURN_ATTEMPTS {
+        match UnixDatagram::bind_addr(&address) {
+            Ok(socket) => return Some(socket),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                std::thread::sleep(TURN_PAUSE);
+            }
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
 fn nanoseconds(since: Instant) -> u32 {
     u32::try_from(since.elapsed().as_nanos()).unwrap_or(u32::MAX)
 }
 
 /// After this the second thread is not waited for any more.
 const TIME_MAX: Duration = Duration::from_micros(4500);
+/// As long as some measurements take. Whoever keeps the address for longer is not waited for.
+const TURN_ATTEMPTS: u32 = 20;
+const TURN_PAUSE: Duration = Duration::from_millis(1);
 const HANDOVER_BYTES: [usize; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
 const BUFFER_BYTES: usize = 256 << 10;
 const TIMED_MESSAGE_BYTES: usize = 64 << 10;
@@ -513,6 +558,19 @@ mod tests {
         drop(rig);
         // It would come now, and go at once.
         shared.serve();
+    }
+
+    #[test]
+    fn a_second_thread_that_has_nowhere_to_run_says_so() {
+        let rig = Rig {
+            shared: Arc::new(Shared {
+                order: Line(AtomicU64::new(0)),
+                answer: Line(AtomicU64::new(GONE)),
+                buffer: Box::new([]),
+            }),
+            deadline: Instant::now() + Duration::from_secs(3600),
+        };
+        assert_eq!(rig.round(1, 0), None);
     }
 
     #[test]
