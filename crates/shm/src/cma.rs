@@ -52,7 +52,7 @@ pub(crate) unsafe fn write(
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub(crate) unsafe fn read(
     pid: i32,
     local: &[(*mut u8, usize)],

@@ -62,7 +62,7 @@ impl RemoteRegionTable {
     ///
     /// # Errors
     ///
-    /// See [`ProtectionError`]; [`ProtectionError::Unsettled`] is no verdict.
+    /// See [`super::ProtectionError`]; its `Unsettled` is no verdict.
     #[inline]
     pub(crate) fn check_remote(
         &self,
