@@ -164,24 +164,29 @@ impl Host {
         found.cloned()
     }
 
-    /// Makes a link known, and heard.
-    pub(crate) fn add_link(
+    /// Makes a link known to those who connect. Until it is heard, its messages wait.
+    pub(crate) fn publish(&self, link: &Arc<Link>) {
+        let mut links = locked(&self.links);
+        links
+            .entry(link.peer().nonce)
+            .or_default()
+            .push(link.clone());
+    }
+
+    /// Has the service thread hear a published link, until it dies.
+    pub(crate) fn hear(
         &self,
         link: &Arc<Link>,
         pidfd: Option<rustix::fd::OwnedFd>,
     ) -> io::Result<()> {
         // One's own end is noticed by nobody.
         let pidfd = pidfd.filter(|_| link.peer().nonce != self.nonce);
-        self.service.add(link.clone(), pidfd)?;
-        let nonce = link.peer().nonce;
-        locked(&self.links)
-            .entry(nonce)
-            .or_default()
-            .push(link.clone());
-        if !link.is_alive() {
+        let heard = self.service.add(link.clone(), pidfd);
+        if heard.is_err() {
             self.forget(link);
+            link.kill(CloseReason::Died);
         }
-        Ok(())
+        heard
     }
 
     /// A link is dead.

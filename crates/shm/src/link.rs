@@ -16,19 +16,22 @@
 //! sends. Its VIs are told; its memory stays mapped for as long as somebody holds the [`Link`].
 
 mod channels;
+mod incoming;
+mod outgoing;
 mod segments;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use rustix::io::Errno;
-
-use self::channels::{Attachment, Channels, Departure};
+use self::channels::{Attachment, Channels};
+pub(crate) use self::incoming::Turn;
+pub(crate) use self::outgoing::Flush;
+use self::outgoing::Outgoing;
 pub(crate) use self::segments::Mapping;
 use self::segments::{PeerSegments, SEGMENTS_MAX};
 use crate::channel::BLOCK_BYTES;
@@ -39,7 +42,7 @@ use crate::regions::remote::RemoteRegionTable;
 use crate::segment::{Access, Segment};
 use crate::service::locked;
 use crate::shared::SegmentId;
-use crate::wire::{self, Deadline};
+use crate::wire::Deadline;
 pub(crate) use crate::wire::{CloseReason, LinkMessage};
 
 /// Blocks of one shared chunk.
@@ -121,47 +124,11 @@ pub(crate) struct Link {
 }
 
 #[derive(Default)]
-struct Outgoing {
-    socket: Option<Arc<OwnedFd>>,
-    /// What did not fit into the socket, in order.
-    queue: VecDeque<Queued>,
-    /// Channels with a kick in the queue.
-    kicks: BTreeSet<u32>,
-}
-
-struct Queued {
-    message: LinkMessage,
-    descriptor: Option<OwnedFd>,
-}
-
-#[derive(Default)]
 struct ChannelMemory {
     own: Vec<Mapping>,
     /// `None` for a chunk whose descriptor was lost on the way.
     theirs: Vec<Option<Mapping>>,
     regions: BTreeMap<u64, Arc<RemoteRegionTable>>,
-}
-
-/// What the service thread does next with a link.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Turn {
-    /// There may be more to read.
-    More,
-    /// There is nothing more to read.
-    Idle,
-    /// The link is to be closed.
-    Dead(CloseReason),
-}
-
-/// What became of the queue of a link.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Flush {
-    /// It is empty.
-    Empty,
-    /// The socket is full: wait until it is writable.
-    Full,
-    /// Too many descriptors are on their way: try again in a while.
-    Later,
 }
 
 impl Link {
@@ -187,10 +154,7 @@ impl Link {
             cma: parts.cma,
             alive: AtomicBool::new(true),
             token: AtomicU64::new(0),
-            outgoing: Mutex::new(Outgoing {
-                socket: Some(Arc::new(parts.socket)),
-                ..Outgoing::default()
-            }),
+            outgoing: Mutex::new(Outgoing::over(parts.socket)),
             pools: parts.pools,
             doorbells: parts.doorbells,
             memory: Mutex::new(memory),
@@ -484,163 +448,9 @@ impl Link {
         self.send_with(*message, None);
     }
 
-    fn send_with(&self, message: LinkMessage, descriptor: Option<OwnedFd>) {
-        let mut outgoing = locked(&self.outgoing);
-        let Some(socket) = &outgoing.socket else {
-            return;
-        };
-        if outgoing.queue.is_empty() {
-            match send_one(socket, &message, descriptor.as_ref()) {
-                Ok(()) => return,
-                Err(Errno::AGAIN | Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => {}
-                // The service thread hears of the end by itself.
-                Err(_) => return,
-            }
-        }
-        match message {
-            LinkMessage::Kick { channel } if !outgoing.kicks.insert(channel) => return,
-            LinkMessage::Event { .. } if outgoing.queue.len() >= QUEUED_EVENTS_MAX => return,
-            _ => {}
-        }
-        outgoing.queue.push_back(Queued {
-            message,
-            descriptor,
-        });
-        let is_first = outgoing.queue.len() == 1;
-        drop(outgoing);
-        if is_first {
-            self.host
-                .service()
-                .flush_later(self.token.load(Ordering::Relaxed));
-        }
-    }
-
-    /// Sends what waits, as far as the socket takes it. Service thread.
-    pub(crate) fn flush(&self) -> Flush {
-        let mut outgoing = locked(&self.outgoing);
-        let outgoing = &mut *outgoing;
-        let Some(socket) = &outgoing.socket else {
-            return Flush::Empty;
-        };
-        while let Some(Queued {
-            message,
-            descriptor,
-        }) = outgoing.queue.front()
-        {
-            match send_one(socket, message, descriptor.as_ref()) {
-                Ok(()) => {
-                    if let LinkMessage::Kick { channel } = message {
-                        outgoing.kicks.remove(channel);
-                    }
-                    outgoing.queue.pop_front();
-                }
-                Err(Errno::AGAIN) => return Flush::Full,
-                Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => return Flush::Later,
-                Err(_) => {
-                    outgoing.queue.clear();
-                    outgoing.kicks.clear();
-                }
-            }
-        }
-        Flush::Empty
-    }
-
-    /// Whether something waits for [`Link::flush`].
-    pub(crate) fn has_queued(&self) -> bool {
-        !locked(&self.outgoing).queue.is_empty()
-    }
-
-    /// The socket, until the link dies.
-    pub(crate) fn socket(&self) -> Option<Arc<OwnedFd>> {
-        locked(&self.outgoing).socket.clone()
-    }
-
     /// What the service thread knows it by.
     pub(crate) fn set_token(&self, token: u64) {
         self.token.store(token, Ordering::Relaxed);
-    }
-
-    /// Reads some messages and obeys. Service thread, without a lock.
-    pub(crate) fn hear(&self, socket: &OwnedFd) -> Turn {
-        let mut buffer = [0; wire::MESSAGE_BYTES_MAX];
-        for _ in 0..MESSAGES_A_TURN {
-            let received = match wire::receive(socket.as_fd(), &mut buffer) {
-                Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Idle,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Turn::Dead(CloseReason::Misbehaved);
-                }
-                Err(_) => return Turn::Dead(CloseReason::Died),
-            };
-            if received.length == 0 {
-                return Turn::Dead(CloseReason::Died);
-            }
-            let Ok(message) = LinkMessage::parse(&buffer[..received.length]) else {
-                return Turn::Dead(CloseReason::Misbehaved);
-            };
-            if let Err(reason) = self.obey(message, received.descriptors) {
-                return Turn::Dead(reason);
-            }
-        }
-        Turn::More
-    }
-
-    fn obey(&self, message: LinkMessage, descriptors: Vec<OwnedFd>) -> Result<(), CloseReason> {
-        let brings_descriptor = matches!(
-            message,
-            LinkMessage::Segment { .. } | LinkMessage::Regions { .. } | LinkMessage::Chunk { .. }
-        );
-        // One may be lost on the way when this process has no room for it.
-        if descriptors.len() > usize::from(brings_descriptor) {
-            return Err(CloseReason::Misbehaved);
-        }
-        let descriptor = descriptors.into_iter().next();
-        match message {
-            LinkMessage::Close {
-                channel,
-                connection,
-                reason,
-            } => {
-                let departure = locked(&self.channels).peer_left(channel, connection, reason);
-                match departure {
-                    Departure::Tell(vi) => self.tell(channel, connection, vi.as_ref(), reason),
-                    Departure::Acknowledge => self.send(&LinkMessage::CloseAck {
-                        channel,
-                        connection,
-                    }),
-                    Departure::Nothing => {}
-                }
-            }
-            LinkMessage::CloseAck {
-                channel,
-                connection,
-            } => locked(&self.channels).acknowledged(channel, connection),
-            LinkMessage::Kick { channel } => {
-                let vi = locked(&self.channels).vi(channel);
-                if let Some(vi) = vi {
-                    vi.kicked();
-                }
-            }
-            LinkMessage::Event {
-                channel,
-                code,
-                operation,
-            } => {
-                let vi = locked(&self.channels).event(channel, code, operation);
-                if let Some(vi) = vi {
-                    vi.peer_event(code, operation);
-                }
-            }
-            LinkMessage::Chunk { index } => self.add_peer_chunk(index, descriptor)?,
-            _ if !self.trusted => return Err(CloseReason::Misbehaved),
-            LinkMessage::Segment { id, length } => self.add_segment(id, length, descriptor)?,
-            LinkMessage::SegmentGone { id } => self.segments.remove(id),
-            LinkMessage::Regions { nic } => self.add_regions(nic, descriptor)?,
-            LinkMessage::RegionsGone { nic } => {
-                locked(&self.memory).regions.remove(&nic);
-            }
-        }
-        Ok(())
     }
 
     fn tell(&self, channel: u32, connection: u64, vi: &dyn Connectable, reason: CloseReason) {
@@ -650,54 +460,6 @@ impl Link {
             channel,
             connection,
         });
-    }
-
-    fn add_peer_chunk(&self, index: u32, descriptor: Option<OwnedFd>) -> Result<(), CloseReason> {
-        let chunk = descriptor
-            .map(|descriptor| {
-                map_peer(descriptor, CHUNK_BYTES).map_err(|_| CloseReason::Misbehaved)
-            })
-            .transpose()?;
-        let mut memory = locked(&self.memory);
-        if index as usize != memory.theirs.len() || memory.theirs.len() >= CHUNKS_MAX {
-            return Err(CloseReason::Misbehaved);
-        }
-        memory.theirs.push(chunk);
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    fn add_segment(
-        &self,
-        id: u32,
-        length: u64,
-        descriptor: Option<OwnedFd>,
-    ) -> Result<(), CloseReason> {
-        let length = usize::try_from(length).map_err(|_| CloseReason::Misbehaved)?;
-        if let Some(descriptor) = descriptor {
-            match map_peer(descriptor, length) {
-                Ok(mapping) => {
-                    self.segments.insert(id, mapping);
-                }
-                // Not the peer's fault: its messages come by another way.
-                Err(error) if error.raw_os_error().is_some() => {}
-                Err(_) => return Err(CloseReason::Misbehaved),
-            }
-        }
-        Ok(())
-    }
-
-    fn add_regions(&self, nic: u64, descriptor: Option<OwnedFd>) -> Result<(), CloseReason> {
-        let Some(descriptor) = descriptor else {
-            return Ok(());
-        };
-        let table = RemoteRegionTable::map(descriptor).map_err(|_| CloseReason::Misbehaved)?;
-        let mut memory = locked(&self.memory);
-        if memory.regions.len() < REGION_TABLES_MAX {
-            memory.regions.insert(nic, Arc::new(table));
-        }
-        self.changed.notify_all();
-        Ok(())
     }
 
     /// Ends the link and tells its VIs. Service thread, or whoever closes an idle link.
@@ -746,17 +508,6 @@ pub(crate) fn map_peer(descriptor: OwnedFd, length: usize) -> io::Result<Mapping
     Mapping::of(&Segment::map(descriptor, length, Access::ReadWrite)?)
 }
 
-fn send_one(
-    socket: &OwnedFd,
-    message: &LinkMessage,
-    descriptor: Option<&OwnedFd>,
-) -> Result<(), Errno> {
-    let packet = message.packet();
-    let descriptors = descriptor.map(AsFd::as_fd);
-    wire::send(socket.as_fd(), packet.bytes(), descriptors.as_slice())
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
-}
-
 /// Chunk and offset of a channel's block.
 const fn place(channel: u32) -> (usize, usize) {
     let index = channel >> 1;
@@ -772,12 +523,3 @@ fn block(chunk: &Mapping, offset: usize) -> NonNull<u8> {
 
 /// Chunks that one end makes at most: 131,072 channels.
 const CHUNKS_MAX: usize = 2048;
-
-/// Messages of one link that are obeyed before another link's turn.
-const MESSAGES_A_TURN: usize = 64;
-
-/// Messages in a link's queue from which on events are dropped.
-const QUEUED_EVENTS_MAX: usize = 1024;
-
-/// Region tables of one peer that are mapped at a time.
-const REGION_TABLES_MAX: usize = 1024;

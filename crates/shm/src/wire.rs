@@ -5,18 +5,11 @@
 //! by a stranger: every field is read with its bounds, a number that means nothing makes the whole
 //! message garbage, and so do bytes left over.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::{Duration, Instant};
+mod socket;
 
-use rustix::event::{PollFd, Timespec};
-use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
 use viaduct_fabric::via::{Address, Extensions, HostAddress, ReliabilityLevel, RemoteViAttributes};
+
+pub(crate) use self::socket::{Credentials, Deadline, credentials, poll, receive, send};
 
 /// Bytes of the longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256;
@@ -559,175 +552,8 @@ impl Handshake {
     }
 }
 
-/// Sends one packet now, or fails with `WouldBlock`.
-pub(crate) fn send(
-    socket: BorrowedFd<'_>,
-    packet: &[u8],
-    descriptors: &[BorrowedFd<'_>],
-) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    loop {
-        match rustix::net::sendmsg(socket, &[IoSlice::new(packet)], &mut control, flags) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// A packet that came in.
-#[derive(Debug, Default)]
-pub(crate) struct Received {
-    /// Its bytes in the caller's buffer; 0 at the end of the stream.
-    pub(crate) length: usize,
-    /// What came beside it. Descriptors that were too many, here or in the message, are closed.
-    pub(crate) descriptors: Vec<OwnedFd>,
-}
-
-/// Takes one packet, or fails with `WouldBlock`, or with `InvalidData` when it is longer than
-/// `buffer`.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let message = loop {
-        let mut slices = [IoSliceMut::new(buffer)];
-        match rustix::net::recvmsg(socket, &mut slices, &mut control, flags) {
-            Ok(message) => break message,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    };
-    let mut descriptors = Vec::new();
-    for ancillary in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-            descriptors.extend(rights);
-        }
-    }
-    if message.flags.contains(ReturnFlags::TRUNC) {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    Ok(Received {
-        length: message.bytes,
-        descriptors,
-    })
-}
-
-/// When a caller's patience ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    /// So long from now; `None` is never.
-    pub(crate) fn after(limit: Option<Duration>) -> Self {
-        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
-    }
-
-    /// The earlier of this and so long from now.
-    pub(crate) fn or_after(self, limit: Duration) -> Self {
-        let other = Self::after(Some(limit));
-        match (self.0, other.0) {
-            (Some(left), Some(right)) => Self(Some(left.min(right))),
-            (left, right) => Self(left.or(right)),
-        }
-    }
-
-    /// What is left; `None` is for ever.
-    pub(crate) fn remaining(self) -> Option<Duration> {
-        self.0
-            .map(|instant| instant.saturating_duration_since(Instant::now()))
-    }
-
-    /// Whether nothing is left.
-    pub(crate) fn has_passed(self) -> bool {
-        self.remaining().is_some_and(|left| left.is_zero())
-    }
-}
-
-/// Sleeps until one of the descriptors has something to say (see [`PollFd::revents`]) or the
-/// deadline has passed, which is false.
-pub(crate) fn poll(descriptors: &mut [PollFd<'_>], deadline: Deadline) -> io::Result<bool> {
-    loop {
-        let left = deadline.remaining();
-        let timeout = left.map(|left| Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        });
-        match rustix::event::poll(descriptors, timeout.as_ref()) {
-            Ok(0) if deadline.has_passed() => return Ok(false),
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Who is at the other end of a socket, as the system says.
-#[derive(Debug)]
-pub(crate) struct Credentials {
-    /// The process in our namespace; 0 when it has no number there.
-    pub(crate) pid: i32,
-    /// Its user in our namespace.
-    pub(crate) uid: u32,
-    /// The process itself, told of when it ends.
-    pub(crate) pidfd: Option<OwnedFd>,
-}
-
-/// Asks who is at the other end.
-pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
-    let mut who = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    socket_option(socket, libc::SO_PEERCRED, &mut who)?;
-    let mut number: libc::c_int = -1;
-    let pidfd = match socket_option(socket, SO_PEERPIDFD, &mut number) {
-        // SAFETY: the call made this descriptor for us alone.
-        Ok(()) if number >= 0 => Some(unsafe { OwnedFd::from_raw_fd(number) }),
-        // A kernel before 6.5. The number is that of the peer as long as the socket is open at its
-        // end, which the handshake that follows proves.
-        _ => rustix::process::Pid::from_raw(who.pid).and_then(|pid| {
-            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
-        }),
-    };
-    Ok(Credentials {
-        pid: who.pid,
-        uid: who.uid,
-        pidfd,
-    })
-}
-
-/// Reads a socket option of fixed size. `T` is plain data.
-fn socket_option<T: Copy>(socket: BorrowedFd<'_>, option: i32, value: &mut T) -> io::Result<()> {
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is valid for `length` bytes of plain data, and the descriptor is open.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw mut *value).cast(),
-            &raw mut length,
-        )
-    };
-    if result == 0 && length as usize == size_of::<T>() {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
 /// Changes whenever messages or shared layouts do. Part of every rendezvous name, too.
 pub(crate) const VERSION: u32 = 1;
-
-/// `SO_PEERPIDFD` of `asm-generic/socket.h`, from Linux 6.5.
-const SO_PEERPIDFD: i32 = 77;
 
 mod kind {
     pub(super) const CLOSE: u8 = 1;
@@ -748,3 +574,6 @@ mod kind {
     pub(super) const NO_MATCH: u8 = 38;
     pub(super) const DIFFERS: u8 = 39;
 }
+
+#[cfg(test)]
+mod tests;

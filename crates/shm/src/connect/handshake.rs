@@ -223,11 +223,14 @@ fn follow_to_new_link(
         trusted,
     };
     let socket = link.socket().ok_or(Failure::Timeout)?;
+    // Once it is said, the server may name the link to other threads of ours.
+    host.publish(&link);
     let doorbells = [host.doorbell_segment().fd()];
-    wire::send(socket.as_fd(), established.packet().bytes(), &doorbells)
-        .map_err(|_| Failure::Timeout)?;
-    drop(socket);
-    host.add_link(&link, who.pidfd)?;
+    if wire::send(socket.as_fd(), established.packet().bytes(), &doorbells).is_err() {
+        host.forget(&link);
+        return Err(Failure::Timeout);
+    }
+    host.hear(&link, who.pidfd)?;
     Ok(end)
 }
 
@@ -403,7 +406,8 @@ fn lead_to_new_link(
     ));
     let (allocated, block) = link.allocate(connection)?;
     debug_assert_eq!(allocated, channel);
-    host.add_link(&link, who.pidfd)?;
+    host.publish(&link);
+    host.hear(&link, who.pidfd)?;
     Ok(ChannelEnd {
         block,
         side: Side::First,

@@ -281,3 +281,162 @@ impl Entry {
 
 /// Events kept for a VI that is about to be attached; more are dropped.
 const EARLY_EVENTS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::connect::{ChannelEnd, LocalEnd, RemoteEnd};
+
+    struct Nobody;
+
+    impl Connectable for Nobody {
+        fn local_end(&self) -> LocalEnd {
+            unreachable!()
+        }
+        fn begin_pending(&self) -> viaduct_fabric::Result<()> {
+            unreachable!()
+        }
+        fn cancel_pending(&self) {}
+        fn connect(&self, _: ChannelEnd, _: RemoteEnd) -> viaduct_fabric::Result<()> {
+            unreachable!()
+        }
+        fn peer_closed(&self, _: u64, _: CloseReason) {}
+        fn kicked(&self) {}
+        fn peer_event(&self, _: u8, _: u32) {}
+    }
+
+    /// What is on the way between two ends.
+    #[derive(Clone, Copy)]
+    enum Message {
+        Close(u32, u64),
+        Acknowledge(u32, u64),
+    }
+
+    struct End {
+        channels: Channels,
+        inbox: VecDeque<Message>,
+        /// Reserved or attached here, as the VIs believe.
+        open: Vec<(u32, u64)>,
+        /// The VI is being told.
+        closing: Vec<(u32, u64)>,
+    }
+
+    impl End {
+        fn new(bit: u32) -> Self {
+            let mut channels = Channels::new(bit);
+            channels.add(2);
+            Self {
+                channels,
+                inbox: VecDeque::new(),
+                open: Vec::new(),
+                closing: Vec::new(),
+            }
+        }
+    }
+
+    fn deliver(ends: &mut [End; 2], to: usize) {
+        let Some(message) = ends[to].inbox.pop_front() else {
+            return;
+        };
+        match message {
+            Message::Close(channel, connection) => {
+                let reason = CloseReason::Disconnected;
+                match ends[to].channels.peer_left(channel, connection, reason) {
+                    Departure::Tell(_) => ends[to].closing.push((channel, connection)),
+                    Departure::Acknowledge => {
+                        let acknowledge = Message::Acknowledge(channel, connection);
+                        ends[1 - to].inbox.push_back(acknowledge);
+                    }
+                    Departure::Nothing => {}
+                }
+            }
+            Message::Acknowledge(channel, connection) => {
+                ends[to].channels.acknowledged(channel, connection);
+            }
+        }
+    }
+
+    fn tell(ends: &mut [End; 2], at: usize) {
+        if let Some((channel, connection)) = ends[at].closing.pop() {
+            ends[at].open.retain(|open| *open != (channel, connection));
+            ends[at].channels.finish(channel, connection);
+            let acknowledge = Message::Acknowledge(channel, connection);
+            ends[1 - at].inbox.push_back(acknowledge);
+        }
+    }
+
+    fn leave(ends: &mut [End; 2], at: usize, which: usize) {
+        if let Some(&(channel, connection)) = ends[at].open.get(which) {
+            // While the VI is being told, its own leaving says nothing.
+            if ends[at].channels.leave(channel, connection) {
+                ends[at].open.remove(which);
+                let close = Message::Close(channel, connection);
+                ends[1 - at].inbox.push_back(close);
+            } else {
+                assert!(ends[at].closing.contains(&(channel, connection)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_channel_is_free_when_both_ends_have_left_and_not_before() {
+        // Goal: whatever the order of connecting, leaving and hearing, no channel is handed out
+        // while the other end still believes that it is in use, and none is lost.
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = move |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 32) % below
+        };
+        let mut ends = [End::new(0), End::new(1)];
+        let mut connections = 0_u64;
+        for _ in 0..200_000 {
+            let at = next(2) as usize;
+            let which = next(3) as usize;
+            match next(6) {
+                0 => {
+                    connections += 1;
+                    let Some(channel) = ends[at].channels.allocate(connections) else {
+                        continue;
+                    };
+                    let used = ends[1 - at].open.iter().any(|(other, _)| *other == channel);
+                    assert!(!used, "channel {channel} is handed out twice");
+                    ends[at].open.push((channel, connections));
+                    // The client may have given up before it heard of the channel.
+                    if next(4) > 0 {
+                        assert!(ends[1 - at].channels.reserve(channel, connections));
+                        ends[1 - at].open.push((channel, connections));
+                    }
+                }
+                1 => {
+                    let vi: Arc<dyn Connectable> = Arc::new(Nobody);
+                    if let Some(&(channel, connection)) = ends[at].open.get(which)
+                        && let Attachment::PeerLeft(_) =
+                            ends[at].channels.attach(channel, connection, vi)
+                    {
+                        ends[at].closing.push((channel, connection));
+                    }
+                }
+                2 => leave(&mut ends, at, which),
+                3 => tell(&mut ends, at),
+                _ => deliver(&mut ends, at),
+            }
+        }
+        for _ in 0..100 {
+            for at in 0..2 {
+                leave(&mut ends, at, 0);
+                tell(&mut ends, at);
+                deliver(&mut ends, at);
+            }
+        }
+        assert!(connections > 1000);
+        for end in &ends {
+            assert!(end.open.is_empty() && end.inbox.is_empty());
+            assert_eq!(end.channels.in_use(), 0);
+            assert_eq!(end.channels.free.len(), 2);
+        }
+    }
+}
