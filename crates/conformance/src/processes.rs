@@ -42,12 +42,15 @@ pub fn run_in_processes(fabric: &Fabric, filter: &Filter) -> Summary {
 
 fn run_case(fabric: &Fabric, case: &Case, token: u64) -> std::io::Result<Ending> {
     let (first, second) = UnixStream::pair()?;
-    let mut links = [Some(first), Some(second)];
     let (report, reports) = channel();
     let mut children = Vec::new();
-    for side in 0..case.sides.len() {
-        let input = match links[side].take() {
-            Some(link) if case.sides.len() == 2 => Stdio::from(OwnedFd::from(link)),
+    for (side, link) in [first, second]
+        .into_iter()
+        .take(case.sides.len())
+        .enumerate()
+    {
+        let input = match case.sides.len() {
+            2 => Stdio::from(OwnedFd::from(link)),
             _ => Stdio::null(),
         };
         let mut child = Command::new(std::env::current_exe()?)

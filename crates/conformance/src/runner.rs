@@ -5,7 +5,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use viaduct_fabric::Provider;
@@ -82,7 +82,7 @@ pub fn run_in_threads(fabric: &Fabric, filter: &Filter) -> Summary {
         if case.kills {
             return Ending::Skipped("a side dies in it: needs processes".to_owned());
         }
-        run_case_in_threads(fabric, &provider, case, token)
+        run_case_in_threads(fabric, &provider, case, (token, CASE_LIMIT))
     })
 }
 
@@ -116,7 +116,7 @@ fn run_case_in_threads(
     fabric: &Fabric,
     provider: &Arc<dyn Provider>,
     case: &Case,
-    token: u64,
+    (token, limit): (u64, Duration),
 ) -> Ending {
     let world = Arc::new(RealWorld::new());
     let mut links: Vec<Option<Box<dyn Link>>> = if case.sides.len() == 2 {
@@ -153,12 +153,10 @@ fn run_case_in_threads(
     }
     drop(report);
     let mut sides: Vec<SideEnding> = vec![None; case.sides.len()];
-    let deadline = Instant::now() + CASE_LIMIT;
-    loop {
-        match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok((side, outcome)) => sides[side] = Some(outcome),
-            Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => break,
-        }
+    let deadline = Instant::now() + limit;
+    let left = || deadline.saturating_duration_since(Instant::now());
+    while let Ok((side, outcome)) = reports.recv_timeout(left()) {
+        sides[side] = Some(outcome);
     }
     ending_of(&sides)
 }
@@ -222,4 +220,95 @@ pub fn main(fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
 fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use viaduct_inproc::InProcess;
+
+    use super::*;
+    use crate::case::Level;
+
+    const FABRIC: Fabric = Fabric {
+        name: "inproc",
+        devices: &["inproc0"],
+        open: || Arc::new(InProcess::new()),
+    };
+
+    fn ending(case: &Case, limit: Duration) -> Ending {
+        run_case_in_threads(&FABRIC, &(FABRIC.open)(), case, (1, limit))
+    }
+
+    #[test]
+    fn a_side_that_hangs_is_named() {
+        let case = Case::pair(
+            1,
+            Level::Decision,
+            "hangs",
+            &[
+                |env| env.meet("somewhere"),
+                |env| {
+                    env.sleep(60_000);
+                    Ok(())
+                },
+            ],
+        );
+        let Ending::Failed(reason) = ending(&case, Duration::from_millis(300)) else {
+            panic!("not failed")
+        };
+        assert!(reason.contains("side 1: hangs"), "{reason}");
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_with_its_text() {
+        let case = Case::alone(
+            1,
+            Level::Decision,
+            "panics",
+            &[|env| panic!("on side {}", env.side())],
+        );
+        let failed = Ending::Failed("side 0: panicked: on side 0".into());
+        assert_eq!(ending(&case, CASE_LIMIT), failed);
+    }
+
+    #[test]
+    fn what_a_side_leaves_open_is_closed() {
+        static LEFT: std::sync::OnceLock<viaduct_fabric::NicHandle> = std::sync::OnceLock::new();
+        let case = Case::alone(
+            1,
+            Level::Decision,
+            "leaves",
+            &[|env| {
+                let nic = env.open_nic()?;
+                let _ = LEFT.set(nic);
+                Err(Stop::failed("early"))
+            }],
+        );
+        let provider = (FABRIC.open)();
+        let ended = run_case_in_threads(&FABRIC, &provider, &case, (1, CASE_LIMIT));
+        assert!(matches!(ended, Ending::Failed(_)));
+        assert!(provider.query_nic(*LEFT.get().unwrap()).is_err());
+    }
+
+    #[test]
+    fn sides_that_come_to_other_places_are_told() {
+        let case = Case::pair(
+            1,
+            Level::Decision,
+            "astray",
+            &[|env| env.meet("here"), |env| env.meet("there")],
+        );
+        let Ending::Failed(reason) = ending(&case, CASE_LIMIT) else {
+            panic!("not failed")
+        };
+        assert!(
+            reason.contains("both sides at \"here\", other at \"there\""),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn tokens_differ() {
+        assert_ne!(new_token(), new_token());
+    }
 }

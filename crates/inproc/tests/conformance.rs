@@ -1,11 +1,12 @@
-//! The suite over this fabric: both sides on one NIC, then on a NIC each.
+//! The suite over this fabric: both sides on one NIC, on a NIC each, and on a NIC that can do
+//! little, over which the cases of what it lacks are skipped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use viaduct_conformance::{Fabric, Mode};
 use viaduct_fabric::Provider;
-use viaduct_fabric::via::NicAttributes;
+use viaduct_fabric::via::{NicAttributes, ReliabilityLevels};
 use viaduct_inproc::InProcess;
 
 fn one_nic() -> Arc<dyn Provider> {
@@ -14,6 +15,18 @@ fn one_nic() -> Arc<dyn Provider> {
 
 fn two_nics() -> Arc<dyn Provider> {
     Arc::new(InProcess::with_nics(2, NicAttributes::default()))
+}
+
+fn plain_nic() -> Arc<dyn Provider> {
+    let attributes = NicAttributes {
+        reliability_levels: ReliabilityLevels::UNRELIABLE,
+        rdma_read_levels: ReliabilityLevels::NONE,
+        max_transfer_bytes: 32_768,
+        max_descriptors_per_queue: 1024,
+        max_segments_per_descriptor: 8,
+        ..NicAttributes::default()
+    };
+    Arc::new(InProcess::with_nics(1, attributes))
 }
 
 fn main() -> ExitCode {
@@ -27,5 +40,10 @@ fn main() -> ExitCode {
         devices: &["inproc0", "inproc1"],
         open: two_nics,
     };
-    viaduct_conformance::main(&[one, two], &[Mode::Threads])
+    let plain = Fabric {
+        name: "inproc, a NIC that can do little",
+        devices: &["inproc0"],
+        open: plain_nic,
+    };
+    viaduct_conformance::main(&[one, two, plain], &[Mode::Threads])
 }

@@ -64,6 +64,12 @@ pub(super) const CASES: &[Case] = &[
         "waiters_wake_at_a_disconnect",
         &[waking_side, woken_side],
     ),
+    Case::pair(
+        133,
+        Level::Functional,
+        "closing_a_nic_ends_what_is_on_it",
+        &[closing_side, closed_peer],
+    ),
 ];
 
 const RECEIVE: u32 = 0x0001_0000;
@@ -429,4 +435,43 @@ fn woken_side(env: &Arc<Environment>) -> Outcome {
         "whether the wait on an unused queue ended with its time",
     )?;
     env.meet("woken")
+}
+
+/// Closes a NIC with connected VIs, posted descriptors, a completion queue and regions on it.
+fn closing_side(env: &Arc<Environment>) -> Outcome {
+    for _ in 0..3 {
+        let nic = Nic::open(env)?;
+        let queue = env.provider().create_completion_queue(nic.handle, 8)?;
+        for level in nic.levels() {
+            let end = pair(env, &nic, Options::level(level).receive_completions(queue))?;
+            end.post_receive(0, 64)?;
+            end.post_receive(0, 64)?;
+        }
+        env.close_nic(nic.handle)?;
+        let gone = env.provider().completion_done(queue);
+        refused(
+            gone,
+            ReturnCode::InvalidParameter,
+            "a look at a queue of the closed NIC",
+        )?;
+        env.meet("closed")?;
+    }
+    Ok(())
+}
+
+fn closed_peer(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    for _ in 0..3 {
+        let mut ends = Vec::new();
+        for level in nic.levels() {
+            ends.push(pair(env, &nic, Options::level(level))?);
+        }
+        for end in ends {
+            lost(&end, &errors)?;
+            env.provider().destroy_vi(end.vi)?;
+        }
+        env.meet("closed")?;
+    }
+    Ok(())
 }

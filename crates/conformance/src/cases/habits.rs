@@ -210,13 +210,18 @@ fn signals(env: &Arc<Environment>) -> Outcome {
     Ok(())
 }
 
+/// Bytes of message `index` of five: none, up to some that take a while.
+fn slow_bytes(nic: &Nic, index: usize) -> usize {
+    (100_000 * index).min(nic.transfer_max() as usize)
+}
+
 fn slow_sender(env: &Arc<Environment>) -> Outcome {
     let nic = Nic::open(env)?;
     let end = pair(env, &nic, Options::level(nic.any_level()?).bytes(1 << 20))?;
     env.meet("posted")?;
     for index in 0..5 {
         env.sleep(60);
-        let length = 100_000 * index;
+        let length = slow_bytes(&nic, index);
         end.fill(0, length, index as u64);
         let send = end.post_send(0, length)?;
         // Never looked at before the other side has it: nothing may depend on that.
@@ -232,7 +237,8 @@ fn spinning_receiver(env: &Arc<Environment>) -> Outcome {
     let receives = [0; 5].map(|_| end.post_receive(0, 1 << 20));
     env.meet("posted")?;
     for (index, receive) in receives.into_iter().enumerate() {
-        end.received_bytes(receive?, 0, &pattern(index as u64, 100_000 * index))?;
+        let bytes = pattern(index as u64, slow_bytes(&nic, index));
+        end.received_bytes(receive?, 0, &bytes)?;
         env.meet("received")?;
     }
     end.close()

@@ -467,7 +467,7 @@ fn broken_by_peer(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome {
     Ok(())
 }
 
-const PLACED: usize = 40_000;
+const PLACED: usize = 32_000;
 
 fn reception_sender(env: &Arc<Environment>) -> Outcome {
     let (end, _errors) = watched(env, RR)?;

@@ -69,7 +69,36 @@ pub(super) const CASES: &[Case] = &[
         "attributes_of_vis_and_regions_change",
         &[set_attributes],
     ),
+    Case::alone(
+        131,
+        Level::EarlyAdopter,
+        "unknown_quality_of_service_is_refused",
+        &[unknown_quality],
+    ),
 ];
+
+fn unknown_quality(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let count = nic.attributes.qualities_of_service;
+    let good = Options::attributes(&nic, nic.any_level()?);
+    let unknown = ViAttributes {
+        quality_of_service: count,
+        ..good
+    };
+    let made = env.provider().create_vi(nic.handle, &unknown, None, None);
+    refused(
+        made,
+        ReturnCode::InvalidQos,
+        "a VI of a quality that the NIC lacks",
+    )?;
+    let vi = env.provider().create_vi(nic.handle, &good, None, None)?;
+    let set = env.provider().set_vi_attributes(vi, &unknown);
+    refused(
+        set,
+        ReturnCode::InvalidQos,
+        "setting a VI to a quality that the NIC lacks",
+    )
+}
 
 fn vi_as_asked(env: &Arc<Environment>) -> Outcome {
     let nic = Nic::open(env)?;

@@ -228,9 +228,8 @@ fn no_request(env: &Arc<Environment>) -> Outcome {
 fn differ(env: &Arc<Environment>) -> Outcome {
     let nic = Nic::open(env)?;
     let levels = nic.levels();
-    let [first, second] = match levels[..] {
-        [first, second, ..] => [first, second],
-        _ => return skip("the NIC has one level only"),
+    let [first, second, ..] = levels[..] else {
+        return skip("the NIC has one level only");
     };
     let level = [first, second][env.side()];
     let end = End::new(env, &nic, Options::level(level))?;

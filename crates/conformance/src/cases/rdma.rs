@@ -73,6 +73,12 @@ pub(super) const CASES: &[Case] = &[
         "remote_reads_scatter_many_sizes",
         &[read_sizes, read_sizes_target],
     ),
+    Case::pair(
+        134,
+        Level::EarlyAdopter,
+        "send_after_remote_write_finds_it_placed",
+        &[write_then_send, written_then_sent],
+    ),
 ];
 
 /// What one side tells the other of memory that may be reached.
@@ -638,7 +644,8 @@ fn read_sizes(env: &Arc<Environment>) -> Outcome {
     for level in read_levels(&nic)? {
         let end = pair(env, &nic, Options::level(level).bytes(2 << 20))?;
         let remote = remote_memory(env, None)?;
-        for length in [0, 1, 64, 4097, 1 << 20] {
+        for length in [0, 1, 64, 4097, 1_u32 << 20] {
+            let length = length.min(nic.transfer_max()) as usize;
             end.data.fill(0);
             let parts = [
                 end.segment(8, length / 3),
@@ -662,6 +669,50 @@ fn read_sizes_target(env: &Arc<Environment>) -> Outcome {
         let end = pair(env, &nic, Options::level(level).rdma_read().bytes(2 << 20))?;
         end.fill(0, 1 << 20, 103);
         offer(&end)?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+const FOLLOWED: u64 = 50;
+
+/// At the reliable levels order is kept: a message tells that what was written before is there.
+fn write_then_send(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.reliable_levels() {
+        let end = pair(env, &nic, Options::level(level))?;
+        let remote = remote_memory(env, None)?;
+        for round in 0..FOLLOWED {
+            env.meet("posted")?;
+            end.fill(0, 10_000, round);
+            let write = end.work(2)?.rdma_write(remote, &[end.segment(0, 10_000)]);
+            let write = end.post(write)?;
+            let send = end.post_send(0, 1)?;
+            let bits = end.sent(write)?.control.status;
+            equal_status(bits, status::WRITTEN, "a remote write")?;
+            end.sent_well(send)?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn written_then_sent(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.reliable_levels() {
+        let end = pair(env, &nic, Options::level(level).rdma_write())?;
+        offer(&end)?;
+        for round in 0..FOLLOWED {
+            let expected = pattern(round, 10_000);
+            let receive = end.post_receive(20_000, 1)?;
+            env.meet("posted")?;
+            end.received_bytes(receive, 20_000, &expected[..1])?;
+            equal_bytes(
+                &end.data.read(0, 10_000),
+                &expected,
+                "memory when the message is there",
+            )?;
+        }
         end.close()?;
     }
     Ok(())

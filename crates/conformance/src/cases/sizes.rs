@@ -54,6 +54,12 @@ pub(super) const CASES: &[Case] = &[
         "connections_come_and_go",
         &[come_and_go, come_and_go],
     ),
+    Case::pair(
+        132,
+        Level::EarlyAdopter,
+        "threads_on_vis_of_their_own",
+        &[own_vis, own_vis],
+    ),
 ];
 
 /// Numbers of segments to try: few, around what fits a cache line or a page, and the limit.
@@ -456,6 +462,58 @@ fn come_and_go(env: &Arc<Environment>) -> Outcome {
             .provider()
             .create_vi(nic.handle, &end.attributes, None, None)?;
         env.provider().destroy_vi(vi)?;
+    }
+    Ok(())
+}
+
+const TASKS: usize = 4;
+const EACH_TASK: u32 = 400;
+
+/// Several tasks on each side, each with a VI of its own, all at work at once.
+fn own_vis(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let level = nic.any_level()?;
+    let ends = (0..TASKS)
+        .map(|_| {
+            let end = End::new(env, &nic, Options::level(level))?;
+            let receives = [0; 2].map(|_| end.post_receive(0, 512));
+            end.connect()?;
+            Ok((end, receives))
+        })
+        .collect::<Outcome<Vec<_>>>()?;
+    env.meet("all connected")?;
+    let side = env.side();
+    let tasks = ends
+        .into_iter()
+        .map(|(end, receives)| {
+            env.spawn("task", move |_| {
+                let [first, second] = receives;
+                let receives = [first?, second?];
+                let send = end.work(1)?;
+                // Ping and pong, so that a receive is always posted.
+                for round in 0..EACH_TASK {
+                    let ping = || {
+                        let segment = end.segment(1024, round as usize % 500);
+                        end.sent_well(end.post(send.send(&[segment]).immediate(round))?)
+                    };
+                    if side == 0 {
+                        ping()?;
+                    }
+                    let receive = receives[round as usize % 2];
+                    let control = end.received(receive)?.control;
+                    equal(control.immediate, round, "the order of messages")?;
+                    equal(control.length, round % 500, "bytes of a message")?;
+                    end.post_to_receive(receive)?;
+                    if side == 1 {
+                        ping()?;
+                    }
+                }
+                Ok(end)
+            })
+        })
+        .collect::<Outcome<Vec<_>>>()?;
+    for task in tasks {
+        task.join()?.close()?;
     }
     Ok(())
 }
