@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
 /// What a mapping may be used for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,7 +34,6 @@ pub(crate) enum Access {
 pub(crate) struct Segment {
     base: NonNull<u8>,
     length: usize,
-    access: Access,
     descriptor: OwnedFd,
 }
 
@@ -47,8 +46,8 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// Makes a segment of `length` zero bytes that others may map for reading and writing.
     ///
-    /// Pages come into being when they are touched first; see [`Segment::populate`]. The name is
-    /// for people who read `/proc/PID/maps`.
+    /// Pages come into being when they are touched first. The name is for people who read
+    /// `/proc/PID/maps`.
     ///
     /// # Errors
     ///
@@ -127,7 +126,6 @@ impl Segment {
         Ok(Self {
             base,
             length,
-            access,
             descriptor,
         })
     }
@@ -144,11 +142,6 @@ impl Segment {
         self.length
     }
 
-    /// Whether it may be written.
-    pub(crate) const fn access(&self) -> Access {
-        self.access
-    }
-
     /// To be sent to a process that shall map it.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
@@ -163,35 +156,6 @@ impl Segment {
         }
         // SAFETY: `offset` is at most `self.length`, so it stays in the mapping or one past it.
         Some(unsafe { self.base.add(offset as usize) })
-    }
-
-    /// Gives the whole segment its pages now, at a tenth of the price of touching them one by one.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory` when there is not enough: the pages that were made stay.
-    pub(crate) fn populate(&self) -> io::Result<()> {
-        let advice = match self.access {
-            Access::Read => Advice::LinuxPopulateRead,
-            Access::ReadWrite => Advice::LinuxPopulateWrite,
-        };
-        // SAFETY: the range is this mapping; populating changes no byte of it.
-        match unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.length, advice) } {
-            Ok(()) => Ok(()),
-            // A kernel before 5.14: the memory is set aside, the page tables fill on use.
-            Err(rustix::io::Errno::INVAL) if self.access == Access::ReadWrite => {
-                let everything = self.length as u64;
-                let flags = rustix::fs::FallocateFlags::empty();
-                Ok(rustix::fs::fallocate(
-                    &self.descriptor,
-                    flags,
-                    0,
-                    everything,
-                )?)
-            }
-            Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 }
 
@@ -247,8 +211,6 @@ mod tests {
         let ours = Segment::create("viaduct-test", 10_000).unwrap();
         let theirs = again(&ours, Access::ReadWrite).unwrap();
         assert_ne!(ours.base(), theirs.base());
-        ours.populate().unwrap();
-        theirs.populate().unwrap();
         // SAFETY: both offsets lie inside; nobody else knows the segment.
         unsafe {
             ours.base().add(9_999).write(7);
@@ -275,7 +237,6 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(rustix::io::write(ours.fd(), b"x").is_err());
         let theirs = again(&ours, Access::Read).unwrap();
-        theirs.populate().unwrap();
         // SAFETY: offset 5 lies inside; nobody else knows the segment.
         unsafe {
             ours.base().add(5).write(1);

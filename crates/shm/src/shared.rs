@@ -188,12 +188,13 @@ impl SharedAllocations {
     }
 
     /// Where a range lies that is inside one allocation.
+    #[cfg(test)]
     pub(crate) fn find(&self, address: u64, length: u64) -> Option<Location> {
         let (_, _, location) = self.state().find(address, length)?;
         Some(location)
     }
 
-    /// As [`SharedAllocations::find`], and keeps the allocation from being freed until
+    /// Where a range lies that is inside one allocation, which is not freed until
     /// [`SharedAllocations::unpin`].
     pub(crate) fn pin(&self, address: u64, length: u64) -> Option<Location> {
         let mut state = self.state();
@@ -218,6 +219,7 @@ impl SharedAllocations {
     }
 
     /// Allocations that are not freed yet.
+    #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.state().allocations.len()
     }

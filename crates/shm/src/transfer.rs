@@ -265,7 +265,8 @@ impl Thresholds {
     }
 
     /// What the user asked for.
-    pub(crate) const fn choice(&self) -> TransferChoice {
+    #[cfg(test)]
+    const fn choice(&self) -> TransferChoice {
         self.choice
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::entries::{
     ENTRY_BYTES, Entries, MAGIC, REMOTE_ATTEMPTS, TABLE_BYTES_MAX, VERSION, Wanted,
@@ -47,14 +47,6 @@ impl RemoteRegionTable {
             entries,
             _segment: segment,
         })
-    }
-
-    /// Changes whenever a check that passed might fail now.
-    #[inline]
-    pub(crate) fn epoch(&self) -> u32 {
-        let epoch = self.entries.header().epoch.load(Ordering::Relaxed);
-        fence(Ordering::Acquire);
-        epoch
     }
 
     /// Whether the peer lets some of its bytes be written or read, and where they are. `tag` is
