@@ -91,7 +91,6 @@ impl LocalEnd {
         EndFacts {
             attributes: self.attributes.for_peer(),
             nic: self.nic,
-            vi: self.vi,
             tag: self.attributes.tag.bits(),
             regions: self.regions.is_some(),
         }
@@ -134,14 +133,8 @@ unsafe impl Send for ChannelEnd {}
 pub(crate) struct RemoteEnd {
     /// The VI's attributes.
     pub(crate) attributes: RemoteViAttributes,
-    /// Its address: what it gave as its own, or what was asked for.
-    pub(crate) address: Address,
-    /// Its NIC.
-    pub(crate) nic: u64,
     /// The VI's protection tag.
     pub(crate) tag: u32,
-    /// The VI's handle in its process.
-    pub(crate) vi: u64,
     /// The region table of its NIC, on a trusted link. Untrusted content.
     pub(crate) regions: Option<Arc<RemoteRegionTable>>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use viaduct_fabric::via::HostAddress;
@@ -29,7 +29,8 @@ pub(crate) struct Host {
     nonce: [u8; 16],
     address: HostAddress,
     place: Place,
-    protected: AtomicBool,
+    /// Whether user memory is kept from peers.
+    protected: bool,
     doorbells: Segment,
     shared: Arc<SharedAllocations>,
     service: Service,
@@ -54,7 +55,7 @@ impl Host {
         if let Some(host) = HOST.get() {
             return Ok(host);
         }
-        let host = Self::start(Place::from_environment()).map_err(|error| {
+        let host = Self::start(Place::from_environment(), protected_by_environment()).map_err(|error| {
             Error::new(
                 ReturnCode::Resource,
                 format!(
@@ -66,18 +67,20 @@ impl Host {
     }
 
     /// Makes another one, for the life of the process.
-    pub(crate) fn start(place: Place) -> io::Result<&'static Self> {
+    pub(crate) fn start(place: Place, protected: bool) -> io::Result<&'static Self> {
         let nonce = random()?;
+        // Numbers of several processes meet in one VI: they should differ.
+        let first_connection = u64::from_le_bytes(random()?) >> 1;
         let host: &'static Self = Box::leak(Box::new(Self {
             nonce,
             address: names::own_address(),
             place,
-            protected: AtomicBool::new(protected_by_environment()),
+            protected,
             doorbells: Segment::create("viaduct-doorbells", DOORBELL_BYTES)?,
             shared: Arc::new(SharedAllocations::new()),
             service: Service::new()?,
             links: Mutex::default(),
-            last_connection: AtomicU64::new(0),
+            last_connection: AtomicU64::new(first_connection),
             connections: Connections::default(),
         }));
         host.shared
@@ -116,14 +119,9 @@ impl Host {
         &self.service
     }
 
-    /// Whether user memory is kept from peers on links made from here on.
-    pub(crate) fn is_protected(&self) -> bool {
-        self.protected.load(Ordering::Relaxed)
-    }
-
-    /// Keeps user memory from peers on links made from here on, or shares it with trusted ones.
-    pub(crate) fn set_protected(&self, protected: bool) {
-        self.protected.store(protected, Ordering::Relaxed);
+    /// Whether user memory is kept from peers.
+    pub(crate) const fn is_protected(&self) -> bool {
+        self.protected
     }
 
     /// What this process tells others of itself.
@@ -140,7 +138,7 @@ impl Host {
         self.service.watch(progress);
     }
 
-    /// A number that no other connection of this process has.
+    /// A number that no other connection of this process has, and hardly one of another.
     pub(crate) fn next_connection(&self) -> u64 {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -206,15 +204,6 @@ impl Host {
         self.service.links()
     }
 
-    /// Ends links that no VI uses, as when the last NIC is closed.
-    pub(crate) fn close_idle_links(&self) {
-        for link in self.links() {
-            if link.channels_in_use() == 0 {
-                self.service.end(&link, CloseReason::Disconnected);
-            }
-        }
-    }
-
     /// A segment of user memory is freed: peers let go of it.
     fn retire_segment(&self, segment: SegmentId) {
         for link in self.links() {
@@ -222,13 +211,14 @@ impl Host {
         }
     }
 
-    /// A NIC is closed: nobody waits on it, its requests are dropped, and peers let go of its
-    /// region table.
+    /// A NIC is closed, and its VIs are gone: nobody waits on it, its requests are dropped, peers
+    /// let go of its region table, and links that nobody uses end.
     pub(crate) fn retire_nic(&self, nic: u64) {
         self.connections.retire_nic(nic);
         for link in self.links() {
             link.retire_regions(nic);
         }
+        self.service.end_idle();
     }
 }
 
@@ -259,6 +249,7 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn protected_by_environment() -> bool {
+/// Whether `VIADUCT_PROTECTED` is `1`.
+pub(crate) fn protected_by_environment() -> bool {
     std::env::var_os("VIADUCT_PROTECTED").is_some_and(|value| value == "1")
 }

@@ -303,12 +303,7 @@ impl Link {
         }
     }
 
-    /// The region table of a NIC of the peer, if it has come.
-    pub(crate) fn peer_regions(&self, nic: u64) -> Option<Arc<RemoteRegionTable>> {
-        locked(&self.memory).regions.get(&nic).cloned()
-    }
-
-    /// The region table of a NIC of the peer, waited for.
+    /// The region table of a NIC of the peer, waited for. Only on a trusted link one comes.
     pub(crate) fn wait_regions(
         &self,
         nic: u64,
@@ -362,12 +357,16 @@ impl Link {
     /// What the system says when it has no memory; `BrokenPipe` on a dead link; `OutOfMemory` when
     /// the link has all the channels it can.
     pub(crate) fn allocate(&self, connection: u64) -> io::Result<(u32, NonNull<u8>)> {
-        let channel = loop {
-            if !self.is_alive() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            if let Some(channel) = locked(&self.channels).allocate(connection) {
-                break channel;
+        let (channel, was_used) = loop {
+            {
+                let mut channels = locked(&self.channels);
+                // Under the lock: an idle link is not ended between this and that.
+                if !self.is_alive() {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                if let Some(allocated) = channels.allocate(connection) {
+                    break allocated;
+                }
             }
             self.add_chunk()?;
         };
@@ -375,8 +374,11 @@ impl Link {
         let memory = locked(&self.memory);
         let chunk = memory.own.get(chunk).ok_or(io::ErrorKind::NotFound)?;
         let block = block(chunk, offset);
-        // SAFETY: the block is inside the chunk. Neither end of an earlier connection uses it.
-        unsafe { block.write_bytes(0, BLOCK_BYTES) };
+        // A fresh block is all zeros, and the first one of a link may be in the peer's use already.
+        if was_used {
+            // SAFETY: it is inside the chunk, and neither end of its last connection uses it.
+            unsafe { block.write_bytes(0, BLOCK_BYTES) };
+        }
         Ok((channel, block))
     }
 
@@ -437,7 +439,21 @@ impl Link {
         }
     }
 
+    /// Ends a link that no connection uses. False when one does.
+    pub(crate) fn end_if_idle(&self) -> bool {
+        let channels = locked(&self.channels);
+        if channels.in_use() > 0 {
+            return false;
+        }
+        // Under the lock, so that no channel is allocated after the look.
+        self.alive.store(false, Ordering::Release);
+        drop(channels);
+        self.kill(CloseReason::Disconnected);
+        true
+    }
+
     /// Channels in use.
+    #[cfg(test)]
     pub(crate) fn channels_in_use(&self) -> usize {
         locked(&self.channels).in_use()
     }
@@ -465,9 +481,7 @@ impl Link {
     /// Ends the link and tells its VIs. Service thread, or whoever closes an idle link.
     pub(crate) fn kill(&self, reason: CloseReason) {
         // Release: pairs with the acquire in `is_alive`.
-        if !self.alive.swap(false, Ordering::AcqRel) {
-            return;
-        }
+        self.alive.store(false, Ordering::Release);
         let outgoing = std::mem::take(&mut *locked(&self.outgoing));
         if let Some(socket) = outgoing.socket {
             // The peer hears it although somebody may still hold the descriptor.

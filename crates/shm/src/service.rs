@@ -144,16 +144,13 @@ impl Service {
         }
     }
 
-    /// Ends a link, in the caller's thread.
-    pub(crate) fn end(&self, link: &Link, reason: CloseReason) {
-        let token = locked(&self.state)
-            .links
-            .iter()
-            .find(|(_, registered)| std::ptr::eq(Arc::as_ptr(&registered.link), link))
-            .map(|(token, _)| *token);
-        match token {
-            Some(token) => self.remove(token, reason),
-            None => link.kill(reason),
+    /// Ends the links that no connection uses, in the caller's thread.
+    pub(crate) fn end_idle(&self) {
+        let links = locked(&self.state).links.clone();
+        for (token, registered) in links {
+            if registered.link.end_if_idle() {
+                self.remove(token, CloseReason::Disconnected);
+            }
         }
     }
 

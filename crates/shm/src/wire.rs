@@ -140,8 +140,6 @@ pub(crate) struct EndFacts {
     pub(crate) attributes: RemoteViAttributes,
     /// Its NIC.
     pub(crate) nic: u64,
-    /// The VI's handle.
-    pub(crate) vi: u64,
     /// Its protection tag.
     pub(crate) tag: u32,
     /// Whether the NIC's region table comes over the link.
@@ -254,7 +252,6 @@ impl Packet {
     fn end(&mut self, end: &EndFacts) {
         self.attributes(&end.attributes);
         self.u64(end.nic);
-        self.u64(end.vi);
         self.u32(end.tag);
         self.flag(end.regions);
     }
@@ -329,7 +326,6 @@ impl Fields<'_> {
         Ok(EndFacts {
             attributes: self.attributes()?,
             nic: self.u64()?,
-            vi: self.u64()?,
             tag: self.u32()?,
             regions: self.flag()?,
         })

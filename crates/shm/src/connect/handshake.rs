@@ -181,7 +181,7 @@ pub(super) fn ask(
                         None => continue,
                     }
                 };
-                finish(vi, &local, end, &accept.end, ask.remote)?;
+                finish(vi, &local, end, &accept.end)?;
                 return Ok(accept.end.attributes);
             }
             _ => return Err(Failure::Misbehaved),
@@ -296,10 +296,10 @@ pub(super) fn answer(
     if let Some(link) = host.link(nonce, who.pid, None, true)
         && let Some(end) = lead_to_link(host, &socket, &link, &local)?
     {
-        return finish(vi, &local, end, &request.end, &request.local);
+        return finish(vi, &local, end, &request.end);
     }
     let end = lead_to_new_link(host, socket, who, request, &local)?;
-    finish(vi, &local, end, &request.end, &request.local)
+    finish(vi, &local, end, &request.end)
 }
 
 /// Offers a channel of a link that stands; `None` when the client knows nothing of the link.
@@ -441,7 +441,6 @@ fn finish(
     local: &LocalEnd,
     end: ChannelEnd,
     remote: &EndFacts,
-    address: &Address,
 ) -> Result<(), Failure> {
     let link = end.link.clone();
     let (channel, connection) = (end.channel, end.connection);
@@ -454,10 +453,7 @@ fn finish(
         .flatten();
     let remote = RemoteEnd {
         attributes: remote.attributes,
-        address: address.clone(),
-        nic: remote.nic,
         tag: remote.tag,
-        vi: remote.vi,
         regions,
     };
     match vi.connect(end, remote) {

@@ -21,19 +21,20 @@ fn place() -> Place {
 }
 
 fn host() -> &'static Host {
-    Host::start(place()).unwrap()
+    Host::start(place(), false).unwrap()
 }
 
 fn at(host: &Host, discriminator: &str) -> Address {
     Address::new(host.address(), discriminator.as_bytes())
 }
 
+/// Where the ends of a test's channel say who they are.
+const NUMBERS_AT: usize = 128;
+
 #[derive(Debug, Default)]
 struct State {
     pending: bool,
     end: Option<ChannelEnd>,
-    remote: Option<Address>,
-    remote_vi: u64,
     has_regions: bool,
     closed: Vec<(u64, CloseReason)>,
     events: Vec<(u8, u32)>,
@@ -90,6 +91,15 @@ impl TestVi {
         (end.link.clone(), end.channel, end.connection, end.block)
     }
 
+    /// Who is at the other end, once it is connected.
+    fn remote_vi(&self) -> u64 {
+        let state = locked(&self.state);
+        let end = state.end.as_ref().unwrap();
+        let at = NUMBERS_AT + 8 * (end.side == Side::First) as usize;
+        // SAFETY: inside the block; the other end has written before it was connected.
+        unsafe { end.block.add(at).cast::<u64>().read_volatile() }
+    }
+
     fn disconnect(&self) {
         let end = locked(&self.state).end.take();
         if let Some(end) = end {
@@ -127,9 +137,11 @@ impl Connectable for TestVi {
         if !std::mem::take(&mut state.pending) {
             return Err(Error::new(ReturnCode::InvalidState, "not pending"));
         }
+        // Each end says there who it is.
+        let at = NUMBERS_AT + 8 * (end.side == Side::Second) as usize;
+        // SAFETY: inside the block, and each end has its own word.
+        unsafe { end.block.add(at).cast::<u64>().write(self.number) };
         state.end = Some(end);
-        state.remote = Some(remote.address);
-        state.remote_vi = remote.vi;
         state.has_regions = remote.regions.is_some();
         Ok(())
     }
@@ -215,19 +227,16 @@ fn two_hosts_connect_and_share_memory() {
     connect((left, &client), (right, &server), "basic");
     exchange(&client, &server);
     for (vi, other) in [(&client, 2001), (&server, 1001)] {
+        assert_eq!(vi.remote_vi(), other);
         let (link, channel, ..) = vi.end();
         let state = locked(&vi.state);
         assert!(link.is_alive() && link.trusted());
-        assert_eq!(state.remote_vi, other);
         assert!(state.has_regions);
         assert_eq!(link.peer_pid(), std::process::id() as i32);
         assert_eq!(channel, 0);
         // Kicked once when it was attached.
         assert_eq!(vi.kicks.load(Ordering::Relaxed), 1);
     }
-    let remote = locked(&server.state).remote.clone();
-    assert_eq!(remote, Some(at(left, "client")));
-    assert_eq!(locked(&client.state).remote, Some(at(right, "basic")));
 
     // What one end puts into its pool comes out of the other's.
     let (near, far) = (client.end().0, server.end().0);
@@ -320,6 +329,33 @@ fn a_left_channel_is_used_again_and_zero() {
         }
     }
     assert_eq!((left.links().len(), right.links().len()), (1, 1));
+}
+
+#[test]
+fn links_that_nobody_uses_end_with_a_nic() {
+    let (left, right) = (host(), host());
+    let (client, server) = (TestVi::new(1), TestVi::new(2));
+    connect((left, &client), (right, &server), "idle links");
+    left.retire_nic(1);
+    let (link, ..) = client.end();
+    assert!(link.is_alive());
+    client.disconnect();
+    server.wait_until(|state| state.closed.len() == 1);
+    server.disconnect();
+    let started = Instant::now();
+    while link.is_alive() {
+        // The channel is in use until the other end has left it, too.
+        left.retire_nic(1);
+        assert!(started.elapsed() < SOON.unwrap());
+        thread::yield_now();
+    }
+    while !right.links().is_empty() {
+        assert!(started.elapsed() < SOON.unwrap());
+        thread::yield_now();
+    }
+    assert!(left.links().is_empty());
+    connect((left, &client), (right, &server), "idle links");
+    exchange(&client, &server);
 }
 
 #[test]
@@ -469,7 +505,7 @@ fn extra_requests_are_kept_for_the_next_wait() {
         }
     });
     for server in &servers {
-        let number = locked(&server.state).remote_vi;
+        let number = server.remote_vi();
         exchange(server, &clients[number as usize]);
     }
     // Those who came in time and were not waited for again are told.
@@ -525,7 +561,7 @@ fn several_waiters_on_one_address_share_the_requests() {
             scope.spawn(|| request(left, client, &address).unwrap());
         }
     });
-    let mut numbers: Vec<_> = servers.iter().map(|s| locked(&s.state).remote_vi).collect();
+    let mut numbers: Vec<_> = servers.iter().map(|s| s.remote_vi()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
@@ -615,7 +651,7 @@ fn many_connect_at_once() {
         }
     });
     for server in &servers {
-        let number = locked(&server.state).remote_vi;
+        let number = server.remote_vi();
         exchange(server, &clients[number as usize]);
     }
     // Four threads accept, so at most four find no link yet.
@@ -669,8 +705,6 @@ fn peers_meet_in_either_order() {
         }
         assert_eq!(code(left.connect_peer_done(1)), ReturnCode::InvalidState);
         exchange(&one, &other);
-        assert_eq!(locked(&one.state).remote, Some(there));
-        assert_eq!(locked(&other.state).remote, Some(here));
     }
 }
 
@@ -757,9 +791,8 @@ fn peers_that_differ_are_both_told() {
 #[test]
 fn protected_hosts_share_no_memory_of_users() {
     for protect_client in [false, true] {
-        let (left, right) = (host(), host());
-        let protected = if protect_client { left } else { right };
-        protected.set_protected(true);
+        let left = Host::start(place(), protect_client).unwrap();
+        let right = Host::start(place(), !protect_client).unwrap();
         let client = TestVi::with(1001, regions(left));
         let server = TestVi::with(2001, regions(right));
         connect((left, &client), (right, &server), "protected");

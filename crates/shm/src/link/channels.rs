@@ -77,11 +77,13 @@ impl Channels {
         }
     }
 
-    /// Takes a free channel of ours, if there is one.
-    pub(super) fn allocate(&mut self, connection: u64) -> Option<u32> {
+    /// Takes a free channel of ours, if there is one, and tells whether it was used before.
+    pub(super) fn allocate(&mut self, connection: u64) -> Option<(u32, bool)> {
         let index = self.free.pop()?;
-        self.own[index as usize] = Entry::reserved(connection);
-        Some(index << 1 | self.bit)
+        let entry = &mut self.own[index as usize];
+        let was_used = entry.connection != 0;
+        *entry = Entry::reserved(connection);
+        Some((index << 1 | self.bit, was_used))
     }
 
     /// Adds free channels of ours.
@@ -197,8 +199,8 @@ impl Channels {
                 self.theirs.remove(&channel);
             }
         } else if let Some(entry) = self.entry(channel, connection) {
+            // The number stays: it tells that the block was used.
             entry.state = State::Free;
-            entry.connection = 0;
             self.free.push(channel >> 1);
         }
     }
@@ -399,7 +401,7 @@ mod tests {
             match next(6) {
                 0 => {
                     connections += 1;
-                    let Some(channel) = ends[at].channels.allocate(connections) else {
+                    let Some((channel, _)) = ends[at].channels.allocate(connections) else {
                         continue;
                     };
                     let used = ends[1 - at].open.iter().any(|(other, _)| *other == channel);

@@ -36,8 +36,7 @@ fn process() -> Process {
 fn end() -> EndFacts {
     EndFacts {
         attributes: attributes(),
-        nic: 5,
-        vi: u64::MAX,
+        nic: u64::MAX - 5,
         tag: 0x0010_0001,
         regions: true,
     }

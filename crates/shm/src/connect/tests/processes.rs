@@ -80,7 +80,8 @@ fn child() {
     if part == "leaks" {
         return count_leaks();
     }
-    let host = Host::start(place).unwrap();
+    let protected = crate::host::protected_by_environment();
+    let host = Host::start(place, protected).unwrap();
     let vi = TestVi::with(9001, regions(host));
     match part.as_str() {
         "serve" => loop {
@@ -251,7 +252,7 @@ fn peers_of_two_processes_meet() {
             .unwrap();
         only.connect_peer_wait(1001).unwrap();
         assert_eq!(other.line(), "met");
-        assert_eq!(locked(&vi.state).remote_vi, 9001);
+        assert_eq!(vi.remote_vi(), 9001);
     }
 }
 
@@ -261,7 +262,7 @@ fn a_stale_socket_file_of_a_killed_process_is_taken_over() {
     let directory = std::env::temp_dir().join(format!("viaduct-killed-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.to_str().unwrap();
-    let only = Host::start(Place::Directory(directory.clone())).unwrap();
+    let only = Host::start(Place::Directory(directory.clone()), false).unwrap();
     let address = at(only, "child");
     let files = || std::fs::read_dir(&directory).unwrap().count();
     let mut other = Other::start("wait", &[("VIADUCT_RENDEZVOUS", path)]);
