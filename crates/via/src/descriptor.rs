@@ -154,7 +154,8 @@ enum Storage {
     None,
     One(DataSegment),
     Many(Box<[DataSegment]>),
-    Remote(Box<(RemoteSegment, Box<[DataSegment]>)>),
+    /// The remote segment, packed, and the data segments.
+    Remote(Box<[DataSegment]>),
 }
 
 impl Segments {
@@ -183,7 +184,17 @@ impl Segments {
     /// A remote segment and any number of data segments. A send ignores the former.
     #[must_use]
     pub fn with_remote(remote: RemoteSegment, data: &[DataSegment]) -> Self {
-        Self(Storage::Remote(Box::new((remote, data.into()))))
+        let RemoteSegment { address, handle } = remote;
+        let first = DataSegment {
+            address,
+            handle,
+            length: 0,
+        };
+        Self(Storage::Remote(
+            core::iter::once(first)
+                .chain(data.iter().copied())
+                .collect(),
+        ))
     }
 
     /// The remote segment, if there is one.
@@ -191,7 +202,10 @@ impl Segments {
     #[must_use]
     pub fn remote(&self) -> Option<RemoteSegment> {
         match &self.0 {
-            Storage::Remote(segments) => Some(segments.0),
+            Storage::Remote(segments) => segments.first().map(|first| RemoteSegment {
+                address: first.address,
+                handle: first.handle,
+            }),
             _ => None,
         }
     }
@@ -200,7 +214,11 @@ impl Segments {
     #[inline]
     #[must_use]
     pub fn count(&self) -> usize {
-        self.as_slice().len() + usize::from(self.remote().is_some())
+        match &self.0 {
+            Storage::None => 0,
+            Storage::One(_) => 1,
+            Storage::Many(segments) | Storage::Remote(segments) => segments.len(),
+        }
     }
 
     /// The data segments, in order.
@@ -211,7 +229,7 @@ impl Segments {
             Storage::None => &[],
             Storage::One(segment) => core::slice::from_ref(segment),
             Storage::Many(segments) => segments,
-            Storage::Remote(segments) => &segments.1,
+            Storage::Remote(segments) => segments.get(1..).unwrap_or_default(),
         }
     }
 

@@ -338,20 +338,22 @@ impl Nic {
             }
             ledger.end(operation);
         }
-        let level = vi.attributes.reliability;
-        let failure = match outcome {
-            SendOutcome::Sent => None,
-            SendOutcome::CutShort => Some(outcome::send_damaged(level, Damage::CutShort)),
-            SendOutcome::TransportFailed => Some(outcome::send_damaged(level, Damage::Corrupt)),
-        };
-        if let Some(failure) = failure
-            && failure.breaks
-        {
-            // It is under way still: it has the status of all that is.
-            self.fail_sends(id, failure.sender);
-            return true;
+        match outcome {
+            SendOutcome::Sent => slot.finish_send(Status::PENDING),
+            failed => {
+                let damage = match failed {
+                    SendOutcome::CutShort => Damage::CutShort,
+                    _ => Damage::Corrupt,
+                };
+                let failure = outcome::send_damaged(vi.attributes.reliability, damage);
+                if failure.breaks {
+                    // It is under way still: it has the status of all that is.
+                    self.fail_sends(id, failure.sender);
+                    return true;
+                }
+                slot.finish_send(failure.sender);
+            }
         }
-        slot.finish_send(failure.map_or(Status::PENDING, |failure| failure.sender));
         let completions = vi.sends.settle();
         let bound = vi.send_completion_queue;
         announce(
@@ -488,27 +490,26 @@ impl Nic {
         if slot.noted() == Status::CONTINUES {
             return self.finish_split(id, work, outcome);
         }
-        let operation = slot.descriptor.operation;
-        let (length, immediate) = (slot.descriptor.length, slot.descriptor.immediate);
-        let level = vi.attributes.reliability;
-        let damaged = |damage| {
-            let has_immediate = operation == Operation::RdmaWrite;
-            if has_immediate {
-                outcome::rdma_write_damaged(level, damage, has_immediate)
-            } else {
-                outcome::message_damaged(level, damage)
-            }
-        };
-        let failure = outcome.damage().map(damaged);
-        let (error, length) = match (failure.and_then(|failure| failure.receive), outcome) {
-            (None, _) => (Status::PENDING, length),
-            (Some(error), ReceiveOutcome::CutShort { placed_bytes }) => {
-                (error, placed_bytes.min(length))
-            }
-            (Some(error), _) => (error, 0),
-        };
-        let immediate = immediate.filter(|_| failure.is_none());
-        slot.finish_receive(operation, error, length, immediate);
+        let descriptor = &slot.descriptor;
+        let (taken_by, length) = (descriptor.operation, descriptor.length);
+        let immediate = descriptor.immediate;
+        let mut damaged = None;
+        if let Some(damage) = outcome.damage() {
+            let level = vi.attributes.reliability;
+            let failure = match taken_by {
+                Operation::RdmaWrite => outcome::rdma_write_damaged(level, damage, true),
+                _ => outcome::message_damaged(level, damage),
+            };
+            let placed = match outcome {
+                ReceiveOutcome::CutShort { placed_bytes } => placed_bytes.min(length),
+                _ => 0,
+            };
+            let error = failure.receive.unwrap_or(Status::PENDING);
+            slot.finish_receive(taken_by, error, placed, None);
+            damaged = Some(failure);
+        } else {
+            slot.finish_receive(taken_by, Status::PENDING, length, immediate);
+        }
         let completions = vi.receives.settle();
         let bound = vi.receive_completion_queue;
         announce(
@@ -517,7 +518,7 @@ impl Nic {
             (id, Queue::Receive),
             completions,
         );
-        if let Some(failure) = failure {
+        if let Some(failure) = damaged {
             self.suffer_damage(id, failure);
         }
         true
