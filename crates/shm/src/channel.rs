@@ -139,6 +139,9 @@ const fn lap(index: u32) -> u16 {
     (index / SLOTS) as u16 ^ 1
 }
 
+/// The segment of a cookie that tells a capacity and no place.
+pub(crate) const OPAQUE: u32 = u32::MAX;
+
 /// One posted receive, as its sender may see it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Cookie {

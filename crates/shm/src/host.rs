@@ -15,7 +15,7 @@ use crate::link::{CloseReason, Link};
 use crate::names;
 use crate::rendezvous::Place;
 use crate::segment::Segment;
-pub(crate) use crate::service::Progress;
+pub(crate) use crate::service::{Pace, Progress};
 use crate::service::{Service, locked, spawn};
 use crate::shared::{SegmentId, SharedAllocations};
 use crate::wire::Process;
@@ -134,8 +134,8 @@ impl Host {
     }
 
     /// Has the service thread call `progress` every 0.2 to 2 ms until it returns false.
-    pub(crate) fn watch(&self, progress: Arc<dyn Progress>) {
-        self.service.watch(progress);
+    pub(crate) fn watch(&self, progress: Arc<dyn Progress>, pace: Pace) {
+        self.service.watch(progress, pace);
     }
 
     /// A number that no other connection of this process has, and hardly one of another.

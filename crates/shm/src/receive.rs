@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::ErrorCode;
 use viaduct_via::outcome::{self, Outcome};
-use viaduct_via::{CompletedOperation, Queue, Status};
+use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes};
 
 use crate::channel::{
-    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, flag, inline_slots,
+    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, flag, inline_slots,
 };
 use crate::copy;
 use crate::link::Link;
@@ -32,6 +32,8 @@ pub(crate) struct Incoming {
     pub(crate) connection: u64,
     pub(crate) rdma_write: bool,
     pub(crate) rdma_read: bool,
+    /// Whether a message may take several receives.
+    splits: bool,
     /// Receives with fewer bytes are told by no cookie: all that fits goes inline.
     cookie_above_bytes: u32,
     /// The next slot to look at.
@@ -55,7 +57,23 @@ struct Partial {
     bytes: u64,
     done: u64,
     /// Why it comes to nothing.
-    bad: Option<Outcome>,
+    bad: Option<Taking>,
+}
+
+/// What comes of a message that its receives do not take, and how many they are.
+#[derive(Clone, Copy, Debug)]
+struct Taking {
+    outcome: Outcome,
+    receives: u32,
+}
+
+impl From<Outcome> for Taking {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            receives: 1,
+        }
+    }
 }
 
 /// What a look at the transfer queue came to.
@@ -79,16 +97,16 @@ impl Incoming {
         direction: Direction,
         link: Arc<Link>,
         connection: u64,
-        rdma_write: bool,
-        rdma_read: bool,
+        attributes: &ViAttributes,
         cookie_above_bytes: usize,
     ) -> Self {
         Self {
             direction,
             link,
             connection,
-            rdma_write,
-            rdma_read,
+            rdma_write: attributes.rdma_write,
+            rdma_read: attributes.rdma_read,
+            splits: attributes.extensions.request_splitting,
             cookie_above_bytes: cookie_above_bytes as u32,
             next: 0,
             published: 0,
@@ -192,15 +210,23 @@ impl ReceiveSide {
     fn cookie(&mut self, number: u32) -> Option<Cookie> {
         let incoming = self.incoming.as_ref()?;
         let entry = self.side.queue.get(number)?;
+        let opaque = incoming.splits.then_some(Cookie {
+            capacity: entry.bytes,
+            segment: OPAQUE,
+            address: 0,
+        });
         if !incoming.link.trusted()
             || entry.fault() != Status::PENDING
             || !entry.is_single()
             || entry.bytes <= incoming.cookie_above_bytes
         {
-            return None;
+            return opaque;
         }
         let (capacity, private) = (entry.first.length, entry.first.address);
-        let placement = self.side.placement(number)?;
+        let Some(placement) = self.side.placement(number) else {
+            return opaque;
+        };
+        let incoming = self.incoming.as_ref()?;
         let (segment, address) = match placement.segment {
             Some(segment) => {
                 incoming.link.announce_segment(segment.bits());
@@ -246,9 +272,14 @@ impl ReceiveSide {
         match kind {
             Some(Kind::Placed) => self.placed(header, immediate),
             Some(Kind::TooLong) => {
-                let outcome = match self.receive_for(u64::MAX) {
-                    Err(outcome) => outcome,
-                    Ok(()) => outcome::message_too_long(self.side.level()),
+                // The sender says so: no receive is asked whether it would do.
+                let number = self.side.queue.done;
+                let level = self.side.level();
+                let outcome = if number == self.side.queue.tail {
+                    outcome::receive_queue_empty(level)
+                } else {
+                    self.spoiled(number)
+                        .unwrap_or(outcome::message_too_long(level))
                 };
                 self.fail(outcome, CompletedOperation::Receive, 1, header)
             }
@@ -266,32 +297,109 @@ impl ReceiveSide {
         }
     }
 
-    /// Whether the oldest receive takes a message of so many bytes.
+    /// How many receives a message of so many bytes takes, from the oldest on: one, unless it may
+    /// be split.
     #[inline]
-    fn receive_for(&mut self, bytes: u64) -> Result<(), Outcome> {
+    fn receive_for(&mut self, bytes: u64) -> Result<u32, Taking> {
         let number = self.side.queue.done;
         let level = self.side.level();
         if number == self.side.queue.tail {
-            return Err(outcome::receive_queue_empty(level));
+            return Err(outcome::receive_queue_empty(level).into());
         }
-        self.side.recheck(number);
-        let Some(entry) = self.side.queue.get(number) else {
-            return Err(outcome::receive_queue_empty(level));
-        };
-        if entry.fault() != Status::PENDING {
-            return Err(if entry.fault() == Status::FORMAT_ERROR {
-                outcome::receive_format(level)
-            } else {
-                outcome::receive_protection(level)
-            });
+        if let Some(outcome) = self.spoiled(number) {
+            return Err(outcome.into());
         }
-        if bytes > u64::from(entry.bytes) {
-            return Err(outcome::message_too_long(level));
+        let room = self
+            .side
+            .queue
+            .get(number)
+            .map_or(0, |entry| entry.bytes.into());
+        if bytes <= room {
+            return Ok(1);
         }
-        Ok(())
+        if self
+            .incoming
+            .as_ref()
+            .is_some_and(|incoming| incoming.splits)
+        {
+            return self.receives_for(bytes);
+        }
+        Err(outcome::message_too_long(level).into())
     }
 
-    /// Completes the oldest receive well.
+    /// What comes of a receive that is not as it should be.
+    #[inline]
+    fn spoiled(&mut self, number: u32) -> Option<Outcome> {
+        self.side.recheck(number);
+        let fault = self.side.queue.get(number)?.fault();
+        if fault == Status::PENDING {
+            return None;
+        }
+        let level = self.side.level();
+        Some(if fault == Status::FORMAT_ERROR {
+            outcome::receive_format(level)
+        } else {
+            outcome::receive_protection(level)
+        })
+    }
+
+    /// The receives of a message that is split.
+    #[cold]
+    fn receives_for(&mut self, bytes: u64) -> Result<u32, Taking> {
+        let (first, tail) = (self.side.queue.done, self.side.queue.tail);
+        let (mut room, mut count, mut bad) = (0, 0, None);
+        while room < bytes {
+            let number = first.wrapping_add(count);
+            if number == tail {
+                return Err(outcome::message_too_long(self.side.level()).into());
+            }
+            bad = bad.or_else(|| self.spoiled(number));
+            room += self
+                .side
+                .queue
+                .get(number)
+                .map_or(0, |entry| u64::from(entry.bytes));
+            count += 1;
+        }
+        match bad {
+            Some(outcome) => Err(Taking {
+                outcome,
+                receives: count,
+            }),
+            None => Ok(count),
+        }
+    }
+
+    /// Copies a part of a message into the receives that it takes.
+    #[inline]
+    fn scatter(&self, offset: u64, bytes: u64, mut piece: impl FnMut(*mut u8, u64, usize)) {
+        let queue = &self.side.queue;
+        let Some(entry) = queue.get(queue.done) else {
+            return;
+        };
+        if offset + bytes <= u64::from(entry.bytes) {
+            entry.each_piece(offset, bytes, piece);
+            return;
+        }
+        let (mut number, mut skip, mut done) = (queue.done, offset, 0);
+        while done < bytes && number != queue.tail {
+            let Some(entry) = queue.get(number) else {
+                return;
+            };
+            let room = u64::from(entry.bytes);
+            if skip < room {
+                let length = (room - skip).min(bytes - done);
+                entry.each_piece(skip, length, |target, at, n| piece(target, done + at, n));
+                done += length;
+                skip = 0;
+            } else {
+                skip -= room;
+            }
+            number = number.wrapping_add(1);
+        }
+    }
+
+    /// Completes the oldest receive well, and with it those before that a split message filled.
     #[inline]
     fn succeed(
         &mut self,
@@ -299,14 +407,27 @@ impl ReceiveSide {
         bytes: u32,
         immediate: Option<u32>,
         slots: u32,
+        receives: u32,
         header: Header,
     ) -> Look {
         let mut status = Status::done(operation);
+        let mut left = bytes;
+        for _ in 1..receives {
+            let room = self
+                .side
+                .queue
+                .get(self.side.queue.done)
+                .map_or(0, |entry| entry.bytes);
+            let filled = Some((room.min(left), None));
+            self.side
+                .complete(Queue::Receive, status | Status::CONTINUES, filled);
+            left -= room.min(left);
+        }
         if immediate.is_some() {
             status = status | Status::IMMEDIATE;
         }
         self.side
-            .complete(Queue::Receive, status, Some((bytes, immediate)));
+            .complete(Queue::Receive, status, Some((left, immediate)));
         if let Some(incoming) = &mut self.incoming {
             incoming.advance(slots, header.flags & flag::ACKNOWLEDGE != 0);
             if incoming.cookies != incoming.posted {
@@ -320,19 +441,29 @@ impl ReceiveSide {
     #[cold]
     fn fail(
         &mut self,
-        outcome: Outcome,
+        taking: impl Into<Taking>,
         operation: CompletedOperation,
         slots: u32,
         header: Header,
     ) -> Look {
-        if let Some(error) = outcome.receive
-            && self.side.queue.done != self.side.queue.tail
-        {
-            self.side.complete(
-                Queue::Receive,
-                Status::done(operation) | error,
-                Some((0, None)),
-            );
+        let Taking { outcome, receives } = taking.into();
+        if let Some(error) = outcome.receive {
+            for _ in 0..receives {
+                let number = self.side.queue.done;
+                if number == self.side.queue.tail {
+                    break;
+                }
+                let entry = self.side.queue.get(number);
+                // Of several receives the good ones lose their part of the message.
+                let is_good = entry.is_some_and(|entry| entry.fault() == Status::PENDING);
+                let error = if receives > 1 && is_good {
+                    Status::PARTIAL_ERROR
+                } else {
+                    error
+                };
+                let status = Status::done(operation) | error;
+                self.side.complete(Queue::Receive, status, Some((0, None)));
+            }
         }
         if let Some(code) = outcome.event {
             let about = match code {
@@ -369,48 +500,38 @@ impl ReceiveSide {
         if bytes > INLINE_BYTES_MAX {
             return Look::Garbage;
         }
+        let operation = CompletedOperation::Receive;
         let slots = inline_slots(bytes);
-        if let Err(outcome) = self.receive_for(bytes as u64) {
-            return self.fail(outcome, CompletedOperation::Receive, slots, header);
-        }
+        let receives = match self.receive_for(bytes as u64) {
+            Ok(receives) => receives,
+            Err(taking) => return self.fail(taking, operation, slots, header),
+        };
         let Some(incoming) = &self.incoming else {
             return Look::Nothing;
         };
         let (direction, next) = (incoming.direction, incoming.next);
-        if let Some(entry) = self.side.queue.get(self.side.queue.done) {
-            entry.each_piece(0, bytes as u64, |target, done, piece| {
-                // SAFETY: the receive's ranges were checked and are the provider's; the whole is
-                // within the payload of the slots.
-                unsafe { direction.read_inline(next, done as usize, target, piece) };
-            });
-        }
-        self.succeed(
-            CompletedOperation::Receive,
-            bytes as u32,
-            immediate,
-            slots,
-            header,
-        )
+        self.scatter(0, bytes as u64, |target, done, piece| {
+            // SAFETY: the receives' ranges were checked and are the provider's; the whole is
+            // within the payload of the slots.
+            unsafe { direction.read_inline(next, done as usize, target, piece) };
+        });
+        self.succeed(operation, bytes as u32, immediate, slots, receives, header)
     }
 
     fn placed(&mut self, header: Header, immediate: Option<u32>) -> Look {
-        if let Err(outcome) = self.receive_for(header.length.into()) {
-            return self.fail(outcome, CompletedOperation::Receive, 1, header);
+        let operation = CompletedOperation::Receive;
+        match self.receive_for(header.length.into()) {
+            Ok(1) => self.succeed(operation, header.length, immediate, 1, 1, header),
+            Ok(_) => Look::Garbage,
+            Err(taking) => self.fail(taking, operation, 1, header),
         }
-        self.succeed(
-            CompletedOperation::Receive,
-            header.length,
-            immediate,
-            1,
-            header,
-        )
     }
 
     fn rdma_immediate(&mut self, header: Header, immediate: Option<u32>) -> Look {
         let operation = CompletedOperation::RemoteRdmaWrite;
         match self.receive_for(0) {
-            Ok(()) => self.succeed(operation, header.length, immediate, 1, header),
-            Err(outcome) => self.fail(outcome, operation, 1, header),
+            Ok(_) => self.succeed(operation, header.length, immediate, 1, 1, header),
+            Err(taking) => self.fail(taking, operation, 1, header),
         }
     }
 
@@ -472,14 +593,16 @@ impl ReceiveSide {
             return Look::Garbage;
         };
         // A region may go between two parts; its receive then fails at the last.
+        let mut receives = 1;
         if partial.bad.is_none() {
-            partial.bad = self.receive_for(partial.bytes).err();
+            match self.receive_for(partial.bytes) {
+                Ok(count) => receives = count,
+                Err(taking) => partial.bad = Some(taking),
+            }
         }
-        if partial.bad.is_none()
-            && let Some(entry) = self.side.queue.get(self.side.queue.done)
-        {
-            entry.each_piece(partial.done, bytes, |target, done, piece| {
-                // SAFETY: the receive was checked; the source is inside the pool.
+        if partial.bad.is_none() {
+            self.scatter(partial.done, bytes, |target, done, piece| {
+                // SAFETY: the receives were checked; the source is inside the pool.
                 unsafe { copy::copy(target, source.add(done as usize), piece) };
             });
         }
@@ -490,20 +613,16 @@ impl ReceiveSide {
         if let Some(incoming) = &mut self.incoming {
             incoming.partial = None;
         }
-        if let Some(outcome) = partial.bad {
-            return self.fail(outcome, CompletedOperation::Receive, 1, header);
+        let operation = CompletedOperation::Receive;
+        if let Some(taking) = partial.bad {
+            return self.fail(taking, operation, 1, header);
         }
+        // The chunk goes back to its writer at once.
         let header = Header {
             flags: header.flags | flag::ACKNOWLEDGE,
             ..header
         };
-        self.succeed(
-            CompletedOperation::Receive,
-            header.length,
-            immediate,
-            1,
-            header,
-        )
+        self.succeed(operation, header.length, immediate, 1, receives, header)
     }
 
     /// Whether the peer may reach a range of this NIC's memory through this VI.
@@ -536,7 +655,7 @@ impl ReceiveSide {
         if partial.bad.is_none()
             && !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Write)
         {
-            partial.bad = Some(outcome::rdma_write_refused(level, has_immediate));
+            partial.bad = Some(outcome::rdma_write_refused(level, has_immediate).into());
         }
         if partial.bad.is_none() && bytes > 0 {
             // SAFETY: the range lies in a live region of this process, the source in the pool.
@@ -559,7 +678,7 @@ impl ReceiveSide {
             return self.fail(outcome, operation, 1, header);
         }
         if has_immediate {
-            return self.succeed(operation, header.length, immediate, 1, header);
+            return self.succeed(operation, header.length, immediate, 1, 1, header);
         }
         if let Some(incoming) = &mut self.incoming {
             incoming.advance(1, true);
@@ -598,6 +717,13 @@ impl ReceiveSide {
         }
         let outcome = outcome::rdma_write_refused(level, immediate.is_some());
         self.fail(outcome, operation, 1, header)
+    }
+
+    /// Tells the sender of every slot that was used: it asked.
+    pub(crate) fn tell_consumed(&mut self) {
+        if let Some(incoming) = &mut self.incoming {
+            incoming.advance(0, true);
+        }
     }
 
     /// Ends the connection's part of this side.

@@ -15,6 +15,7 @@
 mod entries;
 pub(crate) mod remote;
 mod slots;
+mod tags;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -26,6 +27,7 @@ use viaduct_fabric::{Error, Result, ReturnCode};
 
 use self::entries::{ENTRY_BYTES, Entries, FLAG_ANY_TAG, MAGIC, VERSION, Wanted};
 use self::slots::{SLOTS_MAX, Slots, index_of};
+use self::tags::Tags;
 use crate::segment::Segment;
 use crate::shared::{Location, SegmentId, SharedAllocations};
 
@@ -117,8 +119,7 @@ pub(crate) struct RegionTable {
 #[derive(Debug)]
 struct Books {
     regions: Slots<Region>,
-    /// How many VIs and regions use a tag.
-    tags: Slots<u32>,
+    tags: Tags,
     registered_bytes: u64,
     any_tag: bool,
 }
@@ -146,7 +147,7 @@ impl RegionTable {
         let entries = unsafe { Entries::new(segment.base(), length) };
         entries.header().magic.store(MAGIC, Ordering::Relaxed);
         entries.header().version.store(VERSION, Ordering::Release);
-        let mut tags = Slots::new();
+        let mut tags = Tags::new();
         let default_tag = ProtectionTag::from_bits(tags.insert(1));
         Ok(Self {
             entries,
@@ -194,7 +195,7 @@ impl RegionTable {
         let mut books = self.books();
         let limit = self.nic.max_protection_tags.min(SLOTS_MAX - 1);
         // The default tag is not counted.
-        if books.tags.live > limit {
+        if books.tags.live() > limit {
             return Err(Error::new(
                 ReturnCode::Resource,
                 format!("the NIC already has {limit} protection tags: destroy one first"),
@@ -217,7 +218,7 @@ impl RegionTable {
                 "the default tag of a NIC goes with the NIC: destroy only tags that were created",
             ));
         }
-        match books.tags.get(tag.bits()) {
+        match books.tags.users(tag.bits()) {
             None => Err(Error::new(
                 ReturnCode::InvalidParameter,
                 format!("{:#x} is no live protection tag of this NIC", tag.bits()),
@@ -565,7 +566,7 @@ impl Books {
         if tag.bits() == 0 && self.any_tag {
             return Ok(());
         }
-        let users = self.tags.get(tag.bits()).ok_or_else(|| {
+        let users = self.tags.users(tag.bits()).ok_or_else(|| {
             Error::new(
                 ReturnCode::InvalidPtag,
                 format!(
@@ -574,13 +575,13 @@ impl Books {
                 ),
             )
         })?;
-        self.tags.replace(tag.bits(), users + 1);
+        self.tags.set_users(tag.bits(), users + 1);
         Ok(())
     }
 
     fn release_tag(&mut self, tag: ProtectionTag) {
-        if let Some(users) = self.tags.get(tag.bits()) {
-            self.tags.replace(tag.bits(), users.saturating_sub(1));
+        if let Some(users) = self.tags.users(tag.bits()) {
+            self.tags.set_users(tag.bits(), users.saturating_sub(1));
         }
     }
 }

@@ -8,17 +8,19 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use viaduct_fabric::ErrorCode;
 use viaduct_via::{CompletedOperation, Operation, Queue, ReliabilityLevel, Status, outcome};
 
-use crate::channel::{self, Direction, Header, INLINE_BYTES_MAX, Kind, SLOTS, flag, inline_slots};
+use crate::channel::{
+    self, COOKIES, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, SLOTS, flag, inline_slots,
+};
+use crate::cma;
 use crate::connect::RemoteEnd;
 use crate::copy;
 use crate::link::{Link, LinkMessage};
 use crate::pool::Chunk;
 use crate::regions::remote::RemoteRegionTable;
-use crate::regions::{Placement, RemoteAccess};
+use crate::regions::{Placement, ProtectionError, RemoteAccess};
 use crate::side::Side;
 use crate::transfer::{Mechanism, Plan, Reach, Thresholds};
 use crate::wait::{Doorbells, SERVICE_MARK};
-use crate::{cma, transfer};
 
 /// The send side of a VI.
 #[derive(Default)]
@@ -51,6 +53,10 @@ pub(crate) struct Outgoing {
     /// Remote reads under way.
     reads: u32,
     defers: bool,
+    /// Whether the peer's receives take parts of messages.
+    splits: bool,
+    /// Receives that the message under way takes.
+    receives: u32,
     /// What `consumed` was when the service thread last looked.
     watched_at: u32,
 }
@@ -94,6 +100,7 @@ impl Outgoing {
         defers: bool,
     ) -> Self {
         let regions = remote.regions.clone();
+        let splits = remote.attributes.extensions.request_splitting;
         Self {
             direction,
             link,
@@ -110,6 +117,8 @@ impl Outgoing {
             chunks: VecDeque::new(),
             reads: 0,
             defers,
+            splits,
+            receives: 1,
             watched_at: 0,
         }
     }
@@ -125,6 +134,34 @@ impl Outgoing {
         }
         self.credit = self.direction.posted().load(Ordering::Acquire);
         (self.credit.wrapping_sub(self.messages)).cast_signed() > 0
+    }
+
+    /// How many of the peer's receives a message takes that may be split: as few as hold it. One,
+    /// which is then too short, when not enough are posted; or a wait, with flow control.
+    fn receives_for(&mut self, bytes: u32) -> Result<u32, Step> {
+        let mut room = 0_u64;
+        for count in 0..COOKIES {
+            let number = self.messages.wrapping_add(count);
+            if self.credit.wrapping_sub(number).cast_signed() <= 0 {
+                self.credit = self.direction.posted().load(Ordering::Acquire);
+            }
+            if self.credit.wrapping_sub(number).cast_signed() <= 0 {
+                return if self.defers {
+                    Err(Step::Blocked)
+                } else {
+                    Ok(1)
+                };
+            }
+            // A receiver that splits tells the capacity of every receive, but not at once.
+            let Some(cookie) = self.direction.read_cookie(number) else {
+                return Err(Step::Blocked);
+            };
+            room += u64::from(cookie.capacity);
+            if room >= u64::from(bytes) {
+                return Ok(count + 1);
+            }
+        }
+        Ok(1)
     }
 
     #[inline]
@@ -197,7 +234,13 @@ impl Outgoing {
     /// Whether the receiver has used nothing since this was last asked.
     pub(crate) fn is_stuck(&mut self) -> bool {
         self.refresh();
-        std::mem::replace(&mut self.watched_at, self.consumed) == self.consumed
+        let was = std::mem::replace(&mut self.watched_at, self.consumed);
+        self.has_unused() && was == self.consumed
+    }
+
+    /// Whether the receiver has not used everything.
+    pub(crate) fn has_unused(&self) -> bool {
+        self.consumed != self.next
     }
 
     /// Gives chunks back that the receiver has used.
@@ -394,6 +437,12 @@ impl SendSide {
         if out.offset == 0 && !out.has_credit(hint) {
             return self.overrun(number);
         }
+        if out.splits && out.offset == 0 {
+            match out.receives_for(entry.bytes) {
+                Ok(receives) => out.receives = receives,
+                Err(step) => return step,
+            }
+        }
         let bytes = entry.bytes as usize;
         let mut flags = acknowledge;
         let immediate = if entry.has_immediate() {
@@ -443,6 +492,9 @@ impl SendSide {
             return Step::Blocked;
         }
         let bytes = u64::from(entry.bytes);
+        if out.receives > 1 {
+            return self.send_parts(number, flags, immediate, own_posted);
+        }
         let Some(cookie) = out.direction.read_cookie(out.messages) else {
             return self.send_parts(number, flags, immediate, own_posted);
         };
@@ -511,7 +563,7 @@ impl SendSide {
             out.chunks.push_back((out.next, chunk, None));
             out.offset = end;
             if end >= u64::from(entry.bytes) {
-                out.messages = out.messages.wrapping_add(1);
+                out.messages = out.messages.wrapping_add(out.receives);
                 return self.begin(number, completes, Status::PENDING);
             }
         }
@@ -825,6 +877,9 @@ enum Verdict {
 
 impl Outgoing {
     fn reach(&self, segment: u32, address: u64, bytes: u64) -> Target {
+        if segment == OPAQUE {
+            return Target::Nowhere;
+        }
         if segment == 0 {
             return if self.link.cma() {
                 Target::Private(address)
@@ -851,7 +906,7 @@ impl Outgoing {
             cma: matches!(target, Target::Private(_)),
         };
         self.thresholds
-            .choose(bytes as usize, reach, transfer::Distance::Near)
+            .choose(bytes as usize, reach, self.thresholds.distance())
     }
 
     /// Whether a remote operation is allowed, and where its range is.
@@ -867,6 +922,7 @@ impl Outgoing {
             return Verdict::Unknown;
         };
         match regions.check_remote(handle, address, bytes, self.remote.tag, access) {
+            Err(ProtectionError::Unsettled) => Verdict::Unknown,
             Err(_) => Verdict::Refused,
             Ok(Placement {
                 segment: Some(segment),
@@ -905,7 +961,7 @@ impl Outgoing {
         let plan = self.thresholds.choose(
             entry.bytes as usize,
             Reach::default(),
-            transfer::Distance::Near,
+            self.thresholds.distance(),
         );
         entry.each_piece(self.offset, bytes, |source, done, piece| {
             // SAFETY: the chunk has `bytes` bytes in the pool; the source was checked.

@@ -10,7 +10,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, Timespec, epoll};
 use rustix::io::Errno;
@@ -20,8 +20,19 @@ use crate::wire::CloseReason;
 
 /// Something that must be looked at from time to time although nobody calls.
 pub(crate) trait Progress: Send + Sync {
-    /// Does what can be done now. False when it need not be called again.
-    fn progress(&self) -> bool;
+    /// Does what can be done now, and says when to call again.
+    fn progress(&self) -> Pace;
+}
+
+/// When something that is watched is looked at again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Pace {
+    /// Soon: something waits.
+    Quick,
+    /// In a few milliseconds: something may come to wait.
+    Slow,
+    /// Never.
+    Over,
 }
 
 /// A lock whose holder panicked is taken all the same: what it guards is kept valid at every step.
@@ -64,9 +75,16 @@ pub(crate) struct Service {
 struct State {
     links: BTreeMap<u64, Registered>,
     last_token: u64,
-    watched: Vec<Arc<dyn Progress>>,
+    watched: Vec<Watched>,
     /// Links to be flushed for the first time or again.
     unflushed: Vec<u64>,
+}
+
+struct Watched {
+    progress: Arc<dyn Progress>,
+    pace: Pace,
+    /// When a slow one is looked at.
+    due: Instant,
 }
 
 #[derive(Clone)]
@@ -124,12 +142,22 @@ impl Service {
     }
 
     /// Calls `progress` every now and then until it says that it need not be called.
-    pub(crate) fn watch(&self, progress: Arc<dyn Progress>) {
+    pub(crate) fn watch(&self, progress: Arc<dyn Progress>, pace: Pace) {
         let mut state = locked(&self.state);
-        state.watched.push(progress);
-        let is_first = state.watched.len() == 1;
+        let is_news = match pace {
+            Pace::Quick => state
+                .watched
+                .iter()
+                .all(|watched| watched.pace != Pace::Quick),
+            Pace::Slow | Pace::Over => state.watched.is_empty(),
+        };
+        state.watched.push(Watched {
+            progress,
+            pace,
+            due: Instant::now() + INTERVAL_SLOW,
+        });
         drop(state);
-        if is_first {
+        if is_news {
             self.wake();
         }
     }
@@ -182,14 +210,19 @@ impl Service {
         let mut events = Vec::with_capacity(EVENTS_A_TURN);
         let mut interval = INTERVAL_MIN;
         loop {
-            let (watches, retries) = {
+            let (watches, slow_watches, retries) = {
                 let state = locked(&self.state);
-                (!state.watched.is_empty(), !state.unflushed.is_empty())
+                let watches = |pace| state.watched.iter().any(|watched| watched.pace == pace);
+                (
+                    watches(Pace::Quick),
+                    watches(Pace::Slow),
+                    !state.unflushed.is_empty(),
+                )
             };
             let limit = match (watches, retries) {
                 (true, _) => Some(interval),
                 (false, true) => Some(RETRY),
-                (false, false) => None,
+                (false, false) => slow_watches.then_some(INTERVAL_SLOW),
             };
             events.clear();
             self.sleep(&mut events, limit);
@@ -278,7 +311,15 @@ impl Service {
         if watched.is_empty() {
             return;
         }
-        watched.retain(|progress| progress.progress());
+        let now = Instant::now();
+        watched.retain_mut(|watched| {
+            if watched.pace == Pace::Slow && watched.due > now {
+                return true;
+            }
+            watched.pace = watched.progress.progress();
+            watched.due = now + INTERVAL_SLOW;
+            watched.pace != Pace::Over
+        });
         let mut state = locked(&self.state);
         watched.append(&mut state.watched);
         state.watched = watched;
@@ -300,6 +341,8 @@ const EVENTS_A_TURN: usize = 64;
 /// Between two looks at what is watched: at first, and when that has gone on for a while.
 const INTERVAL_MIN: Duration = Duration::from_micros(200);
 const INTERVAL_MAX: Duration = Duration::from_millis(2);
+/// The same for what need not be looked at soon.
+const INTERVAL_SLOW: Duration = Duration::from_millis(4);
 
 /// Turns in which the last words of a dead process are heard: more than a socket holds.
 const LAST_TURNS: usize = 256;

@@ -192,17 +192,29 @@ impl Side {
     pub(crate) fn recheck(&mut self, number: u32) {
         let Some(nic) = &self.nic else { return };
         let epoch = nic.regions.epoch();
-        let Some(entry) = self.queue.get_mut(number) else {
+        if self
+            .queue
+            .get(number)
+            .is_some_and(|entry| entry.epoch != epoch)
+        {
+            self.recheck_changed(number, epoch);
+        }
+    }
+
+    #[cold]
+    fn recheck_changed(&mut self, number: u32, epoch: u32) {
+        let tag = self.tag_bits();
+        let (Some(nic), Some(entry)) = (&self.nic, self.queue.get_mut(number)) else {
             return;
         };
-        if entry.epoch == epoch {
-            return;
-        }
         entry.epoch = epoch;
-        let tag = self.tag.map_or(0, ProtectionTag::bits);
         if entry.fault() == Status::PENDING && !may_touch(nic, &mut self.buffers, tag, entry) {
             entry.set_fault(Status::PROTECTION_ERROR);
         }
+        let address = entry.descriptor.as_ptr().addr() as u64;
+        let (handle, bytes) = (entry.descriptor_handle, entry.descriptor_bytes());
+        // A consumer that deregistered the descriptor's memory may have unmapped it.
+        entry.is_lost = nic.regions.check(handle, address, bytes, tag).is_err();
     }
 
     /// Completes the oldest pending descriptor.
@@ -214,29 +226,16 @@ impl Side {
         received: Option<(u32, Option<u32>)>,
     ) {
         let number = self.queue.done;
-        let tag = self.tag_bits();
-        let mut lost = None;
-        if let (Some(nic), Some(entry)) = (&self.nic, self.queue.get_mut(number)) {
-            // A consumer that deregistered the descriptor's memory may have unmapped it.
-            if entry.epoch == nic.regions.epoch()
-                || nic
-                    .regions
-                    .check(
-                        entry.descriptor_handle,
-                        entry.descriptor.as_ptr().addr() as u64,
-                        entry.descriptor_bytes(),
-                        tag,
-                    )
-                    .is_ok()
-            {
-                entry.write_completion(status, received);
-            } else {
-                entry.status = status;
-                lost = Some(entry.descriptor);
-            }
-        }
-        if let Some(descriptor) = lost {
+        self.recheck(number);
+        let Some(entry) = self.queue.get_mut(number) else {
+            return;
+        };
+        if entry.is_lost {
+            entry.status = status;
+            let descriptor = entry.descriptor;
             self.report(ErrorCode::CompletionProtection, Some(descriptor), queue);
+        } else {
+            entry.write_completion(status, received);
         }
         self.queue.done = number.wrapping_add(1);
         if self.queue.begun == number {

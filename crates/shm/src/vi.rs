@@ -1,6 +1,6 @@
 //! VIs: creation, state, the end of a connection, and the calls of the data path.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use viaduct_fabric::{
     Result, ReturnCode, ViHandle, ViInformation,
 };
 use viaduct_via::{
-    MemoryHandle, ProtectionTag, Queue, Status, ViAttributes, ViState, check, outcome, transition,
+    MemoryHandle, ProtectionTag, Queue, Status, ViAttributes, ViError, ViState, check, outcome,
+    transition,
 };
 
 use crate::channel::Direction;
 use crate::completion_queue::{self, CompletionQueue};
 use crate::connect::{ChannelEnd, CloseReason, Connectable, LocalEnd, RemoteEnd};
 use crate::handle::{Slab, Slot};
-use crate::host::{Host, Progress};
+use crate::host::{Host, Pace, Progress};
 use crate::lock::BiasedMutex;
 use crate::nic::Nic;
 use crate::receive::{Incoming, Look, ReceiveSide};
@@ -44,7 +45,8 @@ pub(crate) struct Vi {
     credit: AtomicU32,
     /// Sends wait for the peer.
     is_waiting: AtomicBool,
-    is_watched: AtomicBool,
+    /// The handle under which the service thread watches it; 0: it does not.
+    watched: AtomicU64,
     looks: AtomicU32,
 }
 
@@ -55,8 +57,6 @@ struct Control {
     nic: Option<Arc<Nic>>,
     attributes: Option<ViAttributes>,
     completions: [Option<&'static Slot<CompletionQueue>>; 2],
-    flow_control: bool,
-    request_splitting: bool,
 }
 
 /// A VI as the service thread and the connecting functions see it.
@@ -205,13 +205,17 @@ pub(crate) fn set_attributes(handle: ViHandle, attributes: &ViAttributes) -> Res
 
 /// Whether sends of an idle VI wait for a posted receive.
 pub(crate) fn set_flow_control(handle: ViHandle, enabled: bool) -> Result<()> {
-    find(handle)?.object.idle(handle)?.flow_control = enabled;
+    let mut control = find(handle)?.object.idle(handle)?;
+    let attributes = control.attributes.as_mut().ok_or_else(dead_vi)?;
+    attributes.extensions.flow_control = enabled;
     Ok(())
 }
 
 /// Whether messages longer than a receive continue in the following ones.
 pub(crate) fn set_request_splitting(handle: ViHandle, enabled: bool) -> Result<()> {
-    find(handle)?.object.idle(handle)?.request_splitting = enabled;
+    let mut control = find(handle)?.object.idle(handle)?;
+    let attributes = control.attributes.as_mut().ok_or_else(dead_vi)?;
+    attributes.extensions.request_splitting = enabled;
     Ok(())
 }
 
@@ -281,7 +285,12 @@ pub(crate) unsafe fn post_send(
         }
         _ => {
             if send.is_waiting() {
-                vi.watch(slot, handle.bits());
+                vi.is_waiting.store(true, Ordering::SeqCst);
+                drop(send);
+                vi.watch(slot, handle.bits(), Pace::Quick);
+            } else if vi.watched.load(Ordering::Relaxed) != handle.bits() {
+                drop(send);
+                vi.watch(slot, handle.bits(), Pace::Slow);
             }
         }
     }
@@ -497,6 +506,7 @@ impl Vi {
             nic.regions.release_tag(attributes.tag);
         }
         self.is_waiting.store(false, Ordering::Relaxed);
+        self.watched.store(0, Ordering::SeqCst);
         self.set_state(ViState::Idle);
         wait::doorbells().wake_all(waiters);
         VIS.give_back(slot);
@@ -596,7 +606,10 @@ impl Vi {
     /// Sends and completes what waits for the peer. Whether something still does.
     pub(crate) fn push_sends(&self, handle: u64) -> bool {
         let mut send = self.send.lock();
-        if send.side.handle != handle || send.out.is_none() {
+        if send.side.handle != handle {
+            return false;
+        }
+        if send.out.is_none() {
             self.is_waiting.store(false, Ordering::Relaxed);
             return false;
         }
@@ -614,25 +627,29 @@ impl Vi {
         waits
     }
 
-    /// Has the peer's service thread look, should its program make no call.
-    fn kick_peer_if_stuck(&self, handle: u64) {
+    /// Has the peer's service thread look when its program has used nothing for a while. Whether
+    /// something is still to be used.
+    fn kick_peer_if_stuck(&self, handle: u64) -> bool {
         let mut send = self.send.lock();
-        if send.side.handle == handle
-            && let Some(out) = &mut send.out
-            && out.is_stuck()
-        {
+        if send.side.handle != handle {
+            return false;
+        }
+        let Some(out) = &mut send.out else {
+            return false;
+        };
+        if out.is_stuck() {
             out.kick();
         }
+        out.has_unused()
     }
 
-    /// Has the service thread look after sends that wait, should the program make no call.
+    /// Has the service thread look after what was sent, should neither program make a call.
     #[cold]
-    fn watch(&self, slot: &'static Slot<Self>, handle: u64) {
-        self.is_waiting.store(true, Ordering::SeqCst);
-        if !self.is_watched.swap(true, Ordering::SeqCst) {
-            if let Ok(host) = Host::get() {
-                host.watch(Arc::new(Connected { slot, vi: handle }));
-            }
+    fn watch(&self, slot: &'static Slot<Self>, handle: u64, pace: Pace) {
+        if self.watched.swap(handle, Ordering::SeqCst) != handle
+            && let Ok(host) = Host::get()
+        {
+            host.watch(Arc::new(Connected { slot, vi: handle }), pace);
         }
     }
 
@@ -738,15 +755,27 @@ struct ChannelEndLeft {
 }
 
 impl Progress for Connected {
-    fn progress(&self) -> bool {
+    fn progress(&self) -> Pace {
         let vi = self.vi();
+        if vi.watched.load(Ordering::SeqCst) != self.vi {
+            // Another VI lives here now.
+            return Pace::Over;
+        }
         if vi.is_waiting.load(Ordering::Relaxed) && vi.push_sends(self.vi) {
             vi.kick_peer_if_stuck(self.vi);
-            return true;
+            return Pace::Quick;
         }
-        vi.is_watched.store(false, Ordering::SeqCst);
+        if vi.kick_peer_if_stuck(self.vi) {
+            return Pace::Slow;
+        }
+        vi.watched.store(0, Ordering::SeqCst);
         // A send that began to wait meanwhile found the VI watched.
-        vi.is_waiting.load(Ordering::SeqCst) && !vi.is_watched.swap(true, Ordering::SeqCst)
+        if vi.is_waiting.load(Ordering::SeqCst)
+            && vi.watched.swap(self.vi, Ordering::SeqCst) != self.vi
+        {
+            return Pace::Quick;
+        }
+        Pace::Over
     }
 }
 
@@ -803,8 +832,11 @@ impl Connectable for Connected {
         {
             let mut send = vi.send.lock();
             let mut receive = vi.receive.lock();
-            let state = transition::next(vi.state(), transition::Transition::Establish)
-                .map_err(refuse::vi)?;
+            // A VI that was disconnected meanwhile stays so.
+            if vi.state() != ViState::ConnectPending {
+                return Err(refuse::vi(ViError::InvalidState { state: vi.state() }));
+            }
+            let state = ViState::Connected;
             let side = end.side as u8;
             // SAFETY: the block has the bytes, is aligned, and is mapped as long as the link lives,
             // which both sides keep alive.
@@ -822,14 +854,13 @@ impl Connectable for Connected {
                 end.connection,
                 remote,
                 Arc::clone(&nic.thresholds),
-                control.flow_control,
+                attributes.extensions.flow_control,
             ));
             let incoming = Incoming::new(
                 incoming,
                 end.link,
                 end.connection,
-                attributes.rdma_write,
-                attributes.rdma_read,
+                &attributes,
                 nic.thresholds.inline_bytes(),
             );
             receive.begin(incoming, &vi.posted);
@@ -876,6 +907,7 @@ impl Connectable for Connected {
 
     fn kicked(&self) {
         Vi::look(self.slot, self.vi, u32::MAX);
+        self.vi().receive.lock().tell_consumed();
         self.vi().arm(self.vi);
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Entry {
     control: u16,
     /// Whether it completes only when its receiver has used it.
     pub(crate) awaits: bool,
+    /// Whether its memory was deregistered: nothing can be written into the descriptor.
+    pub(crate) is_lost: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
@@ -148,6 +150,7 @@ impl Entry {
         fault: 0,
         control: 0,
         awaits: false,
+        is_lost: false,
     };
 
     /// Takes a descriptor over, all but its segments.
@@ -168,6 +171,7 @@ impl Entry {
         self.fault = 0;
         self.status = Status::PENDING;
         self.awaits = false;
+        self.is_lost = false;
         self.first = Segment::default();
         self.bytes = 0;
     }

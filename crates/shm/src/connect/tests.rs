@@ -858,20 +858,21 @@ fn announced_segments_are_mapped_until_they_are_freed() {
 
 #[test]
 fn watched_things_make_progress_until_they_say_so() {
+    use crate::service::Pace;
     struct Counter(AtomicU32, AtomicBool);
     impl crate::service::Progress for Counter {
-        fn progress(&self) -> bool {
+        fn progress(&self) -> Pace {
             let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
             if count == 20 {
                 self.1.store(true, Ordering::Release);
             }
-            count < 20
+            if count < 20 { Pace::Quick } else { Pace::Over }
         }
     }
     let only = host();
     let counter = Arc::new(Counter(AtomicU32::new(0), AtomicBool::new(false)));
     let started = Instant::now();
-    only.watch(counter.clone());
+    only.watch(counter.clone(), Pace::Quick);
     while !counter.1.load(Ordering::Acquire) {
         assert!(started.elapsed() < SOON.unwrap());
         thread::yield_now();

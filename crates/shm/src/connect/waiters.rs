@@ -18,7 +18,7 @@ use viaduct_fabric::{Error, Result, ReturnCode};
 use super::{Bell, handshake, resource};
 use crate::host::Host;
 use crate::rendezvous::{Listener, Name};
-use crate::service::{Progress, locked};
+use crate::service::{Pace, Progress, locked};
 use crate::wire::{self, Deadline, Handshake, Request};
 
 /// The addresses that this process waits on.
@@ -271,10 +271,13 @@ impl Waiters {
         } else {
             point.closes = Some(Instant::now() + KEPT);
             drop(points);
-            host.watch(Arc::new(Closing {
-                host,
-                local: local.clone(),
-            }));
+            host.watch(
+                Arc::new(Closing {
+                    host,
+                    local: local.clone(),
+                }),
+                Pace::Quick,
+            );
         }
     }
 
@@ -296,19 +299,19 @@ struct Closing {
 }
 
 impl Progress for Closing {
-    fn progress(&self) -> bool {
+    fn progress(&self) -> Pace {
         let mut points = locked(&self.host.connections.waiters.points);
         match points.get(&self.local).and_then(|point| point.closes) {
-            Some(closes) if closes > Instant::now() => true,
+            Some(closes) if closes > Instant::now() => Pace::Quick,
             Some(_) => {
                 let point = points.remove(&self.local);
                 drop(points);
                 for caller in point.into_iter().flat_map(|point| point.desk.callers) {
                     let _ = handshake::say(&caller.socket, &Handshake::NoMatch);
                 }
-                false
+                Pace::Over
             }
-            None => false,
+            None => Pace::Over,
         }
     }
 }

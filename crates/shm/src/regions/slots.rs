@@ -64,6 +64,16 @@ impl<T: Copy> Slots<T> {
         self.live -= 1;
     }
 
+    /// Removes every value that `is_gone` picks.
+    pub(super) fn remove_where(&mut self, is_gone: impl Fn(&T) -> bool) {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            if slot.value.as_ref().is_some_and(&is_gone) {
+                self.remove(slot.generation << SLOT_BITS | index as u32);
+            }
+        }
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = T> {
         self.slots.iter().filter_map(|slot| slot.value)
     }
