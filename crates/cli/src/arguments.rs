@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::measure::MeasureArguments;
+use crate::peer::PeerArguments;
+
 /// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
 #[derive(Debug, Parser)]
 #[command(name = "viaduct", version, max_term_width = 100, after_help = EXIT_CODES)]
@@ -39,6 +42,14 @@ pub(crate) enum Command {
         /// Only the keys of this table
         table: Option<String>,
     },
+    /// Measure a fabric: two processes of this machine exchange messages
+    #[command(after_help = "Examples:\n  viaduct measure latency --on shm\n  \
+        viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch\n  \
+        viaduct measure cq --on shm --connections 1024 --mode block --json")]
+    Measure(MeasureArguments),
+    /// The other side of `measure`
+    #[command(hide = true)]
+    MeasurePeer(PeerArguments),
 }
 
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     Fine,
     /// What the user gave cannot be used.
     WrongInput,
-    /// A run failed a check on itself, or a rerun differs.
+    /// A run failed a check on itself, a rerun differs, or a measurement broke.
     AssumptionBroke,
     /// Stopped by Ctrl-C: what a shell expects of a program that a signal stopped.
     Interrupted,
@@ -36,6 +36,13 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// The scenario is wrong: messages that point at their places.
     Scenario(Diagnostics),
+    /// A measurement broke: the other side has gone, wrong data arrived.
+    Broken {
+        /// What happened.
+        title: String,
+        /// What else is known.
+        help: Option<String>,
+    },
     /// Anything else: what, and what to do about it.
     Other {
         /// What is wrong.
@@ -62,11 +69,21 @@ impl Failure {
         }
     }
 
+    /// The exit code that goes with it.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::Broken { .. } => Exit::AssumptionBroke,
+            Self::Scenario(_) | Self::Other { .. } => Exit::WrongInput,
+        }
+    }
+
     /// Tells the user on stderr.
     pub(crate) fn print(&self) {
         match self {
             Self::Scenario(diagnostics) => output::note(&diagnostics.render(output::is_coloured())),
-            Self::Other { title, help } => output::message("error", title, help.as_deref()),
+            Self::Broken { title, help } | Self::Other { title, help } => {
+                output::message("error", title, help.as_deref())
+            }
         }
     }
 }

@@ -6,11 +6,14 @@ mod arguments;
 mod check;
 mod cost;
 mod describe;
+mod fabrics;
 mod failure;
 mod interrupt;
 mod jobs;
 mod lists;
+mod measure;
 mod output;
+mod peer;
 mod planning;
 mod progress;
 mod rerun;
@@ -37,10 +40,12 @@ fn main() -> ExitCode {
         Command::Studies => lists::studies(),
         Command::Models { name } => lists::models(name.as_deref()),
         Command::Keys { table } => lists::keys(table.as_deref()),
+        Command::Measure(arguments) => measure::measure(arguments),
+        Command::MeasurePeer(arguments) => peer::be(arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {
         failure.print();
-        Exit::WrongInput
+        failure.exit()
     });
     exit.into()
 }

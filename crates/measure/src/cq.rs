@@ -180,6 +180,8 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
     let pace = Pace::find(host, rounds, &mut |rounds| {
         requests(rounds * u64::from(count), false)
     })?;
+    // Every connection has been used; the samples' memory is not there yet.
+    let memory_here = growth(memory_before, host.memory_bytes());
     let batch_requests = pace.batch * u64::from(count);
     let mut samples = Samples::with_capacity(pace.batches as usize);
     let mut before_ns = host.now_ns();
@@ -191,7 +193,6 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
     }
     requests(u64::from(count), true)?;
 
-    let memory_here = growth(memory_before, host.memory_bytes());
     let farewell = stop(control, waiter)?;
     let bytes_per_vi = memory_here
         .zip(farewell)

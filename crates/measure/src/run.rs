@@ -56,7 +56,12 @@ pub fn initiate<P: Provider, H: Host>(
     let mut rows = Vec::with_capacity(variants.len());
     let mut line_ns = host.line_ns();
     for variant in variants {
-        let mut row = initiate_row(&session, &remote, plan, *variant, host)?;
+        let row = initiate_row(&session, &remote, plan, *variant, host);
+        let mut row = row.map_err(|error| match (error, host.stop_reason()) {
+            // The host knows better than a call that found nobody.
+            (MeasureError::Refused { .. }, Some(reason)) => MeasureError::Stopped { reason },
+            (error, _) => error,
+        })?;
         let before_ns = line_ns;
         line_ns = host.line_ns();
         let noise = row.noise_mut();

@@ -1,0 +1,269 @@
+//! `viaduct measure` from outside: two real processes; shape and sanity, no times.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
+    command
+        .arg("measure")
+        .args(arguments)
+        .env_remove("VIADUCT_TRANSFER")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs what must succeed and gives its one object; nothing else may be on stdout.
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn failure(code: i32, arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    text(&output.stderr)
+}
+
+#[test]
+fn latency_is_told_for_each_size() {
+    let report = json(&[
+        "latency",
+        "--on",
+        "shm",
+        "--sizes",
+        "0,8,65,4KiB",
+        "--iterations",
+        "50",
+        "--mode",
+        "block",
+    ]);
+    assert_eq!(report["fabric"], "shm");
+    assert_eq!(report["test"], "latency");
+    assert_eq!(report["transfer"], "auto");
+    assert_eq!(report["touched"], false);
+    let rows = report["rows"].as_array().unwrap();
+    let sizes: Vec<u64> = rows
+        .iter()
+        .map(|row| row["bytes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(sizes, [0, 8, 65, 4096]);
+    for row in rows {
+        let time = |name| row["half_rtt_us"][name].as_f64().unwrap();
+        assert!(0.0 < time("min") && time("min") <= time("median"), "{row}");
+        assert!(time("median") <= time("p99"), "{row}");
+    }
+}
+
+#[test]
+fn the_other_tests_have_their_rows() {
+    let common = [
+        "--on",
+        "shm",
+        "--iterations",
+        "200",
+        "--mode",
+        "block",
+        "--touch",
+    ];
+    for test in ["bandwidth", "rate"] {
+        let report = json(&[&[test, "--sizes", "8,100"], &common[..]].concat());
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            assert!(row["mbyte_s"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(row["messages_s"].as_f64().unwrap() > 0.0, "{row}");
+        }
+        assert_eq!(report["touched"], true);
+    }
+    let report = json(&[&["cq", "--connections", "1,20"], &common[..]].concat());
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(
+        (&rows[0]["connections"], &rows[1]["connections"]),
+        (&1.into(), &20.into())
+    );
+    for row in rows {
+        assert!(row["requests_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["bytes_per_vi"].is_u64(), "{row}");
+    }
+}
+
+#[test]
+fn every_level_and_way_of_transfer_is_taken() {
+    for level in ["ud", "rd", "rr"] {
+        let arguments = [
+            "latency",
+            "--on",
+            "shm",
+            "--sizes",
+            "100",
+            "--iterations",
+            "20",
+            "--mode",
+            "block",
+            "--touch",
+            "--level",
+            level,
+        ];
+        assert_eq!(json(&arguments)["level"], level);
+    }
+    for transfer in ["auto", "inline", "pool", "direct", "copy"] {
+        let arguments = [
+            "latency",
+            "--on",
+            "shm",
+            "--sizes",
+            "20KiB",
+            "--iterations",
+            "20",
+            "--mode",
+            "block",
+            "--touch",
+            "--private",
+            "--transfer",
+            transfer,
+        ];
+        let report = json(&arguments);
+        assert_eq!(report["transfer"], transfer);
+        assert_eq!(report["memory"], "private");
+    }
+}
+
+#[test]
+fn the_table_explains_itself() {
+    let output = run(&[
+        "latency",
+        "--on",
+        "shm",
+        "--sizes",
+        "8",
+        "--iterations",
+        "20",
+        "--mode",
+        "block",
+    ]);
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for words in [
+        "latency over shm",
+        "median us",
+        "placement",
+        "interruptions",
+        "level rd",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let unknown = failure(1, &["latency", "--on", "carrier-pigeon"]);
+    assert!(
+        unknown.contains("no fabric is called `carrier-pigeon`"),
+        "{unknown}"
+    );
+    assert!(unknown.contains("shm ("), "{unknown}");
+    let useless = failure(1, &["cq", "--on", "shm", "--sizes", "8"]);
+    assert!(useless.contains("--connections"), "{useless}");
+    let useless = failure(1, &["rate", "--on", "shm", "--connections", "8"]);
+    assert!(useless.contains("measure cq"), "{useless}");
+    let core = failure(1, &["rate", "--on", "shm", "--cores", "0,1023"]);
+    assert!(
+        core.contains("core 1023") && core.contains("may use"),
+        "{core}"
+    );
+    let size = failure(1, &["rate", "--on", "shm", "--sizes", "3GiB"]);
+    assert!(size.contains("longest"), "{size}");
+}
+
+/// A measurement that goes on until somebody ends it, and its other side's process id.
+fn endless() -> (Child, u32) {
+    let mut measurement = command(&[
+        "latency",
+        "--on",
+        "shm",
+        "--sizes",
+        "8",
+        "--iterations",
+        "100000000000",
+        "--mode",
+        "block",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let start = Instant::now();
+    loop {
+        if let Some(peer) = child_of(measurement.id()) {
+            // It has found its way into the measurement, or dies before: both must be told.
+            thread::sleep(Duration::from_millis(500));
+            return (measurement, peer);
+        }
+        assert!(start.elapsed() < PATIENCE, "no other side was started");
+        assert!(
+            measurement.try_wait().unwrap().is_none(),
+            "it ended at once"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn child_of(parent: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+fn kill(process: u32) {
+    let status = Command::new("kill")
+        .args(["-9", &process.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn a_peer_that_dies_is_reported() {
+    let (measurement, peer) = endless();
+    kill(peer);
+    let killed = Instant::now();
+    let output = measurement.wait_with_output().unwrap();
+    assert!(killed.elapsed() < PATIENCE);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(text(&output.stdout), "");
+    assert!(errors.contains("killed by signal 9"), "{errors}");
+}
+
+#[test]
+fn a_peer_ends_with_the_measurement() {
+    let (mut measurement, peer) = endless();
+    measurement.kill().unwrap();
+    measurement.wait().unwrap();
+    let killed = Instant::now();
+    // Whoever takes in orphans may leave it unburied.
+    let is_there = || {
+        fs::read_to_string(format!("/proc/{peer}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    };
+    while is_there() {
+        assert!(killed.elapsed() < PATIENCE, "the other side lives on");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
