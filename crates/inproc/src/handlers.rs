@@ -9,7 +9,7 @@ use viaduct_fabric::{
     ErrorHandler, NicHandle, ViHandle,
 };
 
-use crate::provider::Shared;
+use crate::shared::Shared;
 
 /// A call of a handler that waits for its turn.
 pub(crate) enum Job {

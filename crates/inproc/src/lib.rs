@@ -37,6 +37,8 @@ mod handlers;
 mod memory;
 mod provider;
 mod refusal;
+mod shared;
 mod state;
+mod work;
 
 pub use provider::InProcess;

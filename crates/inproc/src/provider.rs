@@ -3,28 +3,26 @@
 use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use viaduct_fabric::via::names::NameTable;
 use viaduct_fabric::via::{
-    Address, ErrorCode, Extensions, HostAddress, MemoryAttributes, MemoryHandle, Nic,
-    NicAttributes, ProtectionTag, Queue, RemoteViAttributes, Timestamp, ViAttributes,
+    Address, Extensions, HostAddress, MemoryAttributes, MemoryHandle, Nic, NicAttributes,
+    ProtectionTag, Queue, RemoteViAttributes, ViAttributes,
 };
 use viaduct_fabric::{
-    AsynchronousError, CONTROL_SEGMENT_BYTES, CompletionEntry, CompletionHandler,
-    CompletionQueueHandle, ConnectionHandle, DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler,
-    Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider, Result, ReturnCode, Segment,
-    ViHandle, ViInformation,
+    CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Descriptor,
+    DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider, Result,
+    ReturnCode, ViHandle, ViInformation,
 };
 
-use crate::handlers::{Job, work};
-use crate::memory::{Place, SharedBlock};
+use crate::handlers::work;
+use crate::memory::SharedBlock;
 use crate::refusal::{OrRefuse, dead};
-use crate::state::{
-    Attempt, CompletionQueue, Device, OpenNic, Posted, Region, State, Vi, WorkQueue,
-};
+use crate::shared::Shared;
+use crate::state::{Attempt, CompletionQueue, Device, OpenNic, Region, State, Vi, WorkQueue};
 
 /// A fabric inside this process, with one NIC or several.
 ///
@@ -36,16 +34,6 @@ pub struct InProcess {
     names: NameTable,
     /// Calls handlers; started when the first NIC is opened.
     worker: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What the consumer's threads and the provider's own share.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    /// Anything that a blocked operation may wait for.
-    changed: Condvar,
-    /// A job, or the end.
-    job: Condvar,
-    origin: Instant,
 }
 
 impl fmt::Debug for InProcess {
@@ -91,12 +79,7 @@ impl InProcess {
             })
             .collect();
         Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(State::new(devices)),
-                changed: Condvar::new(),
-                job: Condvar::new(),
-                origin: Instant::now(),
-            }),
+            shared: Arc::new(Shared::new(State::new(devices))),
             names,
             worker: Mutex::new(None),
         }
@@ -116,112 +99,6 @@ impl InProcess {
         Ok(())
     }
 
-    fn post(
-        &self,
-        (vi, queue): (ViHandle, Queue),
-        descriptor: *mut Descriptor,
-        handle: MemoryHandle,
-    ) -> Result<()> {
-        let address = descriptor.expose_provenance();
-        self.shared.operate(Some(vi), |state, _| {
-            let (owner, device, id) = {
-                let vi = state.vi(vi)?;
-                (vi.nic, vi.device, vi.id)
-            };
-            let attributes = state.devices[device].attributes.clone();
-            let tag = state.devices[device]
-                .nic
-                .query_vi(id)
-                .or_refuse()?
-                .attributes
-                .tag;
-            let nic = state.nic(owner)?;
-            let lies_in = |bytes: usize| nic.permits(handle, tag, address as u64, bytes as u64);
-            let mut place = None;
-            if address.is_multiple_of(DESCRIPTOR_ALIGNMENT) && lies_in(CONTROL_SEGMENT_BYTES) {
-                // SAFETY: by the caller's contract; the control segment lies in memory that is
-                // registered. The segments do too, or the place is not used.
-                let there = unsafe { Place::new(address) };
-                let count = u32::from(there.segment_count());
-                let bytes = CONTROL_SEGMENT_BYTES + count as usize * size_of::<Segment>();
-                if count > attributes.max_segments_per_descriptor || lies_in(bytes) {
-                    place = Some(there);
-                }
-            }
-            let Some(place) = place else {
-                state.jobs.push_back(Job::Error(AsynchronousError {
-                    nic: owner,
-                    vi: Some(vi),
-                    completion_queue: None,
-                    descriptor: NonNull::new(descriptor),
-                    operation: queue as u32,
-                    resource: ErrorCode::PostDescriptor.resource(),
-                    code: ErrorCode::PostDescriptor,
-                }));
-                return Err(Error::new(
-                    ReturnCode::InvalidParameter,
-                    "the descriptor must begin at a multiple of 64 and lie inside the region of \
-                     its memory handle, under the VI's protection tag",
-                ));
-            };
-            // Counted here: what is complete has left the semantics' queue and not the consumer's.
-            let work = state.vi(vi)?.queue(queue);
-            let limit = attributes.max_descriptors_per_queue as usize;
-            if work.pending.len() + work.completed.len() >= limit {
-                state.tell(vi, ErrorCode::ViOverrun);
-                return Err(Error::new(
-                    ReturnCode::Resource,
-                    format!("the work queue holds {limit} descriptors: take a completion first"),
-                ));
-            }
-            let value = place.load(attributes.max_segments_per_descriptor);
-            let previous = work.pending.back().copied();
-            let nic = &mut state.devices[device].nic;
-            match queue {
-                Queue::Send => nic.post_send(id, value),
-                Queue::Receive => nic.post_receive(id, value),
-            }
-            .or_refuse()?;
-            place.store_posted();
-            if let Some(previous) = previous
-                && state.nic(owner)?.regions.contains_key(&previous.handle)
-            {
-                previous.place.store_next(place.address(), handle);
-            }
-            let posted = Posted { place, handle };
-            state.vi(vi)?.queue(queue).pending.push_back(posted);
-            Ok(())
-        })
-    }
-
-    fn done(&self, vi: ViHandle, queue: Queue) -> Result<Done> {
-        Ok(self.shared.lock().vi(vi)?.queue(queue).take())
-    }
-
-    fn wait(&self, vi: ViHandle, queue: Queue, limit: Option<Duration>) -> Result<Done> {
-        let found = self.shared.block(limit, |state| {
-            let work = state.vi(vi)?.queue(queue);
-            work.check_unbound()?;
-            Ok(match work.take() {
-                Done::NotDone => None,
-                done => Some(done),
-            })
-        })?;
-        found.ok_or_else(|| {
-            let reason = "no descriptor completed in the time given";
-            Error::new(ReturnCode::Timeout, reason)
-        })
-    }
-
-    fn notify(&self, vi: ViHandle, queue: Queue, handler: DescriptorHandler) -> Result<()> {
-        self.shared.operate(Some(vi), |state, _| {
-            let work = state.vi(vi)?.queue(queue);
-            work.check_unbound()?;
-            work.notifies.push_back(handler);
-            Ok(())
-        })
-    }
-
     fn change_extensions(
         &self,
         vi: ViHandle,
@@ -239,10 +116,7 @@ impl InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.is_closing = true;
-        self.shared.job.notify_all();
-        drop(state);
+        self.shared.close();
         let worker = self
             .worker
             .get_mut()
@@ -253,121 +127,6 @@ impl Drop for InProcess {
             // A handler that panicked has said so.
             let _ = worker.join();
         }
-    }
-}
-
-impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock panics with half a change made, short of a defect.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Time since the fabric was made. The semantics only compares instants: a unit of its time
-    /// is a nanosecond here, so that the clock lasts for centuries.
-    pub(crate) fn now(&self) -> Timestamp {
-        let nanoseconds = self.origin.elapsed().as_nanos();
-        Timestamp::from_picoseconds(u64::try_from(nanoseconds).unwrap_or(u64::MAX - 1))
-    }
-
-    /// Wakes whoever may have something to do.
-    pub(crate) fn wake(&self, state: &State) {
-        if state.waiters > 0 {
-            self.changed.notify_all();
-        }
-        if !state.jobs.is_empty() {
-            self.job.notify_one();
-        }
-    }
-
-    pub(crate) fn wait_for_job<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.job.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An operation: what it does, then what follows from it, also when it is refused.
-    pub(crate) fn operate<T>(
-        &self,
-        vi: Option<ViHandle>,
-        act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
-    ) -> Result<T> {
-        let mut state = self.lock();
-        let now = self.now();
-        state.expire(now);
-        let result = act(&mut state, now);
-        state.carry(now, vi);
-        self.wake(&state);
-        result
-    }
-
-    /// Looks until there is something to see; `None` when the time is over.
-    pub(crate) fn block<T>(
-        &self,
-        limit: Option<Duration>,
-        mut look: impl FnMut(&mut State) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut state = self.lock();
-        loop {
-            let now = self.now();
-            state.expire(now);
-            state.carry(now, None);
-            let seen = look(&mut state);
-            self.wake(&state);
-            if let Some(seen) = seen? {
-                return Ok(Some(seen));
-            }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Ok(None);
-            }
-            // Whatever is due in the semantics comes about through some thread that waits.
-            let due = state.next_timeout().and_then(|due| {
-                self.origin
-                    .checked_add(Duration::from_nanos(due.picoseconds()))
-            });
-            let until = match (deadline, due) {
-                (Some(deadline), Some(due)) => Some(deadline.min(due)),
-                (deadline, due) => deadline.or(due),
-            };
-            state.waiters += 1;
-            state = match until {
-                None => self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let span = until.saturating_duration_since(Instant::now());
-                    let waited = self.changed.wait_timeout(state, span);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-            state.waiters -= 1;
-        }
-    }
-}
-
-impl WorkQueue {
-    fn take(&mut self) -> Done {
-        let Some(completed) = self.completed.pop_front() else {
-            return if self.pending.is_empty() {
-                Done::Empty
-            } else {
-                Done::NotDone
-            };
-        };
-        match completed.place.pointer() {
-            Some(descriptor) if completed.is_error => Done::Failed(descriptor),
-            Some(descriptor) => Done::Complete(descriptor),
-            None => Done::Empty,
-        }
-    }
-
-    fn check_unbound(&self) -> Result<()> {
-        if self.is_bound {
-            return Err(Error::new(
-                ReturnCode::InvalidParameter,
-                "the work queue is bound to a completion queue: wait there",
-            ));
-        }
-        Ok(())
     }
 }
 

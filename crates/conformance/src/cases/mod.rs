@@ -2,17 +2,21 @@
 //! suite's own.
 
 mod completion;
+mod completion_load;
 mod connect;
 mod disconnect;
 mod errors;
 mod extensions;
 mod habits;
 mod levels;
+mod looking;
+mod malformed;
 mod nic;
 mod notify;
 mod objects;
 mod peer;
 mod rdma;
+mod refused;
 mod sizes;
 mod transfer;
 
@@ -26,10 +30,14 @@ pub fn cases() -> Vec<Case> {
         objects::CASES,
         connect::CASES,
         transfer::CASES,
+        looking::CASES,
+        malformed::CASES,
         levels::CASES,
         disconnect::CASES,
         completion::CASES,
+        completion_load::CASES,
         rdma::CASES,
+        refused::CASES,
         errors::CASES,
         peer::CASES,
         notify::CASES,

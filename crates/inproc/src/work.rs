@@ -1,0 +1,156 @@
+//! Posting descriptors, and taking them back by a look, a wait or a handler.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use viaduct_fabric::via::{ErrorCode, MemoryHandle, Queue};
+use viaduct_fabric::{
+    AsynchronousError, CONTROL_SEGMENT_BYTES, DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler,
+    Done, Error, Result, ReturnCode, Segment, ViHandle,
+};
+
+use crate::handlers::Job;
+use crate::memory::Place;
+use crate::provider::InProcess;
+use crate::refusal::OrRefuse;
+use crate::state::{Posted, WorkQueue};
+
+impl InProcess {
+    pub(crate) fn post(
+        &self,
+        (vi, queue): (ViHandle, Queue),
+        descriptor: *mut Descriptor,
+        handle: MemoryHandle,
+    ) -> Result<()> {
+        let address = descriptor.expose_provenance();
+        self.shared.operate(Some(vi), |state, _| {
+            let (owner, device, id) = {
+                let vi = state.vi(vi)?;
+                (vi.nic, vi.device, vi.id)
+            };
+            let attributes = state.devices[device].attributes.clone();
+            let tag = state.devices[device]
+                .nic
+                .query_vi(id)
+                .or_refuse()?
+                .attributes
+                .tag;
+            let nic = state.nic(owner)?;
+            let lies_in = |bytes: usize| nic.permits(handle, tag, address as u64, bytes as u64);
+            let mut place = None;
+            if address.is_multiple_of(DESCRIPTOR_ALIGNMENT) && lies_in(CONTROL_SEGMENT_BYTES) {
+                // SAFETY: by the caller's contract; the control segment lies in memory that is
+                // registered. The segments do too, or the place is not used.
+                let there = unsafe { Place::new(address) };
+                let count = u32::from(there.segment_count());
+                let bytes = CONTROL_SEGMENT_BYTES + count as usize * size_of::<Segment>();
+                if count > attributes.max_segments_per_descriptor || lies_in(bytes) {
+                    place = Some(there);
+                }
+            }
+            let Some(place) = place else {
+                state.jobs.push_back(Job::Error(AsynchronousError {
+                    nic: owner,
+                    vi: Some(vi),
+                    completion_queue: None,
+                    descriptor: NonNull::new(descriptor),
+                    operation: queue as u32,
+                    resource: ErrorCode::PostDescriptor.resource(),
+                    code: ErrorCode::PostDescriptor,
+                }));
+                return Err(Error::new(
+                    ReturnCode::InvalidParameter,
+                    "the descriptor must begin at a multiple of 64 and lie inside the region of \
+                     its memory handle, under the VI's protection tag",
+                ));
+            };
+            // Counted here: what is complete has left the semantics' queue and not the consumer's.
+            let work = state.vi(vi)?.queue(queue);
+            let limit = attributes.max_descriptors_per_queue as usize;
+            if work.pending.len() + work.completed.len() >= limit {
+                state.tell(vi, ErrorCode::ViOverrun);
+                return Err(Error::new(
+                    ReturnCode::Resource,
+                    format!("the work queue holds {limit} descriptors: take a completion first"),
+                ));
+            }
+            let value = place.load(attributes.max_segments_per_descriptor);
+            let previous = work.pending.back().copied();
+            let nic = &mut state.devices[device].nic;
+            match queue {
+                Queue::Send => nic.post_send(id, value),
+                Queue::Receive => nic.post_receive(id, value),
+            }
+            .or_refuse()?;
+            place.store_posted();
+            if let Some(previous) = previous
+                && state.nic(owner)?.regions.contains_key(&previous.handle)
+            {
+                previous.place.store_next(place.address(), handle);
+            }
+            let posted = Posted { place, handle };
+            state.vi(vi)?.queue(queue).pending.push_back(posted);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn done(&self, vi: ViHandle, queue: Queue) -> Result<Done> {
+        Ok(self.shared.lock().vi(vi)?.queue(queue).take())
+    }
+
+    pub(crate) fn wait(&self, vi: ViHandle, queue: Queue, limit: Option<Duration>) -> Result<Done> {
+        let found = self.shared.block(limit, |state| {
+            let work = state.vi(vi)?.queue(queue);
+            work.check_unbound()?;
+            Ok(match work.take() {
+                Done::NotDone => None,
+                done => Some(done),
+            })
+        })?;
+        found.ok_or_else(|| {
+            let reason = "no descriptor completed in the time given";
+            Error::new(ReturnCode::Timeout, reason)
+        })
+    }
+
+    pub(crate) fn notify(
+        &self,
+        vi: ViHandle,
+        queue: Queue,
+        handler: DescriptorHandler,
+    ) -> Result<()> {
+        self.shared.operate(Some(vi), |state, _| {
+            let work = state.vi(vi)?.queue(queue);
+            work.check_unbound()?;
+            work.notifies.push_back(handler);
+            Ok(())
+        })
+    }
+}
+
+impl WorkQueue {
+    fn take(&mut self) -> Done {
+        let Some(completed) = self.completed.pop_front() else {
+            return if self.pending.is_empty() {
+                Done::Empty
+            } else {
+                Done::NotDone
+            };
+        };
+        match completed.place.pointer() {
+            Some(descriptor) if completed.is_error => Done::Failed(descriptor),
+            Some(descriptor) => Done::Complete(descriptor),
+            None => Done::Empty,
+        }
+    }
+
+    fn check_unbound(&self) -> Result<()> {
+        if self.is_bound {
+            return Err(Error::new(
+                ReturnCode::InvalidParameter,
+                "the work queue is bound to a completion queue: wait there",
+            ));
+        }
+        Ok(())
+    }
+}
