@@ -4,13 +4,16 @@
 //! goes to the screen as it is made and to a JSON file with every sample.
 
 mod command;
+mod floor;
 mod hold;
+mod protocol;
 mod rivals;
 mod simgrid;
 mod studies;
 mod table;
 
 use std::error::Error;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,6 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use crate::command::Viaduct;
+use crate::floor::Side;
 use crate::simgrid::SimGrid;
 use crate::table::{Row, Target};
 
@@ -60,14 +64,22 @@ struct Results {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::read(std::env::args().skip(1)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(side) = arguments.first().and_then(|word| Side::of(word)) {
+        return ended(floor::run(side, &arguments[1..]));
+    }
+    let options = match Options::read(arguments.into_iter()) {
         Ok(options) => options,
         Err(message) => {
             eprintln!("error: {message}\n{USAGE}");
             return ExitCode::FAILURE;
         }
     };
-    match bench(&options) {
+    ended(bench(&options))
+}
+
+fn ended(result: Result<(), impl Display>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
