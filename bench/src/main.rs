@@ -11,6 +11,7 @@ mod rivals;
 mod simgrid;
 mod studies;
 mod table;
+mod transports;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -27,6 +28,7 @@ use crate::table::{Row, Target};
 
 const USAGE: &str = "\
 usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
+       viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
   --only GROUP    hold, study, ideal, load, heavy, scale, million or start
@@ -67,6 +69,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(side) = arguments.first().and_then(|word| Side::of(word)) {
         return ended(floor::run(side, &arguments[1..]));
+    }
+    if arguments.first().is_some_and(|word| word == "transports") {
+        return ended(transports::command(arguments.into_iter().skip(1)));
     }
     let options = match Options::read(arguments.into_iter()) {
         Ok(options) => options,

@@ -33,7 +33,7 @@ const EXPONENT_MAX: u32 = 24;
 const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Test {
     /// Half a round trip.
     Latency,

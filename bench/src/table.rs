@@ -14,6 +14,10 @@ impl Samples {
         self.0.insert(place, value);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn median(&self) -> f64 {
         let middle = self.0.len() / 2;
         match self.0.len() {
@@ -39,6 +43,8 @@ pub(crate) enum Target {
     None,
     /// The median is below.
     Below(f64),
+    /// The median is this or less.
+    AtMost(f64),
     /// The median is this or more.
     AtLeast(f64),
     /// The median is within the tolerance of the value.
@@ -50,6 +56,7 @@ impl Target {
         match self {
             Self::None => true,
             Self::Below(limit) => value < limit,
+            Self::AtMost(limit) => value <= limit,
             Self::AtLeast(limit) => value >= limit,
             Self::Near {
                 value: expected,
@@ -62,6 +69,7 @@ impl Target {
         match self {
             Self::None => String::new(),
             Self::Below(limit) => format!("< {}", shown(limit)),
+            Self::AtMost(limit) => format!("<= {}", shown(limit)),
             Self::AtLeast(limit) => format!(">= {}", shown(limit)),
             Self::Near { value, tolerance } => format!("{value} +- {tolerance}"),
         }
@@ -153,7 +161,7 @@ pub(crate) fn heading() -> String {
 }
 
 /// Four digits that matter, thousands apart.
-fn shown(value: f64) -> String {
+pub(crate) fn shown(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
@@ -207,6 +215,8 @@ mod tests {
         let row = |target| Row::new("time", "s", target, &samples(&[0.5, 0.9, 1.5]));
         assert!(!row(Target::Below(1.0)).is_missed());
         assert!(row(Target::Below(0.9)).is_missed());
+        assert!(!row(Target::AtMost(0.9)).is_missed());
+        assert!(row(Target::AtMost(0.8)).is_missed());
         assert!(!row(Target::AtLeast(0.9)).is_missed());
         assert!(row(Target::AtLeast(1.0)).is_missed());
         assert!(

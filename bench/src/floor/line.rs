@@ -1,4 +1,8 @@
 //! A cache line that goes to and fro: what no exchange between two cores can beat.
+//!
+//! Where a processor spreads its cache over a mesh, the time depends on which part of it a line's
+//! address belongs to: 0.10 to 0.17 us were seen between the same two cores. So both sides go on to
+//! other lines now and then, and the median of many batches is that of many lines.
 
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
@@ -7,10 +11,14 @@ use crate::floor::Side;
 use crate::floor::shared::Shared;
 use crate::protocol::End;
 
-/// Bytes of shared memory that it uses.
-pub(crate) const BYTES: usize = 4096;
 /// Distance of two lines: processors fetch lines in pairs.
 const APART: usize = 128;
+/// A place has a line for each side.
+const PLACES: usize = 64;
+/// Steps at one place, as a power of two.
+const STEPS_EXPONENT: u32 = 9;
+/// Bytes of shared memory that it uses.
+pub(crate) const BYTES: usize = PLACES * 2 * APART;
 
 /// One end of the exchange. A message is a number that grows, above the byte that it carries.
 #[derive(Debug)]
@@ -39,6 +47,12 @@ impl Line {
         Self::new(shared, 0, 0)
     }
 
+    /// Where the lines of the step lie that comes next.
+    #[inline]
+    fn place(&self) -> usize {
+        (self.step >> STEPS_EXPONENT) as usize % PLACES * 2 * APART
+    }
+
     fn new(shared: Shared, mine: usize, theirs: usize) -> Self {
         Self {
             shared,
@@ -59,10 +73,11 @@ impl End for Line {
 
     #[inline]
     fn post(&mut self, _slot: usize, _bytes: usize) {
+        let line = self.place() + self.mine;
         self.step += 1;
         let word = self.step << 8 | u64::from(self.value);
         // Release: pairs with the Acquire in `receive`.
-        self.shared.word(self.mine).store(word, Ordering::Release);
+        self.shared.word(line).store(word, Ordering::Release);
     }
 
     fn settle(&mut self, _slot: usize) {}
@@ -71,8 +86,8 @@ impl End for Line {
 
     #[inline]
     fn receive(&mut self, _slot: usize, _bytes: usize) {
+        let word = self.shared.word(self.place() + self.theirs);
         self.step += 1;
-        let word = self.shared.word(self.theirs);
         loop {
             let seen = word.load(Ordering::Acquire);
             if seen >> 8 == self.step {

@@ -1,5 +1,6 @@
-//! iceoryx2 between two processes: publish and subscribe each way, both sides spinning, payload
-//! written and read where it lies in the library's shared memory. KIND is `iceoryx2`.
+//! iceoryx2 between two processes: publish and subscribe each way, both sides spinning. KIND is
+//! `in-place`, the payload written and read where it lies in the library's shared memory, or
+//! `copied`, from and into private memory, as a program that keeps its data elsewhere has to.
 
 #[path = "../../../src/protocol.rs"]
 mod protocol;
@@ -17,7 +18,7 @@ use iceoryx2::sample_mut_uninit::SampleMutUninit;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use protocol::{DEPTH, End, Plan, Test, WINDOW};
+use protocol::{ANSWER, DEPTH, End, Plan, Test, WINDOW};
 
 /// The version in the manifest: the library does not tell its own at run time.
 const VERSION: &str = "0.10";
@@ -33,6 +34,13 @@ struct Iceoryx2 {
     filled: Option<SampleMut<ipc::Service, [u64], ()>>,
     /// Came, not yet given back.
     current: Option<Sample<ipc::Service, [u64], ()>>,
+    copies: Option<Copies>,
+}
+
+/// Private memory of each slot: what is sent, and what came.
+struct Copies {
+    sending: Vec<Vec<u64>>,
+    came: Vec<Vec<u64>>,
 }
 
 impl Iceoryx2 {
@@ -44,14 +52,21 @@ impl Iceoryx2 {
 }
 
 impl End for Iceoryx2 {
-    fn fill(&mut self, _slot: usize, bytes: usize, value: u8) {
+    fn fill(&mut self, slot: usize, bytes: usize, value: u8) {
         let word = u64::from_ne_bytes([value; 8]);
+        if let Some(copies) = &mut self.copies {
+            copies.sending[slot][..bytes / 8].fill(word);
+            return;
+        }
         self.filled = Some(self.loan(bytes).write_from_fn(|_| word));
     }
 
-    fn post(&mut self, _slot: usize, bytes: usize) {
+    fn post(&mut self, slot: usize, bytes: usize) {
         let sample = self.filled.take().unwrap_or_else(|| {
             let loaned = self.loan(bytes);
+            if let Some(copies) = &self.copies {
+                return loaned.write_from_slice(&copies.sending[slot][..bytes / 8]);
+            }
             // SAFETY: any bytes are a number, and these are shared memory that the system or an
             // earlier message has filled. Nobody writes them: that is what untouched means.
             unsafe { loaned.assume_init() }
@@ -65,7 +80,7 @@ impl End for Iceoryx2 {
 
     fn expect(&mut self, _slot: usize, _bytes: usize) {}
 
-    fn receive(&mut self, _slot: usize, bytes: usize) {
+    fn receive(&mut self, slot: usize, bytes: usize) {
         let sample = loop {
             match self.subscriber.receive() {
                 Ok(Some(sample)) => break sample,
@@ -74,14 +89,18 @@ impl End for Iceoryx2 {
             }
         };
         assert_eq!(sample.payload().len(), bytes / 8);
-        self.current = Some(sample);
+        match &mut self.copies {
+            Some(copies) => copies.came[slot][..bytes / 8].copy_from_slice(sample.payload()),
+            None => self.current = Some(sample),
+        }
     }
 
-    fn sum(&mut self, _slot: usize, _bytes: usize) -> u64 {
-        let words = self
-            .current
-            .as_ref()
-            .map_or(&[][..], |sample| sample.payload());
+    fn sum(&mut self, slot: usize, bytes: usize) -> u64 {
+        let words = match (&self.copies, &self.current) {
+            (Some(copies), _) => &copies.came[slot][..bytes / 8],
+            (None, Some(sample)) => sample.payload(),
+            (None, None) => &[],
+        };
         words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
     }
 
@@ -159,6 +178,20 @@ fn open(
     number: &str,
     side: usize,
 ) -> Result<Iceoryx2, Box<dyn Error>> {
+    let copies = match plan.kind.as_str() {
+        "in-place" => None,
+        "copied" => {
+            let is_used = |slot| slot < DEPTH || plan.test == Test::Rate && slot != ANSWER;
+            let words = |slot| if is_used(slot) { plan.bytes / 8 } else { 1 };
+            // Not zeroes, so that every page is there from the start.
+            let buffers = || (0..=ANSWER).map(|slot| vec![!0_u64; words(slot)]).collect();
+            Some(Copies {
+                sending: buffers(),
+                came: buffers(),
+            })
+        }
+        kind => return Err(format!("KIND is in-place or copied, not `{kind}`").into()),
+    };
     let depth = if plan.test == Test::Rate {
         2 * WINDOW
     } else {
@@ -190,5 +223,6 @@ fn open(
         subscriber,
         filled: None,
         current: None,
+        copies,
     })
 }
