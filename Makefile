@@ -40,8 +40,9 @@ check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 golden: cargo ## accept what the snapshot tests print as right; read the diff before you commit it
 	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
-bench: release ## speed and memory against the targets, beside SimGrid where it is installed
+bench: release ## speed and memory against the targets, beside SimGrid and other transports where they are installed
 	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- --viaduct $(VIADUCT)
+	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- transports --viaduct $(VIADUCT)
 
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture

@@ -70,8 +70,12 @@ fn main() -> ExitCode {
     if let Some(side) = arguments.first().and_then(|word| Side::of(word)) {
         return ended(floor::run(side, &arguments[1..]));
     }
-    if arguments.first().is_some_and(|word| word == "transports") {
-        return ended(transports::command(arguments.into_iter().skip(1)));
+    match arguments.first().map(String::as_str) {
+        Some(transports::LEASHED) => return ended(transports::become_leashed(&arguments[1..])),
+        Some("transports") => {
+            return ended(transports::command(arguments.into_iter().skip(1)));
+        }
+        _ => {}
     }
     let options = match Options::read(arguments.into_iter()) {
         Ok(options) => options,

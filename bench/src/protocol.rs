@@ -22,13 +22,17 @@ pub(crate) const ANSWER: usize = WINDOW;
 pub(crate) const STEERING_BYTES: usize = 8;
 
 /// Batches of a measurement: each gives one sample, and the median of them is the value.
-const BATCHES: usize = 31;
+const BATCHES: usize = 61;
 /// Messages before the clock starts: enough to fault in every page and settle every path.
 const WARM_UP_MESSAGES_MAX: usize = 1000;
 const WARM_UP_MESSAGES_MIN: usize = 10;
 const WARM_UP_BYTES: usize = 4 << 20;
 /// A batch is a power of two of messages, so that its exponent fits the byte of a steering message.
 const EXPONENT_MAX: u32 = 24;
+/// A batch of the rate test is whole windows.
+const RATE_EXPONENT_MIN: u32 = 6;
+/// A batch of the bandwidth test is long beside its first message and its answer.
+const BANDWIDTH_EXPONENT_MIN: u32 = 4;
 /// What an eight-byte word of a message full of ones is.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
@@ -121,6 +125,14 @@ impl Plan {
         ]
     }
 
+    fn exponent_min(&self) -> u32 {
+        match self.test {
+            Test::Latency => 0,
+            Test::Rate => RATE_EXPONENT_MIN,
+            Test::Bandwidth => BANDWIDTH_EXPONENT_MIN,
+        }
+    }
+
     fn warm_up_messages(&self) -> usize {
         (WARM_UP_BYTES / self.bytes).clamp(WARM_UP_MESSAGES_MIN, WARM_UP_MESSAGES_MAX)
     }
@@ -179,7 +191,7 @@ pub(crate) fn measure(end: &mut impl End, plan: &Plan) -> Result<Batches, String
     let message_s = begin.elapsed().as_secs_f64() / (warm_up - warm_up / 2) as f64;
 
     let wanted = plan.duration.as_secs_f64() / BATCHES as f64 / message_s.max(1e-9);
-    let exponent = (wanted.max(1.0).log2() as u32).min(EXPONENT_MAX);
+    let exponent = (wanted.max(1.0).log2() as u32).clamp(plan.exponent_min(), EXPONENT_MAX);
     turn.steer(exponent as u8)?;
     let messages = 1_usize << exponent;
     let mut seconds_a_message = Vec::with_capacity(BATCHES);

@@ -18,6 +18,7 @@ use crate::table::{self, Row};
 use cell::Cell;
 use contestants::{Contestant, GROUPS, Places, Skipped};
 use placement::{NEAR_US_MAX, Prober};
+pub(crate) use process::{LEASHED, become_leashed};
 use sheet::{Sheet, SheetRow};
 
 pub(crate) const USAGE: &str = "\
@@ -73,7 +74,7 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
     if !cfg!(target_os = "linux") {
         return Err("transports between processes are measured on Linux only".into());
     }
-    let build = placement::own_program()?.with_file_name("peers");
+    let build = process::own_program()?.with_file_name("peers");
     std::fs::create_dir_all(&build)?;
     std::fs::create_dir_all(&options.out)?;
     let load_before = crate::load();

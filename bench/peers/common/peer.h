@@ -33,11 +33,13 @@ enum {
     PEER_ANSWER = PEER_WINDOW,   /* the slot of the message that answers a window or a batch */
     PEER_SLOTS = PEER_WINDOW + 1,
     PEER_STEERING_BYTES = 8,     /* messages that steer a measurement */
-    PEER_BATCHES = 31,
+    PEER_BATCHES = 61,
     PEER_WARM_UP_MAX = 1000,
     PEER_WARM_UP_MIN = 10,
     PEER_WARM_UP_BYTES = 4 << 20,
-    PEER_EXPONENT_MAX = 24
+    PEER_EXPONENT_MAX = 24,
+    PEER_RATE_EXPONENT_MIN = 6,     /* a batch is whole windows */
+    PEER_BANDWIDTH_EXPONENT_MIN = 4 /* a batch is long beside its first message and its answer */
 };
 
 #define PEER_ONES 0x0101010101010101ull
@@ -339,6 +341,10 @@ static inline void peer_measure(int side, const char *version)
     end_expect(0, PEER_STEERING_BYTES);
     if (side == 0) {
         double wanted = peer_plan.milliseconds * 1e-3 / PEER_BATCHES / (message_s + 1e-9);
+        if (strcmp(peer_plan.test, "rate") == 0)
+            exponent = PEER_RATE_EXPONENT_MIN;
+        if (strcmp(peer_plan.test, "bandwidth") == 0)
+            exponent = PEER_BANDWIDTH_EXPONENT_MIN;
         while (exponent < PEER_EXPONENT_MAX && (double)(2ull << exponent) <= wanted)
             exponent++;
         peer_send(0, PEER_STEERING_BYTES, (size_t)exponent + 1);

@@ -8,8 +8,7 @@ use crate::floor;
 use crate::protocol::{Plan, Test};
 use crate::transports::cell::{Cell, Figures, read_figures};
 use crate::transports::perftest::Perftest;
-use crate::transports::placement::own_program;
-use crate::transports::process;
+use crate::transports::process::{self, leashed, own_program};
 
 /// A value takes less than a second; what takes this long hangs.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -147,7 +146,7 @@ impl Contestant {
                     duration,
                     cores,
                 };
-                let mut command = Command::new(&prefix[0]);
+                let mut command = leashed(&prefix[0])?;
                 command.args(&prefix[1..]).args(plan.arguments());
                 command
             }
@@ -155,7 +154,7 @@ impl Contestant {
                 program,
                 is_blocked,
             } => {
-                let mut command = Command::new(program);
+                let mut command = leashed(program)?;
                 let bytes = cell.bytes.to_string();
                 command.args(["measure", cell.test.word(), "--on", "shm", "--json"]);
                 command.args(["--sizes", &bytes]);

@@ -4,7 +4,6 @@
 //! every figure of shared memory follows. A guest cannot ask where it is, so that the line is timed
 //! before and after each value.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -134,15 +133,10 @@ pub(crate) fn line_us(cores: [usize; 2]) -> Result<f64, String> {
         duration: PROBE_DURATION,
         cores,
     };
-    let mut command = Command::new(own_program()?);
+    let mut command = Command::new(process::own_program()?);
     command.arg(floor::FIRST).args(plan.arguments());
     let output = process::run(&mut command, PROBE_LIMIT)?;
     Ok(read_figures(Test::Latency, &output)?.value)
-}
-
-/// The program that runs: the floor is a part of it.
-pub(crate) fn own_program() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|error| format!("this program does not find itself: {error}"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! Runs programs that may hang: each in a process group of its own that a watchdog can end.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
+/// The hidden word after which this program becomes another.
+pub(crate) const LEASHED: &str = "leashed";
 /// Between two looks at a program that runs: short beside a value, rare enough to cost nothing.
 const LOOK: Duration = Duration::from_millis(2);
 /// For the last words of a program that has ended.
@@ -23,6 +27,37 @@ pub(crate) struct Running {
     output: Receiver<String>,
     errors: Receiver<String>,
     has_ended: bool,
+}
+
+/// A command for `program` that dies with the bench, however the bench ends: in a process group of
+/// its own it would not hear of Ctrl-C.
+///
+/// # Errors
+///
+/// When this program does not find itself.
+pub(crate) fn leashed(program: impl AsRef<OsStr>) -> Result<Command, String> {
+    let mut command = Command::new(own_program()?);
+    command.arg(LEASHED).arg(program);
+    Ok(command)
+}
+
+/// Becomes the program that `words` name: the other end of [`leashed`].
+///
+/// # Errors
+///
+/// When that does not start. Otherwise it does not return.
+pub(crate) fn become_leashed(words: &[String]) -> Result<(), String> {
+    let [program, arguments @ ..] = words else {
+        return Err(format!("{LEASHED} wants a program"));
+    };
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(format!("{program} does not start: {error}"))
+}
+
+/// The program that runs: the floor and the leash are parts of it.
+pub(crate) fn own_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("this program does not find itself: {error}"))
 }
 
 /// Runs `command` to its end and gives what it printed.
@@ -41,7 +76,10 @@ impl Running {
     ///
     /// When it does not start.
     pub(crate) fn start(command: &mut Command) -> Result<Self, String> {
-        let name = command.get_program().to_string_lossy().into_owned();
+        let is_leashed = command.get_args().next() == Some(OsStr::new(LEASHED));
+        let program = command.get_args().nth(1).filter(|_| is_leashed);
+        let program = program.unwrap_or(command.get_program());
+        let name = program.to_string_lossy().into_owned();
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
