@@ -67,7 +67,7 @@ impl Cell {
     /// Its name in a sentence.
     pub(crate) fn label(self) -> String {
         let what = match self.test {
-            Test::Latency => "half round trip",
+            Test::Latency => "latency",
             Test::Rate => "messages",
             Test::Bandwidth => "bandwidth",
         };
@@ -168,10 +168,7 @@ mod tests {
 
     #[test]
     fn cells_have_names() {
-        assert_eq!(
-            Cell::new(Test::Latency, 8, false).label(),
-            "8 B half round trip"
-        );
+        assert_eq!(Cell::new(Test::Latency, 8, false).label(), "8 B latency");
         let cell = Cell::new(Test::Bandwidth, 1 << 20, true);
         assert_eq!(cell.label(), "1 MiB bandwidth touched");
     }

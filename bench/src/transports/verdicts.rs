@@ -182,10 +182,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "far: ours: 8 B half round trip, us <= 0.26 0.27 0.27 - 0.27 MISSED",
-                "far: ours / bare ring: 8 B half round trip, times <= 1.35 1.35 1.35 - 1.35 met",
-                "far: ours / fast: 8 B half round trip, times <= 1 0.9 0.9 - 0.9 met",
-                "far: ours, blocked / bare futex: 8 B half round trip, times <= 1.2 1.25 1.25 - 1.25 \
+                "far: ours: 8 B latency, us <= 0.26 0.27 0.27 - 0.27 MISSED",
+                "far: ours / bare ring: 8 B latency, times <= 1.35 1.35 1.35 - 1.35 met",
+                "far: ours / fast: 8 B latency, times <= 1 0.9 0.9 - 0.9 met",
+                "far: ours, blocked / bare futex: 8 B latency, times <= 1.2 1.25 1.25 - 1.25 \
                  MISSED",
             ]
         );
@@ -201,8 +201,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "far: ours: 4 KiB half round trip, us <= 0.5 0.4 0.4 - 0.4 met",
-                "far: ours / copied: 4 KiB half round trip, times <= 1 0.5 0.5 - 0.5 met",
+                "far: ours: 4 KiB latency, us <= 0.5 0.4 0.4 - 0.4 met",
+                "far: ours / copied: 4 KiB latency, times <= 1 0.5 0.5 - 0.5 met",
             ]
         );
     }
@@ -213,7 +213,7 @@ mod tests {
             ("ring", Role::Ring, SMALL, 0.2),
             ("peer", Role::TwoSided, SMALL, 0.3),
         ]);
-        let line = "far: peer / bare ring: 8 B half round trip, times 1.5 1.5 - 1.5";
+        let line = "far: peer / bare ring: 8 B latency, times 1.5 1.5 - 1.5";
         assert_eq!(lines, [line]);
     }
 }
