@@ -37,9 +37,10 @@ VIP_RETURN VipxSetFlowControl(IN VIP_VI_HANDLE ViHandle, IN VIP_BOOLEAN Enable);
 VIP_RETURN VipxSetRequestSplitting(IN VIP_VI_HANDLE ViHandle, IN VIP_BOOLEAN Enable);
 
 /*
- * For programs that mix protection tags: while on, a NIC has one tag, which VipCreatePtag hands
- * out every time and which 0 stands for. Turn it before the first VipOpenNic. The environment
- * variable VIADUCT_VIPL_TAG0=1 turns it on for a program that cannot be changed.
+ * For programs that mix protection tags: while on, a VI may have Ptag 0, which matches every
+ * region of its NIC handle; a region registered with Ptag 0 gets the NIC's default tag. Off at
+ * first. The environment variable VIADUCT_VIPL_TAG0=1 turns it on for a program that cannot be
+ * changed.
  */
 VIP_RETURN VipxAcceptTagZero(IN VIP_BOOLEAN Enable);
 

@@ -39,10 +39,11 @@ static struct inbox	*in, *out;
 static char		*descs;
 static VIP_MEM_HANDLE	inmh, outmh, dmh;
 static struct where	peer;
+static int		now;
 
 static void fatal(const char *what, int rc)
 {
-	fprintf(stderr, "vput: %s: %d\n", what, rc);
+	fprintf(stderr, "vput: round %d: %s: %d\n", now, what, rc);
 	exit(1);
 }
 
@@ -112,7 +113,7 @@ static void see_message(int round)
 	__sync_synchronize();
 	for (i = MAXMSG - n; i < MAXMSG; i++)
 		if (in->data[i] != (char) round)
-			fatal("byte", i);
+			fatal("byte", (i << 8) + (in->data[i] & 0xFF));
 	/* Nothing in front of the message was touched. */
 	if (n < MAXMSG && in->data[MAXMSG - n - 1] != 0x11)
 		fatal("byte in front", round);
@@ -206,6 +207,7 @@ int main(int argc, char **argv)
 		fatal("the peer does not take writes", 0);
 	tell_and_learn();
 	for (round = 0; round < ROUNDS; round++) {
+		now = round;
 		if (left)
 			put_message(round);
 		see_message(round);

@@ -1,0 +1,24 @@
+//! The conformance suite over the C functions of the shared library.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use viaduct_conformance::{Fabric, Mode};
+use viaduct_fabric::Provider;
+
+#[path = "support/c_provider.rs"]
+mod c_provider;
+mod support;
+
+fn open() -> Arc<dyn Provider> {
+    Arc::new(c_provider::CProvider::load())
+}
+
+fn main() -> ExitCode {
+    let fabric = Fabric {
+        name: "libvipl.so, from C",
+        devices: &["VINIC"],
+        open,
+    };
+    viaduct_conformance::main(&[fabric], &[Mode::Threads, Mode::Processes])
+}
