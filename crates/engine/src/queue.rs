@@ -203,9 +203,15 @@ impl<E: Copy> EventQueue<E> {
     /// With [`PENDING_MAX`] events pending or [`SEQUENCE_MAX`] scheduled.
     pub fn schedule(&mut self, time: Time, event: E) -> EventId {
         let time = self.clamp(time);
-        let slot = self.take_slot(event);
-        let order = self.next_order() | u64::from(slot);
+        let order = self.next_order();
+        if self.free_slot == NO_SLOT {
+            self.add_slot(event);
+        }
+        let slot = self.free_slot;
+        let order = order | u64::from(slot);
         let entry = &mut self.slots[slot as usize];
+        self.free_slot = entry.next_free;
+        entry.event = event;
         entry.time = time;
         entry.order = order;
         entry.anchor = order;
@@ -385,15 +391,15 @@ impl<E: Copy> EventQueue<E> {
         let ring = &mut self.lanes[index];
         let (_, event) = ring.pop_front().expect("the least lane has a head");
         self.lane_heads[index] = ring.front().map_or(ABSENT, |(key, _)| *key);
-        self.lane_least = self.lane_heads[0];
-        self.lane_least_index = 0;
-        let heads = &self.lane_heads[..self.lanes.len()];
-        for (index, &head) in heads.iter().enumerate().skip(1) {
-            if head < self.lane_least {
-                self.lane_least = head;
-                self.lane_least_index = index;
-            }
+        // Values rather than branches: which lane is next is hard to predict.
+        let (mut least, mut least_index) = (ABSENT, 0);
+        for (index, &head) in self.lane_heads[..self.lanes.len()].iter().enumerate() {
+            let is_less = head < least;
+            least = if is_less { head } else { least };
+            least_index = if is_less { index } else { least_index };
         }
+        self.lane_least = least;
+        self.lane_least_index = least_index;
         event
     }
 
@@ -417,29 +423,24 @@ impl<E: Copy> EventQueue<E> {
         self.pending_max = self.pending_max.max(self.pending);
     }
 
-    fn take_slot(&mut self, event: E) -> u32 {
-        if self.free_slot == NO_SLOT {
-            let slot = self.slots.len();
-            assert!(
-                slot < PENDING_MAX,
-                "at most {PENDING_MAX} events are pending at once"
-            );
-            self.slots.push(Slot {
-                time: Time::ZERO,
-                order: 0,
-                anchor: 0,
-                anchor_time: Time::ZERO,
-                generation: 0,
-                next_free: NO_SLOT,
-                event,
-            });
-            return slot as u32;
-        }
-        let slot = self.free_slot;
-        let entry = &mut self.slots[slot as usize];
-        self.free_slot = entry.next_free;
-        entry.event = event;
-        slot
+    /// Adds a free slot, the only one; `event` fills it until it is used.
+    #[cold]
+    fn add_slot(&mut self, event: E) {
+        let slot = self.slots.len();
+        assert!(
+            slot < PENDING_MAX,
+            "at most {PENDING_MAX} events are pending at once"
+        );
+        self.slots.push(Slot {
+            time: Time::ZERO,
+            order: 0,
+            anchor: 0,
+            anchor_time: Time::ZERO,
+            generation: 0,
+            next_free: NO_SLOT,
+            event,
+        });
+        self.free_slot = slot as u32;
     }
 
     fn release_slot(&mut self, slot: u32) {

@@ -50,15 +50,23 @@ pub(crate) struct Fluid {
     /// Resources from this number on are buses.
     first_bus: u32,
     flows: Vec<Flow>,
+    paths: Paths,
     free: Vec<FlowId>,
     max_min: Option<MaxMin>,
     /// Flows whose rate an event changes.
     touched: Vec<FlowId>,
+    path_scratch: Vec<ResourceId>,
+}
+
+/// The paths of all flows in one list: for each as many places as the longest needs.
+#[derive(Debug, Default)]
+struct Paths {
+    places: Vec<ResourceId>,
+    stride: usize,
 }
 
 #[derive(Debug)]
 struct Flow {
-    path: Vec<ResourceId>,
     demand: FlowDemand,
     /// Bytes on the link not yet moved at `updated`.
     remaining: f64,
@@ -68,6 +76,8 @@ struct Flow {
     rate: f64,
     updated: Time,
     end: EventId,
+    /// Resources of its path, in [`Paths`].
+    path_len: u32,
     /// Whether the flow is in `touched`.
     is_touched: bool,
     active: bool,
@@ -85,9 +95,11 @@ impl Fluid {
             resources,
             first_bus,
             flows: Vec::new(),
+            paths: Paths::default(),
             free: Vec::new(),
             max_min,
             touched: Vec::new(),
+            path_scratch: Vec::new(),
         }
     }
 
@@ -105,14 +117,12 @@ impl Fluid {
         let mut is_alone = true;
         for &resource in path {
             let server = &mut self.resources[resource.0 as usize];
-            server.join(id);
-            is_alone &= server.len() == 1;
-            let scale = if resource.0 >= self.first_bus {
-                demand.scale
-            } else {
-                1.0
-            };
-            rate = rate.min(server.share * scale);
+            is_alone &= server.join(id);
+            let mut share = server.share;
+            if resource.0 >= self.first_bus {
+                share *= demand.scale;
+            }
+            rate = lesser(rate, share);
         }
         self.flows[id.0 as usize].rate = rate;
         if !is_alone {
@@ -137,26 +147,27 @@ impl Fluid {
         debug_assert!(flow.active, "a flow ends once");
         flow.active = false;
         let tag = flow.demand.tag;
-        let path = core::mem::take(&mut flow.path);
         let carried = flow.uncredited;
         let carried_on_bus = carried / flow.demand.scale;
         let mut is_alone = true;
-        for &resource in &path {
-            let is_bus = resource.0 >= self.first_bus;
+        for &resource in self.paths.of(id, flow.path_len) {
             let server = &mut self.resources[resource.0 as usize];
-            server.leave(id);
+            is_alone &= server.leave(id);
+            let is_bus = resource.0 >= self.first_bus;
             server.carried += if is_bus { carried_on_bus } else { carried };
-            is_alone &= server.len() == 0;
         }
         if !is_alone {
             if self.max_min.is_some() {
+                let mut path = core::mem::take(&mut self.path_scratch);
+                path.clear();
+                path.extend_from_slice(self.path(id));
                 self.reallocate_max_min(now, None, &path);
+                self.path_scratch = path;
             } else {
-                self.quicken_others(now, &path);
+                self.quicken_others(now, id);
             }
             self.schedule_touched(queue);
         }
-        self.flows[id.0 as usize].path = path;
         self.free.push(id);
         tag
     }
@@ -171,7 +182,7 @@ impl Fluid {
     #[inline]
     pub(crate) fn prefetch_path(&self, id: FlowId) -> u32 {
         let flow = &self.flows[id.0 as usize];
-        self.prefetch_resources(&flow.path);
+        self.prefetch_resources(self.paths.of(id, flow.path_len));
         flow.demand.tag
     }
 
@@ -223,7 +234,8 @@ impl Fluid {
             let remaining = flow.remaining_at(now).min(flow.uncredited);
             let moved = flow.uncredited - remaining;
             flow.uncredited = remaining;
-            for &resource in &flow.path {
+            let id = FlowId(index as u32);
+            for &resource in self.paths.of(id, flow.path_len) {
                 let is_bus = resource.0 >= self.first_bus;
                 let bytes = if is_bus {
                     moved / flow.demand.scale
@@ -260,39 +272,40 @@ impl Fluid {
     pub(crate) fn state_bytes(&self) -> usize {
         let resources = self.resources.capacity() * size_of::<Resource>();
         let spilled: usize = self.resources.iter().map(Resource::spilled_bytes).sum();
-        let paths: usize = self
-            .flows
-            .iter()
-            .map(|flow| flow.path.capacity() * size_of::<ResourceId>())
-            .sum();
+        let paths = self.paths.places.capacity() * size_of::<ResourceId>();
         resources + spilled + paths + self.flows.capacity() * size_of::<Flow>()
     }
 
     fn allocate(&mut self, path: &[ResourceId], demand: FlowDemand, now: Time) -> FlowId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.flows.push(Flow {
-                path: Vec::with_capacity(path.len()),
                 demand,
                 remaining: 0.0,
                 uncredited: 0.0,
                 rate: 0.0,
                 updated: now,
                 end: EventId::NONE,
+                path_len: 0,
                 is_touched: false,
                 active: false,
             });
             FlowId(self.flows.len() as u32 - 1)
         });
+        self.paths.set(id, path, self.flows.len());
         let flow = &mut self.flows[id.0 as usize];
-        flow.path.clear();
-        flow.path.extend_from_slice(path);
         flow.demand = demand;
         flow.remaining = demand.wire_bytes;
         flow.uncredited = demand.wire_bytes;
         flow.rate = 0.0;
         flow.updated = now;
+        flow.path_len = path.len() as u32;
         flow.active = true;
         id
+    }
+
+    /// The resources that a flow crosses.
+    fn path(&self, id: FlowId) -> &[ResourceId] {
+        self.paths.of(id, self.flows[id.0 as usize].path_len)
     }
 
     /// The share that a resource gives to each of its flows, in bytes on the link.
@@ -308,42 +321,50 @@ impl Fluid {
     fn smallest_share(&self, id: FlowId) -> f64 {
         let flow = &self.flows[id.0 as usize];
         let scale = flow.demand.scale;
-        flow.path
+        self.paths
+            .of(id, flow.path_len)
             .iter()
             .map(|&resource| self.share(resource, scale))
-            .fold(flow.demand.rate_max, f64::min)
+            .fold(flow.demand.rate_max, lesser)
     }
 
     /// Lowers the rates of those that had more than their new, smaller share.
     fn slow_others(&mut self, now: Time, newcomer: FlowId, path: &[ResourceId]) {
         for &resource in path {
-            let count = self.resources[resource.0 as usize].len();
-            if count == 1 {
+            let server = &self.resources[resource.0 as usize];
+            if server.len() == 1 {
                 continue;
             }
-            for index in 0..count {
-                let id = self.resources[resource.0 as usize].member(index);
-                let share = self.share(resource, self.flows[id.0 as usize].demand.scale);
+            let is_bus = resource.0 >= self.first_bus;
+            for id in server.members() {
                 let flow = &mut self.flows[id.0 as usize];
+                let share = if is_bus {
+                    server.share * flow.demand.scale
+                } else {
+                    server.share
+                };
                 if flow.rate > share && id != newcomer {
                     flow.settle(now);
                     flow.rate = share;
-                    self.touch(id);
+                    touch(&mut self.touched, id, flow);
                 }
             }
         }
     }
 
     /// Raises the rates of those that the departed flow had held back.
-    fn quicken_others(&mut self, now: Time, path: &[ResourceId]) {
-        for &resource in path {
+    fn quicken_others(&mut self, now: Time, departed: FlowId) {
+        let path_len = self.flows[departed.0 as usize].path_len;
+        for &resource in self.paths.of(departed, path_len) {
             let server = &self.resources[resource.0 as usize];
+            if server.len() == 0 {
+                continue;
+            }
             // What each had while the departed flow was there.
             let share_before = server.rate / f64::from(server.len() + 1);
-            for index in 0..server.len() {
-                let id = self.resources[resource.0 as usize].member(index);
+            let is_bus = resource.0 >= self.first_bus;
+            for id in server.members() {
                 let flow = &self.flows[id.0 as usize];
-                let is_bus = resource.0 >= self.first_bus;
                 let before = if is_bus {
                     share_before * flow.demand.scale
                 } else {
@@ -355,7 +376,7 @@ impl Fluid {
                     if rate != flow.rate {
                         flow.settle(now);
                         flow.rate = rate;
-                        self.touch(id);
+                        touch(&mut self.touched, id, flow);
                     }
                 }
             }
@@ -363,11 +384,7 @@ impl Fluid {
     }
 
     fn touch(&mut self, id: FlowId) {
-        let flow = &mut self.flows[id.0 as usize];
-        if !flow.is_touched {
-            flow.is_touched = true;
-            self.touched.push(id);
-        }
+        touch(&mut self.touched, id, &mut self.flows[id.0 as usize]);
     }
 
     fn schedule_touched<E: Copy>(&mut self, queue: &mut EventQueue<E>) {
@@ -393,7 +410,55 @@ impl Flow {
 
     /// When the flow ends at its present rate: the next whole picosecond.
     fn end_time(&self) -> Time {
-        let span = (self.remaining / self.rate).ceil() as u64;
+        let span = whole_above(self.remaining / self.rate);
         self.updated.saturating_add(Time::from_picoseconds(span))
     }
+}
+
+impl Paths {
+    fn of(&self, id: FlowId, len: u32) -> &[ResourceId] {
+        &self.places[id.0 as usize * self.stride..][..len as usize]
+    }
+
+    /// Keeps the path of one of `flows` flows.
+    fn set(&mut self, id: FlowId, path: &[ResourceId], flows: usize) {
+        if path.len() > self.stride {
+            self.widen(path.len());
+        }
+        if self.places.len() < flows * self.stride {
+            self.places
+                .resize(flows * self.stride, ResourceId(u32::MAX));
+        }
+        self.places[id.0 as usize * self.stride..][..path.len()].copy_from_slice(path);
+    }
+
+    #[cold]
+    fn widen(&mut self, stride: usize) {
+        let mut places = Vec::new();
+        if self.stride > 0 {
+            for path in self.places.chunks_exact(self.stride) {
+                places.extend_from_slice(path);
+                places.resize(places.len() + stride - self.stride, ResourceId(u32::MAX));
+            }
+        }
+        (self.places, self.stride) = (places, stride);
+    }
+}
+
+fn touch(touched: &mut Vec<FlowId>, id: FlowId, flow: &mut Flow) {
+    if !flow.is_touched {
+        flow.is_touched = true;
+        touched.push(id);
+    }
+}
+
+/// As `f64::min`, where `share` is a number; one instruction.
+fn lesser(rate: f64, share: f64) -> f64 {
+    if rate < share { rate } else { share }
+}
+
+/// The least whole number that is not below, as `ceil` and a cast; without a call to a library.
+pub(crate) fn whole_above(number: f64) -> u64 {
+    let whole = number as u64;
+    whole.saturating_add(u64::from((whole as f64) < number))
 }

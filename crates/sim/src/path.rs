@@ -16,7 +16,7 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::{ClusterConfig, HostModel, Notice, Switching};
-use crate::fluid::FlowDemand;
+use crate::fluid::{FlowDemand, whole_above};
 
 /// Buffers begin this many bytes into a page, behind the descriptor that names them.
 ///
@@ -258,7 +258,7 @@ pub(crate) fn floor_over(
 
 /// How long a flow of its own takes: as [`crate::fluid`] rounds it.
 pub(crate) fn moving_time(wire_bytes: f64, rate: f64) -> Time {
-    Time::from_picoseconds(((wire_bytes / rate).ceil() as u64).max(1))
+    Time::from_picoseconds(whole_above(wire_bytes / rate).max(1))
 }
 
 #[cfg(test)]

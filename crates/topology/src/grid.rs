@@ -275,6 +275,9 @@ impl Grid {
             let (target_above, goal) = dimension.by_size.split(target_rest);
             source_rest = source_above;
             target_rest = target_above;
+            if coordinate == goal {
+                continue;
+            }
             let (hops, negative) = dimension.hops(coordinate, goal);
             let Dimension {
                 size,
@@ -390,13 +393,23 @@ impl Grid {
             .by_size
             .split(dimension.by_stride.quotient(switch));
         let goal = if self.shape == Shape::Torus {
-            let hops = hops % dimension.size;
+            // Rarely more than once round: without a division.
+            let hops = if hops < dimension.size {
+                hops
+            } else {
+                hops % dimension.size
+            };
             let positive = if negative {
                 dimension.size - hops
             } else {
                 hops
             };
-            ((u64::from(coordinate) + u64::from(positive)) % u64::from(dimension.size)) as u32
+            let left = dimension.size - coordinate;
+            if positive < left {
+                coordinate + positive
+            } else {
+                positive - left
+            }
         } else if negative {
             coordinate.checked_sub(hops)?
         } else {

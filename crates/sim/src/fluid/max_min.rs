@@ -11,7 +11,7 @@
 
 use viaduct_engine::Time;
 
-use super::{Flow, FlowId, Fluid, ResourceId};
+use super::{FlowId, Fluid, ResourceId};
 
 /// Rates that differ by less than this, relatively, are equal.
 const TOLERANCE: f64 = 1e-9;
@@ -64,7 +64,7 @@ impl MaxMin {
         }
     }
 
-    fn add(&mut self, id: FlowId, flow: &Flow) {
+    fn add(&mut self, id: FlowId, path: &[ResourceId]) {
         let index = id.0 as usize;
         if self.is_solved.len() <= index {
             self.is_solved.resize(index + 1, false);
@@ -78,7 +78,7 @@ impl MaxMin {
             flow: id,
             rate: None,
         });
-        for &resource in &flow.path {
+        for &resource in path {
             self.see(resource);
         }
     }
@@ -119,7 +119,7 @@ impl Fluid {
             return;
         };
         if let Some(id) = newcomer {
-            state.add(id, &self.flows[id.0 as usize]);
+            state.add(id, self.path(id));
         }
         for &resource in path {
             state.see(resource);
@@ -202,8 +202,7 @@ impl Fluid {
             state.servers[fullest].level = level;
             for index in 0..state.solved.len() {
                 let id = state.solved[index].flow;
-                let flow = &self.flows[id.0 as usize];
-                if state.solved[index].rate.is_none() && flow.path.contains(&resource) {
+                if state.solved[index].rate.is_none() && self.path(id).contains(&resource) {
                     let scale = self.scale_on(id, resource);
                     Self::fix(self, state, index, level * scale, resource);
                     unsolved -= 1;
@@ -226,7 +225,7 @@ impl Fluid {
         let id = state.solved[index].flow;
         state.solved[index].rate = Some(rate);
         state.bottleneck[id.0 as usize] = bottleneck;
-        for &resource in &self.flows[id.0 as usize].path {
+        for &resource in self.path(id) {
             let scale = self.scale_on(id, resource);
             let server = &mut state.servers[state.server_of[resource.0 as usize] as usize];
             server.left -= rate / scale;
@@ -262,7 +261,7 @@ impl Fluid {
                 let lost_bottleneck = state.bottleneck.get(id.0 as usize) == Some(&resource)
                     && !(is_full && rate >= fastest * (1.0 - TOLERANCE));
                 if hogs || lost_bottleneck {
-                    state.add(id, &self.flows[id.0 as usize]);
+                    state.add(id, self.path(id));
                 }
             }
         }
@@ -270,8 +269,7 @@ impl Fluid {
     }
 
     fn members(&self, resource: ResourceId) -> impl Iterator<Item = FlowId> {
-        let server = &self.resources[resource.0 as usize];
-        (0..server.len()).map(|index| server.member(index))
+        self.resources[resource.0 as usize].members()
     }
 
     /// Bytes of a flow for each byte on the resource.

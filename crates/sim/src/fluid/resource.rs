@@ -52,16 +52,26 @@ impl Resource {
         }
     }
 
+    /// The members, in the order of [`Resource::member`].
     #[inline]
-    pub(crate) fn join(&mut self, flow: FlowId) {
+    pub(crate) fn members(&self) -> impl Iterator<Item = FlowId> {
+        let few = &self.few[..FEW.min(self.len as usize)];
+        let many = self.many.as_deref().map_or(&[][..], Vec::as_slice);
+        few.iter().chain(many).copied()
+    }
+
+    /// Says whether nobody else is there.
+    #[inline]
+    pub(crate) fn join(&mut self, flow: FlowId) -> bool {
         // Most find the server free, and its share is the rate already.
         if self.len == 0 {
             self.few[0] = flow;
             self.len = 1;
             self.flows_max = self.flows_max.max(1);
-            return;
+            return true;
         }
         self.join_others(flow);
+        false
     }
 
     fn join_others(&mut self, flow: FlowId) {
@@ -76,14 +86,16 @@ impl Resource {
         self.share = self.rate / f64::from(self.len);
     }
 
+    /// Says whether nobody is left.
     #[inline]
-    pub(crate) fn leave(&mut self, flow: FlowId) {
+    pub(crate) fn leave(&mut self, flow: FlowId) -> bool {
         if self.len == 1 {
             debug_assert!(self.few[0] == flow, "a flow leaves where it joined");
             self.len = 0;
-            return;
+            return true;
         }
         self.leave_others(flow);
+        false
     }
 
     fn leave_others(&mut self, flow: FlowId) {
