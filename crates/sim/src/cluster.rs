@@ -80,6 +80,12 @@ pub(crate) struct Cluster<'config> {
     pub(crate) first_bus: u32,
     pub(crate) has_buses: bool,
     pub(crate) is_all_cut_through: bool,
+    /// Whether no stage of a host takes time; see [`crate::direct`].
+    pub(crate) is_direct: bool,
+    /// Whether the heads of one connection's messages arrive in the order in which they began.
+    pub(crate) are_heads_in_order: bool,
+    /// Heads that needed no event of their own.
+    pub(crate) heads_matched: u64,
     /// Whether paths of one length cost the same.
     pub(crate) are_links_alike: bool,
     pub(crate) hosts: Vec<Host>,
@@ -155,6 +161,9 @@ impl<'config> Cluster<'config> {
             first_bus,
             has_buses,
             is_all_cut_through: config.is_all_cut_through(),
+            is_direct: config.is_direct(),
+            are_heads_in_order: config.are_heads_in_order(),
+            heads_matched: 0,
             are_links_alike: topology.hosts_per_switch().is_some(),
             hosts: (0..host_count)
                 .map(|_| Host::new(config.hosts.send_buffers))
@@ -214,7 +223,7 @@ impl<'config> Cluster<'config> {
             };
             self.look_ahead();
             self.handle(event);
-            let events = self.queue.fired();
+            let events = self.events();
             if events >= events_max {
                 return Ended::EventCount;
             }
@@ -230,11 +239,16 @@ impl<'config> Cluster<'config> {
         }
     }
 
+    /// Events so far: those of the queue, and heads that were matched without one.
+    pub(crate) fn events(&self) -> u64 {
+        self.queue.fired() + self.heads_matched
+    }
+
     pub(crate) fn progress(&self) -> Progress {
         Progress {
             now: self.queue.now(),
             until: self.config.run.until,
-            events: self.queue.fired(),
+            events: self.events(),
             posted: self.accounting.counts.posted,
             delivered: self.accounting.counts.delivered,
         }
@@ -277,11 +291,15 @@ impl<'config> Cluster<'config> {
     /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
     /// length, and takes its length away from those transfers that the bus holds back. `own`
     /// transfers wait for the transaction and are not among them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn short_transaction(&mut self, host: u32, length: Time, own: u32) -> Time {
         if !self.has_buses || length == Time::ZERO {
             return length;
         }
+        self.transact(host, length, own)
+    }
+
+    fn transact(&mut self, host: u32, length: Time, own: u32) -> Time {
         let bus = self.bus_of(host);
         let active = self.fluid.active_on(bus).saturating_sub(own);
         if active == 0 {
@@ -303,6 +321,7 @@ impl<'config> Cluster<'config> {
                 }
             }
             Event::Forwarded(message) => self.begin_hop(message),
+            Event::TailArrives(message) if self.is_direct => self.take_directly(message),
             Event::TailArrives(message) => self.handle_tail(message),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),

@@ -26,6 +26,8 @@ pub(crate) struct Connection {
     pub(crate) has_turn: bool,
     /// Whether receives are posted at the other end.
     pub(crate) is_peer_ready: bool,
+    /// Whether a message found no descriptor free there when it began; see [`crate::direct`].
+    pub(crate) has_late_heads: bool,
 }
 
 impl Connection {
@@ -40,6 +42,7 @@ impl Connection {
             moving: 0,
             has_turn: false,
             is_peer_ready: false,
+            has_late_heads: false,
         }
     }
 }

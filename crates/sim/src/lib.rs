@@ -9,6 +9,7 @@ mod cluster;
 pub mod config;
 mod connect;
 mod connections;
+mod direct;
 mod error;
 mod event;
 mod fluid;

@@ -4,6 +4,7 @@ use viaduct_engine::{Time, prefetch_all};
 use viaduct_via::{MessageHeader, ViId, WorkId};
 
 use crate::connect::Repost;
+use crate::host::BlockedPost;
 use crate::stage::{STAGES, Stage};
 
 /// Number of a message under way; free numbers are used again.
@@ -59,8 +60,46 @@ pub(crate) struct Message {
     pub(crate) repost: Option<Repost>,
 }
 
+/// The connection that a message takes: its place at the sender, and the VIs at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) place: u32,
+    pub(crate) source_vi: ViId,
+    pub(crate) target_vi: ViId,
+}
+
 impl Message {
+    #[inline(always)]
+    fn new(number: u64, wish: &BlockedPost, ends: Ends) -> Self {
+        Self {
+            number,
+            source: wish.process,
+            target: wish.target,
+            connection: ends.place,
+            bytes: wish.bytes,
+            source_vi: ends.source_vi,
+            target_vi: ends.target_vi,
+            header: None,
+            send_work: None,
+            receive_work: None,
+            posted: wish.wanted,
+            mark: wish.wanted,
+            stages: [0; STAGES],
+            next_on_vi: MessageId::NONE,
+            doorbell: Time::ZERO,
+            unshared: Time::ZERO,
+            head_delay: Time::ZERO,
+            floor: Time::ZERO,
+            receive_delay: None,
+            tail_arrives: None,
+            hops_done: 0,
+            is_dropped: false,
+            repost: None,
+        }
+    }
+
     /// Accounts for the time up to `until` in `stage`.
+    #[inline]
     pub(crate) fn spend(&mut self, stage: Stage, until: Time) {
         self.stages[stage as usize] += until.saturating_sub(self.mark).picoseconds();
         self.mark = self.mark.max(until);
@@ -75,11 +114,19 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    pub(crate) fn insert(&mut self, message: Message) -> MessageId {
+    /// Makes the message of a wish.
+    #[inline(always)]
+    pub(crate) fn post(&mut self, number: u64, wish: &BlockedPost, ends: Ends) -> MessageId {
         if let Some(id) = self.free.pop() {
-            self.messages[id.0 as usize] = message;
+            // Written where it stays: a copy of what was just written stalls the processor.
+            self.messages[id.0 as usize] = Message::new(number, wish, ends);
             return id;
         }
+        self.add(Message::new(number, wish, ends))
+    }
+
+    #[cold]
+    fn add(&mut self, message: Message) -> MessageId {
         self.messages.push(message);
         MessageId(self.messages.len() as u32 - 1)
     }
@@ -88,6 +135,7 @@ impl Messages {
         self.free.push(id);
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: MessageId) -> &Message {
         &self.messages[id.0 as usize]
     }
@@ -98,6 +146,7 @@ impl Messages {
         prefetch_all(&self.messages[id.0 as usize]);
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: MessageId) -> &mut Message {
         &mut self.messages[id.0 as usize]
     }

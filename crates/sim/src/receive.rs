@@ -165,7 +165,7 @@ impl Cluster<'_> {
     }
 }
 
-fn drop_cause(reason: DropReason) -> &'static str {
+pub(crate) fn drop_cause(reason: DropReason) -> &'static str {
     match reason {
         DropReason::NoDescriptor => "no_descriptor",
         DropReason::TooLong => "too_long",

@@ -41,7 +41,7 @@ impl Cluster<'_> {
         self.close_window();
         let counts = &mut self.accounting.counts;
         counts.in_flight = counts.posted - counts.delivered - counts.dropped;
-        let events = self.queue.fired();
+        let events = self.events();
         let digest = self.accounting.digest(events, end);
         let link_rows = self.link_rows(end);
         let links = classes(&link_rows);

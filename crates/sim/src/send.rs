@@ -9,9 +9,9 @@ use crate::config::{Arrivals, Notice};
 use crate::event::Event;
 use crate::fluid::{FlowDemand, ResourceId};
 use crate::host::{BlockedPost, Turn};
-use crate::message::{Message, MessageId};
+use crate::message::{Ends, MessageId};
 use crate::path::{Way, moving_time};
-use crate::stage::{STAGES, Stage};
+use crate::stage::Stage;
 
 impl Cluster<'_> {
     /// The tag of flows that belong to no message.
@@ -94,71 +94,65 @@ impl Cluster<'_> {
     }
 
     fn post(&mut self, wish: BlockedPost) {
-        let BlockedPost {
-            process,
-            target,
-            bytes,
-            wanted,
-        } = wish;
+        if self.is_direct {
+            self.post_directly(&wish);
+            return;
+        }
+        let process = wish.process;
         let now = self.queue.now();
         let host = self.host_of(process);
         let cpu = self.config.host.cpu;
-        let Some(place) = self.connect(process, target) else {
+        let Some(ends) = self.ends(&wish) else {
             return;
         };
-        let ends = *self.processes[process as usize].connections.at(place);
-        self.look_at_process(target);
-        self.look_at_vi(process, ends.vi);
+        self.look_at_process(wish.target);
+        self.look_at_vi(process, ends.source_vi);
         let state = &mut self.hosts[host as usize];
         state.send_buffers_free -= 1;
-
-        let mut message = Message {
-            number: self.accounting.counts.posted - 1,
-            source: process,
-            target,
-            connection: place,
-            bytes,
-            source_vi: ends.vi,
-            target_vi: ends.peer_vi,
-            header: None,
-            send_work: None,
-            receive_work: None,
-            posted: wanted,
-            mark: wanted,
-            stages: [0; STAGES],
-            next_on_vi: MessageId::NONE,
-            doorbell: Time::ZERO,
-            unshared: Time::ZERO,
-            head_delay: Time::ZERO,
-            floor: Time::ZERO,
-            receive_delay: None,
-            tail_arrives: None,
-            hops_done: 0,
-            is_dropped: false,
-            repost: None,
-        };
-        message.spend(Stage::Buffer, now);
         let begin = state.work(now, cpu.post);
-        message.spend(Stage::SenderProcessor, begin);
-        message.spend(Stage::Post, begin + cpu.post);
-
         // The application polls its send queue when it has posted.
         let nic = &mut self.nics[host as usize];
-        while nic.send_done(ends.vi).completion().is_some() {
+        while nic.send_done(ends.source_vi).completion().is_some() {
             state.processor_free += cpu.reap;
         }
-        let descriptor = Descriptor::send(self.buffer(process, bytes), message.number);
-        if let Err(error) = self.nics[host as usize].post_send(ends.vi, descriptor) {
+        let number = self.accounting.counts.posted - 1;
+        self.post_descriptor(host, ends, &wish, number);
+        let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
+
+        let id = self.messages.post(number, &wish, ends);
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Buffer, now);
+        message.spend(Stage::SenderProcessor, begin);
+        message.spend(Stage::Post, begin + cpu.post);
+        message.doorbell = message.mark + write + self.config.host.nic.doorbell;
+        message.spend(Stage::Doorbell, message.doorbell);
+        self.ring(host, process, ends.place, id);
+    }
+
+    /// The connection that a message takes, set up if it is new.
+    pub(crate) fn ends(&mut self, wish: &BlockedPost) -> Option<Ends> {
+        let place = self.connect(wish.process, wish.target)?;
+        let connections = &mut self.processes[wish.process as usize].connections;
+        let connection = connections.at(place);
+        Some(Ends {
+            place,
+            source_vi: connection.vi,
+            target_vi: connection.peer_vi,
+        })
+    }
+
+    pub(crate) fn post_descriptor(
+        &mut self,
+        host: u32,
+        ends: Ends,
+        wish: &BlockedPost,
+        number: u64,
+    ) {
+        let descriptor = Descriptor::send(self.buffer(wish.process, wish.bytes), number);
+        if let Err(error) = self.nics[host as usize].post_send(ends.source_vi, descriptor) {
             self.violations
                 .push(format!("host {host} could not post a send: {error}"));
         }
-
-        let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
-        let doorbell = message.mark + write + self.config.host.nic.doorbell;
-        message.doorbell = doorbell;
-        message.spend(Stage::Doorbell, doorbell);
-        let id = self.messages.insert(message);
-        self.ring(host, process, place, id);
     }
 
     /// The NIC has learnt of one more send descriptor of a VI.
@@ -248,9 +242,11 @@ impl Cluster<'_> {
 
     fn begin_transfer(&mut self, id: MessageId) {
         let now = self.queue.now();
-        self.messages.get_mut(id).spend(Stage::SendQueue, now);
-        self.lay_path(id);
-        let way = self.way(self.messages.get(id).bytes);
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::SendQueue, now);
+        let (source, target, bytes) = (message.source, message.target, message.bytes);
+        self.lay_path(self.host_of(source), self.host_of(target));
+        let way = self.way(bytes);
         self.messages.get_mut(id).floor = way.floor;
         if self.is_all_cut_through {
             self.begin_whole(id, &way);
@@ -261,10 +257,7 @@ impl Cluster<'_> {
     }
 
     /// Puts links into `link_scratch`, buses and links into `path_scratch`.
-    fn lay_path(&mut self, id: MessageId) {
-        let message = self.messages.get(id);
-        let source = self.host_of(message.source);
-        let target = self.host_of(message.target);
+    pub(crate) fn lay_path(&mut self, source: u32, target: u32) {
         let buses = self.has_buses;
         self.link_scratch.clear();
         self.config
@@ -282,7 +275,7 @@ impl Cluster<'_> {
     }
 
     /// What the message costs on the links of `link_scratch`, nobody else there.
-    fn way(&mut self, bytes: u32) -> Way {
+    pub(crate) fn way(&mut self, bytes: u32) -> Way {
         // Where all links are alike, paths of one length are too, and most messages repeat.
         let links = self.link_scratch.len();
         match self.last_way {
@@ -386,7 +379,11 @@ impl Cluster<'_> {
         if self.is_all_cut_through {
             message.tail_arrives = Some(now + head_delay);
             self.finish_sending(id);
-            self.schedule_tail(id);
+            if self.is_direct {
+                self.schedule_tail_directly(id);
+            } else {
+                self.schedule_tail(id);
+            }
             return;
         }
         let from = message.hops_done as usize;

@@ -30,6 +30,7 @@ impl Descriptor {
     /// A send of everything in `segments`.
     ///
     /// The length is their sum, or `u32::MAX`, which completes with a length error, above that.
+    #[inline]
     #[must_use]
     pub fn send(segments: Segments, cookie: u64) -> Self {
         let length = u32::try_from(segments.total_bytes()).unwrap_or(u32::MAX);
@@ -45,6 +46,7 @@ impl Descriptor {
     }
 
     /// A receive into `segments`.
+    #[inline]
     #[must_use]
     pub fn receive(segments: Segments, cookie: u64) -> Self {
         let operation = Operation::SendReceive;

@@ -145,7 +145,7 @@ impl Nic {
     /// # Errors
     /// [`PostError::UnknownVi`]; [`PostError::QueueFull`], which is also told by
     /// [`Event::ViOverrun`](crate::Event::ViOverrun). The descriptor is not queued then.
-    #[inline]
+    #[inline(always)]
     pub fn post_send(&mut self, vi: ViId, descriptor: Descriptor) -> Result<(), PostError> {
         let state = self.vis.get_mut(vi.0).ok_or(PostError::UnknownVi)?;
         let limit = self.attributes.max_descriptors_per_queue;
@@ -175,7 +175,7 @@ impl Nic {
     ///
     /// # Errors
     /// As [`post_send`](Self::post_send).
-    #[inline]
+    #[inline(always)]
     pub fn post_receive(&mut self, vi: ViId, descriptor: Descriptor) -> Result<(), PostError> {
         let state = self.vis.get_mut(vi.0).ok_or(PostError::UnknownVi)?;
         let limit = self.attributes.max_descriptors_per_queue;
@@ -231,6 +231,7 @@ impl Nic {
     }
 
     /// Descriptors in a VI's queue that wait to be started; 0 if there is no such VI.
+    #[inline]
     #[must_use]
     pub fn unstarted(&self, vi: ViId, queue: Queue) -> u32 {
         self.vis.get(vi.0).map_or(0, |vi| match queue {

@@ -1,0 +1,197 @@
+//! Hosts and adapters that cost nothing: what takes no time happens at once.
+//!
+//! `send.rs` and `receive.rs` go stage by stage, since a message may have to wait before each.
+//! Where no stage of host and adapter takes time, nobody waits for one, and all the steps between
+//! two events are one. The NICs get the same calls in the same order, so the result is the same
+//! to the last bit; a test holds the two ways together.
+//!
+//! Three events a message: `Arrival`, `FlowEnds`, `TailArrives`. The head needs one only if no
+//! receive descriptor is free when the flow begins. If one is, then the message will find one when
+//! its head arrives, and the same one: only heads take descriptors, and those of one VI arrive in
+//! the order in which their flows began.
+
+use viaduct_engine::Time;
+use viaduct_via::{Queue, ReceiveOutcome, ReceiveVerdict};
+
+use crate::cluster::Cluster;
+use crate::config::{Arrivals, ClusterConfig, Notice};
+use crate::event::Event;
+use crate::fluid::FlowDemand;
+use crate::host::BlockedPost;
+use crate::message::MessageId;
+use crate::receive::drop_cause;
+use crate::stage::Stage;
+
+impl ClusterConfig {
+    /// Whether no stage of a host or its adapter takes time, and messages are not stored.
+    pub(crate) fn is_direct(&self) -> bool {
+        let host = &self.host;
+        let (cpu, nic) = (&host.cpu, &host.nic);
+        let notice = match cpu.notice {
+            Notice::Polling { delay } => delay,
+            Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
+        };
+        let stages = [
+            cpu.post,
+            cpu.reap,
+            notice,
+            nic.doorbell,
+            nic.send_descriptor,
+            nic.translate,
+            nic.dma_setup,
+            nic.receive_match,
+            nic.completion,
+        ];
+        stages == [Time::ZERO; 9]
+            && host.bus.dma_rate().is_infinite()
+            && nic.moving_per_vi == u32::MAX
+            && self.is_all_cut_through()
+    }
+
+    /// Whether messages over one path have one head delay: they are alike, or none is smaller than
+    /// what a switch waits for.
+    pub(crate) fn are_heads_in_order(&self) -> bool {
+        let size = &self.traffic.size;
+        let wire_bytes_min = self.links.frame.wire_bytes(u64::from(size.min_bytes()));
+        size.min_bytes() == size.max_bytes()
+            || wire_bytes_min >= u64::from(self.switch.cut_through_bytes)
+    }
+}
+
+impl Cluster<'_> {
+    /// A message from its post to the start of its flow.
+    pub(crate) fn post_directly(&mut self, wish: &BlockedPost) {
+        let BlockedPost {
+            process, target, ..
+        } = *wish;
+        let now = self.queue.now();
+        let (host, target_host) = (self.host_of(process), self.host_of(target));
+        let Some(ends) = self.ends(wish) else {
+            return;
+        };
+        self.look_at_process(target);
+        self.look_at_vi(process, ends.source_vi);
+        self.hosts[host as usize].send_buffers_free -= 1;
+        if self.queue_depth_max.0 == 0 {
+            self.queue_depth_max = (1, host);
+        }
+
+        // The application polls its send queue when it has posted.
+        let nic = &mut self.nics[host as usize];
+        while nic.send_done(ends.source_vi).completion().is_some() {}
+        let number = self.accounting.counts.posted - 1;
+        self.post_descriptor(host, ends, wish, number);
+        let started = self.nics[host as usize].start_send(ends.source_vi);
+        if started.is_none() {
+            self.violations
+                .push(format!("host {host}: a posted send did not start"));
+        }
+        let connection = self.processes[process as usize].connections.at(ends.place);
+        connection.moving += 1;
+        let has_late_heads = connection.has_late_heads;
+
+        self.lay_path(host, target_host);
+        let way = self.way(wish.bytes);
+        let id = self.messages.post(number, wish, ends);
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Buffer, now);
+        message.send_work = started.map(|started| started.work);
+        message.header = started.map(|started| started.header);
+        message.floor = way.floor;
+        message.head_delay = way.head_delay;
+        message.unshared = way.unshared;
+        self.look_at_vi(target, ends.target_vi);
+        let demand = FlowDemand {
+            tag: id.0,
+            ..way.demand
+        };
+        self.fluid
+            .begin(&mut self.queue, &self.path_scratch, demand);
+        self.look_at_receive(target, ends.target_vi);
+
+        let head = now + way.head_delay;
+        if !has_late_heads && self.match_early(id, head) {
+            self.heads_matched += u64::from(head > now);
+            return;
+        }
+        let connection = self.processes[process as usize].connections.at(ends.place);
+        connection.has_late_heads = true;
+        self.after(self.lanes.head, head, Event::HeadArrives(id));
+    }
+
+    /// Gives a message that begins the receive descriptor that it will find when its head arrives;
+    /// says whether that is known.
+    fn match_early(&mut self, id: MessageId, head: Time) -> bool {
+        let message = self.messages.get_mut(id);
+        let target_vi = message.target_vi;
+        let Some(header) = message.header else {
+            return false;
+        };
+        let host = match self.config.hosts.processes {
+            1 => message.target,
+            processes => message.target / processes,
+        };
+        let nic = &mut self.nics[host as usize];
+        if !self.are_heads_in_order || nic.unstarted(target_vi, Queue::Receive) == 0 {
+            return false;
+        }
+        match nic.start_receive(target_vi, &header) {
+            ReceiveVerdict::Place(started) => {
+                message.receive_work = Some(started.work);
+                message.receive_delay = Some(Time::ZERO);
+            }
+            ReceiveVerdict::Drop(reason) => {
+                message.is_dropped = true;
+                let message = self.messages.get(id);
+                let hosts = (self.host_of(message.source), host);
+                self.accounting
+                    .dropped(message, hosts, drop_cause(reason), head);
+            }
+        }
+        true
+    }
+
+    /// As `schedule_tail`, where the receiving host takes no time.
+    pub(crate) fn schedule_tail_directly(&mut self, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        let Some(arrives) = message.tail_arrives else {
+            return;
+        };
+        if !message.is_dropped {
+            // Otherwise the head is still to come.
+            if message.receive_delay.is_none() {
+                return;
+            }
+            message.spend(Stage::Network, arrives);
+        }
+        self.after(self.lanes.tail, arrives, Event::TailArrives(id));
+    }
+
+    /// A message's last byte is there: from its completion to the next use of its descriptor.
+    pub(crate) fn take_directly(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        if message.is_dropped {
+            self.messages.remove(id);
+            return;
+        }
+        let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let hosts = (self.host_of(source), self.host_of(target));
+        if let Some(work) = message.receive_work {
+            let nic = &mut self.nics[hosts.1 as usize];
+            nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
+        }
+        self.accounting.delivered(message, hosts);
+        let repost = self.take_completions(target);
+        if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
+            let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
+            if is_open {
+                self.want_to_post(target, source, bytes);
+            }
+        }
+        self.messages.remove(id);
+        if let Some(repost) = repost {
+            self.post_receive(target, repost);
+        }
+    }
+}
