@@ -70,6 +70,45 @@ impl Accounting {
     /// A message's receiver has it. `hosts` are the sending and the receiving host.
     pub(crate) fn delivered(&mut self, message: &Message, hosts: (u32, u32)) {
         let latency = message.mark - message.posted;
+        if self.record(message, hosts, latency, message.queued()) {
+            for (sum, stage) in self.stages.iter_mut().zip(message.stages) {
+                *sum += stage;
+            }
+        }
+    }
+
+    /// The same of a message that went the direct way: waited until its flow began, moved until
+    /// `moved`, and arrived at `now`.
+    pub(crate) fn delivered_directly(
+        &mut self,
+        message: &Message,
+        hosts: (u32, u32),
+        moved: Time,
+        now: Time,
+    ) {
+        let begun = message.mark;
+        let queued = message.queued_directly(moved);
+        let transfer = moved - begun - queued;
+        if self.record(message, hosts, now - message.posted, queued) {
+            for (stage, span) in [
+                (Stage::Buffer, begun - message.posted),
+                (Stage::Transfer, transfer),
+                (Stage::Queued, queued),
+                (Stage::Network, now - moved),
+            ] {
+                self.stages[stage as usize] += span.picoseconds();
+            }
+        }
+    }
+
+    /// Records what all messages have; says whether this one is measured.
+    fn record(
+        &mut self,
+        message: &Message,
+        hosts: (u32, u32),
+        latency: Time,
+        queued: Time,
+    ) -> bool {
         let floor = message.floor;
         self.counts.delivered += 1;
         self.window.delivered += 1;
@@ -80,13 +119,11 @@ impl Accounting {
         self.fold(message.number);
         self.fold(message.posted.picoseconds());
         self.fold(latency.picoseconds());
-        if message.posted >= self.warmup {
+        let is_measured = message.posted >= self.warmup;
+        if is_measured {
             self.latency_us.record(latency_us);
             self.latency_ps.record(latency.picoseconds());
             self.batches_us.record(latency_us);
-            for (sum, stage) in self.stages.iter_mut().zip(message.stages) {
-                *sum += stage;
-            }
             self.latency_sum += latency.picoseconds();
             self.delivered_bytes += u64::from(message.bytes);
             self.smallest_floor = Some(
@@ -99,7 +136,8 @@ impl Accounting {
                     .map_or(excess, |smallest| smallest.min(excess)),
             );
         }
-        self.sample(message, hosts, Some(latency));
+        self.sample(message, hosts, Some(latency), queued);
+        is_measured
     }
 
     /// A message was lost at the receiving host.
@@ -108,6 +146,7 @@ impl Accounting {
         message: &Message,
         hosts: (u32, u32),
         cause: &'static str,
+        queued: Time,
         now: Time,
     ) {
         self.counts.dropped += 1;
@@ -116,7 +155,7 @@ impl Accounting {
         self.fold(now.picoseconds() ^ u64::MAX);
         let entry = self.drops.entry((cause, hosts.1)).or_insert((0, now));
         entry.0 += 1;
-        self.sample(message, hosts, None);
+        self.sample(message, hosts, None, queued);
     }
 
     pub(crate) fn drops(&self) -> Vec<Drops> {
@@ -169,7 +208,14 @@ impl Accounting {
         self.digest = mixed ^ (mixed >> 29);
     }
 
-    fn sample(&mut self, message: &Message, hosts: (u32, u32), latency: Option<Time>) {
+    #[inline]
+    fn sample(
+        &mut self,
+        message: &Message,
+        hosts: (u32, u32),
+        latency: Option<Time>,
+        queued: Time,
+    ) {
         // The stride is a power of two.
         if message.number & (self.row_stride - 1) != 0 || self.rows_max == 0 {
             return;
@@ -177,8 +223,8 @@ impl Accounting {
         if self.rows.len() == self.rows_max {
             self.row_stride *= 2;
             let stride = self.row_stride;
-            self.rows.retain(|row| row.message.is_multiple_of(stride));
-            if !message.number.is_multiple_of(stride) {
+            self.rows.retain(|row| row.message & (stride - 1) == 0);
+            if message.number & (stride - 1) != 0 {
                 return;
             }
         }
@@ -189,7 +235,7 @@ impl Accounting {
             bytes: message.bytes,
             posted: message.posted,
             latency,
-            queued: Time::from_picoseconds(message.stages[Stage::Queued as usize]),
+            queued,
         });
     }
 }

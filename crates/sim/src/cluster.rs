@@ -266,7 +266,7 @@ impl<'config> Cluster<'config> {
         // The usual ones without the way through `handle`.
         match event {
             Event::Fetched(message) => self.handle_fetched(message),
-            Event::TailArrives(message) => self.handle_tail(message),
+            Event::TailArrives(message) if !self.is_direct => self.handle_tail(message),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             event => self.handle(event),
@@ -316,7 +316,9 @@ impl<'config> Cluster<'config> {
             Event::HeadArrives(message) => self.handle_head(message),
             Event::FlowEnds(flow) => {
                 let tag = self.fluid.end(&mut self.queue, flow);
-                if tag != Self::DEVICE_TAG {
+                if self.is_direct {
+                    self.end_directly(MessageId(tag));
+                } else if tag != Self::DEVICE_TAG {
                     self.handle_flow_end(MessageId(tag));
                 }
             }

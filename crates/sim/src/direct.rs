@@ -11,7 +11,7 @@
 //! the order in which their flows began.
 
 use viaduct_engine::Time;
-use viaduct_via::{Queue, ReceiveOutcome, ReceiveVerdict};
+use viaduct_via::{MessageHeader, Queue, ReceiveOutcome, ReceiveVerdict, SendOutcome};
 
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, ClusterConfig, Notice};
@@ -20,7 +20,6 @@ use crate::fluid::FlowDemand;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::receive::drop_cause;
-use crate::stage::Stage;
 
 impl ClusterConfig {
     /// Whether no stage of a host or its adapter takes time, and messages are not stored.
@@ -69,38 +68,23 @@ impl Cluster<'_> {
         let Some(ends) = self.ends(wish) else {
             return;
         };
-        self.look_at_process(target);
+        // What the NICs will read is asked for, and the flow begins meanwhile.
         self.look_at_vi(process, ends.source_vi);
+        self.look_at_process(target);
         self.hosts[host as usize].send_buffers_free -= 1;
         if self.queue_depth_max.0 == 0 {
             self.queue_depth_max = (1, host);
         }
-
-        // The application polls its send queue when it has posted.
-        let nic = &mut self.nics[host as usize];
-        while nic.send_done(ends.source_vi).completion().is_some() {}
-        let number = self.accounting.counts.posted - 1;
-        self.post_descriptor(host, ends, wish, number);
-        let started = self.nics[host as usize].start_send(ends.source_vi);
-        if started.is_none() {
-            self.violations
-                .push(format!("host {host}: a posted send did not start"));
-        }
-        let connection = self.processes[process as usize].connections.at(ends.place);
-        connection.moving += 1;
-        let has_late_heads = connection.has_late_heads;
-
         self.lay_path(host, target_host);
+        self.look_at_send(process, ends.source_vi);
+        self.look_at_vi(target, ends.target_vi);
         let way = self.way(wish.bytes);
-        let id = self.messages.post(number, wish, ends);
-        let message = self.messages.get_mut(id);
-        message.spend(Stage::Buffer, now);
-        message.send_work = started.map(|started| started.work);
-        message.header = started.map(|started| started.header);
+        let number = self.accounting.counts.posted - 1;
+        let (id, message) = self.messages.post_directly(number, wish, ends);
+        message.mark = now;
         message.floor = way.floor;
         message.head_delay = way.head_delay;
         message.unshared = way.unshared;
-        self.look_at_vi(target, ends.target_vi);
         let demand = FlowDemand {
             tag: id.0,
             ..way.demand
@@ -109,11 +93,27 @@ impl Cluster<'_> {
             .begin(&mut self.queue, &self.path_scratch, demand);
         self.look_at_receive(target, ends.target_vi);
 
+        // The application polls its send queue when it has posted.
+        let nic = &mut self.nics[host as usize];
+        while nic.send_done(ends.source_vi).completion().is_some() {}
+        self.post_descriptor(host, ends, wish, number);
+        let started = self.nics[host as usize].start_send(ends.source_vi);
+        if started.is_none() {
+            self.violations
+                .push(format!("host {host}: a posted send did not start"));
+        }
+        self.messages.get_mut(id).send_work = started.map(|started| started.work);
+        let header = started.map(|started| started.header);
+
         let head = now + way.head_delay;
-        if !has_late_heads && self.match_early(id, head) {
+        if let Some(header) = &header
+            && !ends.has_late_heads
+            && self.match_early(id, target_host, header, head)
+        {
             self.heads_matched += u64::from(head > now);
             return;
         }
+        self.messages.get_mut(id).header = header;
         let connection = self.processes[process as usize].connections.at(ends.place);
         connection.has_late_heads = true;
         self.after(self.lanes.head, head, Event::HeadArrives(id));
@@ -121,50 +121,61 @@ impl Cluster<'_> {
 
     /// Gives a message that begins the receive descriptor that it will find when its head arrives;
     /// says whether that is known.
-    fn match_early(&mut self, id: MessageId, head: Time) -> bool {
+    fn match_early(
+        &mut self,
+        id: MessageId,
+        host: u32,
+        header: &MessageHeader,
+        head: Time,
+    ) -> bool {
         let message = self.messages.get_mut(id);
         let target_vi = message.target_vi;
-        let Some(header) = message.header else {
-            return false;
-        };
-        let host = match self.config.hosts.processes {
-            1 => message.target,
-            processes => message.target / processes,
-        };
         let nic = &mut self.nics[host as usize];
         if !self.are_heads_in_order || nic.unstarted(target_vi, Queue::Receive) == 0 {
             return false;
         }
-        match nic.start_receive(target_vi, &header) {
+        match nic.start_receive(target_vi, header) {
             ReceiveVerdict::Place(started) => {
                 message.receive_work = Some(started.work);
-                message.receive_delay = Some(Time::ZERO);
             }
             ReceiveVerdict::Drop(reason) => {
                 message.is_dropped = true;
                 let message = self.messages.get(id);
                 let hosts = (self.host_of(message.source), host);
                 self.accounting
-                    .dropped(message, hosts, drop_cause(reason), head);
+                    .dropped(message, hosts, drop_cause(reason), Time::ZERO, head);
             }
         }
         true
     }
 
-    /// As `schedule_tail`, where the receiving host takes no time.
-    pub(crate) fn schedule_tail_directly(&mut self, id: MessageId) {
+    /// A message has moved all its bytes: the links and the sender are done with it.
+    pub(crate) fn end_directly(&mut self, id: MessageId) {
+        let now = self.queue.now();
         let message = self.messages.get_mut(id);
-        let Some(arrives) = message.tail_arrives else {
-            return;
+        message.tail_arrives = now + message.head_delay;
+        let process = message.source;
+        let host = match self.config.hosts.processes {
+            1 => process,
+            processes => process / processes,
         };
-        if !message.is_dropped {
-            // Otherwise the head is still to come.
-            if message.receive_delay.is_none() {
-                return;
-            }
-            message.spend(Stage::Network, arrives);
+        if let Some(work) = message.send_work {
+            self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
-        self.after(self.lanes.tail, arrives, Event::TailArrives(id));
+        self.send_again(process);
+        self.free_buffer(host);
+        self.schedule_tail_directly(id);
+    }
+
+    /// Schedules the end of a message, once both its head was matched and its last byte is on its
+    /// way.
+    pub(crate) fn schedule_tail_directly(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let is_matched = message.receive_work.is_some() || message.is_dropped;
+        let arrives = message.tail_arrives;
+        if is_matched && arrives < Time::MAX {
+            self.after(self.lanes.tail, arrives, Event::TailArrives(id));
+        }
     }
 
     /// A message's last byte is there: from its completion to the next use of its descriptor.
@@ -181,7 +192,9 @@ impl Cluster<'_> {
             let nic = &mut self.nics[hosts.1 as usize];
             nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
         }
-        self.accounting.delivered(message, hosts);
+        let moved = message.tail_arrives - message.head_delay;
+        self.accounting
+            .delivered_directly(message, hosts, moved, now);
         let repost = self.take_completions(target);
         if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
             let is_open = now < self.config.traffic.stop && now <= self.config.run.until;

@@ -115,6 +115,13 @@ impl Cluster<'_> {
         }
     }
 
+    /// Asks for the oldest send descriptor of a VI. The VI should have been asked for.
+    #[inline]
+    pub(crate) fn look_at_send(&self, process: u32, vi: ViId) {
+        let nic = &self.nics[self.host_of(process) as usize];
+        prefetch(nic.oldest_send_address(vi));
+    }
+
     /// Asks for the receive descriptor that a VI takes next. The VI should have been asked for.
     #[inline]
     pub(crate) fn look_at_receive(&self, process: u32, vi: ViId) {

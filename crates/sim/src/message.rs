@@ -17,45 +17,51 @@ impl MessageId {
 }
 
 /// One message, from its post to the end of its work at both hosts.
+///
+/// What every message needs comes first, in two cache lines: where hosts cost nothing
+/// ([`crate::direct`]) the rest is not touched.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Message {
     /// Order of posting in the whole run, from 0.
     pub(crate) number: u64,
-    /// Sending and receiving process.
-    pub(crate) source: u32,
-    pub(crate) target: u32,
-    /// Place of the connection in the sending process's list.
-    pub(crate) connection: u32,
-    pub(crate) bytes: u32,
-    pub(crate) source_vi: ViId,
-    pub(crate) target_vi: ViId,
-    /// What the sending NIC puts in front, once it has started.
-    pub(crate) header: Option<MessageHeader>,
-    pub(crate) send_work: Option<WorkId>,
-    pub(crate) receive_work: Option<WorkId>,
     /// When the application wanted to post it.
     pub(crate) posted: Time,
-    /// Up to when its time is accounted for in `stages`.
+    /// Up to when its time is accounted for in `stages`; taken directly: when its flow began.
     pub(crate) mark: Time,
-    /// Picoseconds spent in each stage.
-    pub(crate) stages: [u64; STAGES],
-    /// The next message of the same VI that waits at the NIC.
-    pub(crate) next_on_vi: MessageId,
-    /// When its doorbell has reached the NIC.
-    pub(crate) doorbell: Time,
     /// How long its bytes take with nobody else on the way; of the present hop if stored.
     pub(crate) unshared: Time,
     /// From the first byte's start to its arrival at the receiving NIC.
     pub(crate) head_delay: Time,
     /// The least latency that it can have.
     pub(crate) floor: Time,
+    /// Sending and receiving process.
+    pub(crate) source: u32,
+    pub(crate) target: u32,
+    /// Place of the connection in the sending process's list.
+    pub(crate) connection: u32,
+    pub(crate) bytes: u32,
+
+    pub(crate) source_vi: ViId,
+    pub(crate) target_vi: ViId,
+    pub(crate) send_work: Option<WorkId>,
+    pub(crate) receive_work: Option<WorkId>,
+    /// When the last byte arrives; [`Time::MAX`] until it is on its way.
+    pub(crate) tail_arrives: Time,
+    pub(crate) is_dropped: bool,
+
+    /// What the sending NIC puts in front, once it has started.
+    pub(crate) header: Option<MessageHeader>,
+    /// Picoseconds spent in each stage.
+    pub(crate) stages: [u64; STAGES],
+    /// The next message of the same VI that waits at the NIC.
+    pub(crate) next_on_vi: MessageId,
+    /// When its doorbell has reached the NIC.
+    pub(crate) doorbell: Time,
     /// What the receiving NIC adds, once the head is there.
     pub(crate) receive_delay: Option<Time>,
-    /// When the last byte arrives, once it is on its way.
-    pub(crate) tail_arrives: Option<Time>,
     /// Hops of a stored and forwarded message that are done.
     pub(crate) hops_done: u32,
-    pub(crate) is_dropped: bool,
     /// The receive descriptor that it used, until it is posted again.
     pub(crate) repost: Option<Repost>,
 }
@@ -66,6 +72,8 @@ pub(crate) struct Ends {
     pub(crate) place: u32,
     pub(crate) source_vi: ViId,
     pub(crate) target_vi: ViId,
+    /// Whether a message found no descriptor free at the target when it began.
+    pub(crate) has_late_heads: bool,
 }
 
 impl Message {
@@ -91,11 +99,21 @@ impl Message {
             head_delay: Time::ZERO,
             floor: Time::ZERO,
             receive_delay: None,
-            tail_arrives: None,
+            tail_arrives: Time::MAX,
             hops_done: 0,
             is_dropped: false,
             repost: None,
         }
+    }
+
+    /// How long it has shared its way with others.
+    pub(crate) fn queued(&self) -> Time {
+        Time::from_picoseconds(self.stages[Stage::Queued as usize])
+    }
+
+    /// The same of one that goes the direct way and has moved all its bytes at `moved`.
+    pub(crate) fn queued_directly(&self, moved: Time) -> Time {
+        (moved - self.mark).saturating_sub(self.unshared)
     }
 
     /// Accounts for the time up to `until` in `stage`.
@@ -123,6 +141,33 @@ impl Messages {
             return id;
         }
         self.add(Message::new(number, wish, ends))
+    }
+
+    /// Makes the message of a wish that goes the direct way, from what that way reads.
+    #[inline(always)]
+    pub(crate) fn post_directly(
+        &mut self,
+        number: u64,
+        wish: &BlockedPost,
+        ends: Ends,
+    ) -> (MessageId, &mut Message) {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => self.add(Message::new(number, wish, ends)),
+        };
+        let message = &mut self.messages[id.0 as usize];
+        message.number = number;
+        message.source = wish.process;
+        message.target = wish.target;
+        message.connection = ends.place;
+        message.bytes = wish.bytes;
+        message.source_vi = ends.source_vi;
+        message.target_vi = ends.target_vi;
+        message.receive_work = None;
+        message.posted = wish.wanted;
+        message.tail_arrives = Time::MAX;
+        message.is_dropped = false;
+        (id, message)
     }
 
     #[cold]

@@ -21,7 +21,8 @@ impl Cluster<'_> {
         match self.nics[host as usize].start_receive(message.target_vi, &header) {
             ReceiveVerdict::Place(started) => {
                 // The message's own data waits for its descriptor.
-                let is_moving = message.tail_arrives.is_none() && !self.is_stored_at_receiver(id);
+                let is_moving =
+                    message.tail_arrives == Time::MAX && !self.is_stored_at_receiver(id);
                 let read =
                     self.short_transaction(host, self.config.host.bus.read, is_moving.into());
                 let span = read + self.costs.receive_descriptor(bytes);
@@ -34,12 +35,21 @@ impl Cluster<'_> {
             }
             ReceiveVerdict::Drop(reason) => {
                 let hosts = (self.host_of(message.source), host);
+                let queued = if !self.is_direct {
+                    message.queued()
+                } else if message.tail_arrives == Time::MAX {
+                    Time::ZERO
+                } else {
+                    message.queued_directly(message.tail_arrives - message.head_delay)
+                };
                 self.accounting
-                    .dropped(message, hosts, drop_cause(reason), now);
+                    .dropped(message, hosts, drop_cause(reason), queued, now);
                 self.messages.get_mut(id).is_dropped = true;
             }
         }
-        if self.is_stored_at_receiver(id) {
+        if self.is_direct {
+            self.schedule_tail_directly(id);
+        } else if self.is_stored_at_receiver(id) {
             self.move_stored(id);
         } else {
             self.schedule_tail(id);
@@ -78,9 +88,10 @@ impl Cluster<'_> {
     /// Schedules the end of a message once both its head's check and its last byte's way are known.
     pub(crate) fn schedule_tail(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let Some(arrives) = message.tail_arrives else {
+        let arrives = message.tail_arrives;
+        if arrives == Time::MAX {
             return;
-        };
+        }
         if message.is_dropped {
             self.after(self.lanes.tail, arrives, Event::TailArrives(id));
             return;

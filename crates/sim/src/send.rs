@@ -138,6 +138,7 @@ impl Cluster<'_> {
             place,
             source_vi: connection.vi,
             target_vi: connection.peer_vi,
+            has_late_heads: connection.has_late_heads,
         })
     }
 
@@ -377,13 +378,9 @@ impl Cluster<'_> {
         message.spend(Stage::Queued, now);
         let head_delay = message.head_delay;
         if self.is_all_cut_through {
-            message.tail_arrives = Some(now + head_delay);
+            message.tail_arrives = now + head_delay;
             self.finish_sending(id);
-            if self.is_direct {
-                self.schedule_tail_directly(id);
-            } else {
-                self.schedule_tail(id);
-            }
+            self.schedule_tail(id);
             return;
         }
         let from = message.hops_done as usize;
@@ -393,7 +390,7 @@ impl Cluster<'_> {
         let first_link = usize::from(self.has_buses);
         let last_link = len - first_link - 1;
         if hop.is_last {
-            message.tail_arrives = Some(now + head_delay);
+            message.tail_arrives = now + head_delay;
             self.stored_paths.remove(&id.0);
             self.schedule_tail(id);
         } else if hop.places.end > last_link {
@@ -415,6 +412,21 @@ impl Cluster<'_> {
         if let Some(work) = message.send_work {
             self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
+        self.send_again(process);
+        let connection = self.processes[process as usize].connections.at(place);
+        let fetched = core::mem::replace(&mut connection.fetched, MessageId::NONE);
+        if fetched == MessageId::NONE {
+            connection.moving -= 1;
+        } else {
+            self.begin_transfer(fetched);
+            self.take_turn(host, process, place);
+            self.serve(host);
+        }
+        self.free_buffer(host);
+    }
+
+    /// A process that keeps a window full learns that one of its sends is complete.
+    pub(crate) fn send_again(&mut self, process: u32) {
         let now = self.queue.now();
         if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
             self.processes[process as usize].outstanding -= 1;
@@ -431,15 +443,10 @@ impl Cluster<'_> {
             let told = now + model.nic.completion + write + seen;
             self.queue.schedule(told, Event::SendReaped(process));
         }
-        let connection = self.processes[process as usize].connections.at(place);
-        let fetched = core::mem::replace(&mut connection.fetched, MessageId::NONE);
-        if fetched == MessageId::NONE {
-            connection.moving -= 1;
-        } else {
-            self.begin_transfer(fetched);
-            self.take_turn(host, process, place);
-            self.serve(host);
-        }
+    }
+
+    /// A send buffer is free: for the post that waits for one, if any.
+    pub(crate) fn free_buffer(&mut self, host: u32) {
         self.hosts[host as usize].send_buffers_free += 1;
         if let Some(wish) = self.hosts[host as usize].blocked.pop_front() {
             self.post(wish);

@@ -467,6 +467,16 @@ impl Nic {
             .map_or(core::ptr::null(), |vi| vi.receives.next_address())
     }
 
+    /// Where the oldest descriptor of a VI's send queue lies; a hint, as
+    /// [`next_receive_address`](Self::next_receive_address).
+    #[inline]
+    #[must_use]
+    pub fn oldest_send_address(&self, vi: ViId) -> *const u8 {
+        self.vis
+            .get(vi.0)
+            .map_or(core::ptr::null(), |vi| vi.sends.oldest_address())
+    }
+
     /// Gives back memory that is not in use, say after a driver has set up its connections.
     pub fn shrink_to_fit(&mut self) {
         self.memory.shrink_to_fit();

@@ -96,6 +96,13 @@ impl WorkQueue {
         slot.map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
     }
 
+    /// Where the oldest descriptor lies.
+    #[inline]
+    pub(crate) fn oldest_address(&self) -> *const u8 {
+        let slot = self.slots.front();
+        slot.map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
