@@ -127,10 +127,13 @@ impl Cluster<'_> {
     }
 
     fn pre_post(&mut self, process: u32, vi: ViId) -> Result<(), SetUpError> {
-        let host = self.host_of(process) as usize;
-        for slot in 0..self.config.hosts.prepost {
-            let descriptor = self.receive_descriptor(process, u64::from(slot));
-            self.nics[host].post_receive(vi, descriptor)?;
+        let prepost = self.config.hosts.prepost;
+        let buffer = self.buffer(process, self.buffer_bytes());
+        let host = self.host_of(process);
+        let nic = &mut self.nics[host as usize];
+        nic.reserve_receives(vi, prepost);
+        for slot in 0..prepost {
+            nic.post_receive(vi, Descriptor::receive(buffer.clone(), u64::from(slot)))?;
         }
         Ok(())
     }

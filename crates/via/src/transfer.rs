@@ -205,6 +205,13 @@ impl Nic {
         Ok(())
     }
 
+    /// Makes room for `count` more receives on a VI at once, if there is such a VI.
+    pub fn reserve_receives(&mut self, vi: ViId, count: u32) {
+        if let Some(vi) = self.vis.get_mut(vi.0) {
+            vi.receives.reserve(count as usize);
+        }
+    }
+
     /// Takes the head of the send queue, if it is complete.
     #[inline]
     pub fn send_done(&mut self, vi: ViId) -> Done {

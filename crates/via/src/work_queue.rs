@@ -149,6 +149,11 @@ impl WorkQueue {
         });
     }
 
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        self.slots.reserve_exact(count);
+    }
+
     /// Doubling from one: a queue holds its descriptors and little more.
     #[cold]
     fn grow(&mut self) {

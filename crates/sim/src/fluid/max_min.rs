@@ -30,8 +30,10 @@ pub(super) struct MaxMin {
     solved: Vec<Solved>,
     /// Indexed by flow: the resource that holds it back.
     bottleneck: Vec<ResourceId>,
-    /// Indexed by flow: whether it is in `solved`.
-    is_solved: Vec<bool>,
+    /// Indexed by flow: its index in `solved`, or [`UNSEEN`].
+    place: Vec<u32>,
+    /// Flows of one resource and their rates.
+    rates: Vec<(FlowId, f64)>,
 }
 
 #[derive(Debug)]
@@ -60,20 +62,21 @@ impl MaxMin {
             servers: Vec::new(),
             solved: Vec::new(),
             bottleneck: Vec::new(),
-            is_solved: Vec::new(),
+            place: Vec::new(),
+            rates: Vec::new(),
         }
     }
 
     fn add(&mut self, id: FlowId, path: &[ResourceId]) {
         let index = id.0 as usize;
-        if self.is_solved.len() <= index {
-            self.is_solved.resize(index + 1, false);
+        if self.place.len() <= index {
+            self.place.resize(index + 1, UNSEEN);
             self.bottleneck.resize(index + 1, OWN_LIMIT);
         }
-        if self.is_solved[index] {
+        if self.place[index] != UNSEEN {
             return;
         }
-        self.is_solved[index] = true;
+        self.place[index] = self.solved.len() as u32;
         self.solved.push(Solved {
             flow: id,
             rate: None,
@@ -97,14 +100,26 @@ impl MaxMin {
         }
     }
 
+    /// The index of a flow in `solved`.
+    fn place_of(&self, id: FlowId) -> Option<usize> {
+        is_in(&self.place, id).then(|| self.place[id.0 as usize] as usize)
+    }
+
     fn clear(&mut self) {
         for solved in self.solved.drain(..) {
-            self.is_solved[solved.flow.0 as usize] = false;
+            self.place[solved.flow.0 as usize] = UNSEEN;
         }
         for server in self.servers.drain(..) {
             self.server_of[server.resource.0 as usize] = UNSEEN;
         }
     }
+}
+
+/// Whether a flow has a place in `solved`.
+fn is_in(place: &[u32], id: FlowId) -> bool {
+    place
+        .get(id.0 as usize)
+        .is_some_and(|&place| place != UNSEEN)
 }
 
 impl Fluid {
@@ -154,12 +169,13 @@ impl Fluid {
         for solved in &mut state.solved {
             solved.rate = None;
         }
+        let place = &state.place;
         for server in &mut state.servers {
             server.holds_back = false;
             server.open = 0;
             server.left = self.resources[server.resource.0 as usize].rate;
             for id in self.members(server.resource) {
-                if state.is_solved.get(id.0 as usize) == Some(&true) {
+                if is_in(place, id) {
                     server.open += 1;
                 } else {
                     server.left -= self.rate_on(id, server.resource, None);
@@ -236,7 +252,7 @@ impl Fluid {
     /// Adds flows that the set's rates concern; says whether there were any.
     fn add_concerned(&self, state: &mut MaxMin) -> bool {
         let solved_before = state.solved.len();
-        let mut rates: Vec<(FlowId, f64)> = Vec::new();
+        let mut rates = core::mem::take(&mut state.rates);
         // Flows that join add resources that need no look: nothing has changed there yet.
         for index in 0..state.servers.len() {
             let Server {
@@ -247,14 +263,15 @@ impl Fluid {
             } = state.servers[index];
             rates.clear();
             rates.extend(self.members(resource).map(|id| {
-                let solved = state.solved[..solved_before].iter().find(|s| s.flow == id);
-                (id, self.rate_on(id, resource, solved.and_then(|s| s.rate)))
+                let place = state.place_of(id).filter(|&place| place < solved_before);
+                let rate = place.and_then(|place| state.solved[place].rate);
+                (id, self.rate_on(id, resource, rate))
             }));
             let used: f64 = rates.iter().map(|&(_, rate)| rate).sum();
             let fastest = rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
             let is_full = used >= self.resources[resource.0 as usize].rate * (1.0 - TOLERANCE);
             for &(id, rate) in &rates {
-                if state.is_solved.get(id.0 as usize) == Some(&true) {
+                if state.place_of(id).is_some() {
                     continue;
                 }
                 let hogs = holds_back && rate > level * (1.0 + TOLERANCE);
@@ -265,6 +282,7 @@ impl Fluid {
                 }
             }
         }
+        state.rates = rates;
         state.solved.len() > solved_before
     }
 
