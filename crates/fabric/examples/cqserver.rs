@@ -38,10 +38,9 @@ fn main() -> Outcome {
     }
 
     if role.is_server {
-        let mut vis: ViMap<Vi<Shm>> = vis.into_iter().map(|vi| (vi.handle(), vi)).collect();
         serve(&nic, &mut queue, &mut vis)?;
         report();
-        for vi in vis.values_mut() {
+        for vi in &mut vis {
             common::wait_for_leave(vi)?;
         }
     } else {
@@ -56,15 +55,24 @@ fn report() {
     println!("cqserver: {CONNECTIONS} connections, {requests} requests, answers right");
 }
 
-fn serve(nic: &Nic<Shm>, queue: &mut CompletionQueue<Shm>, vis: &mut ViMap<Vi<Shm>>) -> Outcome {
-    let mut free = nic.buffers(CONNECTIONS, BYTES, Memory::Shared)?;
+fn serve(nic: &Nic<Shm>, queue: &mut CompletionQueue<Shm>, vis: &mut [Vi<Shm>]) -> Outcome {
+    // An entry of the queue names a VI by its handle.
+    let indices = vis.iter().enumerate();
+    let index_of: ViMap<usize> = indices.map(|(index, vi)| (vi.handle(), index)).collect();
+    // The next request of a client may be seen before its last answer is seen to be sent.
+    let mut free = nic.buffers(2 * CONNECTIONS, BYTES, Memory::Shared)?;
     let mut answers_sent = 0;
     while answers_sent < CONNECTIONS as u32 * REQUESTS {
         let entry = queue.wait(LIMIT)?;
-        let vi = vis.get_mut(&entry.vi).ok_or("an entry of no VI of ours")?;
+        let vi = &mut vis[index_of[&entry.vi]];
         match entry.queue {
             Queue::Receive => {
-                let request = vi.try_receive()?.ok_or("an entry with no completion")?;
+                let request = match vi.try_receive() {
+                    Ok(request) => request.ok_or("an entry with no completion")?,
+                    // A client that has its last answer leaves.
+                    Err(error) if error.is_flushed() => continue,
+                    Err(error) => return Err(error.into()),
+                };
                 let number = number_in(&request)?;
                 let mut answer = free.pop().ok_or("more requests than connections")?;
                 answer.copy_from_slice(&(number * number).to_ne_bytes());
