@@ -178,6 +178,7 @@ impl Pace {
     fn of(each_ns: u64, iterations: Option<u64>) -> Self {
         const BATCH_NS: u64 = 5000;
         const BATCH_MAX: u64 = 64;
+        const BATCHES_MAX: u64 = 1 << 20;
         const ROW_NS: u64 = 300_000_000;
 
         let each_ns = each_ns.max(1);
@@ -185,6 +186,8 @@ impl Pace {
             .unwrap_or((ROW_NS / each_ns).clamp(100, 4_000_000))
             .max(1);
         let batch = (BATCH_NS / each_ns).clamp(1, BATCH_MAX.min(total));
+        // A row of many hours keeps its samples in a few megabytes all the same.
+        let batch = batch.max(total.div_ceil(BATCHES_MAX));
         Self {
             batch,
             batches: total.div_ceil(batch),
@@ -204,6 +207,8 @@ mod tests {
         assert_eq!((pace.batch, pace.batches), (1, 1));
         let pace = Pace::of(100_000, None);
         assert_eq!((pace.batch, pace.batches), (1, 3000));
+        let pace = Pace::of(100, Some(1 << 40));
+        assert_eq!((pace.batch, pace.batches), (1 << 20, 1 << 20));
         let pace = Pace::of(0, None);
         assert_eq!(pace.batch, 64);
     }
