@@ -224,7 +224,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             show(&report)?;
             Ok(Exit::Fine)
         }
-        Err(_) if interrupt.is_asked() && peer_end.is_none() => {
+        Err(_) if interrupt.is_asked() && peer_end.failure.is_none() => {
             show(&report)?;
             Ok(Exit::Interrupted)
         }
@@ -232,7 +232,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             if !arguments.json && !report.rows.is_empty() {
                 show(&report)?;
             }
-            Err(unfinished(&error, peer_end))
+            Err(unfinished(&error, peer_end.summary()))
         }
     }
 }

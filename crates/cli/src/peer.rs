@@ -114,18 +114,16 @@ impl Peer {
         })
     }
 
-    /// Has it end, and tells how it ended if that was its own doing, and what it said.
-    pub(crate) fn finish(mut self) -> Option<String> {
-        let ending = self.end();
+    /// Has it end.
+    pub(crate) fn finish(mut self) -> PeerEnd {
+        let failure = self.end();
         let words = self.words.take().and_then(|words| words.join().ok());
         let words = words.unwrap_or_default();
         let words = words.trim();
         let words = words.strip_prefix("error: ").unwrap_or(words);
-        let said = (!words.is_empty()).then(|| format!("it said: {words}"));
-        let ending = ending.map(|ending| format!("the other side's process {ending}"));
-        match (ending, said) {
-            (Some(ending), Some(said)) => Some(format!("{ending}; {said}")),
-            (ending, said) => ending.or(said),
+        PeerEnd {
+            failure,
+            words: (!words.is_empty()).then(|| words.to_owned()),
         }
     }
 
@@ -137,6 +135,28 @@ impl Peer {
         watcher.thread().unpark();
         // It does not panic; if it did, there would be nothing to tell.
         watcher.join().ok().flatten()
+    }
+}
+
+/// How the other side ended.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerEnd {
+    /// What befell it, if it ended of itself and not well.
+    pub(crate) failure: Option<String>,
+    /// What it said.
+    words: Option<String>,
+}
+
+impl PeerEnd {
+    /// All that is known, in a line.
+    pub(crate) fn summary(&self) -> Option<String> {
+        let failure = self.failure.as_ref();
+        let failure = failure.map(|failure| format!("the other side's process {failure}"));
+        let said = self.words.as_ref().map(|words| format!("it said: {words}"));
+        match (failure, said) {
+            (Some(failure), Some(said)) => Some(format!("{failure}; {said}")),
+            (failure, said) => failure.or(said),
+        }
     }
 }
 

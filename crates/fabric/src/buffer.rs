@@ -19,12 +19,16 @@ use crate::region::RegionOwner;
 /// rule is the fabric's to say.
 ///
 /// Made by [`crate::Nic::buffers`]; the registration ends with the last buffer of it.
-pub struct Buffer {
+pub struct Buffer(
+    /// One word, so that posting and taking move no more; `None` for a buffer of no bytes.
+    Option<Box<Inner>>,
+);
+
+struct Inner {
     address: NonNull<u8>,
     length: u32,
     handle: MemoryHandle,
-    /// `None` for a buffer of no bytes.
-    region: Option<Arc<dyn RegionOwner>>,
+    region: Arc<dyn RegionOwner>,
 }
 
 // SAFETY: a buffer owns its bytes as a box does.
@@ -36,12 +40,7 @@ impl Buffer {
     /// A buffer of no bytes, which needs no registration: for messages that are only a signal.
     #[must_use]
     pub const fn empty() -> Self {
-        Self {
-            address: NonNull::dangling(),
-            length: 0,
-            handle: MemoryHandle::from_bits(0),
-            region: None,
-        }
+        Self(None)
     }
 
     /// # Safety
@@ -53,29 +52,31 @@ impl Buffer {
         handle: MemoryHandle,
         region: Arc<dyn RegionOwner>,
     ) -> Self {
-        Self {
+        Self(Some(Box::new(Inner {
             address,
             length,
             handle,
-            region: Some(region),
-        }
+            region,
+        })))
     }
 
-    /// The segment that names the first `length` bytes; not longer than the buffer.
+    /// The segment that names the first `length` bytes; not longer than the buffer. `None` for a
+    /// buffer of no bytes, which has no region to name.
     #[inline]
-    pub(crate) fn segment(&self, length: u32) -> Segment {
-        debug_assert!(length <= self.length);
-        Segment {
-            address: self.address.as_ptr().expose_provenance() as u64,
-            handle: self.handle.bits(),
+    pub(crate) fn segment(&self, length: u32) -> Option<Segment> {
+        let inner = self.0.as_deref()?;
+        debug_assert!(length <= inner.length);
+        Some(Segment {
+            address: inner.address.as_ptr().expose_provenance() as u64,
+            handle: inner.handle.bits(),
             length,
-        }
+        })
     }
 
     /// Bytes, in the unit of descriptors.
     #[inline]
-    pub(crate) const fn length(&self) -> u32 {
-        self.length
+    pub(crate) fn length(&self) -> u32 {
+        self.0.as_ref().map_or(0, |inner| inner.length)
     }
 }
 
@@ -84,17 +85,26 @@ impl Deref for Buffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `new`'s caller promised initialised bytes that only this buffer reaches; an
-        // empty slice may dangle.
-        unsafe { slice::from_raw_parts(self.address.as_ptr(), self.length as usize) }
+        match &self.0 {
+            // SAFETY: `new`'s caller promised initialised bytes that only this buffer reaches.
+            Some(inner) => unsafe {
+                slice::from_raw_parts(inner.address.as_ptr(), inner.length as usize)
+            },
+            None => &[],
+        }
     }
 }
 
 impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and the buffer is borrowed alone.
-        unsafe { slice::from_raw_parts_mut(self.address.as_ptr(), self.length as usize) }
+        match &mut self.0 {
+            // SAFETY: as in `deref`, and the buffer is borrowed alone.
+            Some(inner) => unsafe {
+                slice::from_raw_parts_mut(inner.address.as_ptr(), inner.length as usize)
+            },
+            None => &mut [],
+        }
     }
 }
 
@@ -102,9 +112,8 @@ impl fmt::Debug for Buffer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Buffer")
-            .field("address", &self.address)
-            .field("length", &self.length)
-            .field("region", &self.region)
+            .field("length", &self.length())
+            .field("region", &self.0.as_ref().map(|inner| &inner.region))
             .finish_non_exhaustive()
     }
 }

@@ -431,20 +431,20 @@ impl<P: Provider> fmt::Debug for Receiver<P> {
 fn sent(taken: Taken) -> Sent {
     Sent {
         buffer: taken.buffer,
-        length: taken.control.length as usize,
-        status: Status::from_bits(taken.control.status),
+        length: taken.length as usize,
+        status: taken.status,
     }
 }
 
 #[inline]
 fn received(taken: Taken) -> Received {
-    let status = Status::from_bits(taken.control.status);
+    let status = taken.status;
     Received {
         buffer: taken.buffer,
-        length: taken.control.length as usize,
+        length: taken.length as usize,
         immediate: status
             .contains(Status::IMMEDIATE)
-            .then_some(taken.control.immediate),
+            .then_some(taken.immediate),
         status,
     }
 }

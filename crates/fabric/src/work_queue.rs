@@ -1,6 +1,7 @@
 //! A work queue's descriptors, and the buffers that travel with them.
 
 use std::fmt;
+use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +22,8 @@ use crate::provider::{DescriptorHandler, Done};
 /// next to come back. The descriptors themselves lie in a block that the VI owns.
 pub(crate) struct WorkQueue {
     descriptors: NonNull<Descriptor>,
-    slots: Box<[Option<Buffer>]>,
+    /// Empty where nothing is posted.
+    slots: Box<[Buffer]>,
     depth: u32,
     /// Descriptors ever posted, and ever taken back; both run over.
     posted: u32,
@@ -48,7 +50,9 @@ unsafe impl Send for Completed {}
 /// A descriptor that came back: its buffer and what the fabric wrote.
 pub(crate) struct Taken {
     pub(crate) buffer: Buffer,
-    pub(crate) control: ControlSegment,
+    pub(crate) length: u32,
+    pub(crate) immediate: u32,
+    pub(crate) status: Status,
 }
 
 impl WorkQueue {
@@ -68,7 +72,9 @@ impl WorkQueue {
     ) -> Self {
         Self {
             descriptors,
-            slots: (0..Self::ring_length(depth)).map(|_| None).collect(),
+            slots: (0..Self::ring_length(depth))
+                .map(|_| Buffer::empty())
+                .collect(),
             depth,
             posted: 0,
             taken: 0,
@@ -111,12 +117,11 @@ impl WorkQueue {
             return Err(full(buffer, self.depth));
         }
         let length = work.length as u32;
-        let data = buffer.segment(length);
-        let (segments, segment_count) = match work.remote {
-            Some(remote) => ([remote, data], 2),
-            // A buffer of no bytes has no region to name.
-            None if buffer.length() == 0 => ([Segment::default(); 2], 0),
-            None => ([data, Segment::default()], 1),
+        let (segments, segment_count) = match (work.remote, buffer.segment(length)) {
+            (None, Some(data)) => ([data, Segment::default()], 1),
+            (Some(remote), Some(data)) => ([remote, data], 2),
+            (Some(remote), None) => ([remote, Segment::default()], 1),
+            (None, None) => ([Segment::default(); 2], 0),
         };
         let filled = Descriptor {
             control: ControlSegment {
@@ -135,13 +140,13 @@ impl WorkQueue {
         // SAFETY: as above.
         unsafe { descriptor.write(filled) };
         // From here on the buffer is the fabric's, whatever `submit` does.
-        self.slots[index] = Some(buffer);
+        self.slots[index] = buffer;
         self.posted = self.posted.wrapping_add(1);
         match submit(descriptor.as_ptr(), self.handle) {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.posted = self.posted.wrapping_sub(1);
-                let buffer = self.slots[index].take().unwrap_or_else(Buffer::empty);
+                let buffer = mem::replace(&mut self.slots[index], Buffer::empty());
                 Err(Refused { error, buffer })
             }
         }
@@ -156,11 +161,20 @@ impl WorkQueue {
             descriptor.as_ptr() == expected && self.posted != self.taken,
             "the fabric handed back a descriptor that is not the oldest one posted"
         );
-        // SAFETY: it was posted, lies in the ring, and the fabric has given it back.
-        let control = unsafe { expected.read() }.control;
+        // SAFETY: it was posted, lies in the ring, and the fabric has given it back. Word by word:
+        // a wide read right after the fabric's narrow writes would wait for them.
+        let (length, immediate, status) = unsafe {
+            let control = &raw const (*expected).control;
+            ((*control).length, (*control).immediate, (*control).status)
+        };
         self.taken = self.taken.wrapping_add(1);
-        let buffer = self.slots[index].take().unwrap_or_else(Buffer::empty);
-        Taken { buffer, control }
+        let buffer = mem::replace(&mut self.slots[index], Buffer::empty());
+        Taken {
+            buffer,
+            length,
+            immediate,
+            status: Status::from_bits(status),
+        }
     }
 
     /// What a look at the queue comes to.
@@ -245,7 +259,7 @@ impl WorkQueue {
         match delivery {
             Delivery::Arrived(Completed(descriptor)) => {
                 let taken = self.take(descriptor);
-                if Status::from_bits(taken.control.status).is_error() {
+                if taken.status.is_error() {
                     return Err(failed(taken));
                 }
                 Ok(Some(taken))
@@ -280,7 +294,7 @@ pub(crate) struct Work {
 fn failed(taken: Taken) -> CompletionError {
     CompletionError::Failed {
         buffer: taken.buffer,
-        status: Status::from_bits(taken.control.status),
+        status: taken.status,
     }
 }
 

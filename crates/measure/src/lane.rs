@@ -267,15 +267,18 @@ impl<'s, P: Provider> Lane<'s, P> {
         match done {
             Done::Complete(descriptor) => {
                 // SAFETY: it has come back.
-                let control = unsafe { descriptor.read() }.control;
+                let (length, status) = unsafe {
+                    let control = &raw const (*descriptor.as_ptr()).control;
+                    ((*control).length, (*control).status)
+                };
                 let first = self.descriptors.as_ptr().addr() / size_of::<Descriptor>();
                 let index = descriptor.as_ptr().addr() / size_of::<Descriptor>() - first;
                 let slot = (index as u32).wrapping_sub(self.shape.sends);
                 assert!(slot < self.shape.receives, "not a receive came back");
                 Ok(Some(Arrival {
                     slot,
-                    length: control.length,
-                    is_stop: control.status & Status::IMMEDIATE.bits() != 0,
+                    length,
+                    is_stop: status & Status::IMMEDIATE.bits() != 0,
                 }))
             }
             Done::NotDone => Ok(None),
