@@ -172,7 +172,7 @@ impl<P: Provider> Window<P> {
         self.region.address().as_ptr().wrapping_add(offset)
     }
 
-    /// How a range falls into bytes before the first whole word, and whole words; the rest are bytes
+    /// How a range falls into bytes before the first whole word, and whole words; the rest is bytes
     /// again.
     fn split(&self, offset: usize, length: usize) -> (usize, usize) {
         // The window begins at a multiple of the word.
