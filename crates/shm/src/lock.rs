@@ -19,6 +19,8 @@ const NOBODY: u64 = 0;
 const SHARED: u64 = 1;
 /// Uses in a row by one thread before it gets the bias back, at first; doubled each time.
 const REBIAS_AFTER: u32 = 64;
+/// And at most: to take a bias away costs a few microseconds.
+const REBIAS_AFTER_MAX: u32 = 4096;
 
 /// A value that one thread at a time reaches, cheapest for the thread that reaches it most.
 pub(crate) struct BiasedMutex<T> {
@@ -93,7 +95,7 @@ impl<T> BiasedMutex<T> {
                 if bias.last == me {
                     bias.uses += 1;
                     if bias.uses >= bias.needed && barrier_is_available() {
-                        bias.needed = bias.needed.saturating_mul(2);
+                        bias.needed = (2 * bias.needed).min(REBIAS_AFTER_MAX);
                         // It holds `contended` for this use, as whoever takes the bias away must.
                         self.owner.store(me, Ordering::Relaxed);
                     }

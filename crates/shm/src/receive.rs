@@ -117,12 +117,6 @@ impl Incoming {
         }
     }
 
-    /// Whether the peer has written something that was not looked at.
-    #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.direction.peek(self.next).is_some()
-    }
-
     #[inline]
     fn advance(&mut self, slots: u32, at_once: bool) {
         self.next = self.next.wrapping_add(slots);

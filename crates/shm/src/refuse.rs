@@ -1,7 +1,7 @@
 //! The errors of the semantics in the codes of the interface.
 
 use viaduct_fabric::{Error, ReturnCode};
-use viaduct_via::{ConnectError, ViError};
+use viaduct_via::ViError;
 
 use crate::shared::FreeError;
 
@@ -15,19 +15,6 @@ pub(crate) fn vi(error: ViError) -> Error {
         ViError::InvalidTag => ReturnCode::InvalidPtag,
         ViError::InvalidRdmaRead => ReturnCode::InvalidRdmaRead,
         ViError::InvalidState { .. } => ReturnCode::InvalidState,
-        _ => ReturnCode::InvalidParameter,
-    };
-    Error::new(code, error.to_string())
-}
-
-/// Why two VIs cannot be connected.
-pub(crate) fn connect(error: ConnectError) -> Error {
-    let code = match error {
-        ConnectError::InvalidState { .. } => ReturnCode::InvalidState,
-        ConnectError::ReliabilityDiffers { .. } => ReturnCode::InvalidReliabilityLevel,
-        ConnectError::MaxTransferDiffers { .. } => ReturnCode::InvalidMtu,
-        ConnectError::QualityOfServiceDiffers { .. } => ReturnCode::InvalidQos,
-        ConnectError::RequestWithdrawn => ReturnCode::Timeout,
         _ => ReturnCode::InvalidParameter,
     };
     Error::new(code, error.to_string())

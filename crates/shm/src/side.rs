@@ -63,10 +63,6 @@ impl Side {
         side
     }
 
-    pub(crate) fn nic(&self) -> Result<&Arc<Nic>> {
-        self.nic.as_ref().ok_or_else(dead_vi)
-    }
-
     #[inline]
     pub(crate) fn level(&self) -> ReliabilityLevel {
         self.level.unwrap_or(ReliabilityLevel::Unreliable)

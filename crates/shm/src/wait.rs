@@ -77,7 +77,9 @@ impl Doorbells {
 /// The parkers of this process; none is slept on before it has a host.
 pub(crate) fn doorbells() -> Doorbells {
     #[repr(align(64))]
-    struct Unused([AtomicU32; DOORBELL_BYTES / 4]);
+    struct Unused(
+        #[expect(dead_code, reason = "reached through a pointer")] [AtomicU32; DOORBELL_BYTES / 4],
+    );
     static UNUSED: Unused = Unused([const { AtomicU32::new(0) }; DOORBELL_BYTES / 4]);
     let base = Host::get().map_or(NonNull::from(&UNUSED).cast(), |host| host.doorbells());
     // SAFETY: either has the bytes and the alignment, for the life of the process.

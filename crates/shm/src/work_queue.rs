@@ -365,11 +365,6 @@ impl WorkQueue {
         self.tail == self.head
     }
 
-    /// Bytes of private memory.
-    pub(crate) const fn allocated_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
-    }
-
     /// The place of the next descriptor, which [`WorkQueue::push`] makes part of the queue.
     #[inline(always)]
     pub(crate) fn next_place(&mut self) -> &mut Entry {

@@ -1,0 +1,369 @@
+//! What a connected VI sends into: credit, slots, chunks, and where the peer's buffers can be
+//! reached.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use super::Step;
+use crate::channel::{COOKIES, Direction, Header, Kind, OPAQUE, SLOTS};
+use crate::connect::RemoteEnd;
+use crate::copy;
+use crate::link::{Link, LinkMessage};
+use crate::pool::Chunk;
+use crate::regions::remote::RemoteRegionTable;
+use crate::side::Side;
+use crate::transfer::{Plan, Reach, Thresholds};
+use crate::wait::{Doorbells, SERVICE_MARK};
+use crate::work_queue::Entry;
+
+/// What a connected VI sends into.
+pub(crate) struct Outgoing {
+    pub(crate) direction: Direction,
+    pub(crate) link: Arc<Link>,
+    pub(crate) channel: u32,
+    pub(crate) connection: u64,
+    pub(crate) remote: RemoteEnd,
+    pub(super) regions: Option<Arc<RemoteRegionTable>>,
+    pub(super) thresholds: Arc<Thresholds>,
+    /// The next slot to write.
+    pub(super) next: u32,
+    /// Slots that the receiver is known to have used.
+    pub(super) consumed: u32,
+    /// Messages sent that take a receive.
+    pub(super) messages: u32,
+    /// Receives that the peer is known to have posted.
+    pub(super) credit: u32,
+    /// Bytes of the descriptor under way that were handed over.
+    pub(super) offset: u64,
+    /// Chunks that the receiver has not used up, with the slot after theirs.
+    pub(super) chunks: VecDeque<(u32, Chunk, Option<ReadPart>)>,
+    /// Remote reads under way.
+    pub(super) reads: u32,
+    pub(super) defers: bool,
+    /// The slot after the last remote write that the target's side places. A later one that this
+    /// side placed would overtake it.
+    pub(super) placed_there: u32,
+    /// Whether the peer's receives take parts of messages.
+    pub(super) splits: bool,
+    /// Receives that the message under way takes.
+    pub(super) receives: u32,
+    /// What `consumed` was when the service thread last looked.
+    pub(super) watched_at: u32,
+}
+
+/// Where bytes that a remote read brings into a chunk belong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadPart {
+    pub(super) descriptor: u32,
+    pub(super) offset: u64,
+    pub(super) bytes: u32,
+    pub(super) is_last: bool,
+}
+
+/// Where the bytes of a remote range can be reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    /// In a segment that is mapped here.
+    Mapped(NonNull<u8>),
+    /// In private memory of the peer, through the kernel.
+    Private(u64),
+    /// Not from here.
+    Nowhere,
+}
+
+impl Outgoing {
+    pub(crate) fn new(
+        direction: Direction,
+        link: Arc<Link>,
+        channel: u32,
+        connection: u64,
+        remote: RemoteEnd,
+        thresholds: Arc<Thresholds>,
+        defers: bool,
+    ) -> Self {
+        let regions = remote.regions.clone();
+        let splits = remote.attributes.extensions.request_splitting;
+        Self {
+            direction,
+            link,
+            channel,
+            connection,
+            remote,
+            regions,
+            thresholds,
+            next: 0,
+            consumed: 0,
+            messages: 0,
+            credit: 0,
+            offset: 0,
+            chunks: VecDeque::new(),
+            reads: 0,
+            defers,
+            placed_there: 0,
+            splits,
+            receives: 1,
+            watched_at: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_credit(&mut self, hint: u32) -> bool {
+        if (self.credit.wrapping_sub(self.messages)).cast_signed() > 0 {
+            return true;
+        }
+        self.credit = hint;
+        if (self.credit.wrapping_sub(self.messages)).cast_signed() > 0 {
+            return true;
+        }
+        self.credit = self.direction.posted().load(Ordering::Acquire);
+        (self.credit.wrapping_sub(self.messages)).cast_signed() > 0
+    }
+
+    /// How many of the peer's receives a message takes that may be split: as few as hold it. One,
+    /// which is then too short, when not enough are posted; or a wait, with flow control.
+    pub(super) fn receives_for(&mut self, bytes: u32) -> Result<u32, Step> {
+        let mut room = 0_u64;
+        for count in 0..COOKIES {
+            let number = self.messages.wrapping_add(count);
+            if self.credit.wrapping_sub(number).cast_signed() <= 0 {
+                self.credit = self.direction.posted().load(Ordering::Acquire);
+            }
+            if self.credit.wrapping_sub(number).cast_signed() <= 0 {
+                return if self.defers {
+                    Err(Step::Blocked)
+                } else {
+                    Ok(1)
+                };
+            }
+            // A receiver that splits tells the capacity of every receive, but not at once.
+            let Some(cookie) = self.direction.read_cookie(number) else {
+                return Err(Step::Blocked);
+            };
+            room += u64::from(cookie.capacity);
+            if room >= u64::from(bytes) {
+                return Ok(count + 1);
+            }
+        }
+        Ok(1)
+    }
+
+    #[inline]
+    pub(super) fn has_room(&mut self, slots: u32) -> bool {
+        if SLOTS - self.next.wrapping_sub(self.consumed) >= slots {
+            return true;
+        }
+        self.refresh();
+        SLOTS - self.next.wrapping_sub(self.consumed) >= slots
+    }
+
+    /// Takes over the receiver's counter, unless it says what cannot be.
+    #[inline]
+    pub(crate) fn refresh(&mut self) {
+        let consumed = self.direction.consumed().load(Ordering::Acquire);
+        if self.next.wrapping_sub(consumed) <= self.next.wrapping_sub(self.consumed) {
+            self.consumed = consumed;
+        }
+    }
+
+    pub(super) fn is_consumed(&self, until: u32) -> bool {
+        self.consumed.wrapping_sub(until).cast_signed() >= 0
+    }
+
+    /// Publishes the slots of one message or part, and wakes who sleeps for it.
+    #[inline]
+    pub(super) fn publish(
+        &mut self,
+        kind: Kind,
+        flags: u8,
+        length: u32,
+        immediate: u32,
+        own_posted: u32,
+        slots: u32,
+    ) {
+        let header = Header {
+            kind: kind as u8,
+            flags,
+            length,
+        };
+        self.direction
+            .publish(self.next, header, immediate, own_posted);
+        self.next = self.next.wrapping_add(slots);
+        // The look for a sleeper stays behind the publication; see `wait`.
+        compiler_fence(Ordering::SeqCst);
+        if self.direction.wants_notice() {
+            self.notify();
+        }
+    }
+
+    #[cold]
+    pub(super) fn notify(&self) {
+        let mark = self.direction.sleeper().swap(0, Ordering::AcqRel);
+        if mark == SERVICE_MARK {
+            self.kick();
+        } else if mark != 0 {
+            // SAFETY: the peer's doorbells are mapped as long as the link lives.
+            unsafe { Doorbells::new(self.link.peer_doorbells()) }.wake(mark);
+        }
+    }
+
+    /// Has the peer's service thread look at this connection.
+    #[cold]
+    pub(crate) fn kick(&self) {
+        self.link.send(&LinkMessage::Kick {
+            channel: self.channel,
+        });
+    }
+
+    /// Whether the receiver has used nothing since this was last asked.
+    pub(crate) fn is_stuck(&mut self) -> bool {
+        self.refresh();
+        let was = std::mem::replace(&mut self.watched_at, self.consumed);
+        self.has_unused() && was == self.consumed
+    }
+
+    /// Whether the receiver has not used everything.
+    pub(crate) fn has_unused(&self) -> bool {
+        self.consumed != self.next
+    }
+
+    /// Gives chunks back that the receiver has used.
+    pub(super) fn reclaim(&mut self, side: &Side) {
+        while let Some(&(until, chunk, read)) = self.chunks.front() {
+            if !self.is_consumed(until) {
+                return;
+            }
+            if let Some(part) = read {
+                self.take_read(side, chunk, part);
+            }
+            self.link.chunks.give_back(chunk);
+            self.chunks.pop_front();
+        }
+    }
+
+    /// Moves what a remote read brought to where it belongs.
+    pub(super) fn take_read(&mut self, side: &Side, chunk: Chunk, part: ReadPart) {
+        if part.is_last {
+            self.reads -= 1;
+        }
+        let Some(entry) = side.queue.get(part.descriptor) else {
+            return;
+        };
+        let (pool, _) = self.link.outgoing_pool();
+        entry.each_piece(part.offset, part.bytes.into(), |target, done, bytes| {
+            // SAFETY: the chunk has `part.bytes` bytes; the target was checked when the descriptor
+            // was posted and is the provider's until it completes.
+            unsafe {
+                copy::copy(
+                    target,
+                    pool.as_ptr().add(chunk.offset as usize + done as usize),
+                    bytes,
+                )
+            };
+        });
+    }
+
+    /// Chunks are the link's: they go back when the connection ends.
+    pub(crate) fn release(&mut self) {
+        for (_, chunk, _) in self.chunks.drain(..) {
+            self.link.chunks.give_back(chunk);
+        }
+    }
+
+    pub(super) fn reach(&self, segment: u32, address: u64, bytes: u64) -> Target {
+        if segment == OPAQUE {
+            return Target::Nowhere;
+        }
+        if segment == 0 {
+            return if self.link.cma() {
+                Target::Private(address)
+            } else {
+                Target::Nowhere
+            };
+        }
+        let Some((base, length)) = self.link.peer_segment(segment) else {
+            return Target::Nowhere;
+        };
+        match address.checked_add(bytes) {
+            // SAFETY: the range is inside the mapping.
+            Some(end) if end <= length as u64 => unsafe {
+                Target::Mapped(base.add(address as usize))
+            },
+            _ => Target::Nowhere,
+        }
+    }
+
+    #[inline]
+    pub(super) fn plan(&self, bytes: u64, target: &Target) -> Plan {
+        let reach = Reach {
+            direct: matches!(target, Target::Mapped(_)),
+            cma: matches!(target, Target::Private(_)),
+        };
+        self.thresholds
+            .choose(bytes as usize, reach, self.thresholds.distance())
+    }
+
+    /// A chunk for the next part of a message, and the part's bytes.
+    pub(super) fn next_part(&mut self, side: &Side, total: u64) -> Option<(Chunk, u64)> {
+        if !self.has_room(1) {
+            return None;
+        }
+        let left = total - self.offset;
+        let chunk = match self.link.chunks.take(left) {
+            Some(chunk) => chunk,
+            None => {
+                self.refresh();
+                self.reclaim(side);
+                self.link.chunks.take(left)?
+            }
+        };
+        Some((chunk, left.min(chunk.bytes.into())))
+    }
+
+    /// Copies a part of a message into a chunk.
+    pub(super) fn fill(&self, entry: &Entry, chunk: Chunk, bytes: u64) {
+        let (pool, _) = self.link.outgoing_pool();
+        let plan = self.thresholds.choose(
+            entry.bytes as usize,
+            Reach::default(),
+            self.thresholds.distance(),
+        );
+        entry.each_piece(self.offset, bytes, |source, done, piece| {
+            // SAFETY: the chunk has `bytes` bytes in the pool; the source was checked.
+            unsafe {
+                copy_planned(
+                    pool.as_ptr().add(chunk.offset as usize + done as usize),
+                    source,
+                    piece,
+                    plan,
+                )
+            };
+        });
+    }
+}
+
+#[inline]
+pub(super) unsafe fn copy_planned(target: *mut u8, source: *const u8, bytes: usize, plan: Plan) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        plan.copy(target, source, bytes);
+    }
+}
+
+/// The local ranges of a part of a message.
+pub(super) fn pieces(entry: &Entry, start: u64, bytes: u64) -> Vec<(*mut u8, usize)> {
+    let mut local = Vec::new();
+    entry.each_piece(start, bytes, |address, _, length| {
+        local.push((address, length))
+    });
+    local
+}
+
+/// The same ranges, to read from.
+pub(super) fn readable(local: &[(*mut u8, usize)]) -> Vec<(*const u8, usize)> {
+    local
+        .iter()
+        .map(|(address, length)| (address.cast_const(), *length))
+        .collect()
+}

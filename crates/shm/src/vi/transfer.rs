@@ -1,0 +1,405 @@
+//! The calls of the data path: post, done, wait, notify, and looking for what a peer wrote.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use viaduct_fabric::{Descriptor, DescriptorHandler, Done, Error, Result, ReturnCode, ViHandle};
+use viaduct_via::{MemoryHandle, Queue, transition};
+
+use super::{Connected, LOOKS_A_YIELD, VIS, Vi, find};
+use crate::handle::Slot;
+use crate::host::{Host, Pace};
+use crate::receive::Look;
+use crate::send::Step;
+use crate::side::{bound_to_completion_queue, dead_vi};
+use crate::wait::{self, Deadline, Parker, SERVICE_MARK, Spin, barrier_everywhere};
+
+/// Posts to the send queue.
+///
+/// # Safety
+///
+/// As [`viaduct_fabric::Provider::post_send`].
+#[inline]
+pub(crate) unsafe fn post_send(
+    handle: ViHandle,
+    descriptor: *mut Descriptor,
+    memory: MemoryHandle,
+) -> Result<()> {
+    let slot = find(handle)?;
+    let vi = &slot.object;
+    vi.is_active();
+    let mut send = vi.send.lock();
+    if send.side.handle != handle.bits() {
+        return Err(dead_vi());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { send.side.post(descriptor, memory, Queue::Send)? };
+    if send.out.is_none() {
+        send.side.flush(Queue::Send);
+        return Ok(());
+    }
+    match send.progress(
+        vi.credit.load(Ordering::Relaxed),
+        vi.posted.load(Ordering::Relaxed),
+    ) {
+        Step::Breaks => {
+            let connection = send.connection();
+            drop(send);
+            vi.break_connection(handle.bits(), connection);
+        }
+        _ => {
+            if send.is_waiting() {
+                vi.is_waiting.store(true, Ordering::SeqCst);
+                drop(send);
+                vi.watch(slot, handle.bits(), Pace::Quick);
+            } else if vi.watched.load(Ordering::Relaxed) != handle.bits() {
+                drop(send);
+                vi.watch(slot, handle.bits(), Pace::Slow);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Posts to the receive queue.
+///
+/// # Safety
+///
+/// As [`viaduct_fabric::Provider::post_send`].
+#[inline]
+pub(crate) unsafe fn post_receive(
+    handle: ViHandle,
+    descriptor: *mut Descriptor,
+    memory: MemoryHandle,
+) -> Result<()> {
+    let vi = &find(handle)?.object;
+    let mut receive = vi.receive.lock();
+    if receive.side.handle != handle.bits() {
+        return Err(dead_vi());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { receive.side.post(descriptor, memory, Queue::Receive)? };
+    if receive.incoming.is_some() {
+        receive.posted(&vi.posted);
+    } else if transition::flushes_posts(vi.state(), Queue::Receive) {
+        receive.side.flush(Queue::Receive);
+    }
+    Ok(())
+}
+
+/// Takes the oldest completed send.
+#[inline]
+pub(crate) fn send_done(handle: ViHandle) -> Result<Done> {
+    let slot = find(handle)?;
+    slot.object.send_done(handle.bits())
+}
+
+/// Takes the oldest completed receive.
+#[inline]
+pub(crate) fn receive_done(handle: ViHandle) -> Result<Done> {
+    let slot = find(handle)?;
+    slot.object.receive_done(handle.bits())
+}
+
+/// Waits for the oldest send.
+pub(crate) fn send_wait(handle: ViHandle, limit: Option<Duration>) -> Result<Done> {
+    let vi = &find(handle)?.object;
+    let deadline = Deadline::after(limit);
+    let mut spin = Spin::new();
+    let mut nap = Duration::from_micros(50);
+    loop {
+        if vi.send.lock().side.completion_queue.is_some() {
+            return Err(bound_to_completion_queue());
+        }
+        match vi.send_done(handle.bits())? {
+            Done::NotDone => {}
+            done => return Ok(done),
+        }
+        if deadline.is_over() {
+            return Err(timeout());
+        }
+        if spin.again() {
+            continue;
+        }
+        // The receiver's counter has no sleeper's mark: this looks at it now and then.
+        let mut parker = Parker::take(wait::doorbells());
+        vi.send.lock().side.waiters |= parker.bit();
+        parker.announce();
+        let found = vi.send_done(handle.bits());
+        if matches!(found, Ok(Done::NotDone)) {
+            parker.sleep(Some(deadline.left().map_or(nap, |left| left.min(nap))));
+        }
+        vi.send.lock().side.waiters &= !parker.bit();
+        match found? {
+            Done::NotDone => {}
+            done => return Ok(done),
+        }
+        nap = (nap * 2).min(Duration::from_millis(1));
+    }
+}
+
+/// Waits for the oldest receive.
+pub(crate) fn receive_wait(handle: ViHandle, limit: Option<Duration>) -> Result<Done> {
+    let vi = &find(handle)?.object;
+    if vi.receive.lock().side.completion_queue.is_some() {
+        return Err(bound_to_completion_queue());
+    }
+    let deadline = Deadline::after(limit);
+    let mut spin = Spin::new();
+    loop {
+        match vi.receive_done(handle.bits())? {
+            Done::NotDone => {}
+            done => return Ok(done),
+        }
+        if deadline.is_over() {
+            return Err(timeout());
+        }
+        if spin.again() {
+            continue;
+        }
+        let mut parker = Parker::take(wait::doorbells());
+        vi.receive.lock().side.waiters |= parker.bit();
+        vi.set_sleeper(handle.bits(), parker.mark());
+        parker.announce();
+        let found = vi.receive_done(handle.bits());
+        if matches!(found, Ok(Done::NotDone)) {
+            parker.sleep(deadline.left());
+        }
+        vi.clear_sleeper(handle.bits(), parker.mark());
+        vi.arm(handle.bits());
+        let others = {
+            let mut receive = vi.receive.lock();
+            receive.side.waiters &= !parker.bit();
+            std::mem::take(&mut receive.side.waiters)
+        };
+        // Whoever else waits here may have lost its mark to this thread.
+        wait::doorbells().wake_all(others);
+        match found? {
+            Done::NotDone => {}
+            done => return Ok(done),
+        }
+        spin = Spin::new();
+    }
+}
+
+fn timeout() -> Error {
+    Error::new(ReturnCode::Timeout, "no descriptor completed in time")
+}
+
+/// Arms a handler for one completed send.
+pub(crate) fn send_notify(handle: ViHandle, handler: DescriptorHandler) -> Result<()> {
+    let slot = find(handle)?;
+    let vi = &slot.object;
+    let mut send = vi.send.lock();
+    if send.side.handle != handle.bits() {
+        return Err(dead_vi());
+    }
+    send.side.notify(handler)
+}
+
+/// Arms a handler for one completed receive.
+pub(crate) fn receive_notify(handle: ViHandle, handler: DescriptorHandler) -> Result<()> {
+    let slot = find(handle)?;
+    let vi = &slot.object;
+    {
+        let mut receive = vi.receive.lock();
+        if receive.side.handle != handle.bits() {
+            return Err(dead_vi());
+        }
+        receive.side.notify(handler)?;
+    }
+    vi.arm(handle.bits());
+    Ok(())
+}
+
+impl Vi {
+    #[inline]
+    fn send_done(&self, handle: u64) -> Result<Done> {
+        let mut send = self.send.lock();
+        if send.side.handle != handle {
+            return Err(dead_vi());
+        }
+        let done = send.side.take();
+        if done != Done::NotDone || send.out.is_none() {
+            return Ok(done);
+        }
+        self.is_active();
+        let step = send.progress(
+            self.credit.load(Ordering::Relaxed),
+            self.posted.load(Ordering::Relaxed),
+        );
+        if step == Step::Breaks {
+            let connection = send.connection();
+            drop(send);
+            self.break_connection(handle, connection);
+            send = self.send.lock();
+        }
+        let done = send.side.take();
+        drop(send);
+        if done == Done::NotDone {
+            self.looked_in_vain();
+        }
+        Ok(done)
+    }
+
+    #[inline]
+    fn receive_done(&self, handle: u64) -> Result<Done> {
+        let mut receive = self.receive.lock();
+        if receive.side.handle != handle {
+            return Err(dead_vi());
+        }
+        while receive.side.queue.head == receive.side.queue.done {
+            match receive.look(&self.credit) {
+                Look::Nothing => break,
+                Look::Dealt => {}
+                Look::Breaks | Look::Garbage => {
+                    let connection = receive.connection();
+                    drop(receive);
+                    self.break_connection(handle, connection);
+                    receive = self.receive.lock();
+                    break;
+                }
+            }
+        }
+        let done = receive.side.take();
+        drop(receive);
+        if done == Done::NotDone {
+            self.looked_in_vain();
+        }
+        Ok(done)
+    }
+
+    /// Tells the service thread that the program looks after its sends itself.
+    #[inline]
+    fn is_active(&self) {
+        let activity = self.activity.load(Ordering::Relaxed);
+        self.activity
+            .store(activity.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Spinning programs must not keep the processor from the one they wait for.
+    #[inline]
+    fn looked_in_vain(&self) {
+        let looks = self.looks.load(Ordering::Relaxed).wrapping_add(1);
+        self.looks.store(looks, Ordering::Relaxed);
+        if looks.is_multiple_of(LOOKS_A_YIELD) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Looks for news of a VI, for its completion queue; how many messages there were.
+    pub(crate) fn look(slot: &'static Slot<Self>, handle: u64, limit: u32) -> u32 {
+        let vi = &slot.object;
+        if vi.is_waiting.load(Ordering::Relaxed) {
+            vi.push_sends(handle);
+        }
+        let mut receive = vi.receive.lock();
+        if receive.side.handle != handle {
+            return 0;
+        }
+        for found in 0..limit {
+            match receive.look(&vi.credit) {
+                Look::Nothing => return found,
+                Look::Dealt => {}
+                Look::Breaks | Look::Garbage => {
+                    let connection = receive.connection();
+                    drop(receive);
+                    vi.break_connection(handle, connection);
+                    return found + 1;
+                }
+            }
+        }
+        limit
+    }
+
+    /// Sends and completes what waits for the peer. Whether something still does.
+    pub(crate) fn push_sends(&self, handle: u64) -> bool {
+        let mut send = self.send.lock();
+        if send.side.handle != handle {
+            return false;
+        }
+        if send.out.is_none() {
+            self.is_waiting.store(false, Ordering::Relaxed);
+            return false;
+        }
+        let step = send.progress(
+            self.credit.load(Ordering::Relaxed),
+            self.posted.load(Ordering::Relaxed),
+        );
+        let waits = send.is_waiting();
+        self.is_waiting.store(waits, Ordering::Relaxed);
+        let connection = send.connection();
+        drop(send);
+        if step == Step::Breaks {
+            self.break_connection(handle, connection);
+        }
+        waits
+    }
+
+    /// Has the peer's service thread look when its program has used nothing for a while. Whether
+    /// something is still to be used.
+    pub(super) fn kick_peer_if_stuck(&self, handle: u64) -> bool {
+        let mut send = self.send.lock();
+        if send.side.handle != handle {
+            return false;
+        }
+        let Some(out) = &mut send.out else {
+            return false;
+        };
+        if out.is_stuck() {
+            out.kick();
+        }
+        out.has_unused()
+    }
+
+    /// Has the service thread look after what was sent, should neither program make a call.
+    #[cold]
+    fn watch(&self, slot: &'static Slot<Self>, handle: u64, pace: Pace) {
+        if self.watched.swap(handle, Ordering::SeqCst) != handle
+            && let Ok(host) = Host::get()
+        {
+            host.watch(Arc::new(Connected { slot, vi: handle }), pace);
+        }
+    }
+
+    /// Leaves a sleeper's mark for the next message.
+    pub(crate) fn set_sleeper(&self, handle: u64, mark: u32) {
+        let receive = self.receive.lock();
+        if receive.side.handle == handle
+            && let Some(incoming) = &receive.incoming
+        {
+            incoming.direction.sleeper().store(mark, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes it back if it is still there.
+    pub(crate) fn clear_sleeper(&self, handle: u64, mark: u32) {
+        let receive = self.receive.lock();
+        if receive.side.handle == handle
+            && let Some(incoming) = &receive.incoming
+        {
+            let sleeper = incoming.direction.sleeper();
+            let _ = sleeper.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the service thread look when a message comes, while a handler waits for one.
+    pub(super) fn arm(&self, handle: u64) {
+        let is_armed = {
+            let receive = self.receive.lock();
+            receive.side.is_armed()
+                || receive
+                    .side
+                    .completion_queue
+                    .is_some_and(|queue| queue.object.is_armed())
+        };
+        if is_armed {
+            self.set_sleeper(handle, SERVICE_MARK);
+            barrier_everywhere();
+            if let Some(slot) = VIS.find(handle) {
+                Self::look(slot, handle, u32::MAX);
+            }
+        }
+    }
+}
