@@ -43,8 +43,13 @@ pub enum ReturnCode {
 }
 
 /// A refused operation: the code, and a reason for a person.
+///
+/// One pointer, so that the result of an operation that succeeds travels in a register.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Error(Box<Refusal>);
+
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Error {
+struct Refusal {
     code: ReturnCode,
     reason: Cow<'static, str>,
 }
@@ -53,22 +58,32 @@ impl Error {
     /// From a code and a reason that says what was wrong and what to do instead.
     #[must_use]
     pub fn new(code: ReturnCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self {
+        Self(Box::new(Refusal {
             code,
             reason: reason.into(),
-        }
+        }))
     }
 
     /// The code.
     #[must_use]
     pub const fn code(&self) -> ReturnCode {
-        self.code
+        self.0.code
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Error")
+            .field("code", &self.0.code)
+            .field("reason", &self.0.reason)
+            .finish()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.reason)
+        formatter.write_str(&self.0.reason)
     }
 }
 

@@ -3,13 +3,15 @@
 //! A block has two directions. A direction carries messages from a *sender* to a *receiver*:
 //!
 //! ```text
-//! line 0        written by the receiver, read by the sender when it runs out
-//!               posted: receives posted; consumed: slots used; outcome: of a message that failed
+//! line 0        written by the receiver at each post, read by the sender when it runs out
+//!               posted: receives posted
 //! line 1        written by the receiver when it changes its way of waiting
 //!               sleeper: whom to wake; tripwire: which completion queue to tell;
 //!               opened: its VI is connected, so that the counts of line 0 are its own
-//! lines 2..34   the transfer queue: 32 slots, written by the sender
-//! lines 34..42  the cookie queue: 16 cookies of posted receives, written by the receiver
+//! line 2        written by the receiver now and then, read by the sender when the slots are full
+//!               consumed: slots used; outcome: of a message that failed
+//! lines 3..35   the transfer queue: 32 slots, written by the sender
+//! lines 35..43  the cookie queue: 16 cookies of posted receives, written by the receiver
 //! ```
 //!
 //! A slot is one cache line: a header word that is written last, immediate data, the count of
@@ -29,7 +31,7 @@ const LINE: usize = 64;
 pub(crate) const SLOTS: u32 = 32;
 /// Cookies of a cookie queue.
 pub(crate) const COOKIES: u32 = 16;
-const SLOTS_AT: usize = 2 * LINE;
+const SLOTS_AT: usize = 3 * LINE;
 const COOKIES_AT: usize = SLOTS_AT + SLOTS as usize * LINE;
 const COOKIE_BYTES: usize = 32;
 const DIRECTION_BYTES: usize = COOKIES_AT + COOKIES as usize * COOKIE_BYTES;
@@ -198,14 +200,14 @@ impl Direction {
     /// Slots used since the connection began. Written by the receiver.
     #[inline]
     pub(crate) fn consumed(&self) -> &AtomicU32 {
-        self.word32(4)
+        self.word32(2 * LINE)
     }
 
     /// The first message that failed at the receiver: its slot after in the low half, and the
     /// status bits that its sender gets in the upper. 0: none.
     #[inline]
     pub(crate) fn outcome(&self) -> &AtomicU64 {
-        self.word64(8)
+        self.word64(2 * LINE + 8)
     }
 
     /// The parker of a receiver that sleeps, plus 1.
@@ -423,17 +425,31 @@ impl Direction {
         })
     }
 
-    /// Asks for the line of slot `index` ahead of its use.
+    /// Asks for the line of slot `index` ahead of reading it.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint; the address is inside the block.
         unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                self.base.as_ptr().add(Self::slot_at(index)).cast(),
-            );
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(Self::slot_at(index)).cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
+    }
+
+    /// Asks for the line of slot `index` ahead of writing it.
+    #[inline]
+    pub(crate) fn prefetch_write(&self, index: u32) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint; the address is inside the block. As an instruction of its own, since the
+        // compiler makes a prefetch for reading of it where the target may lack this one, which
+        // then does nothing.
+        unsafe {
+            let line = self.base.as_ptr().add(Self::slot_at(index));
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = index;
     }
 }

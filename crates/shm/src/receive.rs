@@ -244,6 +244,7 @@ impl ReceiveSide {
         let Some(header) = incoming.direction.peek(incoming.next) else {
             return Look::Nothing;
         };
+        incoming.direction.prefetch(incoming.next.wrapping_add(2));
         let (immediate, peer_posted) = incoming.direction.immediate_and_credit(incoming.next);
         credit.store(peer_posted, Ordering::Relaxed);
         let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);

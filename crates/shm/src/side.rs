@@ -104,15 +104,17 @@ impl Side {
                 .check_cached(cache, handle.bits(), address, bytes, tag);
             region.is_ok()
         };
-        if !is_registered(CONTROL_SEGMENT_BYTES as u64) {
+        // Most descriptors have room for two segments, whether they need it or not.
+        let has_two = is_registered(size_of::<Descriptor>() as u64);
+        if !has_two && !is_registered(CONTROL_SEGMENT_BYTES as u64) {
             return Err(self.refuse_descriptor(descriptor.as_ptr(), queue));
         }
         // SAFETY: registered memory is readable.
         let head = unsafe { Head::read(descriptor) };
         let count = u32::from(head.segment_count);
         let is_short = count <= nic.attributes.max_segments_per_descriptor;
-        if is_short
-            && count > 0
+        if (count > 2 || !has_two)
+            && is_short
             && !is_registered(CONTROL_SEGMENT_BYTES as u64 + 16 * u64::from(count))
         {
             return Err(self.refuse_descriptor(descriptor.as_ptr(), queue));

@@ -71,6 +71,7 @@ pub(crate) struct Connected {
     vi: u64,
 }
 
+#[inline]
 pub(crate) fn find(vi: ViHandle) -> Result<&'static Slot<Vi>> {
     VIS.find(vi.bits()).ok_or_else(dead_vi)
 }

@@ -190,6 +190,7 @@ impl Outgoing {
         self.direction
             .publish(self.next, header, immediate, own_posted);
         self.next = self.next.wrapping_add(slots);
+        self.direction.prefetch_write(self.next.wrapping_add(5));
         // The look for a sleeper stays behind the publication; see `wait`.
         compiler_fence(Ordering::SeqCst);
         if self.direction.wants_notice() {

@@ -265,6 +265,11 @@ impl Vi {
         let done = receive.side.take();
         drop(receive);
         if done == Done::NotDone {
+            // Sends that wait for the peer go on while the program waits for its answer.
+            if self.is_waiting.load(Ordering::Relaxed) {
+                self.is_active();
+                self.push_sends(handle);
+            }
             self.looked_in_vain();
         }
         Ok(done)
