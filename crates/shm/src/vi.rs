@@ -48,7 +48,7 @@ pub(crate) struct Vi {
     is_waiting: AtomicBool,
     /// The handle under which the service thread watches it; 0: it does not.
     watched: AtomicU64,
-    /// Counts calls on the send side; the service thread leaves a VI alone whose program is busy.
+    /// Counts sends posted; the service thread leaves a VI alone whose program is busy.
     activity: AtomicU32,
     /// What it was when the service thread last looked.
     seen_activity: AtomicU32,
@@ -129,7 +129,6 @@ pub(crate) fn create(
         nic: Some(Arc::clone(nic)),
         attributes: Some(*attributes),
         completions,
-        ..Control::default()
     };
     let mut send = vi.send.lock();
     let mut receive = vi.receive.lock();

@@ -213,7 +213,7 @@ impl Spin {
     pub(crate) fn again(&mut self) -> bool {
         self.turns += 1;
         std::hint::spin_loop();
-        if self.turns % TURNS_A_CLOCK != 0 {
+        if !self.turns.is_multiple_of(TURNS_A_CLOCK) {
             return true;
         }
         let now = Instant::now();
@@ -222,7 +222,7 @@ impl Spin {
             return false;
         }
         // With more spinning threads than processors the one waited for may need this one.
-        if self.turns % (8 * TURNS_A_CLOCK) == 0 {
+        if self.turns.is_multiple_of(8 * TURNS_A_CLOCK) {
             std::thread::yield_now();
         }
         true

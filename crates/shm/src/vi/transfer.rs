@@ -28,7 +28,10 @@ pub(crate) unsafe fn post_send(
 ) -> Result<()> {
     let slot = find(handle)?;
     let vi = &slot.object;
-    vi.is_active();
+    // A program that goes on posting needs no help; see `Connected::progress`.
+    let activity = vi.activity.load(Ordering::Relaxed);
+    vi.activity
+        .store(activity.wrapping_add(1), Ordering::Relaxed);
     let mut send = vi.send.lock();
     if send.side.handle != handle.bits() {
         return Err(dead_vi());
@@ -224,7 +227,6 @@ impl Vi {
         if done != Done::NotDone || send.out.is_none() {
             return Ok(done);
         }
-        self.is_active();
         let step = send.progress(
             self.credit.load(Ordering::Relaxed),
             self.posted.load(Ordering::Relaxed),
@@ -267,20 +269,11 @@ impl Vi {
         if done == Done::NotDone {
             // Sends that wait for the peer go on while the program waits for its answer.
             if self.is_waiting.load(Ordering::Relaxed) {
-                self.is_active();
                 self.push_sends(handle);
             }
             self.looked_in_vain();
         }
         Ok(done)
-    }
-
-    /// Tells the service thread that the program looks after its sends itself.
-    #[inline]
-    fn is_active(&self) {
-        let activity = self.activity.load(Ordering::Relaxed);
-        self.activity
-            .store(activity.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Spinning programs must not keep the processor from the one they wait for.
