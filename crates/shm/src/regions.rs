@@ -19,7 +19,8 @@ mod tags;
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag};
@@ -94,6 +95,26 @@ impl RegionCache {
         epoch: 0,
         placement: Placement::PRIVATE,
     };
+}
+
+impl RegionCache {
+    /// Whether the bytes lie in the region held, and nothing has changed since `epoch`.
+    #[inline(always)]
+    pub(crate) const fn holds(
+        &self,
+        epoch: u32,
+        handle: u32,
+        address: u64,
+        length: u64,
+        tag: u32,
+    ) -> bool {
+        let inside = address.wrapping_sub(self.start);
+        self.handle == handle
+            && self.tag == tag
+            && self.epoch == epoch
+            && length <= self.length
+            && inside <= self.length - length
+    }
 }
 
 impl Default for RegionCache {
@@ -401,6 +422,11 @@ impl RegionTable {
             tag,
         };
         self.entries.check(wanted, 0, u32::MAX)
+    }
+
+    /// Where the epoch lies, as long as the table lives.
+    pub(crate) fn epoch_word(&self) -> NonNull<AtomicU32> {
+        NonNull::from(&self.entries.header().epoch)
     }
 
     /// As [`RegionTable::check`], by comparing alone when the bytes lie in the region that was

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::{
     AsynchronousError, CONTROL_SEGMENT_BYTES, CompletionEntry, Descriptor, DescriptorHandler, Done,
@@ -33,12 +34,19 @@ pub(crate) struct Side {
     pub(crate) max_transfer_bytes: u32,
     pub(crate) tag: Option<ProtectionTag>,
     reads_remotely: bool,
+    max_descriptors: u32,
+    max_segments: u32,
+    /// The epoch of the NIC's region table, kept mapped by `nic`.
+    epoch: Option<NonNull<AtomicU32>>,
     descriptors: RegionCache,
     buffers: RegionCache,
     /// Parkers of threads that wait for a completion here.
     pub(crate) waiters: u64,
     notify: VecDeque<DescriptorHandler>,
 }
+
+// SAFETY: the epoch is only read, atomically.
+unsafe impl Send for Side {}
 
 /// A descriptor that was not taken: what the consumer and the error handler are told.
 pub(crate) fn dead_vi() -> Error {
@@ -59,8 +67,19 @@ impl Side {
             completion_queue,
             ..Self::default()
         };
+        side.max_descriptors = nic.attributes.max_descriptors_per_queue;
+        side.max_segments = nic.attributes.max_segments_per_descriptor;
+        side.epoch = Some(nic.regions.epoch_word());
         side.set_attributes(attributes);
         side
+    }
+
+    /// Changes whenever a range that was found good might not be any more.
+    #[inline(always)]
+    fn epoch(&self) -> u32 {
+        // SAFETY: the table lives as long as the NIC, which is held beside the pointer.
+        self.epoch
+            .map_or(0, |word| unsafe { word.as_ref() }.load(Ordering::Acquire))
     }
 
     #[inline]
@@ -85,10 +104,8 @@ impl Side {
         handle: MemoryHandle,
         queue: Queue,
     ) -> Result<()> {
-        let Some(nic) = &self.nic else {
-            return Err(dead_vi());
-        };
-        if self.queue.len() >= nic.attributes.max_descriptors_per_queue {
+        let epoch = self.epoch();
+        if self.queue.len() >= self.max_descriptors {
             return Err(self.refuse_overrun(queue));
         }
         let tag = self.tag.map_or(0, ProtectionTag::bits);
@@ -97,13 +114,12 @@ impl Side {
         else {
             return Err(self.refuse_descriptor(descriptor, queue));
         };
-        let cache = &mut self.descriptors;
-        let mut is_registered = |bytes| {
-            let region = nic
-                .regions
-                .check_cached(cache, handle.bits(), address, bytes, tag);
-            region.is_ok()
+        let Some(nic) = &self.nic else {
+            return Err(dead_vi());
         };
+        let cache = &mut self.descriptors;
+        let mut is_registered =
+            |bytes| lies_in(nic, cache, epoch, (handle.bits(), address, bytes), tag);
         // Most descriptors have room for two segments, whether they need it or not.
         let has_two = is_registered(size_of::<Descriptor>() as u64);
         if !has_two && !is_registered(CONTROL_SEGMENT_BYTES as u64) {
@@ -112,7 +128,7 @@ impl Side {
         // SAFETY: registered memory is readable.
         let head = unsafe { Head::read(descriptor) };
         let count = u32::from(head.segment_count);
-        let is_short = count <= nic.attributes.max_segments_per_descriptor;
+        let is_short = count <= self.max_segments;
         if (count > 2 || !has_two)
             && is_short
             && !is_registered(CONTROL_SEGMENT_BYTES as u64 + 16 * u64::from(count))
@@ -129,13 +145,12 @@ impl Side {
                 }
                 _ => false,
             };
-        let epoch = nic.regions.epoch();
         let entry = self.queue.next_place();
         entry.set(descriptor, handle.bits(), head, epoch);
         if is_well_formed {
             // SAFETY: as many segments lie in registered memory.
             let sum = unsafe { entry.set_segments(operation) };
-            if !may_touch(nic, &mut self.buffers, tag, entry) {
+            if !may_touch(nic, &mut self.buffers, epoch, tag, entry) {
                 entry.set_fault(Status::PROTECTION_ERROR);
             } else if matches!(queue, Queue::Send)
                 && (u64::from(head.length) != sum || head.length > self.max_transfer_bytes)
@@ -206,7 +221,8 @@ impl Side {
             return;
         };
         entry.epoch = epoch;
-        if entry.fault() == Status::PENDING && !may_touch(nic, &mut self.buffers, tag, entry) {
+        if entry.fault() == Status::PENDING && !may_touch(nic, &mut self.buffers, epoch, tag, entry)
+        {
             entry.set_fault(Status::PROTECTION_ERROR);
         }
         let address = entry.descriptor.as_ptr().addr() as u64;
@@ -377,16 +393,29 @@ impl Side {
     }
 }
 
+/// Whether a range (handle, address, bytes) lies in a live region of the VI's tag.
+#[inline(always)]
+fn lies_in(
+    nic: &Nic,
+    cache: &mut RegionCache,
+    epoch: u32,
+    range: (u32, u64, u64),
+    tag: u32,
+) -> bool {
+    let (handle, address, bytes) = range;
+    cache.holds(epoch, handle, address, bytes, tag)
+        || nic
+            .regions
+            .check_cached(cache, handle, address, bytes, tag)
+            .is_ok()
+}
+
 /// Whether every data segment lies in a live region of the VI's tag.
 #[inline(always)]
-fn may_touch(nic: &Nic, cache: &mut RegionCache, tag: u32, entry: &Entry) -> bool {
+fn may_touch(nic: &Nic, cache: &mut RegionCache, epoch: u32, tag: u32, entry: &Entry) -> bool {
     let mut one = |segment: Segment| {
-        let bytes = segment.length.into();
-        segment.length == 0
-            || nic
-                .regions
-                .check_cached(cache, segment.handle, segment.address, bytes, tag)
-                .is_ok()
+        let range = (segment.handle, segment.address, segment.length.into());
+        segment.length == 0 || lies_in(nic, cache, epoch, range, tag)
     };
     one(entry.first) && (entry.is_single() || entry.segments().skip(1).all(one))
 }
