@@ -2,6 +2,7 @@
 
 mod cell;
 mod contestants;
+mod mechanisms;
 mod perftest;
 mod placement;
 mod process;
@@ -62,6 +63,8 @@ struct Results {
     failed: Vec<Skipped>,
     values: Vec<SheetRow>,
     verdicts: Vec<Row>,
+    /// Half round trips by every way of our own.
+    mechanisms: Vec<mechanisms::Choice>,
 }
 
 /// Runs the command with what follows its word.
@@ -110,6 +113,16 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
     let verdicts = verdicts::verdicts(&sheet, &contestants, &cells);
     println!("{}", table::heading());
     verdicts.iter().for_each(|row| println!("{}", row.shown()));
+    let mechanisms = if options.groups.contains(&"viaduct") {
+        let measured = mechanisms::measure(&options.viaduct, options.cores, options.repeat);
+        measured.unwrap_or_else(|note| {
+            println!("ways of a message: failed: {note}");
+            Vec::new()
+        })
+    } else {
+        Vec::new()
+    };
+    println!("{}", mechanisms::tables(&mechanisms));
 
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let results = Results {
@@ -128,6 +141,7 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
         failed: failed.into_iter().map(|(_, failure)| failure).collect(),
         values: sheet.rows(&contestants),
         verdicts,
+        mechanisms,
     };
     let path = options.out.join(format!("transports-{unix_s}.json"));
     std::fs::write(&path, serde_json::to_string_pretty(&results)? + "\n")?;

@@ -162,6 +162,10 @@ impl Contestant {
                 if cell.touched {
                     command.arg("--touch");
                 }
+                if *is_blocked {
+                    // Otherwise a wait looks for a while first, and a ping-pong never sleeps.
+                    command.env("VIADUCT_SPIN_US", "0");
+                }
                 command
             }
         };

@@ -211,6 +211,9 @@ impl Spin {
     /// Whether to look again at once.
     #[inline]
     pub(crate) fn again(&mut self) -> bool {
+        if self.turns == 0 && spin_time().is_zero() {
+            return false;
+        }
         self.turns += 1;
         std::hint::spin_loop();
         if !self.turns.is_multiple_of(TURNS_A_CLOCK) {
