@@ -34,7 +34,7 @@ pub(crate) const COOKIES: u32 = 16;
 const SLOTS_AT: usize = 3 * LINE;
 const COOKIES_AT: usize = SLOTS_AT + SLOTS as usize * LINE;
 const COOKIE_BYTES: usize = 32;
-const DIRECTION_BYTES: usize = COOKIES_AT + COOKIES as usize * COOKIE_BYTES;
+pub(crate) const DIRECTION_BYTES: usize = COOKIES_AT + COOKIES as usize * COOKIE_BYTES;
 /// Bytes of both directions.
 pub(crate) const BLOCK_BYTES: usize = 2 * DIRECTION_BYTES;
 
@@ -216,12 +216,6 @@ impl Direction {
         self.word32(LINE)
     }
 
-    /// The group of completion queues to tell of arrivals, plus 1; 0: the receiver looks itself.
-    #[inline]
-    pub(crate) fn tripwire(&self) -> &AtomicU32 {
-        self.word32(LINE + 4)
-    }
-
     /// 1 once the receiver's VI is connected. The sender's may be for a while before.
     #[inline]
     pub(crate) fn opened(&self) -> &AtomicU32 {
@@ -267,12 +261,15 @@ impl Direction {
     #[inline]
     pub(crate) fn publish(&self, index: u32, header: Header, immediate: u32, credit: u32) {
         let at = Self::slot_at(index);
+        kill_point!();
         self.word64(at + 8).store(
             u64::from(immediate) | u64::from(credit) << 32,
             Ordering::Relaxed,
         );
+        kill_point!();
         self.word64(at)
             .store(header_word(index, header), Ordering::Release);
+        kill_point!();
     }
 
     /// Writes bytes into slot `index` and those behind it, from byte `offset` of the payload on.
@@ -362,6 +359,7 @@ impl Direction {
     pub(crate) fn write_words(&self, index: u32, words: [u64; 3]) {
         let at = Self::slot_at(index) + 16;
         for (number, word) in words.into_iter().enumerate() {
+            kill_point!();
             self.word64(at + 8 * number).store(word, Ordering::Relaxed);
         }
     }
@@ -390,6 +388,7 @@ impl Direction {
                 flags: 0,
                 length: 0,
             };
+            kill_point!();
             self.word64(Self::slot_at(at))
                 .store(header_word(at, header), Ordering::Relaxed);
         }
@@ -399,14 +398,18 @@ impl Direction {
     #[inline]
     pub(crate) fn write_cookie(&self, index: u32, cookie: Cookie) {
         let at = COOKIES_AT + (index % COOKIES) as usize * COOKIE_BYTES;
+        kill_point!();
         self.word64(at + 16)
             .store(cookie.address, Ordering::Relaxed);
+        kill_point!();
         self.word64(at + 8).store(
             u64::from(cookie.capacity) | u64::from(cookie.segment) << 32,
             Ordering::Relaxed,
         );
+        kill_point!();
         self.word32(at)
             .store(index.wrapping_add(1), Ordering::Release);
+        kill_point!();
     }
 
     /// The cookie of receive number `index`, if it was told. What it says is the peer's word.

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 /// threads of this one reach them by copies of this module or by atomics.
 #[inline]
 pub(crate) unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
+    kill_point!();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if length <= x86::SHORT_BYTES_MAX {
         // SAFETY: as promised by the caller; the length is short.

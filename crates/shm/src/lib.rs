@@ -18,7 +18,17 @@
 //! Locks are taken in this order: a VI's control, a completion queue's sources, a VI's send side,
 //! its receive side, a completion queue's entries.
 
+/// Before a store that peers can see: tests kill a process here. Nothing elsewhere.
+macro_rules! kill_point {
+    () => {
+        #[cfg(test)]
+        crate::chaos::point();
+    };
+}
+
 mod channel;
+#[cfg(test)]
+mod chaos;
 mod cma;
 mod completion_queue;
 mod connect;

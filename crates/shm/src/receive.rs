@@ -122,6 +122,7 @@ impl Incoming {
         self.next = self.next.wrapping_add(slots);
         if at_once || self.next.wrapping_sub(self.published) >= LAZY_SLOTS {
             self.published = self.next;
+            kill_point!();
             self.direction
                 .consumed()
                 .store(self.next, Ordering::Release);
@@ -144,7 +145,9 @@ impl ReceiveSide {
         let direction = incoming.direction;
         self.incoming = Some(incoming);
         self.write_cookies();
+        kill_point!();
         direction.posted().store(posted, Ordering::Release);
+        kill_point!();
         direction.opened().store(1, Ordering::Release);
     }
 
@@ -172,6 +175,7 @@ impl ReceiveSide {
         }
         if let Some(incoming) = &self.incoming {
             own_posted.store(posted, Ordering::Relaxed);
+            kill_point!();
             incoming.direction.posted().store(posted, Ordering::Release);
         }
     }
@@ -282,7 +286,8 @@ impl ReceiveSide {
             Some(Kind::RdmaWrite) => self.rdma_write(header, immediate),
             Some(Kind::RdmaRead) => self.rdma_read(header),
             Some(Kind::RdmaImmediate) => {
-                if !incoming.rdma_write {
+                let is_possible = header.length <= self.side.max_transfer_bytes;
+                if !incoming.rdma_write || !is_possible {
                     return Look::Garbage;
                 }
                 self.rdma_immediate(header, immediate)
@@ -478,12 +483,14 @@ impl ReceiveSide {
             return Look::Dealt;
         }
         // The counter stays before this message, or its sender would take it for delivered.
+        kill_point!();
         incoming
             .direction
             .consumed()
             .store(incoming.next, Ordering::Release);
         let until = incoming.next.wrapping_add(slots);
         let told = u64::from(until) | u64::from(outcome.sender.bits()) << 32;
+        kill_point!();
         incoming.direction.outcome().store(told, Ordering::Release);
         incoming.next = until;
         Look::Breaks

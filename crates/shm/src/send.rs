@@ -337,6 +337,7 @@ impl SendSide {
         let failed_until = outcome as u32;
         let told = Status::from_bits((outcome >> 32) as u32 & Status::ERROR_MASK.bits());
         out.release();
+        let mut has_failed = false;
         while self.side.queue.done != self.side.queue.begun {
             let number = self.side.queue.done;
             let Some(entry) = self.side.queue.get_mut(number) else {
@@ -345,6 +346,10 @@ impl SendSide {
             let is_failed = told != Status::PENDING && entry.sent_until == failed_until;
             if entry.awaits {
                 entry.status = if is_failed { told } else { in_flight };
+                has_failed = true;
+            } else if has_failed && entry.status == Status::PENDING {
+                // Nothing succeeds behind a failure.
+                entry.status = in_flight;
             }
             self.complete(number);
         }

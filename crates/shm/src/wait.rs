@@ -60,7 +60,9 @@ impl Doorbells {
     #[cold]
     pub(crate) fn wake(&self, mark: u32) {
         let word = self.word(mark.wrapping_sub(1));
+        kill_point!();
         word.fetch_add(1, Ordering::Release);
+        kill_point!();
         let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
     }
 

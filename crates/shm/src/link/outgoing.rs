@@ -63,6 +63,13 @@ impl Link {
         match message {
             LinkMessage::Kick { channel } if !outgoing.kicks.insert(channel) => return,
             LinkMessage::Event { .. } if outgoing.queue.len() >= QUEUED_EVENTS_MAX => return,
+            // A peer that asks for answers and takes none: the service thread hears of the end.
+            _ if outgoing.queue.len() >= QUEUED_MAX => {
+                if let Some(socket) = &outgoing.socket {
+                    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+                }
+                return;
+            }
             _ => {}
         }
         outgoing.queue.push_back(Queued {
@@ -132,3 +139,6 @@ fn send_one(
 
 /// Messages in a link's queue from which on events are dropped.
 const QUEUED_EVENTS_MAX: usize = 1024;
+
+/// Messages in a link's queue at which it ends: more than all channels of both ends ask for.
+const QUEUED_MAX: usize = 1 << 19;

@@ -127,7 +127,9 @@ impl Entries {
         // Release: pairs with the Acquire fence in `read`: who reads a new field reads an odd
         // sequence afterwards.
         fence(Ordering::Release);
+        kill_point!();
         change(entry);
+        kill_point!();
         // Release: pairs with the first Acquire fence in `read`.
         entry
             .sequence

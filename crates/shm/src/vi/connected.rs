@@ -7,7 +7,7 @@ use viaduct_fabric::{ErrorCode, Result};
 use viaduct_via::{ProtectionTag, Queue, ViAttributes, ViError, ViState, outcome, transition};
 
 use super::{Connected, Vi};
-use crate::channel::Direction;
+use crate::channel::{Direction, SLOTS};
 use crate::connect::{ChannelEnd, CloseReason, Connectable, LocalEnd, RemoteEnd};
 use crate::host::{Pace, Progress};
 use crate::receive::{Incoming, Look};
@@ -154,8 +154,8 @@ impl Connectable for Connected {
             {
                 return;
             }
-            // What the peer sent before it left still arrives.
-            while receive.look(&vi.credit) == Look::Dealt {}
+            // What the peer sent before it left still arrives; one that goes on is not heard.
+            let _ = (0..SLOTS).all(|_| receive.look(&vi.credit) == Look::Dealt);
             let level = send.side.level();
             let in_flight = match reason {
                 CloseReason::Died => outcome::transport_failed(level).sender,
@@ -172,7 +172,8 @@ impl Connectable for Connected {
     }
 
     fn kicked(&self) {
-        Vi::look(self.slot, self.vi, u32::MAX);
+        // More than lie there now are none of this kick's.
+        Vi::look(self.slot, self.vi, SLOTS);
         self.vi().receive.lock().tell_consumed();
         self.vi().arm(self.vi);
     }

@@ -8,6 +8,7 @@ use viaduct_fabric::{Descriptor, DescriptorHandler, Done, Error, Result, ReturnC
 use viaduct_via::{MemoryHandle, Queue, transition};
 
 use super::{Connected, LOOKS_A_YIELD, VIS, Vi, find};
+use crate::channel::SLOTS;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
 use crate::receive::Look;
@@ -251,7 +252,11 @@ impl Vi {
         if receive.side.handle != handle {
             return Err(dead_vi());
         }
-        while receive.side.queue.head == receive.side.queue.done {
+        // A peer may send for ever what completes nothing.
+        for _ in 0..SLOTS {
+            if receive.side.queue.head != receive.side.queue.done {
+                break;
+            }
             match receive.look(&self.credit) {
                 Look::Nothing => break,
                 Look::Dealt => {}
@@ -396,7 +401,8 @@ impl Vi {
             self.set_sleeper(handle, SERVICE_MARK);
             barrier_everywhere();
             if let Some(slot) = VIS.find(handle) {
-                Self::look(slot, handle, u32::MAX);
+                // What comes later finds the mark.
+                Self::look(slot, handle, SLOTS);
             }
         }
     }

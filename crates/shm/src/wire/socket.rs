@@ -26,13 +26,16 @@ pub(crate) fn send(
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    kill_point!();
     loop {
         match rustix::net::sendmsg(socket, &[IoSlice::new(packet)], &mut control, flags) {
-            Ok(_) => return Ok(()),
+            Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
+    kill_point!();
+    Ok(())
 }
 
 /// A packet that came in.
