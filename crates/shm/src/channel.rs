@@ -155,6 +155,51 @@ pub(crate) struct Cookie {
     pub(crate) address: u64,
 }
 
+/// Asks for the line at an address ahead of reading it.
+#[inline]
+pub(crate) fn prefetch_line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which does nothing at an address that is not mapped.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// A slot that is the next to be written, as it was when its receiver last looked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    header: NonNull<u64>,
+    seen: u64,
+    lap: u16,
+}
+
+// SAFETY: as a `Direction`.
+unsafe impl Send for Watch {}
+
+impl Watch {
+    /// Whether the slot was written since, or before. If others have received meanwhile and the
+    /// next slot is another one, then this one was written, too.
+    ///
+    /// # Safety
+    ///
+    /// The block is mapped.
+    #[inline]
+    pub(crate) unsafe fn has_news(&self) -> bool {
+        // SAFETY: the caller's promise; only reached atomically.
+        let word = unsafe { AtomicU64::from_ptr(self.header.as_ptr()) }.load(Ordering::Acquire);
+        word != self.seen || word as u16 == self.lap
+    }
+
+    /// Asks for the slot ahead of reading it.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_line(self.header.as_ptr().cast());
+    }
+}
+
 /// One direction of a block, seen from either end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Direction {
@@ -214,6 +259,12 @@ impl Direction {
     #[inline]
     pub(crate) fn sleeper(&self) -> &AtomicU32 {
         self.word32(LINE)
+    }
+
+    /// The group of completion queues to tell of arrivals, plus 1; 0: the receiver looks itself.
+    #[inline]
+    pub(crate) fn tripwire(&self) -> &AtomicU32 {
+        self.word32(LINE + 4)
     }
 
     /// 1 once the receiver's VI is connected. The sender's may be for a while before.
@@ -371,6 +422,19 @@ impl Direction {
         [0, 8, 16].map(|word| self.word64(at + word).load(Ordering::Relaxed))
     }
 
+    /// How to learn of slot `index` without the receive side's lock.
+    #[inline]
+    pub(crate) fn watch(&self, index: u32) -> Watch {
+        let at = Self::slot_at(index);
+        // SAFETY: inside the block, so not null.
+        let header = unsafe { self.base.add(at) }.cast();
+        Watch {
+            header,
+            seen: self.word64(at).load(Ordering::Relaxed),
+            lap: lap(index),
+        }
+    }
+
     /// Whether the receiver wants to be told of a message: it sleeps, or waits elsewhere.
     #[inline]
     pub(crate) fn wants_notice(&self) -> bool {
@@ -431,14 +495,8 @@ impl Direction {
     /// Asks for the line of slot `index` ahead of reading it.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint; the address is inside the block.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(Self::slot_at(index)).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = index;
+        // SAFETY: inside the block.
+        prefetch_line(unsafe { self.base.as_ptr().add(Self::slot_at(index)) });
     }
 
     /// Asks for the line of slot `index` ahead of writing it.

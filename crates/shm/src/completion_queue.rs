@@ -2,9 +2,15 @@
 //!
 //! An entry is made when a descriptor completes. Sends complete in the call that posts them, as a
 //! rule; receives complete when somebody looks at the slots that peers wrote. So a look at an empty
-//! completion queue looks at the VIs that are bound to it.
+//! completion queue looks at the VIs that are bound to it: at those that have news, which
+//! [`sources`] finds without looking at the others.
+
+mod sources;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,19 +18,23 @@ use viaduct_fabric::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, Error, NicHandle, Result, ReturnCode,
 };
 
+pub(crate) use self::sources::NewSource;
+use self::sources::{Extent, Sources};
 use crate::events;
 use crate::handle::{Slab, Slot};
 use crate::lock::BiasedMutex;
 use crate::nic::{self, Nic};
+use crate::service::locked;
 use crate::vi::Vi;
 use crate::wait::{self, Deadline, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
 static QUEUES: Slab<CompletionQueue> = Slab::new();
 
-/// Messages that one look takes from one VI, so that none keeps the others waiting.
-const MESSAGES_A_LOOK: u32 = 16;
-/// Entries that are enough for one look.
-const ENTRIES_A_LOOK: usize = 32;
+/// Looks in vain after which the processor is offered to others.
+const LOOKS_A_YIELD: u32 = 4096;
+
+/// Looks after which an armed queue with news that make no entries is left alone.
+const LOOKS_BEFORE_ARMED: u32 = 64;
 
 /// A completion queue.
 #[derive(Default)]
@@ -33,6 +43,12 @@ pub(crate) struct CompletionQueue {
     entries: BiasedMutex<Entries>,
     /// Locked before the sides of a VI.
     sources: BiasedMutex<Sources>,
+    /// VIs with sends that wait for the peer, and which of their queues this is. No other lock is
+    /// taken while it is held.
+    waiting_sends: Mutex<Vec<(&'static Slot<Vi>, u64, usize)>>,
+    /// Whether there are any.
+    has_waiting_sends: AtomicBool,
+    looks_in_vain: AtomicU32,
     control: Mutex<Control>,
 }
 
@@ -44,13 +60,6 @@ struct Entries {
     notify: VecDeque<CompletionHandler>,
     /// Parkers of threads that wait for an entry.
     waiters: u64,
-}
-
-/// Connected VIs that are bound here.
-#[derive(Default)]
-struct Sources {
-    vis: Vec<(&'static Slot<Vi>, u64)>,
-    turn: usize,
 }
 
 #[derive(Default)]
@@ -199,14 +208,13 @@ pub(crate) fn wait(
         queue.entries.lock().waiters |= parker.bit();
         queue.set_sleeper(parker.mark());
         parker.announce();
+        let is_quiet = queue.look(Extent::All);
         let found = queue.done(handle);
-        if matches!(found, Ok(None)) {
+        if is_quiet && matches!(found, Ok(None)) {
             parker.sleep(deadline.left());
         }
         queue.clear_sleeper(parker.mark());
-        if queue.is_armed() {
-            queue.set_sleeper(SERVICE_MARK);
-        }
+        queue.rearm();
         let others = {
             let mut entries = queue.entries.lock();
             entries.waiters &= !parker.bit();
@@ -224,21 +232,15 @@ pub(crate) fn wait(
 /// Arms a handler for one entry.
 pub(crate) fn notify(handle: CompletionQueueHandle, handler: CompletionHandler) -> Result<()> {
     let queue = &find(handle)?.object;
-    queue.look(handle);
+    queue.look(Extent::Told);
     let mut entries = queue.entries.lock();
     if entries.handle != handle.bits() {
         return Err(dead());
     }
     entries.notify.push_back(handler);
     entries.fire();
-    let is_armed = !entries.notify.is_empty();
     drop(entries);
-    if is_armed {
-        // Whoever sends next has the service thread look.
-        queue.set_sleeper(SERVICE_MARK);
-        barrier_everywhere();
-        queue.look(handle);
-    }
+    queue.rearm();
     Ok(())
 }
 
@@ -291,42 +293,85 @@ impl CompletionQueue {
             }
             drop(entries);
             if !looked {
-                self.look(handle);
+                self.look(Extent::Told);
             }
         }
+        self.looked_in_vain();
         Ok(None)
     }
 
-    /// Looks at the VIs for what peers wrote.
-    pub(crate) fn look(&self, _handle: CompletionQueueHandle) {
-        let mut sources = self.sources.lock();
-        let count = sources.vis.len();
-        let mut found = 0;
-        for step in 0..count {
-            let place = (sources.turn + step) % count;
-            let (slot, vi) = sources.vis[place];
-            found += Vi::look(slot, vi, MESSAGES_A_LOOK) as usize;
-            if found >= ENTRIES_A_LOOK {
-                sources.turn = (place + 1) % count;
-                return;
-            }
+    /// Spinning programs must not keep the processor from the one they wait for.
+    #[inline]
+    fn looked_in_vain(&self) {
+        let looks = self.looks_in_vain.load(Ordering::Relaxed).wrapping_add(1);
+        self.looks_in_vain.store(looks, Ordering::Relaxed);
+        if looks.is_multiple_of(LOOKS_A_YIELD) {
+            std::thread::yield_now();
         }
+    }
+
+    /// Looks at the VIs for what peers wrote. Whether nothing was left that it knows of.
+    #[inline]
+    fn look(&self, extent: Extent) -> bool {
+        if self.has_waiting_sends.load(Ordering::Relaxed) {
+            self.push_waiting_sends();
+        }
+        let mut sources = self.sources.lock();
+        let broken = sources.look(extent);
+        let is_quiet = sources.is_quiet();
+        drop(sources);
+        if let Some(broken) = broken {
+            let vi = &broken.slot.object;
+            vi.break_source(broken.vi, broken.connection);
+            return false;
+        }
+        is_quiet
+    }
+
+    /// A VI has sends that wait, which each look pushes until they do no more.
+    #[cold]
+    pub(crate) fn list_waiting(&self, slot: &'static Slot<Vi>, vi: u64, which: usize) {
+        let mut waiting = locked(&self.waiting_sends);
+        waiting.push((slot, vi, which));
+        self.has_waiting_sends.store(true, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn push_waiting_sends(&self) {
+        let mut waiting = std::mem::take(&mut *locked(&self.waiting_sends));
+        waiting.retain(|(slot, vi, which)| slot.object.push_listed(*vi, *which));
+        let mut now = locked(&self.waiting_sends);
+        // What was listed meanwhile comes after.
+        waiting.append(&mut now);
+        *now = waiting;
+        self.has_waiting_sends
+            .store(!now.is_empty(), Ordering::Relaxed);
     }
 
     fn set_sleeper(&self, mark: u32) {
-        for (slot, vi) in self.sources.lock().vis.iter().copied() {
-            slot.object.set_sleeper(vi, mark);
-        }
+        self.sources.lock().set_sleeper(mark);
     }
 
     fn clear_sleeper(&self, mark: u32) {
-        for (slot, vi) in self.sources.lock().vis.iter().copied() {
-            slot.object.clear_sleeper(vi, mark);
+        self.sources.lock().clear_sleeper(mark);
+    }
+
+    /// Has whoever sends next have the service thread look, while a handler waits for an entry.
+    pub(crate) fn rearm(&self) {
+        if self.is_armed() {
+            self.set_sleeper(SERVICE_MARK);
+            barrier_everywhere();
+            // A peer that never stops keeps nobody here; all others have had their turn then.
+            for _ in 0..LOOKS_BEFORE_ARMED {
+                if self.look(Extent::All) || !self.is_armed() {
+                    return;
+                }
+            }
         }
     }
 
     /// Whether a handler waits for an entry.
-    pub(crate) fn is_armed(&self) -> bool {
+    fn is_armed(&self) -> bool {
         !self.entries.lock().notify.is_empty()
     }
 
@@ -345,21 +390,17 @@ impl CompletionQueue {
     }
 
     /// A VI that is bound here can have news from now on.
-    pub(crate) fn add_source(&self, slot: &'static Slot<Vi>, vi: u64) {
-        let mut sources = self.sources.lock();
-        if !sources.vis.iter().any(|(_, known)| *known == vi) {
-            sources.vis.push((slot, vi));
-        }
-        drop(sources);
+    pub(crate) fn add_source(&self, source: NewSource) {
+        self.sources.lock().add(source);
         // A thread that sleeps here has left no mark with the new VI.
         let waiters = std::mem::take(&mut self.entries.lock().waiters);
         wait::doorbells().wake_all(waiters);
     }
 
-    /// The VI has no more news.
-    pub(crate) fn remove_source(&self, vi: u64) {
-        let mut sources = self.sources.lock();
-        sources.vis.retain(|(_, known)| *known != vi);
-        sources.turn = 0;
+    /// A connection of the VI has no more news.
+    pub(crate) fn remove_source(&self, object: &Vi, vi: u64, connection: u64) {
+        let link = self.sources.lock().remove(object, vi, connection);
+        // The last to hold it unmaps its memory.
+        drop(link);
     }
 }

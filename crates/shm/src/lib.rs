@@ -40,6 +40,7 @@ mod link;
 mod lock;
 mod names;
 mod nic;
+mod notice;
 mod pool;
 mod receive;
 mod refuse;

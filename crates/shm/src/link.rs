@@ -8,6 +8,7 @@
 //!   socket    Close, Kick, Event, ...; its end is the end of the link
 //!   chunks    64 blocks each, made by either end when it needs more, never given back
 //!   pools     4 MiB a direction, of which only the touched pages exist
+//!   notices   behind the pools: which channels have news, see `notice`
 //!   doorbells a page of either process
 //!   trusted links only: segments of user memory, region tables
 //! ```
@@ -37,6 +38,7 @@ use self::segments::{PeerSegments, SEGMENTS_MAX};
 use crate::channel::BLOCK_BYTES;
 use crate::connect::Connectable;
 use crate::host::Host;
+use crate::notice::{GROUPS, NOTICE_BYTES, Notices};
 use crate::pool::Chunks;
 use crate::regions::remote::RemoteRegionTable;
 use crate::segment::{Access, Segment};
@@ -53,6 +55,12 @@ pub(crate) const CHUNK_BYTES: usize = BLOCK_BYTES * CHUNK_BLOCKS as usize;
 
 /// Bytes of the pool of one direction.
 pub(crate) const POOL_BYTES: usize = 4 << 20;
+
+/// Bytes of both pools and both notice areas, which are one segment.
+pub(crate) const POOLS_BYTES: usize = 2 * (POOL_BYTES + NOTICE_BYTES);
+
+// A bit of `Link::groups` each.
+const _: () = assert!(GROUPS == u64::BITS);
 
 /// Which end of a channel this is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -86,7 +94,7 @@ pub(crate) struct LinkParts {
     pub(crate) trusted: bool,
     /// Whether the peer's private memory can be reached through the kernel.
     pub(crate) cma: bool,
-    /// Both pools, the creator's outgoing one first.
+    /// Both pools, the creator's outgoing one first, then the notice areas in the same order.
     pub(crate) pools: Mapping,
     /// The creator's first chunk.
     pub(crate) chunk: Mapping,
@@ -112,6 +120,8 @@ pub(crate) struct Link {
     token: AtomicU64,
     outgoing: Mutex<Outgoing>,
     pools: Mapping,
+    /// Groups of the incoming notice area that completion queues have.
+    groups: AtomicU64,
     doorbells: Mapping,
     memory: Mutex<ChannelMemory>,
     /// Told when `memory` or `regions` grow and when the link dies; goes with `memory`.
@@ -156,6 +166,7 @@ impl Link {
             token: AtomicU64::new(0),
             outgoing: Mutex::new(Outgoing::over(parts.socket)),
             pools: parts.pools,
+            groups: AtomicU64::new(0),
             doorbells: parts.doorbells,
             memory: Mutex::new(memory),
             changed: Condvar::new(),
@@ -235,6 +246,40 @@ impl Link {
         let offset = if first { 0 } else { POOL_BYTES };
         // SAFETY: whoever made the link checked that both pools are mapped.
         (unsafe { self.pools.base().add(offset) }, POOL_BYTES)
+    }
+
+    /// Where this end tells the peer's completion queues of messages.
+    #[inline]
+    pub(crate) const fn outgoing_notices(&self) -> Notices {
+        self.notices(self.is_creator)
+    }
+
+    /// Where the peer tells those of this end.
+    #[inline]
+    pub(crate) const fn incoming_notices(&self) -> Notices {
+        self.notices(!self.is_creator)
+    }
+
+    const fn notices(&self, first: bool) -> Notices {
+        let offset = 2 * POOL_BYTES + if first { 0 } else { NOTICE_BYTES };
+        // SAFETY: both areas lie behind the pools; whoever made the link checked that all of
+        // [`POOLS_BYTES`] is mapped, and whoever uses them holds the link.
+        unsafe { Notices::new(self.pools.base().add(offset)) }
+    }
+
+    /// A group of the incoming notice area, for one completion queue; `None` while others have all.
+    pub(crate) fn take_group(&self) -> Option<u32> {
+        let take = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
+        let taken = self
+            .groups
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, take)
+            .ok()?;
+        Some(taken.trailing_ones())
+    }
+
+    /// Gives a group back; what the peer still tells in it is nobody's.
+    pub(crate) fn give_back_group(&self, group: u32) {
+        self.groups.fetch_and(!(1 << group), Ordering::Release);
     }
 
     /// The page by which threads of the peer are woken.

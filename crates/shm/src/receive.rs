@@ -11,7 +11,7 @@ use viaduct_via::outcome::{self, Outcome};
 use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes};
 
 use crate::channel::{
-    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, flag, inline_slots,
+    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, Watch, flag, inline_slots,
 };
 use crate::copy;
 use crate::link::Link;
@@ -115,6 +115,12 @@ impl Incoming {
             cookies: 0,
             partial: None,
         }
+    }
+
+    /// How to learn of the next slot without the lock.
+    #[inline]
+    pub(crate) fn watch(&self) -> Watch {
+        self.direction.watch(self.next)
     }
 
     #[inline]

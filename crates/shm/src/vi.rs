@@ -1,9 +1,10 @@
 //! VIs: creation, state, the end of a connection, and the calls of the data path.
 
 mod connected;
+mod source;
 mod transfer;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use viaduct_fabric::{
@@ -11,6 +12,7 @@ use viaduct_fabric::{
 };
 use viaduct_via::{Queue, Status, ViAttributes, ViState, check, outcome, transition};
 
+pub(crate) use self::source::News;
 pub(crate) use self::transfer::{
     post_receive, post_send, receive_done, receive_notify, receive_wait, send_done, send_notify,
     send_wait,
@@ -53,6 +55,12 @@ pub(crate) struct Vi {
     /// What it was when the service thread last looked.
     seen_activity: AtomicU32,
     looks: AtomicU32,
+    /// Completion queues of sends and of receives.
+    queues: [AtomicPtr<Slot<CompletionQueue>>; 2],
+    /// The handle under which it waits to be pushed by them.
+    listed: [AtomicU64; 2],
+    /// Its place among the sources of the queue that looks at it.
+    source: AtomicU32,
 }
 
 /// What the data path does not need.
@@ -121,6 +129,7 @@ pub(crate) fn create(
         queue.object.bind();
     }
     let vi = &slot.object;
+    vi.set_queues(completions);
     let mut control = vi.control();
     let handle = slot.revive();
     vi.set_state(ViState::Idle);
@@ -228,7 +237,7 @@ pub(crate) fn set_request_splitting(handle: ViHandle, enabled: bool) -> Result<(
 pub(crate) fn disconnect(handle: ViHandle) -> Result<()> {
     let slot = find(handle)?;
     let vi = &slot.object;
-    let nic_and_completions = {
+    let completions = {
         let control = vi.control();
         if control.handle != handle.bits() {
             return Err(dead_vi());
@@ -243,13 +252,15 @@ pub(crate) fn disconnect(handle: ViHandle) -> Result<()> {
     if send.side.handle != handle.bits() {
         return Err(dead_vi());
     }
+    let connection = send.connection();
     let left = vi.end(&mut send, &mut receive, outcome::peer_disconnected().sender);
     vi.set_state(ViState::Idle);
     drop(receive);
     drop(send);
     vi.leave(
         handle.bits(),
-        nic_and_completions,
+        connection,
+        completions,
         left,
         CloseReason::Disconnected,
     );
@@ -313,6 +324,7 @@ impl Vi {
         if let (Some(nic), Some(attributes)) = (old.nic, old.attributes) {
             nic.regions.release_tag(attributes.tag);
         }
+        self.set_queues([None, None]);
         self.is_waiting.store(false, Ordering::Relaxed);
         self.watched.store(0, Ordering::SeqCst);
         self.set_state(ViState::Idle);
@@ -339,16 +351,18 @@ impl Vi {
         left
     }
 
-    /// What follows with no lock held.
+    /// What follows the end of a connection, with no lock held.
     fn leave(
         &self,
         handle: u64,
+        connection: Option<u64>,
         completions: [Option<&'static Slot<CompletionQueue>>; 2],
         left: Option<ChannelEndLeft>,
         reason: CloseReason,
     ) {
-        for queue in completions.into_iter().flatten() {
-            queue.object.remove_source(handle);
+        // First, so that no completion queue looks at a channel that others may use.
+        if let (Some(queue), Some(connection)) = (looking_queue(completions), connection) {
+            queue.object.remove_source(self, handle, connection);
         }
         if let Some(left) = left {
             left.link.close(left.channel, left.connection, reason);
@@ -372,8 +386,17 @@ impl Vi {
             .report(ErrorCode::ConnectionLost, None, Queue::Receive);
         drop(receive);
         drop(send);
-        self.leave(handle, completions, left, CloseReason::Broken);
+        self.leave(handle, connection, completions, left, CloseReason::Broken);
     }
+}
+
+/// The completion queue that looks for what a VI receives: that of its receives, or else that of
+/// its sends, since a program may only ever look there.
+fn looking_queue(
+    completions: [Option<&'static Slot<CompletionQueue>>; 2],
+) -> Option<&'static Slot<CompletionQueue>> {
+    let [sends, receives] = completions;
+    receives.or(sends)
 }
 
 struct ChannelEndLeft {

@@ -14,7 +14,7 @@ use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd};
 use crate::cma;
 use crate::host::{DOORBELL_BYTES, Host, random};
 use crate::link::{
-    self, CloseReason, Link, LinkParts, Mapping, POOL_BYTES, PeerProcess, Side, map_peer,
+    self, CloseReason, Link, LinkParts, Mapping, POOLS_BYTES, PeerProcess, Side, map_peer,
 };
 use crate::segment::Segment;
 use crate::wire::{self, Accept, Credentials, Deadline, EndFacts, Handshake, Process, Request};
@@ -211,7 +211,7 @@ fn follow_to_new_link(
             peer: peer(&who, &accept.process),
             trusted,
             cma: trusted && reaches(&who, &accept.process),
-            pools: map_peer(pools, 2 * POOL_BYTES).map_err(system_or_misbehaved)?,
+            pools: map_peer(pools, POOLS_BYTES).map_err(system_or_misbehaved)?,
             chunk: map_peer(chunk, chunk_bytes).map_err(system_or_misbehaved)?,
             doorbells: map_peer(doorbells, DOORBELL_BYTES).map_err(system_or_misbehaved)?,
             socket,
@@ -354,7 +354,7 @@ fn lead_to_new_link(
     local: &LocalEnd,
 ) -> Result<ChannelEnd, Failure> {
     let [id, key] = [random()?, random()?].map(u64::from_le_bytes);
-    let pools = Segment::create("viaduct-pools", 2 * POOL_BYTES)?;
+    let pools = Segment::create("viaduct-pools", POOLS_BYTES)?;
     let chunk = link::new_chunk()?;
     let trusted = trusts(host, &who, &request.process);
     let connection = host.next_connection();

@@ -198,9 +198,21 @@ impl Outgoing {
         }
     }
 
-    #[cold]
+    /// Tells the receiver's completion queue, and wakes who sleeps.
+    #[inline(never)]
     pub(super) fn notify(&self) {
-        let mark = self.direction.sleeper().swap(0, Ordering::AcqRel);
+        let tripwire = self.direction.tripwire().load(Ordering::Relaxed);
+        if tripwire != 0 {
+            let notices = self.link.outgoing_notices();
+            self.wake(notices.post(tripwire - 1, self.channel));
+        }
+        if self.direction.sleeper().load(Ordering::Relaxed) != 0 {
+            self.wake(self.direction.sleeper().swap(0, Ordering::AcqRel));
+        }
+    }
+
+    #[inline]
+    fn wake(&self, mark: u32) {
         if mark == SERVICE_MARK {
             self.kick();
         } else if mark != 0 {

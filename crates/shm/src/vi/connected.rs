@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use viaduct_fabric::{ErrorCode, Result};
 use viaduct_via::{ProtectionTag, Queue, ViAttributes, ViError, ViState, outcome, transition};
 
-use super::{Connected, Vi};
+use super::{Connected, Vi, looking_queue};
 use crate::channel::{Direction, SLOTS};
+use crate::completion_queue::NewSource;
 use crate::connect::{ChannelEnd, CloseReason, Connectable, LocalEnd, RemoteEnd};
 use crate::host::{Pace, Progress};
 use crate::receive::{Incoming, Look};
@@ -94,7 +95,8 @@ impl Connectable for Connected {
         if control.handle != self.vi {
             return Err(dead_vi());
         }
-        let completions = control.completions;
+        let queue = looking_queue(control.completions);
+        let source;
         {
             let mut send = vi.send.lock();
             let mut receive = vi.receive.lock();
@@ -111,6 +113,15 @@ impl Connectable for Connected {
                     Direction::sent_by(side, end.block),
                     Direction::sent_by(1 - side, end.block),
                 )
+            };
+            source = NewSource {
+                slot: self.slot,
+                vi: self.vi,
+                link: Arc::clone(&end.link),
+                channel: end.channel,
+                connection: end.connection,
+                watch: incoming.watch(0),
+                direction: incoming,
             };
             vi.credit.store(0, Ordering::Relaxed);
             send.out = Some(Outgoing::new(
@@ -133,8 +144,13 @@ impl Connectable for Connected {
             vi.set_state(state);
         }
         drop(control);
-        for queue in completions.into_iter().flatten() {
-            queue.object.add_source(self.slot, self.vi);
+        if let Some(queue) = queue {
+            let connection = source.connection;
+            queue.object.add_source(source);
+            // Whoever ended the connection before may have found no source to remove.
+            if vi.receive.lock().connection() != Some(connection) {
+                queue.object.remove_source(vi, self.vi, connection);
+            }
         }
         vi.arm(self.vi);
         Ok(())
@@ -168,7 +184,7 @@ impl Connectable for Connected {
                 .side
                 .report(ErrorCode::ConnectionLost, None, Queue::Receive);
         }
-        vi.leave(self.vi, completions, None, reason);
+        vi.leave(self.vi, Some(connection), completions, None, reason);
     }
 
     fn kicked(&self) {

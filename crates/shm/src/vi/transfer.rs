@@ -56,6 +56,7 @@ pub(crate) unsafe fn post_send(
             if send.is_waiting() {
                 vi.is_waiting.store(true, Ordering::SeqCst);
                 drop(send);
+                vi.list_waiting(slot, handle.bits());
                 vi.watch(slot, handle.bits(), Pace::Quick);
             } else if vi.watched.load(Ordering::Relaxed) != handle.bits() {
                 drop(send);
@@ -389,14 +390,13 @@ impl Vi {
 
     /// Has the service thread look when a message comes, while a handler waits for one.
     pub(super) fn arm(&self, handle: u64) {
-        let is_armed = {
+        let (is_armed, queue) = {
             let receive = self.receive.lock();
-            receive.side.is_armed()
-                || receive
-                    .side
-                    .completion_queue
-                    .is_some_and(|queue| queue.object.is_armed())
+            (receive.side.is_armed(), self.looking_queue())
         };
+        if let Some(queue) = queue {
+            queue.object.rearm();
+        }
         if is_armed {
             self.set_sleeper(handle, SERVICE_MARK);
             barrier_everywhere();
