@@ -10,7 +10,7 @@ use super::sources::{SCANNED_MAX, counts};
 use super::*;
 use crate::Shm;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Ends {
     nic: NicHandle,
