@@ -111,17 +111,20 @@ impl Notices {
         }
         let place = place(channel);
         let index = place as usize / 64;
+        kill_point!();
         // SeqCst, as all in this order: the bit is set before the summary and the sleeper are read,
         // while the receiver takes the summary, and leaves its mark, before it reads the bits. One
         // of them sees the other. What the bits were is not asked: an instruction that tells it
         // fetches the line twice.
         self.word(group, index)
             .fetch_or(1 << (place % 64), Ordering::SeqCst);
+        kill_point!();
         let summary = self.summary(group, index / 64);
         let named = 1 << (index % 64);
         if summary.load(Ordering::SeqCst) & named == 0 {
             summary.fetch_or(named, Ordering::SeqCst);
         }
+        kill_point!();
         let sleeper = self.sleeper(group);
         if sleeper.load(Ordering::SeqCst) == 0 {
             return 0;
@@ -153,9 +156,13 @@ impl Notices {
                 } else {
                     summary.swap(0, Ordering::SeqCst)
                 };
-                if !relies_on_summary {
-                    named |= u64::MAX >> (64 - (words - offset).min(64));
-                }
+                // Words behind the last channel are the peer's invention.
+                let here = u64::MAX >> (64 - (words - offset).min(64));
+                named = if relies_on_summary {
+                    named & here
+                } else {
+                    here
+                };
                 while named != 0 {
                     let index = first + offset + named.trailing_zeros() as usize;
                     named &= named - 1;
