@@ -1,4 +1,5 @@
-# The project's words. `make` alone lists them. Needs cargo and rustc with rustfmt and clippy, and nothing else.
+# The project's words. `make` alone lists them. Needs cargo and rustc with rustfmt and clippy, and a C compiler: to link,
+# for libvipl, and for the tests of the C interface.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,11 +11,13 @@ CARGO_FLAGS ?=
 PREFIX ?= $(HOME)/.local
 STUDY ?= torus-1024
 SECONDS_A_TARGET ?= 10
+# What the tests of the C interface call beside cargo.
+C_TOOLS = "$${CC:-cc}" "$${CXX:-c++}" nm readelf
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VIADUCT := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)/release/viaduct
 
-.PHONY: help study release test check golden bench fuzz-smoke install cargo
+.PHONY: help study release test check golden bench fuzz-smoke install cargo c-tools
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -26,7 +29,7 @@ release: cargo ## build the viaduct command with optimisation
 	@[ -x $(VIADUCT) ] || echo "building viaduct: a minute or two the first time"
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
 
-test: cargo ## every test, then equal digests of debug and release builds, then the commands in the docs
+test: cargo c-tools ## every test, then equal digests of debug and release builds, then the commands in the docs
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 	$(CARGO) xtask digests
 	$(CARGO) xtask docs
@@ -37,7 +40,7 @@ check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
 	$(CARGO) xtask tidy
 
-golden: cargo ## accept what the snapshot tests print as right; read the diff before you commit it
+golden: cargo c-tools ## accept what the snapshot tests print as right; read the diff before you commit it
 	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
 bench: release ## speed and memory against the targets, beside SimGrid and other transports where they are installed
@@ -47,8 +50,14 @@ bench: release ## speed and memory against the targets, beside SimGrid and other
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
 
-install: cargo ## install the viaduct command into PREFIX/bin
-	$(CARGO) install $(CARGO_FLAGS) --path crates/cli --root $(PREFIX)
+install: cargo ## install the command viaduct and the C library libvipl, with its headers, into PREFIX
+	$(CARGO) install $(filter-out --locked,$(CARGO_FLAGS)) --locked --path crates/cli --root $(abspath $(PREFIX))
+	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-vipl
+	crates/vipl/install.sh $(TARGET_DIR)/release/libvipl.a $(abspath $(PREFIX))
 
 cargo:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup (rustup.rs), then run this again" >&2; exit 1; }
+
+c-tools:
+	@missing=; for tool in $(C_TOOLS); do command -v "$$tool" >/dev/null || missing="$$missing $$tool"; done; \
+	[ -z "$$missing" ] || { echo "missing:$$missing; the tests of the C interface need a C and C++ compiler and binutils (Debian, Ubuntu: apt install build-essential)" >&2; exit 1; }

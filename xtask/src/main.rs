@@ -6,6 +6,7 @@
 
 mod digests;
 mod licence;
+mod shells;
 mod snippets;
 mod text;
 mod walls;
@@ -95,15 +96,7 @@ fn workspace() -> Result<Metadata, Box<dyn Error>> {
 
 /// Builds the command in one profile and answers where it is.
 fn build_viaduct(metadata: &Metadata, release: bool) -> Result<PathBuf, Box<dyn Error>> {
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--package", "viaduct-cli"]);
-    if release {
-        build.arg("--release");
-    }
-    build.current_dir(&metadata.workspace_root);
-    if !build.status()?.success() {
-        return Err("the viaduct command does not build".into());
-    }
+    build(metadata, "viaduct-cli", release)?;
     let profile = if release { "release" } else { "debug" };
     let name = format!("viaduct{}", std::env::consts::EXE_SUFFIX);
     Ok(metadata
@@ -111,6 +104,20 @@ fn build_viaduct(metadata: &Metadata, release: bool) -> Result<PathBuf, Box<dyn 
         .as_std_path()
         .join(profile)
         .join(name))
+}
+
+/// Builds one package of ours.
+fn build(metadata: &Metadata, package: &str, release: bool) -> Result<(), Box<dyn Error>> {
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--package", package]);
+    if release {
+        build.arg("--release");
+    }
+    build.current_dir(&metadata.workspace_root);
+    if !build.status()?.success() {
+        return Err(format!("{package} does not build").into());
+    }
+    Ok(())
 }
 
 /// A directory for one use, removed when dropped.

@@ -1,19 +1,26 @@
 //! Runs the commands that the docs show.
 //!
-//! A fenced block tagged `console` shows commands after `$ `. Those that start with `viaduct` or
-//! `make study` are run in an empty directory, one a page, so that a later command finds what an
-//! earlier one left. A command must end with exit code 0, or with N where a comment on its line
-//! says `# exit N`. A comment `# not run: reason` keeps one that takes minutes from being run. A
-//! fenced block tagged `toml file=NAME` is written to that file first.
+//! A fenced block tagged `console` shows commands after `$ `. Those of the programs in [`RUN`], and
+//! `make study` and `make install`, are run in a directory with a copy of `examples/c`, one a page,
+//! so that a later command finds what an earlier one left. A command must end with exit code 0, or
+//! with N where a comment on its line says `# exit N`. A comment `# not run: reason` keeps one that
+//! takes minutes from being run. A fenced block tagged `toml file=NAME` is written to that file
+//! first.
+//!
+//! Blocks tagged `console shell 1` and `console shell 2`, one behind the other, hold a command each
+//! that are run at the same time. Where a block shows output, the command must print just that.
 
 use std::error::Error;
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
 use cargo_metadata::Metadata;
 
-use crate::{Finding, Findings, ScratchDirectory, build_viaduct};
+use crate::shells::{Shell, Shells};
+use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct};
+
+/// Programs whose commands are run.
+const RUN: &[&str] = &["viaduct", "cc", "cargo run", "./pingpong"];
 
 /// What a page asks for, in its order.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,6 +33,8 @@ enum Step {
         command: String,
         exit_code: i32,
     },
+    /// Run commands at the same time.
+    Together(Vec<Shell>),
     /// A word of the Makefile, which must exist.
     Word { line: usize, word: String },
 }
@@ -34,6 +43,7 @@ enum Step {
 pub(crate) fn run_all(metadata: &Metadata) -> Findings {
     let root = metadata.workspace_root.as_std_path();
     let viaduct = build_viaduct(metadata, true)?;
+    build(metadata, "viaduct-vipl", true)?;
     let binaries = viaduct.parent().ok_or("the build has no directory")?;
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
     let mut findings = Vec::new();
@@ -41,6 +51,7 @@ pub(crate) fn run_all(metadata: &Metadata) -> Findings {
     for page in pages(root)? {
         let text = std::fs::read_to_string(root.join(&page))?;
         let scratch = ScratchDirectory::new(&format!("docs-{}", page.replace('/', "-")))?;
+        let shells = Shells::new(root, scratch.path(), binaries)?;
         for step in steps(&text) {
             match step {
                 Step::Write { name, text } => std::fs::write(scratch.path().join(name), text)?,
@@ -59,7 +70,13 @@ pub(crate) fn run_all(metadata: &Metadata) -> Findings {
                     exit_code,
                 } => {
                     commands += 1;
-                    if let Err(text) = run_one(&command, exit_code, scratch.path(), binaries)? {
+                    if let Err(text) = shells.run(&command, exit_code)? {
+                        findings.push(Finding::new(format!("{page}:{line}"), text));
+                    }
+                }
+                Step::Together(together) => {
+                    commands += together.len();
+                    for (line, text) in shells.run_together(&together)? {
                         findings.push(Finding::new(format!("{page}:{line}"), text));
                     }
                 }
@@ -99,7 +116,13 @@ fn steps(page: &str) -> Vec<Step> {
             .take_while(|(_, line)| !line.starts_with("```"))
             .map(|(number, line)| (number + 1, line))
             .collect();
-        if tag.trim() == "console" {
+        if let Some(number) = tag.trim().strip_prefix("console shell ") {
+            let shells = block.first().map(|&(line, _)| shell(line, &block));
+            match steps.last_mut() {
+                Some(Step::Together(together)) if number != "1" => together.extend(shells),
+                _ => steps.push(Step::Together(shells.into_iter().collect())),
+            }
+        } else if tag.trim() == "console" {
             steps.extend(
                 block
                     .into_iter()
@@ -119,11 +142,43 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
+/// A command, and what it prints if the block shows it.
+fn shell(line: usize, block: &[(usize, &str)]) -> Shell {
+    let is_command = |text: &&str| text.starts_with("$ ");
+    let texts = || block.iter().map(|(_, text)| *text);
+    let command = texts().find(is_command).unwrap_or_default();
+    let printed: String = texts()
+        .filter(|text| !is_command(text))
+        .map(|text| format!("{text}\n"))
+        .collect();
+    Shell {
+        line,
+        command: without_comment(command.trim_start_matches("$ "))
+            .0
+            .to_owned(),
+        printed: (!printed.is_empty()).then_some(printed),
+    }
+}
+
+/// Command and comment of a line.
+fn without_comment(shown: &str) -> (&str, &str) {
+    let (command, comment) = shown.split_once(" #").unwrap_or((shown, ""));
+    (command.trim(), comment.trim())
+}
+
+/// The command without the variables that are set for it.
+fn without_variables(mut command: &str) -> &str {
+    while let Some((word, rest)) = command.split_once(' ')
+        && word.contains('=')
+    {
+        command = rest.trim_start();
+    }
+    command
+}
+
 fn command(line: usize, text: &str) -> Option<Step> {
     let shown = text.strip_prefix("$ ")?;
-    let (command, comment) = shown.split_once(" #").unwrap_or((shown, ""));
-    let command = command.trim();
-    let comment = comment.trim();
+    let (command, comment) = without_comment(shown);
     if comment.starts_with("not run:") {
         return None;
     }
@@ -134,17 +189,30 @@ fn command(line: usize, text: &str) -> Option<Step> {
             .ok()
     });
     let exit_code = exit_code.unwrap_or(0);
-    let is_ours = |name: &str| command == name || command.starts_with(&format!("{name} "));
-    if is_ours("viaduct") {
+    let program = without_variables(command);
+    let is_of = |name: &str| program == name || program.starts_with(&format!("{name} "));
+    if RUN.iter().any(|name| is_of(name)) {
         return Some(Step::Run {
             line,
             command: command.to_owned(),
             exit_code,
         });
     }
-    if is_ours("make study") {
+    if is_of("make study") {
         // What the Makefile does once the command is built; `the_makefile_runs_the_study` says so.
         let command = "viaduct run torus-1024".to_owned();
+        return Some(Step::Run {
+            line,
+            command,
+            exit_code,
+        });
+    }
+    if is_of("make install") {
+        // The command `viaduct` is built and found already.
+        let prefix = command
+            .split_once("PREFIX=")
+            .map_or("$HOME/.local", |(_, to)| to);
+        let command = format!("\"$SOURCE/{INSTALL}\" \"$BINARIES/libvipl.a\" {prefix}");
         return Some(Step::Run {
             line,
             command,
@@ -159,30 +227,8 @@ fn command(line: usize, text: &str) -> Option<Step> {
     Some(Step::Word { line, word })
 }
 
-/// Answers what was wrong, if anything.
-fn run_one(
-    command: &str,
-    exit_code: i32,
-    directory: &Path,
-    binaries: &Path,
-) -> Result<Result<(), String>, Box<dyn Error>> {
-    let mut path = OsString::from(binaries);
-    path.push(if cfg!(windows) { ";" } else { ":" });
-    path.push(std::env::var_os("PATH").unwrap_or_default());
-    let output = Command::new("sh")
-        .args(["-c", command])
-        .current_dir(directory)
-        .env("PATH", path)
-        .output()?;
-    if output.status.code() == Some(exit_code) {
-        return Ok(Ok(()));
-    }
-    Ok(Err(format!(
-        "`{command}` ended with {}, shown is exit code {exit_code}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    )))
-}
+/// What puts libvipl where `make install` wants it.
+const INSTALL: &str = "crates/vipl/install.sh";
 
 /// `viaduct studies` and `viaduct models` list every file that ships.
 fn check_listings(root: &Path, viaduct: &Path) -> Findings {
@@ -219,6 +265,17 @@ $ viaduct run wrong.toml   # exit 1: unknown key
 $ viaduct run torus-million  # not run: a minute
 $ make bench
 $ git clone somewhere
+$ make install PREFIX=$HOME/there
+$ A=1 B=2 cc one.c -o one
+```
+
+```console shell 1
+$ ./one server
+one: done
+```
+
+```console shell 2
+$ ./one client  # in another shell
 ```
 
 ```toml file=wrong.toml
@@ -247,6 +304,24 @@ $ git clone somewhere
                     line: 9,
                     word: "bench".to_owned()
                 },
+                run(
+                    11,
+                    "\"$SOURCE/crates/vipl/install.sh\" \"$BINARIES/libvipl.a\" $HOME/there",
+                    0
+                ),
+                run(12, "A=1 B=2 cc one.c -o one", 0),
+                Step::Together(vec![
+                    Shell {
+                        line: 16,
+                        command: "./one server".to_owned(),
+                        printed: Some("one: done\n".to_owned()),
+                    },
+                    Shell {
+                        line: 21,
+                        command: "./one client".to_owned(),
+                        printed: None,
+                    },
+                ]),
                 Step::Write {
                     name: "wrong.toml".to_owned(),
                     text: "[traffic]\n".to_owned()
@@ -256,22 +331,18 @@ $ git clone somewhere
     }
 
     #[test]
-    fn exit_code_must_be_the_shown_one() {
-        let here = std::env::temp_dir();
-        let run = |command, exit_code| run_one(command, exit_code, &here, &here).unwrap();
-        assert_eq!(run("exit 3", 3), Ok(()));
-        assert!(
-            run("exit 3", 0)
-                .unwrap_err()
-                .contains("shown is exit code 0")
-        );
-        assert!(run("true", 1).is_err());
-    }
-
-    #[test]
     fn the_makefile_runs_the_study() {
         let makefile = include_str!("../../Makefile");
         assert!(makefile.contains("STUDY ?= torus-1024\n"));
         assert!(makefile.contains("\n\t@$(VIADUCT) run $(STUDY)\n"));
+    }
+
+    #[test]
+    fn the_makefile_installs_the_library_by_its_script() {
+        let makefile = include_str!("../../Makefile");
+        let install =
+            format!("\n\t{INSTALL} $(TARGET_DIR)/release/libvipl.a $(abspath $(PREFIX))\n");
+        assert!(makefile.contains(&install));
+        assert!(makefile.contains("PREFIX ?= $(HOME)/.local\n"));
     }
 }

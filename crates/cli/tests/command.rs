@@ -331,8 +331,9 @@ fn start_long_run(folder: &Folder, arguments: &[&str]) -> (Child, BufReader<impl
 
 #[cfg(unix)]
 fn interrupt(child: &Child) {
-    let status = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+    // The shell's own: a program of that name is not on every machine.
+    let status = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
         .status()
         .unwrap();
     assert!(status.success());

@@ -1,0 +1,224 @@
+//! Runs commands as a reader of the docs would.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A command that is run beside others.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Shell {
+    pub(crate) line: usize,
+    pub(crate) command: String,
+    /// What it must print, if that is shown.
+    pub(crate) printed: Option<String>,
+}
+
+/// Where commands of one page are run.
+#[derive(Debug)]
+pub(crate) struct Shells {
+    root: PathBuf,
+    directory: PathBuf,
+    binaries: PathBuf,
+}
+
+/// What a process printed, and how it ended; no status for one that had to be killed.
+struct Ending {
+    status: Option<ExitStatus>,
+    printed: String,
+    errors: String,
+}
+
+impl Shells {
+    /// In `directory`, with the programs of `binaries` on the path. `root` is the source tree.
+    pub(crate) fn new(root: &Path, directory: &Path, binaries: &Path) -> io::Result<Self> {
+        let examples = root.join("examples/c");
+        if examples.is_dir() {
+            let copy = directory.join("examples/c");
+            std::fs::create_dir_all(&copy)?;
+            for entry in std::fs::read_dir(&examples)? {
+                let entry = entry?;
+                std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
+            }
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            directory: directory.to_owned(),
+            binaries: binaries.to_owned(),
+        })
+    }
+
+    /// Runs a command to its end; answers what was wrong, if anything.
+    pub(crate) fn run(&self, command: &str, exit_code: i32) -> io::Result<Result<(), String>> {
+        let ending = end(self.start(command)?, Instant::now() + ALONE_MAX)?;
+        Ok(ending.must_have(command, exit_code))
+    }
+
+    /// Runs commands at the same time; answers the lines of those that were wrong, and how.
+    pub(crate) fn run_together(&self, shells: &[Shell]) -> io::Result<Vec<(usize, String)>> {
+        let started: io::Result<Vec<_>> = shells
+            .iter()
+            .map(|shell| self.start(&shell.command))
+            .collect();
+        let deadline = Instant::now() + TOGETHER_MAX;
+        let mut wrong = Vec::new();
+        for (shell, started) in shells.iter().zip(started?) {
+            let ending = end(started, deadline)?;
+            let mut outcome = ending.must_have(&shell.command, 0);
+            if let (Ok(()), Some(shown)) = (&outcome, &shell.printed)
+                && ending.printed != *shown
+            {
+                let (command, printed) = (&shell.command, &ending.printed);
+                outcome = Err(format!("`{command}` printed\n{printed}shown is\n{shown}"));
+            }
+            wrong.extend(outcome.err().map(|text| (shell.line, text)));
+        }
+        Ok(wrong)
+    }
+
+    fn start(&self, command: &str) -> io::Result<Running> {
+        let mut path = OsString::from(&self.binaries);
+        path.push(if cfg!(windows) { ";" } else { ":" });
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        // The command takes the shell's place, so that killing it kills the command.
+        shell.args(["-c", &format!("exec env {command}")]);
+        if command.starts_with("cargo ") {
+            shell.current_dir(&self.root);
+        } else {
+            shell
+                .current_dir(&self.directory)
+                .env("HOME", self.directory.join("home"));
+        }
+        let mut child = shell
+            .env("PATH", path)
+            .env("SOURCE", &self.root)
+            .env("BINARIES", &self.binaries)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().map(reader);
+        let errors = child.stderr.take().map(reader);
+        Ok(Running {
+            child,
+            output,
+            errors,
+        })
+    }
+}
+
+struct Running {
+    child: Child,
+    output: Option<JoinHandle<String>>,
+    errors: Option<JoinHandle<String>>,
+}
+
+/// Reads all in a thread of its own: a full pipe would stop the writer.
+fn reader(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        // What was read before a failure is what there is.
+        let _ = from.read_to_end(&mut all);
+        String::from_utf8_lossy(&all).into_owned()
+    })
+}
+
+fn end(mut running: Running, deadline: Instant) -> io::Result<Ending> {
+    let status = loop {
+        if let Some(status) = running.child.try_wait()? {
+            break Some(status);
+        }
+        if Instant::now() >= deadline {
+            running.child.kill()?;
+            running.child.wait()?;
+            break None;
+        }
+        std::thread::sleep(PAUSE);
+    };
+    let text = |reader: Option<JoinHandle<String>>| {
+        reader
+            .and_then(|reader| reader.join().ok())
+            .unwrap_or_default()
+    };
+    Ok(Ending {
+        status,
+        printed: text(running.output),
+        errors: text(running.errors),
+    })
+}
+
+impl Ending {
+    fn must_have(&self, command: &str, exit_code: i32) -> Result<(), String> {
+        let errors = self.errors.trim_end();
+        match self.status {
+            Some(status) if status.code() == Some(exit_code) => Ok(()),
+            Some(status) => Err(format!(
+                "`{command}` ended with {status}, shown is exit code {exit_code}\n{errors}"
+            )),
+            None => Err(format!("`{command}` did not end\n{errors}")),
+        }
+    }
+}
+
+/// What a command may take before it counts as hanging.
+const ALONE_MAX: Duration = Duration::from_secs(900);
+const TOGETHER_MAX: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shells() -> Shells {
+        let here = std::env::temp_dir();
+        Shells::new(&here.join("no-such-tree"), &here, &here).unwrap()
+    }
+
+    #[test]
+    fn exit_code_must_be_the_shown_one() {
+        let run = |command, exit_code| shells().run(command, exit_code).unwrap();
+        assert_eq!(run("sh -c 'exit 3'", 3), Ok(()));
+        let wrong = run("sh -c 'exit 3'", 0).unwrap_err();
+        assert!(wrong.contains("shown is exit code 0"), "{wrong}");
+        assert!(run("true", 1).is_err());
+    }
+
+    #[test]
+    fn what_is_shown_must_be_what_is_printed() {
+        let shell = |line, command: &str, printed: Option<&str>| Shell {
+            line,
+            command: command.to_owned(),
+            printed: printed.map(str::to_owned),
+        };
+        let together = [
+            shell(1, "WORD=one sh -c 'echo $WORD'", Some("one\n")),
+            shell(2, "echo two", Some("2\n")),
+            shell(3, "echo three", None),
+            shell(4, "false", None),
+        ];
+        let wrong = shells().run_together(&together).unwrap();
+        let lines: Vec<usize> = wrong.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 4], "{wrong:?}");
+    }
+
+    #[test]
+    fn commands_run_at_the_same_time() {
+        // Either ends only when the other has begun.
+        let name = format!("viaduct-shells-{}", std::process::id());
+        let shell = |line, own, other| Shell {
+            line,
+            command: format!(
+                "sh -c 'touch {name}-{own}; while [ ! -e {name}-{other} ]; do :; done'"
+            ),
+            printed: None,
+        };
+        let wrong = shells().run_together(&[shell(1, "a", "b"), shell(2, "b", "a")]);
+        assert_eq!(wrong.unwrap(), []);
+        for end in ["a", "b"] {
+            std::fs::remove_file(std::env::temp_dir().join(format!("{name}-{end}"))).unwrap();
+        }
+    }
+}
