@@ -93,6 +93,7 @@ pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
     findings.extend(check_lints(files));
     findings.extend(check_modules(files));
     findings.extend(check_mentions(files));
+    findings.extend(check_variables(files));
     findings
 }
 
@@ -328,6 +329,30 @@ fn check_mentions(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
+/// A variable of the environment that the fabric between processes reads is described.
+fn check_variables(files: &[SourceFile]) -> Vec<Finding> {
+    let page = find(files, VARIABLES_PAGE).unwrap_or_default();
+    let mut findings = Vec::new();
+    for file in files
+        .iter()
+        .filter(|file| file.path.starts_with("crates/shm/src/") && !file.path.contains("/tests"))
+    {
+        for (number, line) in file.text.lines().enumerate() {
+            let names = line.split('"').skip(1).step_by(2);
+            for name in names.filter(|text| text.starts_with("VIADUCT_")) {
+                let is_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+                if name.bytes().all(is_name) && !page.contains(&format!("`{name}=")) {
+                    let text = format!("{VARIABLES_PAGE} does not describe `{name}`");
+                    findings.push(at(file, number, text));
+                }
+            }
+        }
+    }
+    findings
+}
+
+const VARIABLES_PAGE: &str = "docs/shm.md";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,5 +471,20 @@ mod tests {
         assert_eq!(check_mentions(&[study.clone(), page]), []);
         assert_eq!(check_mentions(&[study.clone(), other]).len(), 1);
         assert_eq!(check_mentions(&[study]).len(), 1);
+    }
+    #[test]
+    fn variable_that_no_page_describes_is_found() {
+        let page = file(VARIABLES_PAGE, "| `VIADUCT_SPIN_US=N` | 20 |\n");
+        let code = |name| {
+            file(
+                "crates/shm/src/wait.rs",
+                &format!("let set = var(\"{name}\");\n"),
+            )
+        };
+        assert_eq!(
+            check_variables(&[page.clone(), code("VIADUCT_SPIN_US")]),
+            []
+        );
+        assert_eq!(check_variables(&[page, code("VIADUCT_SPIN")]).len(), 1);
     }
 }

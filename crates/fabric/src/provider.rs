@@ -217,8 +217,8 @@ pub trait Provider: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `InvalidReliabilityLevel`, `InvalidMtu`, `InvalidQos` when the ends differ: the request stays
-    /// open. `InvalidState` unless the VI is idle. `Timeout` when the client gave up.
+    /// `InvalidReliabilityLevel`, `InvalidMtu`, `InvalidQos` when the ends differ: the request
+    /// stays open. `InvalidState` unless the VI is idle. `Timeout` when the client gave up.
     fn connect_accept(&self, connection: ConnectionHandle, vi: ViHandle) -> Result<()>;
     /// Rejects a request (`VipConnectReject`).
     ///
