@@ -22,6 +22,6 @@ cp "$archive" "$to/lib/libvipl.a"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/vipl.pc.in" \
     >"$to/lib/pkgconfig/vipl.pc"
-cp "$root/docs/vipl.md" "$to/share/doc/vipl"
+cp "$root/docs/vipl.md" "$root/docs/shm.md" "$to/share/doc/vipl"
 "$here/man-pages.sh" "$root/docs/vipl.md" "$to/share/man/man3"
 cp "$root"/examples/c/*.[ch] "$to/share/doc/vipl/examples"
