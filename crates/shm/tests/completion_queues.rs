@@ -197,7 +197,7 @@ fn a_sleeper_with_a_thousand_vis_is_woken_by_any() {
 
 #[test]
 fn two_queues_on_one_link_hear_of_their_own() {
-    const COUNT: usize = 80;
+    const COUNT: usize = 200;
     let shm = Shm::global();
     let arena = Arena::new(2 * COUNT, ReliabilityLevel::ReliableDelivery);
     let queues = [arena.queue(), arena.queue()];
@@ -253,14 +253,14 @@ fn two_queues_on_one_link_hear_of_their_own() {
 
 #[test]
 fn sends_complete_on_a_queue_of_their_own() {
-    const COUNT: usize = 24;
+    const COUNT: usize = 100;
     let shm = Shm::global();
     let arena = Arena::new(2 * COUNT, ReliabilityLevel::ReliableReception);
     let (sends, receives) = (arena.queue(), arena.queue());
     let pairs: Vec<_> = (0..COUNT)
         .map(|_| arena.pair(b"own", [Some(sends), None], [None, Some(receives)]))
         .collect();
-    for round in 0..200 {
+    for round in 0..60 {
         for (number, (client, server)) in pairs.iter().enumerate() {
             arena.post_receive(*server, number);
             arena.post_send(*client, COUNT + number);
@@ -292,7 +292,7 @@ fn sends_complete_on_a_queue_of_their_own() {
 
 #[test]
 fn handlers_are_called_for_vis_with_tripwires() {
-    const COUNT: usize = 40;
+    const COUNT: usize = 100;
     let shm = Shm::global();
     let arena = Arena::new(2 * COUNT, ReliabilityLevel::ReliableDelivery);
     let queue = arena.queue();
@@ -332,7 +332,7 @@ fn handlers_are_called_for_vis_with_tripwires() {
 
 #[test]
 fn vis_come_and_go_while_others_are_polled() {
-    const COUNT: usize = 30;
+    const COUNT: usize = 90;
     let shm = Shm::global();
     let arena = Arena::new(2 * COUNT + 2, ReliabilityLevel::ReliableDelivery);
     let queue = arena.queue();

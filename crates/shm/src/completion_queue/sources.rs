@@ -22,12 +22,15 @@ use crate::notice::{CHANNELS, place};
 use crate::vi::{News, Vi};
 use crate::wait::barrier_everywhere;
 
-/// Sources up to which each is peeked at.
-pub(super) const SCANNED_MAX: usize = 16;
+/// Sources up to which each is peeked at. To peek at 64 is a tenth faster than to have 64 peers
+/// tell, at 256 there is no difference; but each is left a mark before a sleep.
+pub(super) const SCANNED_MAX: usize = 80;
 /// Messages that one look takes from one VI, so that none keeps the others waiting.
 const MESSAGES_A_LOOK: u32 = 16;
 /// Messages that are enough for one look.
 const ENOUGH: u32 = 32;
+/// VIs ahead whose slots are fetched.
+const SLOTS_AHEAD: usize = 4;
 /// Looks between two looks at the clock.
 const LOOKS_A_CLOCK: u32 = 256;
 /// How often VIs with a tripwire are peeked at all the same: a peer may not have told.
@@ -297,13 +300,18 @@ impl Sources {
         } else if self.ready.is_empty() {
             self.find(true);
         }
+        for number in self.ready.iter().take(SLOTS_AHEAD) {
+            self.watches[*number as usize].prefetch();
+        }
         let mut found = 0;
         for _ in 0..self.ready.len() {
             let number = self.ready.pop_front()?;
-            if let Some(next) = self.ready.get(1) {
-                // What the look after next reads first.
-                self.watches[*next as usize].prefetch();
-                self.vis[*next as usize].slot.object.prefetch_receive();
+            // A slot comes from the peer's cache, the VI from one of ours.
+            if let Some(later) = self.ready.get(SLOTS_AHEAD - 1) {
+                self.watches[*later as usize].prefetch();
+            }
+            if let Some(later) = self.ready.get(1) {
+                self.vis[*later as usize].slot.object.prefetch_receive();
             }
             let source = &mut self.vis[number as usize];
             source.is_ready = false;
