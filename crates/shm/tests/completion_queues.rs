@@ -16,6 +16,8 @@ use viaduct_shm::Shm;
 use viaduct_via::{Address, MemoryAttributes, MemoryHandle, Queue, ReliabilityLevel, ViAttributes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After which a client asks again.
+const ATTEMPT: Duration = Duration::from_secs(2);
 /// A descriptor and its data.
 const PLACE_BYTES: usize = 256;
 
@@ -78,14 +80,18 @@ impl Arena {
         let address = Address::new(host, name);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let request = shm
-                    .connect_wait(self.nic, &address, Some(PATIENCE))
-                    .unwrap();
-                shm.connect_accept(request.connection, server).unwrap();
+                loop {
+                    let request = shm.connect_wait(self.nic, &address, Some(PATIENCE));
+                    // The client may have given this attempt up.
+                    let connection = request.unwrap().connection;
+                    if shm.connect_accept(connection, server).is_ok() {
+                        return;
+                    }
+                }
             });
             let local = Address::new(host, b"client");
             let start = Instant::now();
-            while let Err(error) = shm.connect_request(client, &local, &address, Some(PATIENCE)) {
+            while let Err(error) = shm.connect_request(client, &local, &address, Some(ATTEMPT)) {
                 assert!(start.elapsed() < PATIENCE, "{error}");
                 std::thread::yield_now();
             }

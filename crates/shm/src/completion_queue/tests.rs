@@ -11,6 +11,8 @@ use super::*;
 use crate::Shm;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After which a client asks again.
+const ATTEMPT: Duration = Duration::from_secs(2);
 
 struct Ends {
     nic: NicHandle,
@@ -57,12 +59,15 @@ impl Ends {
                     let vi = shm
                         .create_vi(nic, &attributes, None, Some(queue))
                         .expect("there is room for a VI");
-                    let request = shm
-                        .connect_wait(nic, &address, Some(PATIENCE))
-                        .expect("a client comes");
-                    shm.connect_accept(request.connection, vi)
-                        .expect("the client is there");
-                    vi
+                    loop {
+                        let request = shm
+                            .connect_wait(nic, &address, Some(PATIENCE))
+                            .expect("a client comes");
+                        // The client may have given this attempt up.
+                        if shm.connect_accept(request.connection, vi).is_ok() {
+                            return vi;
+                        }
+                    }
                 };
                 (0..count).map(accept).collect::<Vec<_>>()
             });
@@ -72,7 +77,7 @@ impl Ends {
                     .expect("there is room for a VI");
                 let local = Address::new(host, b"client");
                 let start = Instant::now();
-                while let Err(error) = shm.connect_request(vi, &local, &address, Some(PATIENCE)) {
+                while let Err(error) = shm.connect_request(vi, &local, &address, Some(ATTEMPT)) {
                     assert!(start.elapsed() < PATIENCE, "{error}");
                     std::thread::yield_now();
                 }
