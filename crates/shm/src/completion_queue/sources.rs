@@ -22,8 +22,9 @@ use crate::notice::{CHANNELS, place};
 use crate::vi::{News, Vi};
 use crate::wait::barrier_everywhere;
 
-/// Sources up to which each is peeked at. To peek at 64 is a tenth faster than to have 64 peers
-/// tell, at 256 there is no difference; but each is left a mark before a sleep.
+/// Sources up to which each is peeked at. Chosen by few and noisy measurements: at 64 peeking did
+/// 4.3 to 4.9 million requests a second and tripwires 4.2 to 4.5, at 256 there was no difference.
+/// Each of them is left a mark before a sleep, which speaks for fewer.
 pub(super) const SCANNED_MAX: usize = 80;
 /// Messages that one look takes from one VI, so that none keeps the others waiting.
 const MESSAGES_A_LOOK: u32 = 16;
