@@ -223,6 +223,12 @@ impl Direction {
         Self { base }
     }
 
+    /// The first byte, for peers that lie.
+    #[cfg(test)]
+    pub(crate) const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
     #[inline]
     fn word32(&self, at: usize) -> &AtomicU32 {
         // SAFETY: every `at` of this file is inside the direction and a multiple of 4; the memory

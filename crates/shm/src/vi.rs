@@ -84,6 +84,22 @@ pub(crate) fn find(vi: ViHandle) -> Result<&'static Slot<Vi>> {
     VIS.find(vi.bits()).ok_or_else(dead_vi)
 }
 
+/// What a connected VI shares with its peer, for peers that lie.
+#[cfg(test)]
+pub(crate) fn shared(
+    vi: ViHandle,
+) -> Option<(Arc<crate::link::Link>, [crate::channel::Direction; 2], u32)> {
+    let send = find(vi).ok()?.object.send.lock();
+    let out = send.out.as_ref()?;
+    let receive = find(vi).ok()?.object.receive.lock();
+    let incoming = receive.incoming.as_ref()?;
+    Some((
+        Arc::clone(&out.link),
+        [out.direction, incoming.direction],
+        out.channel,
+    ))
+}
+
 /// The VI behind a handle, for `connect`.
 pub(crate) fn connectable(vi: ViHandle) -> Result<Arc<dyn Connectable>> {
     let slot = find(vi)?;

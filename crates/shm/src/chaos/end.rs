@@ -35,10 +35,15 @@ pub(super) struct Arena {
     pub(super) handle: MemoryHandle,
 }
 
+// SAFETY: the memory is never freed, and a buffer is used by whoever has not posted it.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
 /// An open NIC.
 pub(super) struct Station {
     pub(super) nic: NicHandle,
-    tag: ProtectionTag,
+    pub(super) tag: ProtectionTag,
     pub(super) shared: Arena,
     pub(super) private: Arena,
     /// By VI: how often its connection was lost.
@@ -167,16 +172,27 @@ impl Arena {
 
     /// Posts receive `number` for as many bytes as a buffer has.
     pub(super) fn post_receive(&self, vi: ViHandle, number: usize) -> Result<()> {
+        self.post_receive_at(vi, number, 0, BUFFER_BYTES)
+    }
+
+    /// Posts receive `number` for a part of its buffer.
+    pub(super) fn post_receive_at(
+        &self,
+        vi: ViHandle,
+        number: usize,
+        offset: usize,
+        length: usize,
+    ) -> Result<()> {
         let descriptor = self.descriptor(true, number);
         // SAFETY: inside the arena, aligned, not posted.
         unsafe {
             descriptor.write(Descriptor::default());
             (*descriptor).control.segment_count = 1;
-            (*descriptor).control.length = BUFFER_BYTES as u32;
+            (*descriptor).control.length = length as u32;
             (*descriptor).segments[0] = Segment {
-                address: self.receive_buffer(number).addr() as u64,
+                address: (self.receive_buffer(number).addr() + offset) as u64,
                 handle: self.handle.bits(),
-                length: BUFFER_BYTES as u32,
+                length: length as u32,
             };
             Shm::global().post_receive(vi, descriptor, self.handle)
         }

@@ -220,6 +220,28 @@ fn a_flood_harms_nobody_else() {
 }
 
 #[test]
+fn a_peer_that_asks_for_answers_and_takes_none_loses_its_link() {
+    // Goal: what waits for a peer that never reads does not grow for ever.
+    let server = host();
+    let victim = TestVi::new(1);
+    let client = RawClient::connect(server, &victim, "no answers");
+    let close = LinkMessage::Close {
+        channel: 1,
+        connection: 1,
+        reason: CloseReason::Disconnected,
+    };
+    let packet = close.packet();
+    let started = Instant::now();
+    while locked(&victim.state).closed.is_empty() {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the queue still grows"
+        );
+        let _ = wire::send(client.link.as_fd(), packet.bytes(), &[]);
+    }
+}
+
+#[test]
 fn bad_requests_do_not_reach_the_program() {
     let server = host();
     let address = at(server, "bad requests");
