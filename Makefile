@@ -17,7 +17,7 @@ C_TOOLS = "$${CC:-cc}" "$${CXX:-c++}" nm readelf
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VIADUCT := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)/release/viaduct
 
-.PHONY: help study release test check golden bench fuzz-smoke install cargo c-tools
+.PHONY: help study release test check golden bench fuzz-smoke chaos install cargo c-tools
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -49,6 +49,10 @@ bench: release ## speed and memory against the targets, beside SimGrid and other
 
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
+
+chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at every store, lie to it for minutes: half an hour
+	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture
+	SHM_SHUTTLE=1000000 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --test shuttle
 
 install: cargo ## install the command viaduct and the C library libvipl, with its headers, into PREFIX
 	$(CARGO) install $(filter-out --locked,$(CARGO_FLAGS)) --locked --path crates/cli --root $(abspath $(PREFIX))

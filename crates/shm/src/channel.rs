@@ -21,6 +21,8 @@
 //! What the peer writes is read once and checked where it is used. Nothing here makes a reference
 //! to bytes that the peer can write, other than atomics.
 
+mod slot;
+
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -129,16 +131,10 @@ pub(crate) struct Header {
 /// ```
 #[inline]
 const fn header_word(index: u32, header: Header) -> u64 {
-    lap(index) as u64
+    slot::lap(index / SLOTS) as u64
         | (header.kind as u64) << 16
         | (header.flags as u64) << 24
         | (header.length as u64) << 32
-}
-
-/// The lap of a slot's use, never that of the use before; the first is 1, so that zeros are old.
-#[inline]
-const fn lap(index: u32) -> u16 {
-    (index / SLOTS) as u16 ^ 1
 }
 
 /// The segment of a cookie that tells a capacity and no place.
@@ -287,10 +283,7 @@ impl Direction {
     /// The header of slot `index`, if it has been written. What it says is the peer's word.
     #[inline]
     pub(crate) fn peek(&self, index: u32) -> Option<Header> {
-        let word = self.word64(Self::slot_at(index)).load(Ordering::Acquire);
-        if word as u16 != lap(index) {
-            return None;
-        }
+        let word = slot::peek(self.word64(Self::slot_at(index)), slot::lap(index / SLOTS))?;
         Some(Header {
             kind: (word >> 16) as u8,
             flags: (word >> 24) as u8,
@@ -318,14 +311,10 @@ impl Direction {
     #[inline]
     pub(crate) fn publish(&self, index: u32, header: Header, immediate: u32, credit: u32) {
         let at = Self::slot_at(index);
+        let second = u64::from(immediate) | u64::from(credit) << 32;
+        let words = [self.word64(at), self.word64(at + 8)];
         kill_point!();
-        self.word64(at + 8).store(
-            u64::from(immediate) | u64::from(credit) << 32,
-            Ordering::Relaxed,
-        );
-        kill_point!();
-        self.word64(at)
-            .store(header_word(index, header), Ordering::Release);
+        slot::publish(words, [header_word(index, header), second]);
         kill_point!();
     }
 
@@ -437,7 +426,7 @@ impl Direction {
         Watch {
             header,
             seen: self.word64(at).load(Ordering::Relaxed),
-            lap: lap(index),
+            lap: slot::lap(index / SLOTS),
         }
     }
 

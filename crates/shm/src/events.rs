@@ -49,6 +49,11 @@ pub(crate) fn dispatch(nic: u64, handler: impl FnOnce() + Send + 'static) {
     DISPATCHER.queued.notify_one();
 }
 
+/// How many calls wait for their turn.
+pub(crate) fn backlog() -> usize {
+    locked(&DISPATCHER.state).queue.len()
+}
+
 /// Drops what is queued for a NIC and waits until its running handler has returned. Called from a
 /// handler, it does not wait.
 pub(crate) fn drain(nic: u64) {

@@ -51,6 +51,7 @@ mod send;
 mod service;
 mod shared;
 mod side;
+mod sync;
 mod transfer;
 mod vi;
 mod wait;

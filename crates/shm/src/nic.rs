@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use viaduct_fabric::{
-    AsynchronousError, Error, ErrorHandler, NicHandle, Result, ReturnCode, ViHandle,
+    AsynchronousError, Error, ErrorCode, ErrorHandler, NicHandle, Result, ReturnCode, ViHandle,
 };
 use viaduct_via::{NicAttributes, ReliabilityLevel, ReliabilityLevels, Timespan};
 
@@ -15,6 +15,9 @@ use crate::{completion_queue, events, vi};
 
 /// The names under which programs open this fabric.
 pub(crate) const DEVICES: [&str; 2] = ["viaduct0", "shm"];
+
+/// Calls of handlers that wait for their turn, from which on errors are not told.
+const BACKLOG_MAX: usize = 1 << 16;
 
 /// An open NIC: limits, registered memory, and who is told of errors.
 pub(crate) struct Nic {
@@ -119,6 +122,10 @@ impl Nic {
 
     /// Has the error handler called, by the thread for it.
     pub(crate) fn report(&self, error: AsynchronousError) {
+        // A peer can cause the others without end, and faster than a handler takes them.
+        if error.code != ErrorCode::ConnectionLost && events::backlog() >= BACKLOG_MAX {
+            return;
+        }
         let handler = self
             .handler
             .lock()

@@ -4,7 +4,11 @@
 //! turn, so that a chunk comes back to its writer after the reader's cache has let it go: a pool
 //! that stays in the cache of the other side is the slowest of all.
 
+mod bits;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use self::bits::{give_bit, take_bit};
 
 /// Bytes of a pool.
 pub(crate) const POOL_BYTES: usize = 4 << 20;
@@ -54,37 +58,10 @@ impl Chunks {
     pub(crate) fn give_back(&self, chunk: Chunk) {
         if chunk.offset < HALF {
             let bit = chunk.offset / LARGE_BYTES;
-            self.large.fetch_and(!(1 << bit), Ordering::Release);
+            give_bit(&self.large, bit);
         } else {
             let number = (chunk.offset - HALF) / SMALL_BYTES;
-            self.small[number as usize / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
-        }
-    }
-}
-
-/// Sets a clear bit of the lowest `count`, the first from `start` on, around the end.
-fn take_bit(word: &AtomicU64, start: u32, count: u32) -> Option<u32> {
-    let all = if count == 64 {
-        u64::MAX
-    } else {
-        (1 << count) - 1
-    };
-    let mut taken = word.load(Ordering::Relaxed);
-    loop {
-        let free = !taken & all;
-        if free == 0 {
-            return None;
-        }
-        let later = free & !((1_u64 << start) - 1);
-        let bit = if later == 0 { free } else { later }.trailing_zeros();
-        match word.compare_exchange_weak(
-            taken,
-            taken | 1 << bit,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        ) {
-            Ok(_) => return Some(bit),
-            Err(now) => taken = now,
+            give_bit(&self.small[number as usize / 64], number % 64);
         }
     }
 }

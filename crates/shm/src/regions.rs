@@ -14,6 +14,7 @@
 
 mod entries;
 pub(crate) mod remote;
+mod sequence;
 mod slots;
 mod tags;
 

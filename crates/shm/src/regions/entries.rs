@@ -11,10 +11,10 @@
 //! lock.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::slots::{SLOTS_MAX, index_of};
-use super::{Check, Placement, ProtectionError};
+use super::{Check, Placement, ProtectionError, sequence};
 use crate::shared::SegmentId;
 
 /// The bytes that an access wants, and on whose behalf.
@@ -120,20 +120,11 @@ impl Entries {
         let Some(entry) = self.entry(index) else {
             return;
         };
-        let sequence = entry.sequence.load(Ordering::Relaxed);
-        entry
-            .sequence
-            .store(sequence.wrapping_add(1), Ordering::Relaxed);
-        // Release: pairs with the Acquire fence in `read`: who reads a new field reads an odd
-        // sequence afterwards.
-        fence(Ordering::Release);
-        kill_point!();
-        change(entry);
-        kill_point!();
-        // Release: pairs with the first Acquire fence in `read`.
-        entry
-            .sequence
-            .store(sequence.wrapping_add(2), Ordering::Release);
+        sequence::write(&entry.sequence, || {
+            kill_point!();
+            change(entry);
+            kill_point!();
+        });
     }
 
     /// An entry as it was at one moment; `None` when there is no such entry, or when it is still
@@ -144,21 +135,18 @@ impl Entries {
     #[inline]
     pub(super) fn read(&self, index: u32, attempts: u32) -> Option<Snapshot> {
         let entry = self.entry(index)?;
+        let look = || Snapshot {
+            handle: entry.handle.load(Ordering::Relaxed),
+            start: entry.start.load(Ordering::Relaxed),
+            length: entry.length.load(Ordering::Relaxed),
+            tag: entry.tag.load(Ordering::Relaxed),
+            rights: entry.rights.load(Ordering::Relaxed),
+            segment: entry.segment.load(Ordering::Relaxed),
+            offset: entry.offset.load(Ordering::Relaxed),
+        };
         let mut attempt = 0;
         loop {
-            let before = entry.sequence.load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
-            let found = Snapshot {
-                handle: entry.handle.load(Ordering::Relaxed),
-                start: entry.start.load(Ordering::Relaxed),
-                length: entry.length.load(Ordering::Relaxed),
-                tag: entry.tag.load(Ordering::Relaxed),
-                rights: entry.rights.load(Ordering::Relaxed),
-                segment: entry.segment.load(Ordering::Relaxed),
-                offset: entry.offset.load(Ordering::Relaxed),
-            };
-            fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && entry.sequence.load(Ordering::Relaxed) == before {
+            if let Some(found) = sequence::read(&entry.sequence, look) {
                 return Some(found);
             }
             attempt += 1;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::Ordering;
 
 use super::Step;
 use crate::channel::{COOKIES, Direction, Header, Kind, OPAQUE, SLOTS};
@@ -14,6 +14,7 @@ use crate::link::{Link, LinkMessage};
 use crate::pool::Chunk;
 use crate::regions::remote::RemoteRegionTable;
 use crate::side::Side;
+use crate::sync::light_barrier;
 use crate::transfer::{Plan, Reach, Thresholds};
 use crate::wait::{Doorbells, SERVICE_MARK};
 use crate::work_queue::Entry;
@@ -192,7 +193,7 @@ impl Outgoing {
         self.next = self.next.wrapping_add(slots);
         self.direction.prefetch_write(self.next.wrapping_add(5));
         // The look for a sleeper stays behind the publication; see `wait`.
-        compiler_fence(Ordering::SeqCst);
+        light_barrier();
         if self.direction.wants_notice() {
             self.notify();
         }
