@@ -17,7 +17,8 @@ pub(crate) use self::biased::BiasedMutex;
 pub(crate) fn barrier_is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
-        membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
+        !cfg!(miri)
+            && membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
             && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
     })
 }
