@@ -19,6 +19,7 @@
 //! did meanwhile.
 
 mod handshake;
+mod line;
 mod peers;
 mod waiters;
 
@@ -35,6 +36,7 @@ use viaduct_fabric::via::{Address, ConnectError, RemoteViAttributes, ViAttribute
 use viaduct_fabric::{ConnectionHandle, Error, IncomingRequest, Result, ReturnCode};
 
 use self::handshake::Failure;
+use self::line::Line;
 use self::peers::PeerAttempt;
 use self::waiters::Waiters;
 use crate::host::Host;
@@ -153,7 +155,7 @@ pub(crate) struct Connections {
 /// A request that was shown to the program.
 struct Incoming {
     nic: u64,
-    socket: OwnedFd,
+    line: Line,
     request: Request,
 }
 
@@ -200,9 +202,9 @@ impl Host {
         let deadline = Deadline::after(limit);
         let connections = &self.connections;
         loop {
-            let (socket, request) = connections.waiters.wait(self, nic, local, deadline)?;
+            let (line, request) = connections.waiters.wait(self, nic, local, deadline)?;
             // A client that left in the meantime is none.
-            if handshake::say(&socket, &Handshake::Taken).is_err() {
+            if handshake::say(&line, &Handshake::Taken).is_err() {
                 continue;
             }
             let number = connections.last_incoming.fetch_add(1, Ordering::Relaxed) + 1;
@@ -214,11 +216,7 @@ impl Host {
                 remote: request.local.clone(),
                 attributes: request.end.attributes,
             };
-            let incoming = Incoming {
-                nic,
-                socket,
-                request,
-            };
+            let incoming = Incoming { nic, line, request };
             locked(&connections.incoming).insert(number, incoming);
             return Ok(shown);
         }
@@ -251,10 +249,8 @@ impl Host {
             vi.cancel_pending();
             return keep(incoming, error);
         }
-        let Incoming {
-            socket, request, ..
-        } = incoming;
-        handshake::answer(self, socket, &request, vi).map_err(|failure| {
+        let Incoming { line, request, .. } = incoming;
+        handshake::answer(self, line, &request, vi).map_err(|failure| {
             vi.cancel_pending();
             failure.into_error()
         })
@@ -269,7 +265,7 @@ impl Host {
         let incoming = locked(&self.connections.incoming).remove(&connection.bits());
         let incoming = incoming.ok_or_else(no_such_request)?;
         // A client that is gone need not hear it.
-        let _ = handshake::say(&incoming.socket, &Handshake::Reject);
+        let _ = handshake::say(&incoming.line, &Handshake::Reject);
         Ok(())
     }
 
@@ -323,7 +319,7 @@ impl Host {
                     remote,
                     peer_to_peer: false,
                 };
-                handshake::ask(self, socket, vi, &ask, deadline, bell)
+                handshake::ask(self, Line::new(socket), vi, &ask, deadline, bell)
             }
         }
     }

@@ -28,6 +28,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::Poll;
 
 use self::channels::{Attachment, Channels};
 pub(crate) use self::incoming::Turn;
@@ -357,14 +358,16 @@ impl Link {
         self.wait_memory(deadline, |memory| memory.regions.get(&nic).cloned())
     }
 
-    /// The block of a channel of the peer, waited for: its chunk may still be on the way.
-    pub(crate) fn wait_block(&self, channel: u32, deadline: Deadline) -> Option<NonNull<u8>> {
+    /// The block of a channel of the peer, waited for: its chunk may still be on the way. Ready with
+    /// nothing when its chunk could not be mapped.
+    pub(crate) fn wait_block(&self, channel: u32, deadline: Deadline) -> Poll<Option<NonNull<u8>>> {
         let (chunk, offset) = place(channel);
         let mapped = |memory: &ChannelMemory| {
             let chunk = memory.theirs.get(chunk)?;
             Some(chunk.as_ref().map(|chunk| block(chunk, offset)))
         };
-        self.wait_memory(deadline, mapped)?
+        self.wait_memory(deadline, mapped)
+            .map_or(Poll::Pending, Poll::Ready)
     }
 
     fn wait_memory<T>(

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -10,6 +11,7 @@ use rustix::net::RecvFlags;
 use viaduct_fabric::via::{Address, RemoteViAttributes};
 use viaduct_fabric::{Error, ReturnCode};
 
+use super::line::Line;
 use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd};
 use crate::cma;
 use crate::host::{DOORBELL_BYTES, Host, random};
@@ -121,7 +123,7 @@ pub(super) struct Ask<'a> {
 /// Asks over a fresh socket, and connects the VI, which is pending.
 pub(super) fn ask(
     host: &'static Host,
-    socket: OwnedFd,
+    line: Line,
     vi: &Arc<dyn Connectable>,
     ask: &Ask<'_>,
     deadline: Deadline,
@@ -135,11 +137,11 @@ pub(super) fn ask(
         local: ask.local.clone(),
         remote: ask.remote.clone(),
     });
-    say(&socket, &request).map_err(|_| Failure::NoMatch)?;
+    say(&line, &request).map_err(|_| Failure::NoMatch)?;
     let mut is_taken = false;
     loop {
         let mut sources = [
-            PollFd::new(&socket, PollFlags::IN),
+            PollFd::new(&*line, PollFlags::IN),
             PollFd::new(&bell.0, PollFlags::IN),
         ];
         if !wire::poll(&mut sources, deadline)? {
@@ -148,7 +150,7 @@ pub(super) fn ask(
         if bell.silence() {
             return Err(Failure::Cancelled);
         }
-        let (message, descriptors) = match hear(&socket) {
+        let (message, descriptors) = match hear(&line) {
             Ok(Some(heard)) => heard,
             Ok(None) => continue,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -172,11 +174,11 @@ pub(super) fn ask(
                 local
                     .match_with(&accept.end.attributes)
                     .map_err(|_| Failure::Misbehaved)?;
-                let who = wire::credentials(socket.as_fd())?;
+                let who = wire::credentials(line.as_fd())?;
                 let end = if accept.new_link {
-                    follow_to_new_link(host, socket, who, &accept, descriptors)?
+                    follow_to_new_link(host, line, who, &accept, descriptors)?
                 } else {
-                    match follow_to_link(host, &socket, &who, &accept, deadline)? {
+                    match follow_to_link(host, &line, &who, &accept, deadline)? {
                         Some(end) => end,
                         None => continue,
                     }
@@ -192,7 +194,7 @@ pub(super) fn ask(
 /// The socket becomes the link.
 fn follow_to_new_link(
     host: &'static Host,
-    socket: OwnedFd,
+    line: Line,
     who: Credentials,
     accept: &Accept,
     descriptors: Vec<OwnedFd>,
@@ -214,10 +216,12 @@ fn follow_to_new_link(
             pools: map_peer(pools, POOLS_BYTES).map_err(system_or_misbehaved)?,
             chunk: map_peer(chunk, chunk_bytes).map_err(system_or_misbehaved)?,
             doorbells: map_peer(doorbells, DOORBELL_BYTES).map_err(system_or_misbehaved)?,
-            socket,
+            socket: line.into_socket()?,
         },
     ));
-    let end = second_end(&link, accept, Deadline::after(Some(Duration::ZERO)))?;
+    let end = second_end(&link, accept, Deadline::after(Some(Duration::ZERO)), || {
+        true
+    })?;
     let established = Handshake::Established {
         key: accept.key,
         trusted,
@@ -247,7 +251,7 @@ fn follow_to_link(
         say(socket, &Handshake::LinkGone).map_err(|_| Failure::Timeout)?;
         return Ok(None);
     };
-    let end = second_end(&link, accept, deadline)?;
+    let end = second_end(&link, accept, deadline, || is_there(socket))?;
     let established = Handshake::Established {
         key: link.key(),
         trusted: link.trusted(),
@@ -263,10 +267,17 @@ fn second_end(
     link: &Arc<Link>,
     accept: &Accept,
     deadline: Deadline,
+    is_server_there: impl Fn() -> bool,
 ) -> Result<ChannelEnd, Failure> {
     let (channel, connection) = (accept.channel, accept.connection);
-    let Some(block) = link.wait_block(channel, deadline) else {
-        return Err(Failure::Timeout);
+    // The server gives up before the caller does.
+    let block = loop {
+        let nap = deadline.or_after(SERVER_LOOK);
+        match link.wait_block(channel, nap) {
+            Poll::Ready(Some(block)) => break block,
+            Poll::Pending if !deadline.has_passed() && link.is_alive() && is_server_there() => {}
+            Poll::Ready(None) | Poll::Pending => return Err(Failure::Timeout),
+        }
     };
     if !link.reserve(channel, connection) {
         return Err(Failure::Misbehaved);
@@ -283,22 +294,22 @@ fn second_end(
 /// Grants a request, and connects the VI, which is pending and fits.
 pub(super) fn answer(
     host: &'static Host,
-    socket: OwnedFd,
+    line: Line,
     request: &Request,
     vi: &Arc<dyn Connectable>,
 ) -> Result<(), Failure> {
-    if !is_there(&socket) {
+    if !is_there(&line) {
         return Err(Failure::Timeout);
     }
     let local = vi.local_end();
-    let who = wire::credentials(socket.as_fd())?;
+    let who = wire::credentials(line.as_fd())?;
     let nonce = request.process.nonce;
     if let Some(link) = host.link(nonce, who.pid, None, true)
-        && let Some(end) = lead_to_link(host, &socket, &link, &local)?
+        && let Some(end) = lead_to_link(host, &line, &link, &local)?
     {
         return finish(vi, &local, end, &request.end);
     }
-    let end = lead_to_new_link(host, socket, who, request, &local)?;
+    let end = lead_to_new_link(host, line, who, request, &local)?;
     finish(vi, &local, end, &request.end)
 }
 
@@ -348,7 +359,7 @@ fn lead_to_link(
 /// Makes the memory of a new link, and the socket becomes that link.
 fn lead_to_new_link(
     host: &'static Host,
-    socket: OwnedFd,
+    line: Line,
     who: Credentials,
     request: &Request,
     local: &LocalEnd,
@@ -371,11 +382,11 @@ fn lead_to_new_link(
         connection,
     });
     let descriptors = [pools.fd(), chunk.fd(), host.doorbell_segment().fd()];
-    match wire::send(socket.as_fd(), accept.packet().bytes(), &descriptors) {
+    match wire::send(line.as_fd(), accept.packet().bytes(), &descriptors) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::Timeout),
         sent => sent?,
     }
-    let (established, descriptors) = hear_established(&socket)?;
+    let (established, descriptors) = hear_established(&line)?;
     let Handshake::Established {
         key: said,
         trusted: client_trusts,
@@ -401,7 +412,7 @@ fn lead_to_new_link(
             pools: Mapping::of(&pools)?,
             chunk: Mapping::of(&chunk)?,
             doorbells: map_peer(doorbells, DOORBELL_BYTES).map_err(system_or_misbehaved)?,
-            socket,
+            socket: line.into_socket()?,
         },
     ));
     let (allocated, block) = link.allocate(connection)?;
@@ -497,6 +508,9 @@ fn system_or_misbehaved(error: io::Error) -> Failure {
 /// How long a client may take to answer an `Accept`, for which it is waiting: its machine may be
 /// busy, or it is stopped. One that died is noticed at once.
 const ESTABLISHED_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a client that waits for memory of a link looks whether its server is still there.
+const SERVER_LOOK: Duration = Duration::from_millis(100);
 
 /// How long the peer's region table is waited for when it says that it comes.
 const REGIONS_PATIENCE: Duration = Duration::from_secs(1);

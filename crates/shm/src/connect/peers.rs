@@ -5,7 +5,6 @@
 //! outcome is only a look.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use viaduct_fabric::via::{Address, RemoteViAttributes};
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use super::handshake::{self, Ask, Failure};
+use super::line::Line;
 use super::waiters::{self, Desk};
 use super::{Bell, Connectable, check_request, resource};
 use crate::host::Host;
@@ -167,7 +167,7 @@ impl Meeting {
             }
             let socket = rendezvous::connect(place, name, self.deadline, || bell.silence())?;
             if let Some(socket) = socket {
-                match self.ask(socket, bell) {
+                match self.ask(Line::new(socket), bell) {
                     // Whoever lives there is not our peer, or has just left.
                     Err(Failure::NoMatch) => {}
                     outcome => return outcome,
@@ -184,17 +184,13 @@ impl Meeting {
         }
     }
 
-    fn ask(
-        &self,
-        socket: OwnedFd,
-        bell: &Bell,
-    ) -> std::result::Result<RemoteViAttributes, Failure> {
+    fn ask(&self, line: Line, bell: &Bell) -> std::result::Result<RemoteViAttributes, Failure> {
         let ask = Ask {
             local: &self.local,
             remote: &self.remote,
             peer_to_peer: true,
         };
-        handshake::ask(self.host, socket, &self.vi, &ask, self.deadline, bell)
+        handshake::ask(self.host, line, &self.vi, &ask, self.deadline, bell)
     }
 
     fn wait(
@@ -207,14 +203,14 @@ impl Meeting {
             request.peer_to_peer && request.local == self.remote && request.remote == self.local
         };
         loop {
-            while let Some((socket, request)) = desk.sweep(Some(&listener), is_peer)? {
+            while let Some((line, request)) = desk.sweep(Some(&listener), is_peer)? {
                 let local = self.vi.local_end();
                 if let Err(error) = local.match_with(&request.end.attributes) {
                     let differs = Handshake::Differs(local.attributes.for_peer());
-                    let _ = handshake::say(&socket, &differs);
+                    let _ = handshake::say(&line, &differs);
                     return Err(Failure::Refused(error));
                 }
-                match handshake::answer(self.host, socket, &request, &self.vi) {
+                match handshake::answer(self.host, line, &request, &self.vi) {
                     Ok(()) => return Ok(request.end.attributes),
                     // That one has left; another may come.
                     Err(Failure::Timeout | Failure::Misbehaved) => {}

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use viaduct_fabric::via::Address;
 use viaduct_fabric::{Error, Result, ReturnCode};
 
+use super::line::Line;
 use super::{Bell, handshake, resource};
 use crate::host::Host;
 use crate::rendezvous::{Listener, Name};
@@ -51,8 +52,17 @@ pub(super) struct Desk {
 }
 
 struct Caller {
-    socket: Arc<OwnedFd>,
+    line: Line,
     since: Instant,
+}
+
+impl Caller {
+    fn new(socket: OwnedFd) -> Self {
+        Self {
+            line: Line::new(socket),
+            since: Instant::now(),
+        }
+    }
 }
 
 impl Desk {
@@ -63,16 +73,13 @@ impl Desk {
         &mut self,
         listener: Option<&Listener>,
         is_good: impl Fn(&Request) -> bool,
-    ) -> io::Result<Option<(OwnedFd, Request)>> {
+    ) -> io::Result<Option<(Line, Request)>> {
         let mut failure = None;
         while let Some(listener) = listener
             && !self.is_full()
         {
             match listener.accept() {
-                Ok(Some(socket)) => self.callers.push(Caller {
-                    socket: Arc::new(socket),
-                    since: Instant::now(),
-                }),
+                Ok(Some(socket)) => self.callers.push(Caller::new(socket)),
                 Ok(None) => break,
                 Err(error) => {
                     failure = Some(error);
@@ -82,16 +89,14 @@ impl Desk {
         }
         let mut index = 0;
         while let Some(caller) = self.callers.get(index) {
-            match handshake::hear(&caller.socket) {
+            match handshake::hear(&caller.line) {
                 Ok(None) if caller.since.elapsed() < SILENCE_MAX => index += 1,
                 Ok(Some((Handshake::Request(request), _))) => {
-                    let Caller { socket, .. } = self.callers.remove(index);
+                    let Caller { line, .. } = self.callers.remove(index);
                     if !is_good(&request) {
-                        let _ = handshake::say(&socket, &Handshake::NoMatch);
-                    } else if handshake::is_there(&socket)
-                        && let Some(socket) = owned(socket)
-                    {
-                        return Ok(Some((socket, request)));
+                        let _ = handshake::say(&line, &Handshake::NoMatch);
+                    } else if handshake::is_there(&line) {
+                        return Ok(Some((line, request)));
                     }
                 }
                 _ => {
@@ -109,7 +114,7 @@ impl Desk {
     /// What to sleep on until a sweep can find more.
     pub(super) fn sockets(&self) -> Vec<Arc<OwnedFd>> {
         let callers = self.callers.iter();
-        callers.map(|caller| caller.socket.clone()).collect()
+        callers.map(|caller| caller.line.socket()).collect()
     }
 
     /// Whether nobody more is let in.
@@ -120,13 +125,6 @@ impl Desk {
     fn is_empty(&self) -> bool {
         self.callers.is_empty()
     }
-}
-
-/// The descriptor itself. A waiter that sleeps on it holds it for a moment longer.
-fn owned(socket: Arc<OwnedFd>) -> Option<OwnedFd> {
-    Arc::try_unwrap(socket)
-        .or_else(|shared| shared.try_clone())
-        .ok()
 }
 
 /// Sleeps until a sweep of the desk may find something, the bell rings, or the deadline has passed,
@@ -158,7 +156,7 @@ impl Waiters {
         nic: u64,
         local: &Address,
         deadline: Deadline,
-    ) -> Result<(OwnedFd, Request)> {
+    ) -> Result<(Line, Request)> {
         let bell = Arc::new(Bell::new().map_err(|error| resource(&error))?);
         self.enter(host, nic, local, &bell)?;
         let result = self.wait_inside(local, deadline, &bell);
@@ -209,7 +207,7 @@ impl Waiters {
         local: &Address,
         deadline: Deadline,
         bell: &Arc<Bell>,
-    ) -> Result<(OwnedFd, Request)> {
+    ) -> Result<(Line, Request)> {
         loop {
             let (listener, sockets) = {
                 let mut points = locked(&self.points);
@@ -260,10 +258,7 @@ impl Waiters {
             while !point.desk.is_full()
                 && let Ok(Some(socket)) = listener.accept()
             {
-                point.desk.callers.push(Caller {
-                    socket: Arc::new(socket),
-                    since: Instant::now(),
-                });
+                point.desk.callers.push(Caller::new(socket));
             }
         }
         if point.desk.is_empty() {
@@ -307,7 +302,7 @@ impl Progress for Closing {
                 let point = points.remove(&self.local);
                 drop(points);
                 for caller in point.into_iter().flat_map(|point| point.desk.callers) {
-                    let _ = handshake::say(&caller.socket, &Handshake::NoMatch);
+                    let _ = handshake::say(&caller.line, &Handshake::NoMatch);
                 }
                 Pace::Over
             }

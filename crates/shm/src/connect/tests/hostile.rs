@@ -392,6 +392,52 @@ fn a_server_that_answers_nonsense_is_not_connected() {
 }
 
 #[test]
+fn a_server_that_gives_up_is_not_waited_for() {
+    // Goal: a client that was offered a channel, but not yet its memory, notices that its server
+    // has gone, whatever its own patience.
+    let (left, right) = (host(), host());
+    let (client, server) = (TestVi::new(1), TestVi::new(2));
+    connect((left, &client), (right, &server), "given up");
+    let address = at(right, "gives up");
+    let listener = Listener::bind(&place(), Name::server(&address)).unwrap();
+    let asking_vi = TestVi::new(3);
+    let patience = Duration::from_secs(60);
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let vi = asking_vi.handle();
+            let started = Instant::now();
+            let asked = left.connect_request(&vi, &at(left, "client"), &address, Some(patience));
+            (code(asked), started.elapsed())
+        });
+        let socket = loop {
+            if let Some(socket) = listener.accept().unwrap() {
+                break socket;
+            }
+            thread::yield_now();
+        };
+        assert!(matches!(next(&socket).0, Handshake::Request(_)));
+        let accept = Handshake::Accept(Accept {
+            process: right.process(),
+            end: server.local_end().facts(),
+            link: server.end().0.id(),
+            new_link: false,
+            key: 0,
+            trusted: true,
+            // In a chunk that never comes.
+            channel: 2 * 64,
+            connection: 4,
+        });
+        handshake::say(&socket, &accept).unwrap();
+        drop(socket);
+        let (end, took) = asking.join().unwrap();
+        assert_eq!(end, ReturnCode::Timeout);
+        assert!(took < patience / 2, "{took:?}");
+    });
+    assert!(asking_vi.is_idle());
+    exchange(&client, &server);
+}
+
+#[test]
 fn a_link_that_one_side_has_lost_is_made_anew() {
     let (left, right) = (host(), host());
     let (client, server) = (TestVi::new(1), TestVi::new(2));
