@@ -358,8 +358,8 @@ impl Link {
         self.wait_memory(deadline, |memory| memory.regions.get(&nic).cloned())
     }
 
-    /// The block of a channel of the peer, waited for: its chunk may still be on the way. Ready with
-    /// nothing when its chunk could not be mapped.
+    /// The block of a channel of the peer, waited for: its chunk may still be on the way. Ready
+    /// with nothing when its chunk could not be mapped.
     pub(crate) fn wait_block(&self, channel: u32, deadline: Deadline) -> Poll<Option<NonNull<u8>>> {
         let (chunk, offset) = place(channel);
         let mapped = |memory: &ChannelMemory| {

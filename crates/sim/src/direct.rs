@@ -106,8 +106,8 @@ impl Cluster<'_> {
         let header = started.map(|started| started.header);
 
         let head = now + way.head_delay;
-        // A flow that may end before its head arrives has its tail scheduled by the head: the order of
-        // events at one time hangs on it.
+        // A flow that may end before its head arrives has its tail scheduled by the head: the
+        // order of events at one time hangs on it.
         let ends_after_head = way.head_delay < way.unshared;
         if let Some(header) = &header
             && ends_after_head

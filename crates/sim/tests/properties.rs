@@ -138,7 +138,7 @@ fn time_of_messages(config: &ClusterConfig, messages: u32) -> Time {
 }
 
 proptest! {
-    // A failure is made smaller for a minute and no longer: a case takes seconds without optimisation.
+    // A failure is made smaller for a minute and no longer: a case may take seconds.
     #![proptest_config(ProptestConfig { cases: 160, max_shrink_time: 60_000, ..ProptestConfig::default() })]
 
     /// `run` in `common` fails on any violation: conservation, rates, floors, stages, completions.
