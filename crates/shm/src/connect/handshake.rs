@@ -46,6 +46,8 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::TimedOut => Self::Timeout,
+            // The other side is gone. The second when it had not read all that was said to it.
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Timeout,
             io::ErrorKind::Interrupted => Self::Cancelled,
             _ => Self::System(error),
         }
@@ -382,10 +384,7 @@ fn lead_to_new_link(
         connection,
     });
     let descriptors = [pools.fd(), chunk.fd(), host.doorbell_segment().fd()];
-    match wire::send(line.as_fd(), accept.packet().bytes(), &descriptors) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::Timeout),
-        sent => sent?,
-    }
+    wire::send(line.as_fd(), accept.packet().bytes(), &descriptors)?;
     let (established, descriptors) = hear_established(&line)?;
     let Handshake::Established {
         key: said,

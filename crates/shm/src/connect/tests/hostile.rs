@@ -392,6 +392,24 @@ fn a_server_that_answers_nonsense_is_not_connected() {
 }
 
 #[test]
+fn a_client_that_leaves_without_reading_is_gone_and_no_lack_of_resources() {
+    for reads in [true, false] {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let family = AddressFamily::UNIX;
+        let (server, client) =
+            rustix::net::socketpair(family, SocketType::SEQPACKET, flags, None).unwrap();
+        handshake::say(&server, &Handshake::Taken).unwrap();
+        if reads {
+            next(&client);
+        }
+        drop(client);
+        let sent = wire::send(server.as_fd(), b"accept", &[]).unwrap_err();
+        let failure = Failure::from(sent);
+        assert!(matches!(failure, Failure::Timeout), "{failure:?}");
+    }
+}
+
+#[test]
 fn a_server_that_gives_up_is_not_waited_for() {
     // Goal: a client that was offered a channel, but not yet its memory, notices that its server
     // has gone, whatever its own patience.
