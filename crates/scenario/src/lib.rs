@@ -31,6 +31,7 @@ mod checks;
 mod diagnostics;
 mod document;
 mod files;
+mod inherit;
 mod keys;
 mod network;
 mod overrides;

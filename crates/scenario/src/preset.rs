@@ -1,11 +1,15 @@
 //! Presets of a host's hardware: files in which each number has its source and how sure it is.
 
+use std::path::Path;
+
 use crate::builtin;
-use crate::diagnostics::{Diagnostic, Diagnostics, Place, nearest};
-use crate::document::{self, Entry, Raw, Tree};
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::document::{Entry, Raw, Tree};
 use crate::files::Files;
+use crate::inherit::{self, Chain, Layer, Opened};
 use crate::keys::{self, Table};
 use crate::settings::{bad_value, unknown_key};
+use crate::value::Value;
 
 /// How sure a number of a preset is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,6 +54,8 @@ pub struct Preset {
     pub description: String,
     /// Where its numbers come from, one line.
     pub source: String,
+    /// The presets that it inherits, each by the one before, as the files name them.
+    pub inherits: Vec<String>,
     /// Each number, in the order of the list of keys.
     pub numbers: Vec<PresetNumber>,
 }
@@ -69,10 +75,20 @@ pub struct PresetNumber {
     pub source: String,
     /// How sure it is.
     pub confidence: Confidence,
+    /// What the value means: `0.2 us` is `200 ns`.
+    pub(crate) meant: Value,
+}
+
+impl PresetNumber {
+    /// Whether another has the same value, however it is written: `0.2 us` and `200 ns`.
+    #[must_use]
+    pub fn has_value_of(&self, other: &Self) -> bool {
+        self.meant == other.meant
+    }
 }
 
 /// The tables of a preset, and what they are called in a study.
-const TABLES: [(&str, &str); 3] = [
+pub(crate) const TABLES: [(&str, &str); 3] = [
     ("cpu", "hosts.model.cpu"),
     ("bus", "hosts.model.bus"),
     ("nic", "hosts.model.nic"),
@@ -100,23 +116,15 @@ pub(crate) fn merge(
     if name == INLINE {
         return true;
     }
-    let (file_name, text) = match builtin::model(&name) {
-        Some(text) => (format!("models/{name}.toml"), text.to_owned()),
-        None if name.ends_with(".toml") => match files.peek(&name) {
-            Ok(text) => (name.clone(), text.to_string()),
-            Err(reason) => {
-                let title = format!("cannot read the preset {name}: {reason}");
-                diagnostics.push(Diagnostic::error(title).at_maybe(place));
-                return false;
-            }
-        },
-        None => {
-            diagnostics.push(unknown_preset(&name, place));
+    let opened = match inherit::open(&name, place, files) {
+        Ok(opened) => opened,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
             return false;
         }
     };
     let errors_before = diagnostics.error_count();
-    let Some((preset, preset_tree)) = read(&file_name, &text, diagnostics) else {
+    let Some((preset, preset_tree)) = read(opened, files, diagnostics) else {
         return false;
     };
     if diagnostics.error_count() > errors_before {
@@ -157,51 +165,40 @@ fn may_hold(tree: &Tree, path: &str) -> bool {
     })
 }
 
-fn unknown_preset(name: &str, place: Option<Place>) -> Diagnostic {
-    let names: Vec<&str> = builtin::MODELS.iter().map(|(name, _)| *name).collect();
-    let near = nearest(name, names.iter().copied());
-    let near = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-    Diagnostic::error("no such preset")
-        .at_maybe(place)
-        .label(format!("the presets are {}", names.join(", ")))
-        .help(format!(
-            "{near}a file of your own ends in .toml; viaduct models shows the presets"
-        ))
-}
-
-/// Reads a preset of the given name: built in, or a file.
+/// Reads a preset of the given name, built in or a file, and the files that it inherits.
 ///
 /// # Errors
 ///
 /// What is wrong with it, or that there is none.
 pub fn load_preset(name_or_path: &str) -> Result<Preset, Diagnostics> {
-    let mut diagnostics = Diagnostics::default();
-    let text = match builtin::model(name_or_path) {
-        Some(text) => Ok(text.to_owned()),
-        None if name_or_path.ends_with(".toml") => {
-            crate::files::read_text(std::path::Path::new(name_or_path)).map_err(|reason| {
-                Diagnostic::error(format!("cannot read the preset {name_or_path}: {reason}"))
-            })
-        }
-        None => Err(unknown_preset(name_or_path, None)),
-    };
-    match text {
-        Ok(text) => parse_preset(name_or_path, &text),
+    let mut files = Files::on_disk(Path::new(""));
+    match inherit::open(name_or_path, None, &mut files) {
+        Ok(opened) => read_preset(opened, files),
         Err(diagnostic) => {
+            let mut diagnostics = Diagnostics::default();
             diagnostics.push(diagnostic);
             Err(diagnostics)
         }
     }
 }
 
-/// Reads a preset's text; `file_name` is for messages. No file is opened.
+/// Reads a preset's text; `file_name` is for messages. No file is opened: it can inherit only what
+/// is built in.
 ///
 /// # Errors
 ///
 /// What is wrong with it.
 pub fn parse_preset(file_name: &str, text: &str) -> Result<Preset, Diagnostics> {
+    let opened = Opened {
+        path: file_name.to_owned(),
+        text: text.into(),
+    };
+    read_preset(opened, Files::carried())
+}
+
+fn read_preset(opened: Opened, mut files: Files) -> Result<Preset, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
-    match read(file_name, text, &mut diagnostics) {
+    match read(opened, &mut files, &mut diagnostics) {
         Some((preset, _)) if !diagnostics.has_errors() => Ok(preset),
         _ => Err(diagnostics),
     }
@@ -216,27 +213,69 @@ pub fn list_models() -> Vec<Preset> {
         .collect()
 }
 
-fn read(file_name: &str, text: &str, diagnostics: &mut Diagnostics) -> Option<(Preset, Tree)> {
-    let (source, tree) = document::parse(file_name, text, diagnostics);
-    let tree = tree?;
-    let head = keys::known_table("preset");
-    for entry in &tree.entries {
-        let is_table = TABLES.iter().any(|(short, _)| *short == entry.name);
-        if !is_table && head.find(&entry.name).is_none() {
-            diagnostics.push(unknown_key(head, &entry.name).at(entry.name_place));
-        }
+/// Reads a preset and what it inherits; the tree holds both.
+fn read(
+    opened: Opened,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<(Preset, Tree)> {
+    let chain = Chain::read(opened, files, diagnostics);
+    for layer in &chain.layers {
+        check_layer(layer, diagnostics);
     }
-    let whole = Place {
-        source,
-        start: 0,
-        end: 0,
-    };
+    let whole = chain.layers.first()?.whole();
+    let tree = chain.merged();
     let text_of = |name: &str| match tree.find(name).map(|entry| &entry.node.raw) {
         Some(Raw::Text(text)) => text.clone(),
         _ => String::new(),
     };
+    let mut preset = Preset {
+        name: text_of("name"),
+        description: text_of("description"),
+        source: text_of("source"),
+        inherits: chain.parents.clone(),
+        numbers: Vec::new(),
+    };
+    for (short, long) in TABLES {
+        if let Some(entry) = tree.find(short) {
+            numbers(short, long, entry, chain.is_whole, diagnostics, &mut preset);
+        } else if chain.is_whole && !chain.layers.iter().any(|layer| layer.gives(short)) {
+            diagnostics.push(
+                Diagnostic::error(format!("the preset has no table [{short}]"))
+                    .at(whole)
+                    .help(format!("its keys: viaduct keys {long}")),
+            );
+        }
+    }
+    Some((preset, tree))
+}
+
+/// What is wrong with one text, whatever inherits it: its head, and keys that no preset has.
+fn check_layer(layer: &Layer, diagnostics: &mut Diagnostics) {
+    let head = keys::known_table("preset");
+    for entry in &layer.tree.entries {
+        // Looking for what was meant takes its time: not for each of a million.
+        if diagnostics.is_full() {
+            break;
+        }
+        let table = TABLES.iter().find(|(short, _)| *short == entry.name);
+        match (table, &entry.node.raw) {
+            (Some((_, long)), Raw::Table(subtree)) => {
+                unknown_numbers(keys::known_table(long), subtree, diagnostics);
+            }
+            (Some((short, _)), raw) => diagnostics.push(
+                Diagnostic::error(format!("`{short}` is a table of numbers"))
+                    .at(entry.node.place)
+                    .label(format!("this is {}", raw.noun())),
+            ),
+            (None, _) if head.find(&entry.name).is_none() => {
+                diagnostics.push(unknown_key(head, &entry.name).at(entry.name_place));
+            }
+            (None, _) => {}
+        }
+    }
     for key in &head.keys {
-        match tree.find(key.name) {
+        match layer.tree.find(key.name) {
             Some(entry) => {
                 if let Err(error) = key.kind.read(&entry.node, false) {
                     diagnostics.push(bad_value(head, key, &entry.node, &error));
@@ -246,67 +285,56 @@ fn read(file_name: &str, text: &str, diagnostics: &mut Diagnostics) -> Option<(P
                 let help = "add `name = \"...\"` at the top";
                 diagnostics.push(
                     Diagnostic::error("the preset has no name")
-                        .at(whole)
+                        .at(layer.whole())
                         .help(help),
                 );
             }
             None => {}
         }
     }
-    let mut preset = Preset {
-        name: text_of("name"),
-        description: text_of("description"),
-        source: text_of("source"),
-        numbers: Vec::new(),
-    };
-    for (short, long) in TABLES {
-        let table = keys::known_table(long);
-        match tree.find(short) {
-            Some(Entry {
-                node, name_place, ..
-            }) => match &node.raw {
-                Raw::Table(subtree) => {
-                    numbers(short, table, subtree, *name_place, diagnostics, &mut preset);
-                }
-                raw => diagnostics.push(
-                    Diagnostic::error(format!("`{short}` is a table of numbers"))
-                        .at(node.place)
-                        .label(format!("this is {}", raw.noun())),
-                ),
-            },
-            None => diagnostics.push(
-                Diagnostic::error(format!("the preset has no table [{short}]"))
-                    .at(whole)
-                    .help(format!("its keys: viaduct keys {long}")),
-            ),
-        }
-    }
-    Some((preset, tree))
 }
 
+fn unknown_numbers(table: &'static Table, subtree: &Tree, diagnostics: &mut Diagnostics) {
+    for entry in &subtree.entries {
+        if diagnostics.is_full() {
+            break;
+        }
+        if table.find(&entry.name).is_none() {
+            let mut diagnostic = unknown_key(table, &entry.name).at(entry.name_place);
+            if keys::known_table("preset").find(&entry.name).is_some() {
+                diagnostic = diagnostic.help("it stands at the top, before the first table");
+            }
+            diagnostics.push(diagnostic);
+        }
+    }
+}
+
+/// Reads the numbers of a table; one that is missing is an error where `all` must be there.
 fn numbers(
     short: &'static str,
-    table: &'static Table,
-    subtree: &Tree,
-    header: Place,
+    long: &'static str,
+    entry: &Entry,
+    all: bool,
     diagnostics: &mut Diagnostics,
     preset: &mut Preset,
 ) {
-    for entry in &subtree.entries {
-        if table.find(&entry.name).is_none() {
-            diagnostics.push(unknown_key(table, &entry.name).at(entry.name_place));
-        }
-    }
+    let table = keys::known_table(long);
+    let Raw::Table(subtree) = &entry.node.raw else {
+        return;
+    };
+    let header = entry.name_place;
     for key in &table.keys {
         let Some(entry) = subtree.find(key.name) else {
-            diagnostics.push(
-                Diagnostic::error(format!("missing key `{}` in [{short}]", key.name))
-                    .at(header)
-                    .help(format!(
-                        "a preset gives every number; it is {}",
-                        key.meaning
-                    )),
-            );
+            if all {
+                diagnostics.push(
+                    Diagnostic::error(format!("missing key `{}` in [{short}]", key.name))
+                        .at(header)
+                        .help(format!(
+                            "a preset gives or inherits every number; it is {}",
+                            key.meaning
+                        )),
+                );
+            }
             continue;
         };
         let Some((source, confidence)) = provenance(short, entry, diagnostics) else {
@@ -329,6 +357,7 @@ fn numbers(
                 },
                 source,
                 confidence,
+                meant: read,
             }),
             Err(error) => diagnostics.push(bad_value(table, key, &value.node, &error)),
         }

@@ -493,6 +493,12 @@ fn published_keys() -> Vec<Key> {
 fn preset_keys() -> Vec<Key> {
     vec![
         Key::new("name", Kind::Text, "name of the preset"),
+        Key::new(
+            "inherits",
+            Kind::Text,
+            "a preset, or a file beside this one, that gives what this one does not",
+        )
+        .otherwise("nothing: this one gives every number"),
         Key::new("description", Kind::Text, "the hardware, one line").or(""),
         Key::new(
             "source",

@@ -345,3 +345,105 @@ fn a_study_that_does_not_exist() {
     let error = Study::load("torus-1023", &[]).expect_err("there is none");
     insta::assert_snapshot!(error.to_string());
 }
+
+/// Messages of the good study with a preset of its own, and what it inherits, carried along.
+fn with_presets(presets: &[(&str, &str)]) -> String {
+    let own = GOOD.replace("giganet-clan", presets[0].0);
+    let carried: String = presets
+        .iter()
+        .map(|(path, text)| format!("\"{path}\" = \"\"\"\n{}\"\"\"\n", text.replace('"', "\\\"")))
+        .collect();
+    messages(&format!("{own}\n[files]\n{carried}"))
+}
+
+#[test]
+fn presets_that_inherit() {
+    let inherits = |parent: &str| format!("name = \"mine\"\ninherits = {parent}\n");
+    let number = "{ value = \"1 us\", source = \"a guess\", confidence = \"assumed\" }";
+    let chain: Vec<(String, String)> = (0..10)
+        .map(|at| {
+            (
+                format!("{at}.toml"),
+                inherits(&format!("\"{}.toml\"", at + 1)),
+            )
+        })
+        .collect();
+    let chain: Vec<(&str, &str)> = chain.iter().map(|(p, t)| (&p[..], &t[..])).collect();
+    let from_clan = inherits("\"giganet-clan\"");
+    let cases: [(&str, &[(&str, &str)]); 14] = [
+        (
+            "no such name",
+            &[("mine.toml", &inherits("\"gigganet-clan\""))],
+        ),
+        (
+            "no such file",
+            &[("a/mine.toml", &inherits("\"base.toml\""))],
+        ),
+        ("itself", &[("mine.toml", &inherits("\"mine.toml\""))]),
+        (
+            "a circle of two",
+            &[
+                ("a.toml", &inherits("\"b.toml\"")),
+                ("b.toml", &inherits("\"a.toml\"")),
+            ],
+        ),
+        (
+            "a circle of three",
+            &[
+                ("a.toml", &inherits("\"b.toml\"")),
+                ("b.toml", &inherits("\"c.toml\"")),
+                ("c.toml", &inherits("\"a.toml\"")),
+            ],
+        ),
+        ("too many", &chain),
+        ("no text", &[("mine.toml", &inherits("[\"giganet-clan\"]"))]),
+        ("nothing", &[("mine.toml", &inherits("\"\""))]),
+        (
+            "not at the top",
+            &[(
+                "mine.toml",
+                &format!("{from_clan}[nic]\ninherits = \"ideal\"\n"),
+            )],
+        ),
+        (
+            "a value alone",
+            &[("mine.toml", &format!("{from_clan}[cpu]\npost = \"1 us\"\n"))],
+        ),
+        (
+            "no table",
+            &[("mine.toml", &format!("{from_clan}cpu = \"ideal\"\n"))],
+        ),
+        ("no name", &[("mine.toml", "inherits = \"giganet-clan\"\n")]),
+        (
+            "a mistake of the parent",
+            &[
+                ("mine.toml", &inherits("\"base.toml\"")),
+                (
+                    "base.toml",
+                    &format!("{from_clan}[bus]\nspeed = {number}\nburst = {number}\n"),
+                ),
+            ],
+        ),
+        (
+            "numbers that nobody gives",
+            &[
+                (
+                    "mine.toml",
+                    &format!("{}[cpu]\npost = {number}\n", inherits("\"base.toml\"")),
+                ),
+                (
+                    "base.toml",
+                    &format!(
+                        "name = \"base\"\n[cpu]\nreap = {number}\n\
+                     polling_delay = {number}\ninterrupt = {number}\n"
+                    ),
+                ),
+            ],
+        ),
+    ];
+    let mut said = String::new();
+    for (what, presets) in cases {
+        said.push_str(&format!("---- {what}\n{}\n", with_presets(presets)));
+    }
+    insta::assert_snapshot!(said);
+}

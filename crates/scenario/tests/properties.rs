@@ -37,6 +37,8 @@ fn piece() -> impl Strategy<Value = String> {
         Just("'''".to_owned()),
         Just("\u{1f600}\u{301}\t\r\n".to_owned()),
         Just("nan".to_owned()),
+        Just("\ninherits = \"ideal\"\n".to_owned()),
+        Just("\ninherits = \"x.toml\"\n".to_owned()),
         Just("-1e999".to_owned()),
         Just("99999999999999999999999999 ms".to_owned()),
         "\\PC{0,8}",

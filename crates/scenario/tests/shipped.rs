@@ -286,6 +286,108 @@ fn a_preset_says_what_is_missing_in_it() {
     assert!(error.contains("the preset has no table [nic]"), "{error}");
 }
 
+#[test]
+fn a_preset_has_the_numbers_that_it_inherits_with_their_sources() {
+    let text = "name = \"mine\"\ninherits = \"giganet-clan\"\n[nic]\n\
+        doorbell = { value = \"1 us\", source = \"a guess\", confidence = \"assumed\" }\n";
+    let mine = parse_preset("mine.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let parent = load_preset("giganet-clan").expect("a built-in preset");
+    assert_eq!(mine.name, "mine");
+    assert_eq!(mine.inherits, ["giganet-clan"]);
+    assert_eq!(mine.source, parent.source);
+    assert_eq!(mine.numbers.len(), parent.numbers.len());
+    for (own, inherited) in mine.numbers.iter().zip(&parent.numbers) {
+        assert_eq!((own.table, own.key), (inherited.table, inherited.key));
+        if own.key == "doorbell" {
+            assert_eq!((&own.value[..], &own.source[..]), ("1 us", "a guess"));
+            assert!(!own.has_value_of(inherited));
+        } else {
+            assert_eq!(own.source, inherited.source);
+            assert_eq!(own.confidence, inherited.confidence);
+            assert!(own.has_value_of(inherited));
+        }
+    }
+}
+
+#[test]
+fn values_are_compared_by_what_they_mean() {
+    let ideal = include_str!("../../../models/ideal.toml");
+    let first = parse_preset("ideal.toml", ideal).expect("a built-in preset");
+    let second = parse_preset("ideal.toml", &ideal.replace("\"0 s\"", "\"0 ns\""));
+    let second = second.unwrap_or_else(|error| panic!("{error}"));
+    for (first, second) in first.numbers.iter().zip(&second.numbers) {
+        assert!(first.has_value_of(second), "{first:?} {second:?}");
+    }
+}
+
+#[test]
+fn a_preset_that_is_no_file_reads_no_file() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/ideal.toml");
+    let text = format!("name = \"mine\"\ninherits = \"{path}\"\n");
+    let error = parse_preset("mine.toml", &text).expect_err("it may not be opened");
+    assert!(
+        error.to_string().contains("no other file is read here"),
+        "{error}"
+    );
+}
+
+/// A preset in a folder, whose parent lies above it and itself inherits a built-in one.
+#[test]
+fn inherited_files_are_found_beside_their_heirs_and_not_needed_by_the_resolved_form() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("inherited");
+    std::fs::create_dir_all(directory.join("nics")).expect("a directory");
+    let write = |name: &str, text: &str| {
+        std::fs::write(directory.join(name), text).expect("a file");
+    };
+    let number = |value: &str| {
+        format!("{{ value = \"{value}\", source = \"a guess\", confidence = \"assumed\" }}")
+    };
+    write(
+        "base.toml",
+        &format!(
+            "name = \"base\"\ninherits = \"ideal\"\n[cpu]\npost = {}\nreap = {}\n",
+            number("1 us"),
+            number("2 us")
+        ),
+    );
+    write(
+        "nics/mine.toml",
+        &format!(
+            "name = \"mine\"\ninherits = \"../base.toml\"\n[cpu]\nreap = {}\n",
+            number("3 us")
+        ),
+    );
+    let study = "[run]\nuntil = \"1 ms\"\n[network]\ntopology = \"switch\"\nhosts = 2\n[links]\n\
+        rate = \"1 Gbit/s\"\n[hosts]\nnic = \"nics/mine.toml\"\n[traffic]\npattern = \"uniform\"\n\
+        rate = \"1 k/s\"\nsize = \"64 B\"\n";
+    write("study.toml", study);
+    let path = directory.join("study.toml");
+    let study = load(path.to_str().expect("a path in UTF-8"));
+    assert_eq!(study.config.host.name, "mine");
+    let value = |key: &str| study.value(&format!("hosts.model.{key}"));
+    assert_eq!(value("cpu.post").as_deref(), Some("1 us"));
+    assert_eq!(value("cpu.reap").as_deref(), Some("3 us"));
+    assert_eq!(value("nic.rate").as_deref(), Some("infinite"));
+    let alone = directory.join("nics/mine.toml");
+    let alone = load_preset(alone.to_str().expect("a path in UTF-8"));
+    let alone = alone.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(alone.inherits, ["../base.toml", "ideal"]);
+    let circle = "name = \"circle\"\ninherits = \"./../nics/circle.toml\"\n";
+    write("nics/circle.toml", circle);
+    let circle = directory.join("nics/circle.toml");
+    let error = load_preset(circle.to_str().expect("a path in UTF-8")).expect_err("a circle");
+    assert!(
+        error.to_string().contains("a preset inherits itself"),
+        "{error}"
+    );
+
+    std::fs::remove_dir_all(&directory).expect("the directory is ours");
+    let resolved = study.resolved_toml();
+    let again = Study::from_resolved(&resolved).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(again.resolved_toml(), resolved);
+    assert_eq!(text_of(&again.config), text_of(&study.config));
+}
+
 /// A study with a graph, tables of routes and a table of sizes in files beside it.
 #[test]
 fn files_are_found_beside_the_study_and_carried_in_its_resolved_form() {
