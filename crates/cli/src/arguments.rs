@@ -33,10 +33,9 @@ pub(crate) enum Command {
     /// List the studies that come with the program
     Studies,
     /// List the NIC, bus and host presets, or show where each number of one comes from
-    Models {
-        /// A preset's name or file
-        name: Option<String>,
-    },
+    #[command(after_help = "Examples:\n  viaduct models giganet-clan\n  \
+        viaduct models diff giganet-clan mine.toml")]
+    Models(ModelsArguments),
     /// List the keys of a scenario file
     Keys {
         /// Only the keys of this table
@@ -50,6 +49,29 @@ pub(crate) enum Command {
     /// The other side of `measure`
     #[command(hide = true)]
     MeasurePeer(PeerArguments),
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub(crate) struct ModelsArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<ModelsCommand>,
+    /// A preset's name or file
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// Show the numbers in which two presets differ, with the sources of both
+    Diff {
+        /// A preset's name or file
+        #[arg(value_name = "A")]
+        first: String,
+        /// Another
+        #[arg(value_name = "B")]
+        second: String,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -12,6 +12,7 @@ mod interrupt;
 mod jobs;
 mod lists;
 mod measure;
+mod models;
 mod output;
 mod peer;
 mod planning;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         Command::Rerun(arguments) => rerun::rerun(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Studies => lists::studies(),
-        Command::Models { name } => lists::models(name.as_deref()),
+        Command::Models(arguments) => models::models(arguments),
         Command::Keys { table } => lists::keys(table.as_deref()),
         Command::Measure(arguments) => measure::measure(arguments),
         Command::MeasurePeer(arguments) => peer::be(arguments),

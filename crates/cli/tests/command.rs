@@ -390,7 +390,7 @@ fn wrong_input_is_told_and_exits_with_1() {
     fs::write(folder.0.join("file"), "").unwrap();
     fs::create_dir(folder.0.join("mine")).unwrap();
     fs::write(folder.0.join("mine/notes.txt"), "").unwrap();
-    let cases: [&[&str]; 8] = [
+    let cases: [&[&str]; 10] = [
         &["run", "small.toml", "--set", "traffic.siz=3"],
         &["run", "small.toml", "--set", "links.rate=856 MByte"],
         &["run", "small.toml", "--out", "mine"],
@@ -405,6 +405,8 @@ fn wrong_input_is_told_and_exits_with_1() {
         ],
         &["rerun", "mine"],
         &["models", "giganet-clam"],
+        &["models", "diff", "giganet-clan", "idle"],
+        &["models", "diff", "mine.toml", "ideal"],
         &["keys", "trafic"],
     ];
     let mut told = String::new();
@@ -425,6 +427,8 @@ fn wrong_input_is_told_and_exits_with_1() {
     for usage in [
         &["run"][..],
         &["fly"],
+        &["models", "diff", "ideal"],
+        &["models", "ideal", "diff", "ideal", "giganet-clan"],
         &["run", "small.toml", "--seeds", "0"],
     ] {
         assert!(folder.failure(1, usage).starts_with("error: "), "{usage:?}");
@@ -473,4 +477,61 @@ fn lists_show_what_the_program_carries() {
         "{model}"
     );
     assert!(said(&["keys"]).len() > said(&["keys", "traffic"]).len());
+}
+
+/// A built-in preset with two numbers of its own, one of which only has another source.
+const SLOW_BUS: &str = r#"
+name = "slow-bus"
+inherits = "giganet-clan"
+
+[bus]
+rate = { value = "132 MB/s", source = "PCI 2.1, 32 bit at 33 MHz", confidence = "derived" }
+
+[cpu]
+polling_delay = { value = "200 ns", source = "a guess", confidence = "assumed" }
+"#;
+
+#[test]
+fn models_diff_shows_what_differs_and_says_if_nothing_does() {
+    let folder = Folder::new("models-diff");
+    fs::write(folder.0.join("slow-bus.toml"), SLOW_BUS).unwrap();
+    let heir = "name = \"heir\"\ninherits = \"slow-bus.toml\"\n";
+    fs::write(folder.0.join("heir.toml"), heir).unwrap();
+    let surer = "name = \"surer\"\ninherits = \"slow-bus.toml\"\n[cpu]\npolling_delay = \
+        { value = \"0.2 us\", source = \"a test\", confidence = \"measured\" }\n";
+    fs::write(folder.0.join("surer.toml"), surer).unwrap();
+    let mut said = String::new();
+    for (first, second) in [
+        ("giganet-clan", "slow-bus.toml"),
+        ("slow-bus.toml", "heir.toml"),
+        ("slow-bus.toml", "surer.toml"),
+        ("ideal", "ideal"),
+    ] {
+        let output = folder.run(&["models", "diff", first, second]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        said += &format!("$ viaduct models diff {first} {second}\n");
+        said += &format!("{}\n", text(&output.stdout));
+    }
+    insta::assert_snapshot!(said);
+    let shown = text(&folder.run(&["models", "heir.toml"]).stdout);
+    assert!(
+        shown.contains("\ninherits: slow-bus.toml, giganet-clan\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("132 MB/s"), "{shown}");
+}
+
+#[test]
+fn a_run_with_inherited_presets_is_run_again_without_their_files() {
+    let folder = Folder::new("models-rerun");
+    let preset = folder.0.join("slow-bus.toml");
+    fs::write(&preset, SLOW_BUS).unwrap();
+    let nic = "hosts.nic=slow-bus.toml";
+    let run = ["run", "small.toml", "--set", nic, "--out", "first"];
+    let output = folder.run(&run);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    fs::remove_file(&preset).unwrap();
+    let again = folder.run(&["rerun", "first"]);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+    assert!(text(&again.stdout).contains("the same digest"));
 }

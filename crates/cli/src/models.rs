@@ -1,0 +1,151 @@
+//! `viaduct models`: presets listed, shown number by number, and compared.
+
+use std::fmt::Write as _;
+
+use viaduct_scenario::{Preset, PresetNumber, list_models, load_preset};
+
+use crate::arguments::{ModelsArguments, ModelsCommand};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Lists the presets, shows one, or compares two.
+pub(crate) fn models(arguments: &ModelsArguments) -> Result<Exit, Failure> {
+    let text = match (&arguments.command, &arguments.name) {
+        (Some(ModelsCommand::Diff { first, second }), _) => {
+            let presets = (load_preset(first)?, load_preset(second)?);
+            difference_text([first, second], [&presets.0, &presets.1])
+        }
+        (None, Some(name)) => preset_text(&load_preset(name)?),
+        (None, None) => list_text(&list_models()),
+    };
+    output::result(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn list_text(presets: &[Preset]) -> String {
+    let width = widest(presets.iter().map(|preset| preset.name.as_str()));
+    let mut text = String::new();
+    for preset in presets {
+        let _ = writeln!(text, "{:width$}   {}", preset.name, preset.description);
+        let _ = writeln!(text, "{:width$}   source: {}", "", preset.source);
+    }
+    text.push_str(
+        "\nviaduct models NAME       shows each number, its source and how sure it is\n\
+         viaduct models diff A B   shows the numbers in which two presets differ\n",
+    );
+    text
+}
+
+fn preset_text(preset: &Preset) -> String {
+    let mut text = format!(
+        "{}: {}\nsource: {}\n",
+        preset.name, preset.description, preset.source
+    );
+    if !preset.inherits.is_empty() {
+        let _ = writeln!(text, "inherits: {}", preset.inherits.join(", "));
+    }
+    let keys: Vec<String> = preset.numbers.iter().map(path).collect();
+    let key_width = widest(keys.iter().map(String::as_str));
+    let value_width = widest(preset.numbers.iter().map(|number| number.value.as_str()));
+    for (key, number) in keys.iter().zip(&preset.numbers) {
+        let _ = write!(
+            text,
+            "\n{key:key_width$}   {:value_width$}   {:9}   {}\n{:key_width$}   {}\n",
+            number.value,
+            number.confidence.word(),
+            number.meaning,
+            "",
+            number.source,
+        );
+    }
+    text
+}
+
+/// A row for each number with two values, then the keys whose values agree and whose sources do
+/// not. `names` are those that the user typed: two files may hold presets of one name.
+fn difference_text(names: [&str; 2], presets: [&Preset; 2]) -> String {
+    let [first, second] = presets;
+    // A preset that loads has every number, in the order of the list of keys.
+    let pairs: Vec<(&PresetNumber, &PresetNumber)> =
+        first.numbers.iter().zip(&second.numbers).collect();
+    let (same, other): (Vec<_>, Vec<_>) = pairs.iter().partition(|(a, b)| a.has_value_of(b));
+    let resourced: Vec<String> = same
+        .iter()
+        .filter(|(a, b)| (&a.source, a.confidence) != (&b.source, b.confidence))
+        .map(|(a, _)| path(a))
+        .collect();
+    let mut text = String::new();
+    let [a, b] = names;
+    let count = pairs.len();
+    if !other.is_empty() {
+        write_rows(&mut text, names, &other);
+        let _ = writeln!(text, "\nnumbers that differ: {} of {count}", other.len());
+    } else if resourced.is_empty() {
+        let _ = writeln!(
+            text,
+            "nothing differs: {a} and {b} have the same {count} numbers from the same sources"
+        );
+    } else {
+        let _ = writeln!(
+            text,
+            "no value differs: {a} and {b} have the same {count} numbers"
+        );
+    }
+    if !resourced.is_empty() {
+        let _ = writeln!(
+            text,
+            "same value, another source or confidence: {}",
+            resourced.join(", ")
+        );
+    }
+    text
+}
+
+fn write_rows(text: &mut String, names: [&str; 2], rows: &[(&PresetNumber, &PresetNumber)]) {
+    let keys: Vec<String> = rows.iter().map(|(a, _)| path(a)).collect();
+    let key_width = widest(keys.iter().map(String::as_str).chain(["key"]));
+    let column = |name: &str, values: Vec<&str>| widest(values).max(widest([name]));
+    let first_width = column(
+        names[0],
+        rows.iter().map(|(a, _)| a.value.as_str()).collect(),
+    );
+    let second_width = column(
+        names[1],
+        rows.iter().map(|(_, b)| b.value.as_str()).collect(),
+    );
+    let name_width = widest(names);
+    let _ = writeln!(
+        text,
+        "{:key_width$}   {:first_width$}   {}",
+        "key", names[0], names[1]
+    );
+    for (key, (a, b)) in keys.iter().zip(rows) {
+        let _ = writeln!(
+            text,
+            "\n{key:key_width$}   {:first_width$}   {:second_width$}   {}",
+            a.value, b.value, a.meaning
+        );
+        for (name, number) in names.iter().zip([a, b]) {
+            let _ = writeln!(
+                text,
+                "{:key_width$}   {name:name_width$}   {:9}   {}",
+                "",
+                number.confidence.word(),
+                number.source
+            );
+        }
+    }
+}
+
+/// A number's key with its table: `nic.doorbell`.
+fn path(number: &PresetNumber) -> String {
+    format!("{}.{}", number.table, number.key)
+}
+
+fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
+    texts
+        .into_iter()
+        .map(|text| text.chars().count())
+        .max()
+        .unwrap_or_default()
+}
