@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
+use crate::reproduce::ReproduceArguments;
 
 /// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
 #[derive(Debug, Parser)]
@@ -28,6 +29,12 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Run the scenario of a run directory again and compare the digests
     Rerun(RerunArguments),
+    /// Run what figures were published for, and show them beside ours
+    #[command(
+        after_help = "Examples:\n  viaduct reproduce\n  viaduct reproduce four-hop\n  \
+        viaduct reproduce --markdown"
+    )]
+    Reproduce(ReproduceArguments),
     /// Read a study or a scenario file; say what it would cost and what can go wrong
     Check(CheckArguments),
     /// List the studies that come with the program

@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     WrongInput,
     /// A run failed a check on itself, a rerun differs, or a measurement broke.
     AssumptionBroke,
+    /// A figure is farther off than its tolerance.
+    TargetMissed,
     /// Stopped by Ctrl-C: what a shell expects of a program that a signal stopped.
     Interrupted,
 }
@@ -26,6 +28,7 @@ impl From<Exit> for ExitCode {
             Exit::Fine => 0,
             Exit::WrongInput => 1,
             Exit::AssumptionBroke => 2,
+            Exit::TargetMissed => 3,
             Exit::Interrupted => 130,
         })
     }

@@ -17,6 +17,7 @@ mod output;
 mod peer;
 mod planning;
 mod progress;
+mod reproduce;
 mod rerun;
 mod resources;
 mod run;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let exit = match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Rerun(arguments) => rerun::rerun(arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Studies => lists::studies(),
         Command::Models(arguments) => models::models(arguments),

@@ -147,9 +147,12 @@ fn published(study: &Study) -> Published {
             Role::Result => FigureRole::Result,
             Role::Context => FigureRole::Context,
         };
-        published
-            .figures
-            .insert(figure.quantity.clone(), Figure { value, role });
+        let shown = Figure {
+            value,
+            role,
+            tolerance: figure.tolerance,
+        };
+        published.figures.insert(figure.quantity.clone(), shown);
         if !published.sources.contains(&figure.source) {
             published.sources.push(figure.source.clone());
         }

@@ -6,6 +6,7 @@
 //! ```text
 //! RunResult --Summary::new--> Summary --> StudyOutcome --document--> the object of --json
 //!     |                                        |     +----screen----> the table
+//!     |                                        |     +-reproduction-> published beside ours
 //!     +---------------tables-------------------+----------directory-> scenario, object, *.parquet
 //! ```
 
@@ -15,6 +16,7 @@ mod document;
 mod figure;
 mod ordered;
 mod outcome;
+mod reproduction;
 mod screen;
 mod summary;
 mod tables;
@@ -28,6 +30,10 @@ pub use document::document;
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use ordered::OrderedMap;
 pub use outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
+pub use reproduction::{
+    Comparison, comparison_document, comparison_markdown, comparison_table, comparison_verdict,
+    comparisons,
+};
 pub use screen::{cell_table, sweep_table};
 pub use summary::{
     Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,

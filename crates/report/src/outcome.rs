@@ -62,6 +62,8 @@ pub struct Figure {
     pub value: f64,
     /// What it is for.
     pub role: FigureRole,
+    /// How far a reproduction may be off, relative to the value: 0.05 is 5 %.
+    pub tolerance: f64,
 }
 
 /// What a published figure is for.

@@ -236,7 +236,11 @@ fn outcome(cells: Vec<CellOutcome>) -> StudyOutcome {
 }
 
 fn figure(value: f64, role: FigureRole) -> Figure {
-    Figure { value, role }
+    Figure {
+        value,
+        role,
+        tolerance: 0.05,
+    }
 }
 
 /// One run beside published figures.

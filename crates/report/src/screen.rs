@@ -14,13 +14,13 @@ use crate::outcome::{CellOutcome, Figure, FigureRole};
 use crate::summary::{LatencySummary, Summary};
 
 /// A cell's numbers: of its run, or over its seeds.
-pub(super) struct View<'a> {
+pub(crate) struct View<'a> {
     pub(super) runs: Vec<&'a Summary>,
     pub(super) mean_us: Option<Spread>,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(cell: &'a CellOutcome) -> Self {
+    pub(crate) fn new(cell: &'a CellOutcome) -> Self {
         let runs: Vec<&Summary> = cell.runs.iter().map(|run| &run.summary).collect();
         let mean_us = match runs.as_slice() {
             [only] => {
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
     }
 
     /// The mean over the runs that have the number.
-    pub(super) fn mean(&self, of: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn mean(&self, of: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| of(run)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
     }
 }
 
-fn plain_table(header: Vec<String>) -> Table {
+pub(crate) fn plain_table(header: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -73,7 +73,7 @@ fn plain_table(header: Vec<String>) -> Table {
 }
 
 /// Two spaces before each line, three between columns, none at the end.
-fn indented(table: &Table) -> String {
+pub(crate) fn indented(table: &Table) -> String {
     let mut table = table.clone();
     for column in table.column_iter_mut() {
         column.set_padding((0, 3));
@@ -111,11 +111,11 @@ fn mark(figure: Figure) -> &'static str {
 }
 
 /// How figures at a path are written.
-fn figure_format(path: &str) -> fn(f64) -> String {
+pub(crate) fn figure_format(path: &str) -> fn(f64) -> String {
     if is_fraction(path) { percent } else { quantity }
 }
 
-fn is_fraction(path: &str) -> bool {
+pub(crate) fn is_fraction(path: &str) -> bool {
     path.ends_with("fraction") || path.contains("utilisation")
 }
 

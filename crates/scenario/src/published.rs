@@ -23,6 +23,8 @@ pub struct Published {
     pub source: String,
     /// What it is for.
     pub role: Role,
+    /// How far a reproduction may be off, relative to the figure: 0.05 is 5 %.
+    pub tolerance: f64,
     /// It belongs only to points at which these keys have these values, as a person writes them.
     pub at: Vec<(String, String)>,
 }
@@ -78,6 +80,11 @@ impl Published {
         text.push_str(&format!("unit = {}\n", quote(&self.unit)));
         text.push_str(&format!("source = {}\n", quote(&self.source)));
         text.push_str(&format!("role = \"{}\"\n", self.role.word()));
+        // What stands for comparison only is not judged.
+        if self.role != Role::Context {
+            let tolerance = Value::Ratio(self.tolerance).to_toml();
+            text.push_str(&format!("tolerance = {tolerance}\n"));
+        }
         text
     }
 }
@@ -157,7 +164,8 @@ fn figure(row: &Tree, place: Place, diagnostics: &mut Diagnostics) -> Option<Pub
         Value::Text(text) => Some(text),
         _ => None,
     };
-    let (quantity, value, unit, source, role) = (next(), next(), next(), next(), next());
+    let (quantity, value, unit, source) = (next(), next(), next(), next());
+    let (role, tolerance) = (next(), next());
     Some(Published {
         quantity: text(quantity)?,
         value: match value? {
@@ -170,6 +178,10 @@ fn figure(row: &Tree, place: Place, diagnostics: &mut Diagnostics) -> Option<Pub
             Value::Choice("given") => Role::Given,
             Value::Choice("context") => Role::Context,
             _ => Role::Result,
+        },
+        tolerance: match tolerance? {
+            Value::Ratio(tolerance) => tolerance,
+            _ => return None,
         },
         at,
     })

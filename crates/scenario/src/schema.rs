@@ -471,6 +471,9 @@ fn traffic_keys() -> Vec<Key> {
     keys
 }
 
+/// How far a reproduction may be off where the study does not say.
+const TOLERANCE_DEFAULT: &str = "5 %";
+
 fn published_keys() -> Vec<Key> {
     vec![
         Key::new(
@@ -487,6 +490,12 @@ fn published_keys() -> Vec<Key> {
             "calibrated on, to be predicted, or only for comparison",
         )
         .or("result"),
+        Key::new(
+            "tolerance",
+            Kind::Ratio,
+            "how far a reproduction may be off, relative to the figure",
+        )
+        .or(TOLERANCE_DEFAULT),
     ]
 }
 

@@ -1,0 +1,94 @@
+//! `viaduct reproduce`: published figures beside ours.
+
+use clap::Args;
+use viaduct_report::{
+    Comparison, FigureRole, comparison_document, comparison_markdown, comparison_table,
+    comparison_verdict, comparisons,
+};
+use viaduct_scenario::list_studies;
+
+use crate::arguments::{DisplayArguments, ScenarioArguments, SeedArguments};
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::jobs::{PlannedCell, VERSION};
+use crate::output;
+use crate::planning::Prepared;
+use crate::run::{execute, judge};
+
+#[derive(Args, Debug)]
+pub(crate) struct ReproduceArguments {
+    /// A study's name or a scenario file [default: every study with published figures]
+    #[arg(value_name = "STUDY|FILE")]
+    pub(crate) scenario: Option<String>,
+    /// Print the table in Markdown and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    #[command(flatten)]
+    pub(crate) display: DisplayArguments,
+}
+
+/// Runs what figures were published for, and compares.
+pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure> {
+    let display = &arguments.display;
+    let plans = match &arguments.scenario {
+        Some(scenario) => {
+            let prepared = prepare(scenario)?;
+            if prepared.plan.cells.is_empty() {
+                let title = format!("`{scenario}` has no published figures to compare with");
+                let help = "give each a [[published]] table (see `viaduct keys published`)";
+                return Err(Failure::new(title, help));
+            }
+            vec![prepared]
+        }
+        None => {
+            let names = list_studies().into_iter().map(|(name, ..)| name);
+            names
+                .map(prepare)
+                .filter(|prepared| !matches!(prepared, Ok(it) if it.plan.cells.is_empty()))
+                .collect::<Result<_, Failure>>()?
+        }
+    };
+    let interrupt = Interrupt::listen();
+    let mut rows: Vec<Comparison> = Vec::new();
+    for prepared in &plans {
+        let outcome = execute(&prepared.plan, display, &interrupt)?;
+        let exit = judge(&outcome, display);
+        if exit != Exit::Fine {
+            return Ok(exit);
+        }
+        rows.extend(comparisons(&outcome));
+    }
+    if display.json {
+        output::result(&comparison_document(&rows, VERSION))?;
+    } else if arguments.markdown {
+        output::result(&comparison_markdown(&rows))?;
+    } else {
+        let table = comparison_table(&rows);
+        output::result(&format!("{table}\n  {}\n", comparison_verdict(&rows)))?;
+    }
+    if rows.iter().all(|row| row.is_met) {
+        Ok(Exit::Fine)
+    } else {
+        Ok(Exit::TargetMissed)
+    }
+}
+
+/// A study's points that figures were published for, with the study's own seed.
+fn prepare(scenario: &str) -> Result<Prepared, Failure> {
+    let scenario = ScenarioArguments {
+        scenario: scenario.to_owned(),
+        overrides: Vec::new(),
+    };
+    let seeds = SeedArguments {
+        seed: None,
+        seeds: 1,
+    };
+    let mut prepared = Prepared::new(&scenario, &seeds)?;
+    prepared.plan.cells.retain(is_compared);
+    Ok(prepared)
+}
+
+fn is_compared(cell: &PlannedCell) -> bool {
+    let mut figures = cell.published.figures.values();
+    figures.any(|figure| figure.role != FigureRole::Context)
+}
