@@ -660,6 +660,8 @@ impl ReceiveSide {
         };
         let has_immediate = header.flags & flag::IMMEDIATE != 0;
         let level = self.side.level();
+        let nic = self.side.nic.clone();
+        let copying = nic.as_ref().map(|nic| nic.regions.begin_remote_copy());
         if partial.bad.is_none()
             && !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Write)
         {
@@ -671,6 +673,7 @@ impl ReceiveSide {
                 copy::copy_last_word_last(words[1] as *mut u8, source, bytes as usize, false)
             };
         }
+        drop(copying);
         partial.done += bytes;
         if header.flags & flag::MORE != 0 {
             return self.keep(partial);
@@ -698,12 +701,16 @@ impl ReceiveSide {
         let Some((words, target, bytes)) = self.part() else {
             return Look::Garbage;
         };
+        let nic = self.side.nic.clone();
+        let copying = nic.as_ref().map(|nic| nic.regions.begin_remote_copy());
         if !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Read) {
+            drop(copying);
             let outcome = outcome::rdma_read_refused(self.side.level());
             return self.fail(outcome, CompletedOperation::RdmaRead, 1, header);
         }
         // SAFETY: the range lies in a live region of this process, the target in the pool.
         unsafe { copy::copy(target, words[1] as *const u8, bytes as usize) };
+        drop(copying);
         if let Some(incoming) = &mut self.incoming {
             incoming.advance(1, true);
         }

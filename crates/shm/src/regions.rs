@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag};
 use viaduct_fabric::{Error, Result, ReturnCode};
@@ -135,6 +135,8 @@ pub(crate) struct RegionTable {
     shared: Arc<SharedAllocations>,
     default_tag: ProtectionTag,
     books: Mutex<Books>,
+    /// Read by a thread of this process that copies for a peer, from its check to its last byte.
+    remote_copies: RwLock<()>,
 }
 
 /// What checks do not need.
@@ -183,6 +185,7 @@ impl RegionTable {
                 registered_bytes: 0,
                 any_tag: false,
             }),
+            remote_copies: RwLock::new(()),
         })
     }
 
@@ -357,10 +360,26 @@ impl RegionTable {
         });
         self.entries.bump_epoch();
         drop(books);
+        self.end_remote_copies();
         if region.location.is_some() {
             self.shared.unpin(region.address, region.length);
         }
         Ok(())
+    }
+
+    /// Holds off the end of every region while a thread of this process copies for a peer: to be
+    /// taken before the check, and kept until the last byte. Nothing else is waited for meanwhile.
+    pub(crate) fn begin_remote_copy(&self) -> RwLockReadGuard<'_, ()> {
+        self.remote_copies
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for copies that may have been checked before the tables changed: the program may free
+    /// the memory when this returns.
+    fn end_remote_copies(&self) {
+        let copies = self.remote_copies.write();
+        drop(copies.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// What a region was registered with.
@@ -391,6 +410,8 @@ impl RegionTable {
         books.regions.replace(handle.bits(), region);
         self.publish(handle.bits(), &region);
         self.entries.bump_epoch();
+        drop(books);
+        self.end_remote_copies();
         Ok(())
     }
 
@@ -753,6 +774,31 @@ mod tests {
         let again = table.register(64, 64, &local).unwrap();
         assert_ne!(again, handle);
         assert_eq!(cached(&table, &mut cache, inside), dead);
+    }
+
+    #[test]
+    fn a_region_does_not_end_while_bytes_are_copied_for_a_peer() {
+        let table = table();
+        let tag = table.create_tag().unwrap();
+        let handle = table
+            .register(64, 64, &MemoryAttributes::local(tag))
+            .unwrap();
+        let has_ended = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let copying = table.begin_remote_copy();
+            scope.spawn(|| {
+                table.deregister(64, handle).unwrap();
+                has_ended.store(1, Ordering::Release);
+            });
+            // What begins now finds no region; what began before is waited for.
+            while check(&table, (handle, 64, 64, tag)).is_ok() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert_eq!(has_ended.load(Ordering::Acquire), 0);
+            drop(copying);
+        });
+        assert_eq!(has_ended.load(Ordering::Acquire), 1);
     }
 
     #[test]
