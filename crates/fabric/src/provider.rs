@@ -150,7 +150,19 @@ pub type CompletionHandler = Box<dyn FnOnce(NicHandle, CompletionEntry) + Send>;
 ///
 /// Every handle is checked; one that is not alive is [`crate::ReturnCode::InvalidParameter`].
 /// A time limit of `None` is infinite. All operations may be called from any thread.
-pub trait Provider: Send + Sync + 'static {
+///
+/// # Safety
+///
+/// Programs that hold no unsafe code give buffers away and take them back by what a provider says.
+/// So a provider:
+///
+/// * hands out a descriptor only if it was posted on that work queue and has not been handed out
+///   since, and touches neither it nor the memory of its segments from then on;
+/// * touches memory of the program only where a descriptor or a remote access that it granted
+///   reaches, within regions that are registered at that moment, and says `Ok` to a deregistration
+///   or the end of a VI only when no thread of this process does so any more;
+/// * gives no two living things of one kind the same handle.
+pub unsafe trait Provider: Send + Sync + 'static {
     /// Opens a NIC by the name of its device (`VipOpenNic`).
     ///
     /// # Errors

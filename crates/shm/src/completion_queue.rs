@@ -20,13 +20,14 @@ use viaduct_fabric::{
 
 pub(crate) use self::sources::NewSource;
 use self::sources::{Extent, Sources};
+use crate::deadline::Deadline;
 use crate::events;
 use crate::handle::{Slab, Slot};
 use crate::lock::BiasedMutex;
 use crate::nic::{self, Nic};
 use crate::service::locked;
 use crate::vi::Vi;
-use crate::wait::{self, Deadline, Parker, SERVICE_MARK, Spin, barrier_everywhere};
+use crate::wait::{self, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
 static QUEUES: Slab<CompletionQueue> = Slab::new();
 
@@ -201,7 +202,7 @@ pub(crate) fn wait(
         if let Some(entry) = queue.done(handle)? {
             return Ok(entry);
         }
-        if deadline.is_over() {
+        if deadline.has_passed() {
             return Err(Error::new(ReturnCode::Timeout, "no entry came in time"));
         }
         if spin.again() {
@@ -214,7 +215,7 @@ pub(crate) fn wait(
         let is_quiet = queue.look(Extent::All);
         let found = queue.done(handle);
         if is_quiet && matches!(found, Ok(None)) {
-            parker.sleep(deadline.left());
+            parker.sleep(deadline.remaining());
         }
         queue.clear_sleeper(parker.mark());
         queue.rearm();

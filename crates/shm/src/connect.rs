@@ -39,6 +39,7 @@ use self::handshake::Failure;
 use self::line::Line;
 use self::peers::PeerAttempt;
 use self::waiters::Waiters;
+use crate::deadline::Deadline;
 use crate::host::Host;
 use crate::link::Link;
 pub(crate) use crate::link::{CloseReason, Side};
@@ -46,7 +47,7 @@ use crate::regions::RegionTable;
 use crate::regions::remote::RemoteRegionTable;
 use crate::rendezvous::{self, Name, Place};
 use crate::service::locked;
-use crate::wire::{DISCRIMINATOR_BYTES_MAX, Deadline, EndFacts, Handshake, Request};
+use crate::wire::{DISCRIMINATOR_BYTES_MAX, EndFacts, Handshake, Request};
 
 /// A VI, as connecting and links see it. Called without a lock of theirs.
 pub(crate) trait Connectable: Send + Sync {

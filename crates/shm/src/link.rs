@@ -38,6 +38,7 @@ pub(crate) use self::segments::Mapping;
 use self::segments::{PeerSegments, SEGMENTS_MAX};
 use crate::channel::BLOCK_BYTES;
 use crate::connect::Connectable;
+use crate::deadline::Deadline;
 use crate::host::Host;
 use crate::notice::{GROUPS, NOTICE_BYTES, Notices};
 use crate::pool::Chunks;
@@ -45,7 +46,6 @@ use crate::regions::remote::RemoteRegionTable;
 use crate::segment::{Access, Segment};
 use crate::service::locked;
 use crate::shared::SegmentId;
-use crate::wire::Deadline;
 pub(crate) use crate::wire::{CloseReason, LinkMessage};
 
 /// Blocks of one shared chunk.

@@ -19,7 +19,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use viaduct_fabric::via::Address;
 
-use crate::wire::{Deadline, VERSION};
+use crate::deadline::Deadline;
+use crate::wire::VERSION;
 
 /// Where the names are.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -171,27 +171,6 @@ impl Drop for Parker {
     }
 }
 
-/// A point in time after which a call gives up; `None`: never.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    pub(crate) fn after(limit: Option<Duration>) -> Self {
-        // A limit past the clock's end is none.
-        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
-    }
-
-    /// What is left; `None`: no limit.
-    pub(crate) fn left(&self) -> Option<Duration> {
-        self.0
-            .map(|end| end.saturating_duration_since(Instant::now()))
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
-    }
-}
-
 /// Looks for a while before a sleep, and gives the processor to others when the look gets long.
 #[derive(Debug)]
 pub(crate) struct Spin {

@@ -9,7 +9,7 @@ mod socket;
 
 use viaduct_fabric::via::{Address, Extensions, HostAddress, ReliabilityLevel, RemoteViAttributes};
 
-pub(crate) use self::socket::{Credentials, Deadline, credentials, poll, receive, send};
+pub(crate) use self::socket::{Credentials, credentials, poll, receive, send};
 
 /// Bytes of the longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256;

@@ -14,12 +14,13 @@ use viaduct_fabric::{Error, ReturnCode};
 use super::line::Line;
 use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd};
 use crate::cma;
+use crate::deadline::Deadline;
 use crate::host::{DOORBELL_BYTES, Host, random};
 use crate::link::{
     self, CloseReason, Link, LinkParts, Mapping, POOLS_BYTES, PeerProcess, Side, map_peer,
 };
 use crate::segment::Segment;
-use crate::wire::{self, Accept, Credentials, Deadline, EndFacts, Handshake, Process, Request};
+use crate::wire::{self, Accept, Credentials, EndFacts, Handshake, Process, Request};
 
 /// Why there is no connection.
 #[derive(Debug)]

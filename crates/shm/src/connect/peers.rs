@@ -15,10 +15,11 @@ use super::handshake::{self, Ask, Failure};
 use super::line::Line;
 use super::waiters::{self, Desk};
 use super::{Bell, Connectable, check_request, resource};
+use crate::deadline::Deadline;
 use crate::host::Host;
 use crate::rendezvous::{self, Listener, Name, Place};
 use crate::service::{locked, spawn};
-use crate::wire::{Deadline, Handshake, Request};
+use crate::wire::{Handshake, Request};
 
 /// A request between equals, from its start until its outcome is taken.
 pub(super) struct PeerAttempt {

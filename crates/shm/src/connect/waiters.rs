@@ -17,10 +17,11 @@ use viaduct_fabric::{Error, Result, ReturnCode};
 
 use super::line::Line;
 use super::{Bell, handshake, resource};
+use crate::deadline::Deadline;
 use crate::host::Host;
 use crate::rendezvous::{Listener, Name};
 use crate::service::{Pace, Progress, locked};
-use crate::wire::{self, Deadline, Handshake, Request};
+use crate::wire::{self, Handshake, Request};
 
 /// The addresses that this process waits on.
 #[derive(Default)]

@@ -9,12 +9,13 @@ use viaduct_via::{MemoryHandle, Queue, transition};
 
 use super::{Connected, LOOKS_A_YIELD, VIS, Vi, find};
 use crate::channel::SLOTS;
+use crate::deadline::Deadline;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
 use crate::receive::Look;
 use crate::send::Step;
 use crate::side::{bound_to_completion_queue, dead_vi};
-use crate::wait::{self, Deadline, Parker, SERVICE_MARK, Spin, barrier_everywhere};
+use crate::wait::{self, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
 /// Posts to the send queue.
 ///
@@ -121,7 +122,7 @@ pub(crate) fn send_wait(handle: ViHandle, limit: Option<Duration>) -> Result<Don
             Done::NotDone => {}
             done => return Ok(done),
         }
-        if deadline.is_over() {
+        if deadline.has_passed() {
             return Err(timeout());
         }
         if spin.again() {
@@ -133,7 +134,7 @@ pub(crate) fn send_wait(handle: ViHandle, limit: Option<Duration>) -> Result<Don
         parker.announce();
         let found = vi.send_done(handle.bits());
         if matches!(found, Ok(Done::NotDone)) {
-            parker.sleep(Some(deadline.left().map_or(nap, |left| left.min(nap))));
+            parker.sleep(Some(deadline.remaining().map_or(nap, |left| left.min(nap))));
         }
         vi.send.lock().side.waiters &= !parker.bit();
         match found? {
@@ -157,7 +158,7 @@ pub(crate) fn receive_wait(handle: ViHandle, limit: Option<Duration>) -> Result<
             Done::NotDone => {}
             done => return Ok(done),
         }
-        if deadline.is_over() {
+        if deadline.has_passed() {
             return Err(timeout());
         }
         if spin.again() {
@@ -169,7 +170,7 @@ pub(crate) fn receive_wait(handle: ViHandle, limit: Option<Duration>) -> Result<
         parker.announce();
         let found = vi.receive_done(handle.bits());
         if matches!(found, Ok(Done::NotDone)) {
-            parker.sleep(deadline.left());
+            parker.sleep(deadline.remaining());
         }
         vi.clear_sleeper(handle.bits(), parker.mark());
         vi.arm(handle.bits());

@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec};
 use rustix::io::Errno;
@@ -13,6 +12,7 @@ use rustix::net::{
 };
 
 use super::DESCRIPTORS_MAX;
+use crate::deadline::Deadline;
 
 /// Sends one packet now, or fails with `WouldBlock`.
 pub(crate) fn send(
@@ -74,37 +74,6 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
         length: message.bytes,
         descriptors,
     })
-}
-
-/// When a caller's patience ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    /// So long from now; `None` is never.
-    pub(crate) fn after(limit: Option<Duration>) -> Self {
-        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
-    }
-
-    /// The earlier of this and so long from now.
-    pub(crate) fn or_after(self, limit: Duration) -> Self {
-        let other = Self::after(Some(limit));
-        match (self.0, other.0) {
-            (Some(left), Some(right)) => Self(Some(left.min(right))),
-            (left, right) => Self(left.or(right)),
-        }
-    }
-
-    /// What is left; `None` is for ever.
-    pub(crate) fn remaining(self) -> Option<Duration> {
-        self.0
-            .map(|instant| instant.saturating_duration_since(Instant::now()))
-    }
-
-    /// Whether nothing is left.
-    pub(crate) fn has_passed(self) -> bool {
-        self.remaining().is_some_and(|left| left.is_zero())
-    }
 }
 
 /// Sleeps until one of the descriptors has something to say (see [`PollFd::revents`]) or the

@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use super::*;
+use crate::deadline::Deadline;
 
 fn address(bytes: &[u8]) -> Address {
     Address::new(HostAddress::new(0x1234_5678_9abc), bytes)

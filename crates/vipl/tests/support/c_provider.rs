@@ -384,7 +384,8 @@ macro_rules! c {
     };
 }
 
-impl Provider for CProvider {
+// SAFETY: a libvipl that keeps to its reference keeps to this too.
+unsafe impl Provider for CProvider {
     fn open_nic(&self, device: &str) -> Result<NicHandle> {
         let device = CString::new(device).unwrap();
         let mut nic = null_mut();
