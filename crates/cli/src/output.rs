@@ -1,5 +1,6 @@
 //! Results go to stdout, everything else to stderr.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use crate::failure::Failure;
@@ -14,13 +15,23 @@ use crate::failure::Failure;
 pub(crate) fn result(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout
-        .write_all(text.as_bytes())
+        .write_all(printable(text).as_bytes())
         .and_then(|()| stdout.flush())
     {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::plain(format_args!(
             "cannot write to standard output: {error}"
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Titles and sources come from files: what they say to a terminal is not passed on.
+fn printable(text: &str) -> Cow<'_, str> {
+    let speaks_to_a_terminal = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(speaks_to_a_terminal) {
+        Cow::Owned(text.replace(speaks_to_a_terminal, "?"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -40,4 +51,15 @@ pub(crate) fn message(level: &str, title: &str, help: Option<&str>) {
 /// Whether messages on stderr should have colours.
 pub(crate) fn is_coloured() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_a_file_speaks_to_the_terminal() {
+        assert_eq!(printable("a\tb\n"), "a\tb\n");
+        assert_eq!(printable("\u{1b}]0;title\u{7}\r\u{9b}"), "?]0;title???");
+    }
 }

@@ -535,3 +535,15 @@ fn a_run_with_inherited_presets_is_run_again_without_their_files() {
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
     assert!(text(&again.stdout).contains("the same digest"));
 }
+
+#[test]
+fn a_pipe_is_no_scenario() {
+    let folder = Folder::new("pipe");
+    let made = Command::new("mkfifo")
+        .arg(folder.0.join("pipe.toml"))
+        .status();
+    // Goal: it does not wait for somebody to write into it.
+    assert!(made.unwrap().success());
+    let said = folder.failure(1, &["check", "pipe.toml"]);
+    assert!(said.contains("no ordinary file"), "{said}");
+}

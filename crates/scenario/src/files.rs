@@ -64,11 +64,12 @@ impl Files {
 
 /// Reads a text file of bounded length; the error says why not, without the path.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
-    let metadata = file.metadata().map_err(|error| reason(&error))?;
+    // Before it is opened: a pipe that nobody writes to would never open.
+    let metadata = std::fs::metadata(path).map_err(|error| reason(&error))?;
     if !metadata.is_file() {
         return Err("it is no ordinary file".to_owned());
     }
+    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
     let mut text = String::new();
     let limit = TEXT_BYTES_MAX as u64;
     file.take(limit + 1)
