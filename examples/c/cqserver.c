@@ -67,6 +67,7 @@ static void serve(VIP_CQ_HANDLE cq)
         VIP_VI_HANDLE vi;
         VIP_BOOLEAN is_receive;
         VIP_DESCRIPTOR *descriptor;
+        VIP_RETURN result;
         int i;
 
         check(VipCQWait(cq, VIP_INFINITE, &vi, &is_receive), "VipCQWait");
@@ -74,7 +75,12 @@ static void serve(VIP_CQ_HANDLE cq)
         if (is_receive) {
             VIP_UINT32 number;
 
-            check(VipRecvDone(vi, &descriptor), "VipRecvDone");
+            result = VipRecvDone(vi, &descriptor);
+            /* A client that has its last answer leaves: the receive posted for it comes back. */
+            if (result == VIP_DESCRIPTOR_ERROR && descriptor != NULL &&
+                (descriptor->Control.Status & VIP_STATUS_DESC_FLUSHED_ERROR) != 0)
+                continue;
+            check(result, "VipRecvDone");
             number = connections[i].received;
             /* The client asks again when it has the answer: post first, then answer. */
             post_receive(i);
