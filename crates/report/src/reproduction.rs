@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::figure::difference;
 use crate::outcome::{CellOutcome, FigureRole, StudyOutcome};
-use crate::screen::{View, figure_format, indented, is_fraction, plain_table};
+use crate::screen::{View, figure_format, indented, is_fraction, plain_table, source_lines};
 use crate::summary::tidy;
 
 /// A published figure beside ours.
@@ -133,21 +133,8 @@ pub fn comparison_table(comparisons: &[Comparison]) -> String {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
         }
     }
-    let mut text = indented(&table);
-    let mut sources: Vec<&str> = Vec::new();
-    for source in comparisons
-        .iter()
-        .flat_map(|comparison| &comparison.sources)
-    {
-        if !source.is_empty() && !sources.contains(&source.as_str()) {
-            sources.push(source);
-        }
-    }
-    for (number, source) in sources.iter().enumerate() {
-        let gap = if number == 0 { "\n" } else { "" };
-        text.push_str(&format!("{gap}  published: {source}\n"));
-    }
-    text
+    let sources = comparisons.iter().flat_map(|row| &row.sources);
+    indented(&table) + &source_lines(sources)
 }
 
 /// The same table in Markdown, without the sources.

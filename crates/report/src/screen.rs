@@ -119,10 +119,15 @@ pub(crate) fn is_fraction(path: &str) -> bool {
     path.ends_with("fraction") || path.contains("utilisation")
 }
 
-/// Where the published figures stand, a line each after an empty one.
+/// Where the published figures of some cells stand.
 fn sources<'a>(cells: impl Iterator<Item = &'a CellOutcome>) -> String {
+    source_lines(cells.flat_map(|cell| &cell.published.sources))
+}
+
+/// Where published figures stand, a line each after an empty one, and each place once.
+pub(crate) fn source_lines<'a>(all: impl Iterator<Item = &'a String>) -> String {
     let mut sources: Vec<&str> = Vec::new();
-    for source in cells.flat_map(|cell| &cell.published.sources) {
+    for source in all {
         if !source.is_empty() && !sources.contains(&source.as_str()) {
             sources.push(source);
         }
