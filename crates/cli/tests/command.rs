@@ -542,8 +542,13 @@ fn a_pipe_is_no_scenario() {
     let made = Command::new("mkfifo")
         .arg(folder.0.join("pipe.toml"))
         .status();
-    // Goal: it does not wait for somebody to write into it.
     assert!(made.unwrap().success());
+    // Goal: it does not wait for somebody to write into it. If it does, it hears an end in time.
+    let path = folder.0.join("pipe.toml");
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(30));
+        fs::OpenOptions::new().write(true).open(path)
+    });
     let said = folder.failure(1, &["check", "pipe.toml"]);
     assert!(said.contains("no ordinary file"), "{said}");
 }

@@ -57,3 +57,40 @@ impl Drop for Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+    }
+
+    #[test]
+    fn its_end_is_heard_though_somebody_holds_the_descriptor() {
+        let (near, far) = pair();
+        let line = Line::new(near);
+        let held = line.socket();
+        drop(line);
+        let heard = recv(&far, &mut [0_u8; 1], RecvFlags::DONTWAIT);
+        assert_eq!(heard.map(|(count, _)| count), Ok(0));
+        drop(held);
+    }
+
+    #[test]
+    fn a_link_goes_on_with_its_socket() {
+        for is_held in [false, true] {
+            let (near, far) = pair();
+            let line = Line::new(near);
+            let held = is_held.then(|| line.socket());
+            let socket = line.into_socket().unwrap();
+            assert_eq!(rustix::io::write(&far, b"x"), Ok(1));
+            let heard = recv(&socket, &mut [0_u8; 1], RecvFlags::DONTWAIT);
+            assert_eq!(heard.map(|(count, _)| count), Ok(1));
+            drop(held);
+        }
+    }
+}
