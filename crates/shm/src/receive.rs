@@ -269,6 +269,10 @@ impl ReceiveSide {
             return Look::Nothing;
         };
         let kind = Kind::from_bits(header.kind);
+        // A sender refuses what is longer than the VI's messages.
+        if header.length > self.side.max_transfer_bytes {
+            return Look::Garbage;
+        }
         if let Some(partial) = incoming.partial
             && Some(partial.kind) != kind
         {
@@ -292,8 +296,7 @@ impl ReceiveSide {
             Some(Kind::RdmaWrite) => self.rdma_write(header, immediate),
             Some(Kind::RdmaRead) => self.rdma_read(header),
             Some(Kind::RdmaImmediate) => {
-                let is_possible = header.length <= self.side.max_transfer_bytes;
-                if !incoming.rdma_write || !is_possible {
+                if !incoming.rdma_write {
                     return Look::Garbage;
                 }
                 self.rdma_immediate(header, immediate)

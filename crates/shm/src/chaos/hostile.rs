@@ -53,6 +53,71 @@ fn a_peer_that_lies_all_the_time_harms_its_own_connection_alone() {
     lie("1", "0");
 }
 
+#[test]
+fn a_remote_write_longer_than_the_messages_of_its_vi_breaks_the_connection() {
+    let station = Station::open();
+    let meet = format!("too long {}", std::process::id());
+    for (length, is_taken) in [(BUFFER_BYTES, true), (BUFFER_BYTES + 1, false)] {
+        let level = ReliabilityLevel::ReliableReception;
+        let (victim, liar) = (station.vi(level, None), station.vi(level, None));
+        connect(&station, victim, liar, &meet);
+        station.private.post_receive(victim, 0).unwrap();
+        let (_, [_, into], _) = vi::shared(victim).unwrap();
+        let window = station.private.window().addr() as u64;
+        let words = [
+            (length as u64) << 32,
+            window,
+            station.private.handle.bits().into(),
+        ];
+        into.write_words(0, words);
+        let header = Header {
+            kind: 6,
+            flags: 3,
+            length: length as u32,
+        };
+        into.publish(0, header, 7, 1);
+        let done = Shm::global().receive_wait(victim, Some(SOON));
+        let is_complete = matches!(done, Ok(Done::Complete(_)));
+        let state = Shm::global().query_vi(victim).unwrap().state;
+        assert_eq!(
+            (is_complete, state),
+            if is_taken {
+                (true, ViState::Connected)
+            } else {
+                (false, ViState::Error)
+            },
+            "{length} bytes"
+        );
+        for vi in [victim, liar] {
+            Shm::global().disconnect(vi).unwrap();
+            while Shm::global()
+                .receive_done(vi)
+                .unwrap()
+                .descriptor()
+                .is_some()
+            {}
+            Shm::global().destroy_vi(vi).unwrap();
+        }
+    }
+}
+
+/// Connects two VIs of this process.
+fn connect(station: &Station, server: ViHandle, client: ViHandle, meet: &str) {
+    thread::scope(|scope| {
+        scope.spawn(|| station.serve(server, meet, SOON).unwrap());
+        assert!(wait_until(SOON, || station.ask(client, meet, SOON).is_ok()));
+    });
+}
+
+/// Ends a storm, also when its victim's test fails.
+struct Calm<'a>(&'a AtomicBool);
+
+impl Drop for Calm<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn lie(storm: &str, protected: &str) {
     let seconds = number(SECONDS, 2);
     let seed = number(SEED, 1).to_string();
@@ -535,10 +600,7 @@ pub(super) fn survive() {
         let level = random.pick(&LEVELS);
         let (victim, liar) = (station.vi(level, None), station.vi(level, None));
         let meet = format!("lies {}", std::process::id());
-        thread::scope(|scope| {
-            scope.spawn(|| station.serve(victim, &meet, SOON).unwrap());
-            assert!(wait_until(SOON, || station.ask(liar, &meet, SOON).is_ok()));
-        });
+        connect(&station, victim, liar, &meet);
         let (link, [out, into], _) = vi::shared(victim).unwrap();
         let (liars_link, _, channel) = vi::shared(liar).unwrap();
         let (incoming, outgoing) = (link.incoming_pool().0, link.outgoing_pool().0);
@@ -596,8 +658,8 @@ pub(super) fn survive() {
                         }
                     }
                 });
+                let _calm = Calm(is_over);
                 work(&mut victim, Box::new(|| {}));
-                is_over.store(true, Ordering::Relaxed);
             } else {
                 work(&mut victim, Box::new(move || lies.lie()));
             }
