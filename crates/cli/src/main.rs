@@ -14,6 +14,7 @@ mod lists;
 mod measure;
 mod models;
 mod output;
+mod pair;
 mod peer;
 mod planning;
 mod progress;

@@ -1,27 +1,19 @@
-//! `viaduct measure`: two processes of this machine exchange messages over a fabric.
-//!
-//! This process is one side; it starts the other from its own program with the hidden command
-//! `measure-peer`, and sees to it that neither outlives the other.
+//! `viaduct measure`: what is asked for, and what is shown of it.
 
-use std::fmt;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU64;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use viaduct_fabric::Memory;
 use viaduct_fabric::via::ReliabilityLevel;
-use viaduct_measure::{
-    Machine, MeasureError, Meeting, Mode, Plan, Report, Row, Test, Transfer, allowed_cores,
-    pin_to_core,
-};
+use viaduct_measure::{Mode, Plan, Report, Test, Transfer};
 
 use crate::fabrics::Fabric;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::peer::Peer;
+use crate::pair::{Cores, Pair};
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
@@ -157,61 +149,63 @@ impl FromStr for Size {
     }
 }
 
-/// Two cores.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Cores([usize; 2]);
+/// What is asked of every fabric alike.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// The program and its rows.
+    pub(crate) plan: Plan,
+    /// The plan's level, as the other side is told.
+    pub(crate) level: LevelName,
+    /// How bytes are to move; as the fabric does usually if not said.
+    transfer: Option<Transfer>,
+}
 
-impl FromStr for Cores {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.split_once(',')
-            .and_then(|(first, second)| {
-                Some(Self([
-                    first.trim().parse().ok()?,
-                    second.trim().parse().ok()?,
-                ]))
-            })
-            .ok_or_else(|| "two numbers of cores are wanted, as in 0,1".to_owned())
+impl Task {
+    /// How bytes are to move on a fabric.
+    pub(crate) fn transfer(&self, fabric: Fabric) -> Transfer {
+        self.transfer.unwrap_or_else(|| fabric.usual_transfer())
     }
+}
+
+/// What came of measuring one fabric.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// The rows that there are.
+    pub(crate) report: Report,
+    /// Whether there are all.
+    pub(crate) ending: Ending,
+}
+
+/// How a measurement ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// With all rows.
+    Complete,
+    /// By Ctrl-C.
+    Interrupted,
+    /// By itself.
+    Failed(Failure),
 }
 
 /// Measures.
 pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let fabric = Fabric::named(&arguments.fabric)?;
-    let plan = plan(arguments)?;
-    let transfer = arguments.transfer.map(TransferName::transfer);
-    let transfer = transfer.unwrap_or_else(|| fabric.usual_transfer());
-    fabric.tune(transfer)?;
-    let cores = cores(arguments)?;
-    let meeting = Meeting {
-        device: fabric.device().to_owned(),
-        host: None,
-        discriminator: meeting_place().into_bytes(),
+    let task = Task {
+        plan: plan(arguments)?,
+        level: arguments.level,
+        transfer: arguments.transfer.map(TransferName::transfer),
     };
-    pin_to_core(cores[0]).map_err(|error| no_core(cores[0], &error))?;
-
+    fabric.tune(task.transfer(fabric))?;
+    let pair = Pair::on(arguments.cores)?;
     let interrupt = Interrupt::listen();
-    let machine = Machine::new((cores[0] != cores[1]).then_some(cores[1]));
-    let peer = Peer::start(fabric, &meeting, arguments.level, cores[1], &machine)?;
-    let mut rows: Vec<Row> = Vec::new();
-    let variants = plan.sizes.len().max(plan.connections.len());
-    let shows_progress = !arguments.json && io::stderr().is_terminal();
-    let outcome = fabric.initiate(&meeting, &plan, &machine, &mut |row| {
-        rows.push(row.clone());
-        if shows_progress {
-            output::note(&format!("\r  {} of {variants} rows", rows.len()));
-        }
-        if interrupt.is_asked() {
-            machine.stop("stopped by Ctrl-C");
-        }
-    });
-    if shows_progress {
-        output::note("\r                    \r");
-    }
-    let peer_end = peer.finish();
 
-    let report = Report::new(fabric.name(), &plan, transfer, Some(cores), rows);
+    let progress = Progress::of(&task.plan, arguments.json);
+    let measured = measure_one(fabric, &task, &pair, &interrupt, &mut |done| {
+        progress.show(done);
+    });
+    progress.clear();
+
+    let Measured { report, ending } = measured?;
     let show = |report: &Report| {
         output::result(&if arguments.json {
             report.to_json() + "\n"
@@ -219,32 +213,61 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             format!("{}\n{}", report.title(), report.table())
         })
     };
-    match outcome {
-        Ok(_) => {
+    match ending {
+        Ending::Complete => {
             show(&report)?;
             Ok(Exit::Fine)
         }
-        Err(_) if interrupt.is_asked() && peer_end.failure.is_none() => {
+        Ending::Interrupted => {
             show(&report)?;
             Ok(Exit::Interrupted)
         }
-        Err(error) => {
+        Ending::Failed(failure) => {
             if !arguments.json && !report.rows.is_empty() {
                 show(&report)?;
             }
-            Err(unfinished(&error, peer_end.summary()))
+            Err(failure)
         }
     }
 }
 
-/// What went wrong between the two sides, and what is known of the other.
-fn unfinished(error: &MeasureError, peer: Option<String>) -> Failure {
-    match error {
-        MeasureError::Impossible { reason } => Failure::plain(reason),
-        error => Failure::Broken {
-            title: error.to_string(),
-            help: peer,
-        },
+/// Measures one fabric in the way of its kind; tells how many rows are done after each.
+fn measure_one(
+    fabric: Fabric,
+    task: &Task,
+    pair: &Pair,
+    interrupt: &Interrupt,
+    on_row: &mut dyn FnMut(usize),
+) -> Result<Measured, Failure> {
+    match fabric {
+        Fabric::Shm => pair.measure(fabric, task, interrupt, on_row),
+    }
+}
+
+/// A line on a terminal that says how far it is.
+struct Progress {
+    rows: usize,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn of(plan: &Plan, is_for_a_program: bool) -> Self {
+        Self {
+            rows: plan.sizes.len().max(plan.connections.len()),
+            is_shown: !is_for_a_program && io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&self, done: usize) {
+        if self.is_shown {
+            output::note(&format!("\r  {done} of {} rows", self.rows));
+        }
+    }
+
+    fn clear(&self) {
+        if self.is_shown {
+            output::note("\r                    \r");
+        }
     }
 }
 
@@ -289,42 +312,6 @@ fn plan(arguments: &MeasureArguments) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-fn cores(arguments: &MeasureArguments) -> Result<[usize; 2], Failure> {
-    let allowed = allowed_cores()
-        .map_err(|error| Failure::plain(format!("cannot ask for this process's cores: {error}")))?;
-    if let Some(Cores(cores)) = arguments.cores {
-        if let Some(core) = cores.into_iter().find(|core| !allowed.contains(core)) {
-            return Err(no_core(core, &"there is none, or not for this process"));
-        }
-        return Ok(cores);
-    }
-    match allowed[..] {
-        [first, second, ..] => Ok([first, second]),
-        [only] => {
-            let help = "expect times of the scheduler, not of the fabric; try --mode block";
-            output::message("warning", "both sides share the only core", Some(help));
-            Ok([only, only])
-        }
-        [] => Err(Failure::plain("this process may run on no core")),
-    }
-}
-
-fn no_core(core: usize, error: &dyn fmt::Display) -> Failure {
-    let allowed = allowed_cores().unwrap_or_default();
-    let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-    Failure::new(
-        format!("cannot run on core {core}: {error}"),
-        format!("this process may use the cores {}", allowed.join(", ")),
-    )
-}
-
-/// A name that no other measurement meets at.
-fn meeting_place() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let nanoseconds = now.map(|time| time.subsec_nanos()).unwrap_or_default();
-    format!("measure-{:x}-{nanoseconds:x}", std::process::id())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,14 +324,6 @@ mod tests {
         assert_eq!("4294967295".parse(), Ok(Size(u32::MAX)));
         for wrong in ["4GiB", "", "KiB", "-1", "4KB", "99999999999999999999"] {
             assert!(wrong.parse::<Size>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn cores_are_two() {
-        assert_eq!("0,1".parse(), Ok(Cores([0, 1])));
-        for wrong in ["0", "0,1,2", "a,b", ""] {
-            assert!(wrong.parse::<Cores>().is_err(), "{wrong}");
         }
     }
 }
