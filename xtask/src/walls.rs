@@ -84,6 +84,12 @@ const WALLS: &[Wall] = &[
         reason: "one set of programs for every fabric: it knows none",
     },
     Wall {
+        package: "viaduct-plot",
+        own: &[],
+        external: None,
+        reason: "lines and axes: what they mean is the caller's",
+    },
+    Wall {
         package: "viaduct-vipl",
         own: &["viaduct-fabric", "viaduct-shm", "viaduct-via"],
         external: None,
@@ -113,6 +119,7 @@ const WALLS: &[Wall] = &[
             "viaduct-engine",
             "viaduct-fabric",
             "viaduct-measure",
+            "viaduct-plot",
             "viaduct-shm",
             "viaduct-report",
             "viaduct-scenario",
@@ -152,6 +159,8 @@ const HOMES: &[(&str, &str)] = &[
     ("quick-xml", "viaduct-topology"),
     ("rayon", "viaduct-cli"),
     ("statrs", "viaduct-statistics"),
+    ("tiny-skia", "viaduct-plot"),
+    ("ttf-parser", "viaduct-plot"),
 ];
 
 /// One arrow between a package of ours and what it uses.
