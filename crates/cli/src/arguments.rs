@@ -50,7 +50,7 @@ pub(crate) enum Command {
     },
     /// Measure a fabric: two processes of this machine exchange messages
     #[command(after_help = "Examples:\n  viaduct measure latency --on shm\n  \
-        viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch\n  \
+        viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch --plot bandwidth.svg\n  \
         viaduct measure cq --on shm --connections 1024 --mode block --json")]
     Measure(MeasureArguments),
     /// The other side of `measure`

@@ -16,6 +16,7 @@ mod models;
 mod output;
 mod pair;
 mod peer;
+mod picture;
 mod planning;
 mod progress;
 mod reproduce;

@@ -1,19 +1,21 @@
-//! `viaduct measure`: what is asked for, and what is shown of it.
+//! `viaduct measure`: what is asked for, fabric by fabric, and what is shown of it.
 
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use viaduct_fabric::Memory;
 use viaduct_fabric::via::ReliabilityLevel;
-use viaduct_measure::{Mode, Plan, Report, Test, Transfer};
+use viaduct_measure::{Comparison, Mode, Plan, Report, Test, Transfer};
 
 use crate::fabrics::Fabric;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
+use crate::picture::PictureFile;
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
@@ -22,9 +24,14 @@ pub(crate) struct MeasureArguments {
     /// cq: many connections into one completion queue
     #[arg(value_name = "TEST")]
     test: TestName,
-    /// The fabric, as in `--on shm`
-    #[arg(long = "on", value_name = "FABRIC")]
-    fabric: String,
+    /// The fabric, as in `--on shm`; several are measured one after the other and compared
+    #[arg(
+        long = "on",
+        value_name = "FABRIC",
+        value_delimiter = ',',
+        required = true
+    )]
+    fabrics: Vec<String>,
     /// Bytes of a message, a row each, as in `--sizes 8,4KiB,1MiB` [default: depends on the test]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     sizes: Vec<Size>,
@@ -53,7 +60,10 @@ pub(crate) struct MeasureArguments {
     /// The cores of the two sides [default: the first two that this process may use]
     #[arg(long, value_name = "A,B")]
     cores: Option<Cores>,
-    /// Print one JSON object and nothing else
+    /// Draw a line a fabric into this file, as .svg or .png
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object and nothing else; of several fabrics an array of objects
     #[arg(long)]
     json: bool,
 }
@@ -189,45 +199,74 @@ pub(crate) enum Ending {
 
 /// Measures.
 pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
-    let fabric = Fabric::named(&arguments.fabric)?;
+    let fabrics = arguments.fabrics.iter();
+    let fabrics: Vec<Fabric> = fabrics
+        .map(|name| Fabric::named(name))
+        .collect::<Result<_, _>>()?;
     let task = Task {
         plan: plan(arguments)?,
         level: arguments.level,
         transfer: arguments.transfer.map(TransferName::transfer),
     };
-    fabric.tune(task.transfer(fabric))?;
+    let picture = arguments.plot.as_deref().map(PictureFile::at).transpose()?;
+    // May begin this process anew: before anything is measured.
+    for fabric in &fabrics {
+        fabric.tune(task.transfer(*fabric))?;
+    }
     let pair = Pair::on(arguments.cores)?;
     let interrupt = Interrupt::listen();
 
-    let progress = Progress::of(&task.plan, arguments.json);
-    let measured = measure_one(fabric, &task, &pair, &interrupt, &mut |done| {
-        progress.show(done);
-    });
+    let progress = Progress::of(&task.plan, fabrics.len(), arguments.json);
+    let mut reports = Vec::new();
+    let mut ending = Ending::Complete;
+    for (index, fabric) in fabrics.iter().enumerate() {
+        let measured = measure_one(*fabric, &task, &pair, &interrupt, &mut |done| {
+            progress.show(index, done);
+        });
+        match measured {
+            Ok(measured) => {
+                reports.push(measured.report);
+                ending = measured.ending;
+            }
+            Err(failure) => ending = Ending::Failed(failure),
+        }
+        if !matches!(ending, Ending::Complete) {
+            break;
+        }
+    }
     progress.clear();
 
-    let Measured { report, ending } = measured?;
-    let show = |report: &Report| {
-        output::result(&if arguments.json {
-            report.to_json() + "\n"
-        } else {
-            format!("{}\n{}", report.title(), report.table())
-        })
-    };
+    let show = || output::result(&shown(&reports, fabrics.len() > 1, arguments.json));
+    let draw = || picture.map_or(Ok(()), |picture| picture.draw(&reports));
     match ending {
         Ending::Complete => {
-            show(&report)?;
+            show()?;
+            draw()?;
             Ok(Exit::Fine)
         }
         Ending::Interrupted => {
-            show(&report)?;
+            show()?;
+            draw()?;
             Ok(Exit::Interrupted)
         }
         Ending::Failed(failure) => {
-            if !arguments.json && !report.rows.is_empty() {
-                show(&report)?;
+            let has_rows = reports.iter().any(|report| !report.rows.is_empty());
+            if !arguments.json && has_rows {
+                show()?;
             }
             Err(failure)
         }
+    }
+}
+
+/// What goes to stdout.
+fn shown(reports: &[Report], is_comparison: bool, is_json: bool) -> String {
+    let comparison = Comparison::new(reports);
+    match (reports, is_json) {
+        ([report], true) if !is_comparison => report.to_json() + "\n",
+        ([report], false) if !is_comparison => format!("{}\n{}", report.title(), report.table()),
+        (_, true) => comparison.to_json() + "\n",
+        (_, false) => format!("{}\n{}", comparison.title(), comparison.table()),
     }
 }
 
@@ -246,21 +285,26 @@ fn measure_one(
 
 /// A line on a terminal that says how far it is.
 struct Progress {
+    /// Of one fabric.
     rows: usize,
+    fabrics: usize,
     is_shown: bool,
 }
 
 impl Progress {
-    fn of(plan: &Plan, is_for_a_program: bool) -> Self {
+    fn of(plan: &Plan, fabrics: usize, is_for_a_program: bool) -> Self {
         Self {
             rows: plan.sizes.len().max(plan.connections.len()),
+            fabrics,
             is_shown: !is_for_a_program && io::stderr().is_terminal(),
         }
     }
 
-    fn show(&self, done: usize) {
+    /// After a row of a fabric, the first being 0.
+    fn show(&self, fabric: usize, done: usize) {
         if self.is_shown {
-            output::note(&format!("\r  {done} of {} rows", self.rows));
+            let (done, rows) = (fabric * self.rows + done, self.fabrics * self.rows);
+            output::note(&format!("\r  {done} of {rows} rows"));
         }
     }
 

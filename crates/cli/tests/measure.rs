@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -192,6 +193,137 @@ fn what_cannot_be_is_said() {
     );
     let size = failure(1, &["rate", "--on", "shm", "--sizes", "3GiB"]);
     assert!(size.contains("longest"), "{size}");
+}
+
+/// A directory of a test's own, empty.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// What a quick measurement needs beside its test and fabrics.
+const QUICK: [&str; 4] = ["--mode", "block", "--iterations", "20"];
+
+#[test]
+fn several_fabrics_have_a_column_each() {
+    let output = run(&[
+        &["latency", "--on", "shm,shm", "--sizes", "0,8,4KiB"],
+        &QUICK[..],
+    ]
+    .concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(
+        table.starts_with("latency over shm and shm #2: median us"),
+        "{table}"
+    );
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip_while(|line| !line.contains("bytes  "))
+        .take(4)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[0], ["bytes", "shm", "shm", "#2"], "{table}");
+    for (row, bytes) in rows[1..].iter().zip(["0", "8", "4096"]) {
+        assert_eq!((row.len(), row[0]), (3, bytes), "{table}");
+        for cell in &row[1..] {
+            assert!(cell.parse::<f64>().unwrap() > 0.0, "{table}");
+        }
+    }
+}
+
+#[test]
+fn several_fabrics_are_one_array() {
+    let array = json(&[&["rate", "--on", "shm", "--on", "shm"], &QUICK[..]].concat());
+    let reports = array.as_array().unwrap();
+    assert_eq!(reports.len(), 2);
+    for report in reports {
+        assert_eq!(report["fabric"], "shm");
+        assert!(
+            report["rows"][0]["messages_s"].as_f64().unwrap() > 0.0,
+            "{report}"
+        );
+    }
+    let alone = json(&[&["rate", "--on", "shm"], &QUICK[..]].concat());
+    assert!(alone.is_object(), "{alone}");
+}
+
+#[test]
+fn a_plot_has_a_line_a_fabric() {
+    let directory = directory("measure-plot");
+    let (svg, png) = (directory.join("a.svg"), directory.join("a.PNG"));
+    for (file, arguments) in [
+        (&svg, ["bandwidth", "--sizes", "64,4KiB", "--on", "shm,shm"]),
+        (&png, ["cq", "--connections", "1,4", "--on", "shm"]),
+    ] {
+        let plot = ["--plot", file.to_str().unwrap()];
+        let output = run(&[&arguments[..], &plot, &QUICK].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("shm"));
+    }
+    let svg = fs::read_to_string(svg).unwrap();
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+        "{svg}"
+    );
+    for words in [
+        "bandwidth, MB/s",
+        "size of a message",
+        ">shm<",
+        ">shm #2<",
+        ">4 KiB<",
+    ] {
+        assert!(svg.contains(words), "{words}: {svg}");
+    }
+    assert!(fs::read(png).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn a_plot_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let directory = directory("measure-no-plot");
+    let tell = |file: &Path| {
+        let plot = ["--plot", file.to_str().unwrap()];
+        // Nothing on stdout: no row was measured.
+        failure(1, &[&["rate", "--on", "shm"], &plot[..], &QUICK].concat())
+    };
+
+    let gif = tell(&directory.join("rate.gif"));
+    assert!(
+        gif.contains("rate.gif") && gif.contains(".svg or .png"),
+        "{gif}"
+    );
+    let nowhere = tell(&directory.join("nowhere/rate.svg"));
+    assert!(nowhere.contains("cannot write the file"), "{nowhere}");
+    fs::create_dir(directory.join("rate.svg")).unwrap();
+    let folder = tell(&directory.join("rate.svg"));
+    assert!(folder.contains("cannot write the file"), "{folder}");
+    assert_eq!(
+        fs::read_dir(&directory).unwrap().count(),
+        1,
+        "nothing was left over"
+    );
+}
+
+#[test]
+fn a_file_is_as_before_until_there_is_a_plot() {
+    let directory = directory("measure-old-plot");
+    let (old, new) = (directory.join("old.svg"), directory.join("new.svg"));
+    fs::write(&old, "of before").unwrap();
+    for file in [&old, &new] {
+        let plot = ["--plot", file.to_str().unwrap()];
+        failure(
+            1,
+            &[&["rate", "--on", "shm", "--sizes", "3GiB"], &plot[..]].concat(),
+        );
+    }
+    assert_eq!(fs::read_to_string(&old).unwrap(), "of before");
+    assert!(!new.exists());
+    let plot = ["--plot", old.to_str().unwrap()];
+    let output = run(&[&["rate", "--on", "shm"], &plot[..], &QUICK].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(fs::read_to_string(&old).unwrap().starts_with("<svg "));
 }
 
 /// A measurement that goes on until somebody ends it, and its other side's process id.

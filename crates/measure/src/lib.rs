@@ -16,6 +16,7 @@
 //!   probe the line again, next row         wait for a request
 //! ```
 
+mod comparison;
 mod cq;
 mod error;
 mod host;
@@ -32,6 +33,7 @@ mod session;
 mod stream;
 mod touch;
 
+pub use comparison::Comparison;
 pub use error::MeasureError;
 pub use host::Host;
 pub use line::Placement;

@@ -32,6 +32,34 @@ impl Test {
             Self::Cq => "cq",
         }
     }
+
+    /// What it does, in a line.
+    pub(crate) const fn purpose(self) -> &'static str {
+        match self {
+            Self::Latency => "half a round trip, post of the send to its receive being done",
+            Self::Bandwidth => "messages one way, two windows on the way",
+            Self::Rate => "small messages one way, two windows of 64 on the way",
+            Self::Cq => "requests of 32 bytes, one a connection, into one completion queue",
+        }
+    }
+
+    /// What differs from row to row.
+    pub(crate) const fn variant(self) -> &'static str {
+        match self {
+            Self::Latency | Self::Bandwidth | Self::Rate => "bytes",
+            Self::Cq => "connections",
+        }
+    }
+
+    /// The one value that says most of a row, with its unit: see [`Row::figure`](crate::Row).
+    pub(crate) const fn figure(self) -> &'static str {
+        match self {
+            Self::Latency => "median us",
+            Self::Bandwidth => "MB/s",
+            Self::Rate => "messages/s",
+            Self::Cq => "requests/s",
+        }
+    }
 }
 
 /// How a side waits.

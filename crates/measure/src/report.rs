@@ -161,12 +161,17 @@ impl Report {
     /// What was done, in a line, to stand above [`Report::table`].
     #[must_use]
     pub fn title(&self) -> String {
-        let what = match self.test {
-            Test::Latency => "half a round trip, post of the send to its receive being done",
-            Test::Bandwidth => "messages one way, two windows on the way",
-            Test::Rate => "small messages one way, two windows of 64 on the way",
-            Test::Cq => "requests of 32 bytes, one a connection, into one completion queue",
-        };
+        format!(
+            "{} over {}: {}\n  {}\n",
+            self.test.name(),
+            self.fabric,
+            self.test.purpose(),
+            self.how()
+        )
+    }
+
+    /// The settings, in a line.
+    pub(crate) fn how(&self) -> String {
         let how = match self.mode {
             Mode::Poll => "both sides poll",
             Mode::Block => "both sides sleep until woken",
@@ -181,12 +186,8 @@ impl Report {
             None => String::new(),
         };
         format!(
-            "{} over {}: {what}\n  {how}, level {}, {} memory, transfer {}{touched}{cores}\n",
-            self.test.name(),
-            self.fabric,
-            self.level,
-            self.memory,
-            self.transfer
+            "{how}, level {}, {} memory, transfer {}{touched}{cores}",
+            self.level, self.memory, self.transfer
         )
     }
 
@@ -209,26 +210,7 @@ impl Report {
         };
         let noise = ["line ns", "placement", "lost %"];
         let heads: Vec<&str> = heads.iter().copied().chain(noise).collect();
-        let widths: Vec<usize> = heads
-            .iter()
-            .enumerate()
-            .map(|(column, head)| {
-                let cells = cells.iter().map(|row| row[column].len());
-                cells.chain([head.len()]).max().unwrap_or_default()
-            })
-            .collect();
-        let mut text = String::new();
-        let mut line = |row: &[&str]| {
-            for (cell, width) in row.iter().zip(&widths) {
-                let _ = write!(text, "  {cell:>width$}");
-            }
-            text.push('\n');
-        };
-        line(&heads);
-        for row in &cells {
-            line(&row.iter().map(String::as_str).collect::<Vec<_>>());
-        }
-        text + self.explanation()
+        aligned(&heads, &cells) + self.explanation()
     }
 
     fn explanation(&self) -> &'static str {
@@ -272,6 +254,36 @@ impl Row {
         }
     }
 
+    /// Bytes of a message, or connections.
+    #[must_use]
+    pub const fn variant(&self) -> u32 {
+        match self {
+            Self::Latency(row) => row.bytes,
+            Self::Stream(row) => row.bytes,
+            Self::CompletionQueue(row) => row.connections,
+        }
+    }
+
+    /// The one value that says most of a test's row: for [`Test::Latency`] the median in
+    /// microseconds, for the others 10^6 bytes, messages or requests a second.
+    #[must_use]
+    pub fn figure(&self, test: Test) -> f64 {
+        match self {
+            Self::Latency(row) => row.half_rtt_us.median,
+            Self::Stream(row) if test == Test::Rate => row.messages_s,
+            Self::Stream(row) => row.mbyte_s,
+            Self::CompletionQueue(row) => row.requests_s,
+        }
+    }
+
+    /// The same, written.
+    pub(crate) fn figure_cell(&self, test: Test) -> String {
+        match test {
+            Test::Latency | Test::Bandwidth => significant(self.figure(test)),
+            Test::Rate | Test::Cq => grouped(self.figure(test)),
+        }
+    }
+
     fn cells(&self) -> Vec<String> {
         let mut cells = match self {
             Self::Latency(row) => vec![
@@ -303,6 +315,30 @@ impl Row {
         cells.push(format!("{:.1}", noise.lost_fraction * 100.0));
         cells
     }
+}
+
+/// A table whose columns end below each other.
+pub(crate) fn aligned(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = heads
+        .iter()
+        .enumerate()
+        .map(|(column, head)| {
+            let cells = rows.iter().map(|row| row[column].len());
+            cells.chain([head.len()]).max().unwrap_or_default()
+        })
+        .collect();
+    let mut text = String::new();
+    let mut line = |row: &[&str]| {
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+    };
+    line(heads);
+    for row in rows {
+        line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    text
 }
 
 /// Three significant digits, more before the point.

@@ -1,0 +1,164 @@
+//! A measurement as a picture in a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use viaduct_measure::{Comparison, Report, Test};
+use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
+
+use crate::failure::Failure;
+
+/// Where a picture goes.
+#[derive(Debug)]
+pub(crate) struct PictureFile {
+    path: PathBuf,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Format {
+    Svg,
+    Png,
+}
+
+impl PictureFile {
+    /// The file of a name, which can be written: whoever measures for minutes wants to know that
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// When its ending is of no format that is drawn here, or when it cannot be written.
+    pub(crate) fn at(path: &Path) -> Result<Self, Failure> {
+        let file = Self {
+            path: path.to_owned(),
+            format: format(path)?,
+        };
+        try_to_open(path).map_err(|error| file.unable(&error))?;
+        Ok(file)
+    }
+
+    /// Draws reports of one plan, a line each.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written any more.
+    pub(crate) fn draw(&self, reports: &[Report]) -> Result<(), Failure> {
+        // Stopped at once, there is nothing to draw, and no reason to lose what was drawn before.
+        let Some(first) = reports.first().filter(|first| !first.rows.is_empty()) else {
+            return Ok(());
+        };
+        let chart = chart(first, reports);
+        let bytes = match self.format {
+            Format::Svg => chart.to_svg().into_bytes(),
+            Format::Png => chart.to_png(),
+        };
+        fs::write(&self.path, bytes).map_err(|error| self.unable(&error))
+    }
+
+    fn unable(&self, error: &io::Error) -> Failure {
+        Failure::plain(format!(
+            "--plot {}: cannot write the file: {error}",
+            self.path.display()
+        ))
+    }
+}
+
+fn format(path: &Path) -> Result<Format, Failure> {
+    let ending = path.extension().unwrap_or_default();
+    if ending.eq_ignore_ascii_case("svg") {
+        Ok(Format::Svg)
+    } else if ending.eq_ignore_ascii_case("png") {
+        Ok(Format::Png)
+    } else {
+        Err(Failure::new(
+            format!(
+                "--plot {}: the file's ending says no format of a picture",
+                path.display()
+            ),
+            "let it end with .svg or .png",
+        ))
+    }
+}
+
+/// Leaves what is there as it is, and nothing where nothing is.
+fn try_to_open(path: &Path) -> io::Result<()> {
+    match File::create_new(path) {
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            OpenOptions::new().write(true).open(path).map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn chart(first: &Report, reports: &[Report]) -> LineChart {
+    let test = first.test;
+    let names = Comparison::new(reports).names();
+    let series = names.iter().zip(reports).map(|(name, report)| {
+        let rows = report.rows.iter();
+        let points = rows.map(|row| (f64::from(row.variant()), row.figure(test)));
+        Series {
+            name: name.clone(),
+            points: points.collect(),
+        }
+    });
+    let (x, notation) = match test {
+        Test::Latency | Test::Bandwidth | Test::Rate => ("size of a message", Notation::Bytes),
+        Test::Cq => ("connections", Notation::Plain),
+    };
+    // What differs by orders of magnitude from fabric to fabric is seen by its logarithm.
+    let (y, scale) = match test {
+        Test::Latency => ("half a round trip, us (median)", Scale::Decimal),
+        Test::Bandwidth => ("bandwidth, MB/s", Scale::Linear),
+        Test::Rate => ("messages/s", Scale::Decimal),
+        Test::Cq => ("requests/s", Scale::Decimal),
+    };
+    let settings = [
+        format!("level {}", first.level),
+        first.mode.name().to_owned(),
+    ];
+    let settings = settings.into_iter();
+    let settings = settings.chain(first.touched.then(|| "touched".to_owned()));
+    let settings: Vec<String> = settings
+        .chain((first.memory != "shared").then(|| format!("{} memory", first.memory)))
+        .collect();
+    LineChart {
+        title: format!(
+            "{} over {} ({})",
+            test.name(),
+            names.join(" and "),
+            settings.join(", ")
+        ),
+        x: Axis {
+            title: x.to_owned(),
+            scale: Scale::Binary,
+            notation,
+        },
+        y: Axis {
+            title: y.to_owned(),
+            scale,
+            notation: Notation::Plain,
+        },
+        series: series.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_says_the_format() {
+        for (path, wanted) in [
+            ("a.svg", Format::Svg),
+            ("b.c/A.PNG", Format::Png),
+            ("x.svg.png", Format::Png),
+        ] {
+            assert_eq!(format(Path::new(path)).ok(), Some(wanted), "{path}");
+        }
+        for wrong in ["a", "svg", ".svg", "a.gif", "a.svg/b", ""] {
+            assert!(format(Path::new(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

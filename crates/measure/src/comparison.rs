@@ -1,0 +1,211 @@
+//! One plan on several fabrics, side by side.
+
+use crate::line::Placement;
+use crate::plan::Test;
+use crate::report::{Report, aligned};
+
+/// What the same plan came to on several fabrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison<'a> {
+    reports: &'a [Report],
+}
+
+impl<'a> Comparison<'a> {
+    /// Of reports of one plan; a plan that ended early has rows left out.
+    #[must_use]
+    pub const fn new(reports: &'a [Report]) -> Self {
+        Self { reports }
+    }
+
+    /// A name for each report: its fabric's, and a number where one fabric comes more than once.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let named = self.reports.iter().enumerate().map(|(index, report)| {
+            let is_same = |other: &&Report| other.fabric == report.fabric;
+            let before = self.reports[..index].iter().filter(is_same).count();
+            match before {
+                0 => report.fabric.clone(),
+                before => format!("{} #{}", report.fabric, before + 1),
+            }
+        });
+        named.collect()
+    }
+
+    /// As one JSON array of what [`Report::to_json`] gives.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Numbers, names and lists: nothing in it can fail to be written.
+        serde_json::to_string(self.reports).unwrap_or_default()
+    }
+
+    /// What was done, to stand above [`Comparison::table`].
+    #[must_use]
+    pub fn title(&self) -> String {
+        let Some(first) = self.reports.first() else {
+            return String::new();
+        };
+        let names = self.names();
+        let title = format!(
+            "{} over {}: {}\n  {}\n",
+            first.test.name(),
+            names.join(" and "),
+            first.test.figure(),
+            first.test.purpose()
+        );
+        if self
+            .reports
+            .iter()
+            .all(|report| report.how() == first.how())
+        {
+            return format!("{title}  {}\n", first.how());
+        }
+        let hows = names.iter().zip(self.reports);
+        let hows = hows.map(|(name, report)| format!("  {name}: {}\n", report.how()));
+        title + &hows.collect::<String>()
+    }
+
+    /// A column a fabric, a row a size or a number of connections.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let Some(first) = self.reports.first() else {
+            return String::new();
+        };
+        let names = self.names();
+        let variant = [first.test.variant()];
+        let heads = variant.into_iter().chain(names.iter().map(String::as_str));
+        let heads: Vec<&str> = heads.collect();
+        // One that ended early has the beginning of what the others have.
+        let longest = self.reports.iter().max_by_key(|report| report.rows.len());
+        let longest = longest.unwrap_or(first);
+        let rows = longest.rows.iter().enumerate().map(|(index, row)| {
+            let cells = self.reports.iter().map(|report| {
+                let row = report.rows.get(index);
+                row.map_or_else(|| "-".to_owned(), |row| row.figure_cell(first.test))
+            });
+            std::iter::once(row.variant().to_string())
+                .chain(cells)
+                .collect()
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        format!(
+            "{}\n{}",
+            aligned(&heads, &rows),
+            self.explanation(first.test)
+        )
+    }
+
+    fn explanation(&self, test: Test) -> String {
+        let what = match test {
+            Test::Latency => "us: the median over batches of round trips.",
+            Test::Bandwidth => "MB: 10^6 bytes; the median batch.",
+            Test::Rate | Test::Cq => "The median batch.",
+        };
+        let rows = self.reports.iter().flat_map(|report| &report.rows);
+        let mut placements = rows.filter_map(|row| row.noise().placement);
+        let first = placements.next();
+        let is_one =
+            first != Some(Placement::Mixed) && placements.all(|placement| Some(placement) == first);
+        let placement = if is_one {
+            ""
+        } else {
+            "  Some rows had their two cores nearer to each other than others and do not compare:\n  \
+             `--json` tells each row's placement.\n"
+        };
+        format!("  {what} Spread and noise: `--json`, or one fabric alone.\n{placement}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, Transfer};
+    use crate::report::{LatencyRow, Noise, Row, Spread};
+
+    fn report(fabric: &str, rows: &[(u32, f64, Placement)]) -> Report {
+        let row = |(bytes, median, placement): &(u32, f64, Placement)| {
+            Row::Latency(LatencyRow {
+                bytes: *bytes,
+                half_rtt_us: Spread {
+                    min: 0.01,
+                    median: *median,
+                    p99: 99.0,
+                },
+                round_trips: 1,
+                batch: 1,
+                noise: Noise {
+                    line_ns_before: None,
+                    line_ns_after: None,
+                    placement: Some(*placement),
+                    lost_fraction: 0.0,
+                },
+            })
+        };
+        let rows = rows.iter().map(row).collect();
+        let plan = Plan::usual(Test::Latency);
+        Report::new(fabric, &plan, Transfer::Auto, Some([0, 1]), rows)
+    }
+
+    #[test]
+    fn each_fabric_has_a_column_with_what_it_has() {
+        let near = Placement::Near;
+        let reports = [
+            report("shm", &[(8, 0.25, near), (64, 0.5, near)]),
+            report("other", &[(8, 17.0, near)]),
+            report("shm", &[(8, 0.125, near), (64, 0.75, near)]),
+        ];
+        let table = Comparison::new(&reports).table();
+        let cells: Vec<Vec<&str>> = table
+            .lines()
+            .take(3)
+            .map(|line| line.split("  ").map(str::trim).collect::<Vec<_>>())
+            .map(|cells| cells.into_iter().filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert_eq!(cells[0], ["bytes", "shm", "other", "shm #2"]);
+        assert_eq!(cells[1], ["8", "0.250", "17.0", "0.125"]);
+        assert_eq!(cells[2], ["64", "0.500", "-", "0.750"]);
+        assert!(!table.contains("placement"), "{table}");
+        assert!(table.lines().all(|line| line.len() <= 100), "{table}");
+    }
+
+    #[test]
+    fn the_title_says_what_is_compared_and_what_differs() {
+        let mut reports = [report("shm", &[]), report("other", &[])];
+        let title = Comparison::new(&reports).title();
+        assert!(
+            title.starts_with("latency over shm and other: median us\n  half a round trip"),
+            "{title}"
+        );
+        assert!(title.ends_with(
+            "\n  both sides poll, level rd, shared memory, transfer auto, cores 0 and 1\n"
+        ));
+        reports[1].cores = None;
+        let title = Comparison::new(&reports).title();
+        assert!(title.contains("\n  shm: both sides poll") && title.contains("cores 0 and 1\n"));
+        assert!(
+            title.ends_with("\n  other: both sides poll, level rd, shared memory, transfer auto\n")
+        );
+    }
+
+    #[test]
+    fn rows_of_cores_that_moved_are_told() {
+        use Placement::{Far, Mixed, Near};
+
+        for (first, second) in [(Near, Far), (Mixed, Mixed)] {
+            let reports = [
+                report("a", &[(8, 1.0, first)]),
+                report("b", &[(8, 1.0, second)]),
+            ];
+            let table = Comparison::new(&reports).table();
+            assert!(table.contains("do not compare"), "{table}");
+            assert!(table.lines().all(|line| line.len() <= 100), "{table}");
+        }
+    }
+
+    #[test]
+    fn several_are_one_array() {
+        let reports = [report("a", &[]), report("b", &[(8, 1.0, Placement::Near)])];
+        let json = Comparison::new(&reports).to_json();
+        let one = format!("[{},{}]", reports[0].to_json(), reports[1].to_json());
+        assert_eq!(json, one);
+    }
+}
