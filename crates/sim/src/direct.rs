@@ -79,8 +79,7 @@ impl Cluster<'_> {
         self.look_at_send(process, ends.source_vi);
         self.look_at_vi(target, ends.target_vi);
         let way = self.way(wish.bytes);
-        let number = self.accounting.counts.posted - 1;
-        let (id, message) = self.messages.post_directly(number, wish, ends);
+        let (id, message) = self.messages.post_directly(wish, ends);
         message.mark = now;
         message.floor = way.floor;
         message.head_delay = way.head_delay;
@@ -96,7 +95,7 @@ impl Cluster<'_> {
         // The application polls its send queue when it has posted.
         let nic = &mut self.nics[host as usize];
         while nic.send_done(ends.source_vi).completion().is_some() {}
-        self.post_descriptor(host, ends, wish, number);
+        self.post_descriptor(host, ends, wish);
         let started = self.nics[host as usize].start_send(ends.source_vi);
         if started.is_none() {
             self.violations

@@ -36,6 +36,8 @@ pub(crate) struct Turn {
 /// A message that an application wants to post and has no buffer for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockedPost {
+    /// Order of wanting to post in the whole run, from 0.
+    pub(crate) number: u64,
     pub(crate) process: u32,
     pub(crate) target: u32,
     pub(crate) bytes: u32,

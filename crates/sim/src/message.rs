@@ -78,9 +78,9 @@ pub(crate) struct Ends {
 
 impl Message {
     #[inline(always)]
-    fn new(number: u64, wish: &BlockedPost, ends: Ends) -> Self {
+    fn new(wish: &BlockedPost, ends: Ends) -> Self {
         Self {
-            number,
+            number: wish.number,
             source: wish.process,
             target: wish.target,
             connection: ends.place,
@@ -134,29 +134,28 @@ pub(crate) struct Messages {
 impl Messages {
     /// Makes the message of a wish.
     #[inline(always)]
-    pub(crate) fn post(&mut self, number: u64, wish: &BlockedPost, ends: Ends) -> MessageId {
+    pub(crate) fn post(&mut self, wish: &BlockedPost, ends: Ends) -> MessageId {
         if let Some(id) = self.free.pop() {
             // Written where it stays: a copy of what was just written stalls the processor.
-            self.messages[id.0 as usize] = Message::new(number, wish, ends);
+            self.messages[id.0 as usize] = Message::new(wish, ends);
             return id;
         }
-        self.add(Message::new(number, wish, ends))
+        self.add(Message::new(wish, ends))
     }
 
     /// Makes the message of a wish that goes the direct way, from what that way reads.
     #[inline(always)]
     pub(crate) fn post_directly(
         &mut self,
-        number: u64,
         wish: &BlockedPost,
         ends: Ends,
     ) -> (MessageId, &mut Message) {
         let id = match self.free.pop() {
             Some(id) => id,
-            None => self.add(Message::new(number, wish, ends)),
+            None => self.add(Message::new(wish, ends)),
         };
         let message = &mut self.messages[id.0 as usize];
-        message.number = number;
+        message.number = wish.number;
         message.source = wish.process;
         message.target = wish.target;
         message.connection = ends.place;

@@ -71,26 +71,23 @@ impl Cluster<'_> {
         let wanted = self.queue.now();
         let host = self.host_of(process);
         let state = &mut self.hosts[host as usize];
+        let wish = BlockedPost {
+            number: self.accounting.counts.posted,
+            process,
+            target,
+            bytes,
+            wanted,
+        };
         self.accounting.posted();
         if state.send_buffers_free == 0 {
-            state.blocked.push_back(BlockedPost {
-                process,
-                target,
-                bytes,
-                wanted,
-            });
+            state.blocked.push_back(wish);
             let depth = state.blocked.len() as u64;
             if depth > self.blocked_depth_max.0 {
                 self.blocked_depth_max = (depth, host);
             }
             return;
         }
-        self.post(BlockedPost {
-            process,
-            target,
-            bytes,
-            wanted,
-        });
+        self.post(wish);
     }
 
     fn post(&mut self, wish: BlockedPost) {
@@ -115,11 +112,10 @@ impl Cluster<'_> {
         while nic.send_done(ends.source_vi).completion().is_some() {
             state.processor_free += cpu.reap;
         }
-        let number = self.accounting.counts.posted - 1;
-        self.post_descriptor(host, ends, &wish, number);
+        self.post_descriptor(host, ends, &wish);
         let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
 
-        let id = self.messages.post(number, &wish, ends);
+        let id = self.messages.post(&wish, ends);
         let message = self.messages.get_mut(id);
         message.spend(Stage::Buffer, now);
         message.spend(Stage::SenderProcessor, begin);
@@ -142,14 +138,8 @@ impl Cluster<'_> {
         })
     }
 
-    pub(crate) fn post_descriptor(
-        &mut self,
-        host: u32,
-        ends: Ends,
-        wish: &BlockedPost,
-        number: u64,
-    ) {
-        let descriptor = Descriptor::send(self.buffer(wish.process, wish.bytes), number);
+    pub(crate) fn post_descriptor(&mut self, host: u32, ends: Ends, wish: &BlockedPost) {
+        let descriptor = Descriptor::send(self.buffer(wish.process, wish.bytes), wish.number);
         if let Err(error) = self.nics[host as usize].post_send(ends.source_vi, descriptor) {
             self.violations
                 .push(format!("host {host} could not post a send: {error}"));

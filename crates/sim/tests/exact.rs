@@ -204,3 +204,23 @@ fn a_faster_host_link_is_not_the_limit() {
     config.traffic.size = SizeDistribution::constant(1_250);
     assert_eq!(measured(&config), 12_650_000);
 }
+
+#[test]
+fn messages_that_wait_for_a_buffer_keep_their_numbers() {
+    for host in [costly_host(), ideal_host()] {
+        let topology = Topology::single_switch(4, Ports(8)).expect("a switch");
+        let mut config = scenario(topology, host, Pattern::Uniform);
+        config.hosts.send_buffers = 1;
+        let interval = Interval::exponential(1e7).expect("a mean");
+        config.traffic.arrivals = Arrivals::Open(interval);
+        config.traffic.stop = Time::from_microseconds(500);
+        config.run.until = config.traffic.stop;
+        let mut rows = run(&config).message_rows;
+        let waited = rows.iter().filter(|row| row.latency.is_some()).count();
+        assert!(waited > 100, "{waited} messages");
+        rows.sort_by_key(|row| row.message);
+        let numbers: Vec<u64> = rows.iter().map(|row| row.message).collect();
+        assert_eq!(numbers, (0..rows.len() as u64).collect::<Vec<_>>());
+        assert!(rows.is_sorted_by_key(|row| row.posted));
+    }
+}
