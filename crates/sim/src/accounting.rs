@@ -8,6 +8,7 @@ use viaduct_statistics::{BatchMeans, Moments, Quantiles, Transient};
 use crate::message::Message;
 use crate::result::{Drops, MessageCounts, MessageRow, SeriesRow};
 use crate::stage::{STAGES, Stage};
+use crate::why::Chooser;
 
 /// Counts and distributions of one run.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct Accounting {
     /// The series' present window.
     pub(crate) window: SeriesRow,
     window_latency_us: f64,
+    /// What listens for one message; see [`crate::why`].
+    pub(crate) chooser: Option<Box<Chooser>>,
 }
 
 impl Accounting {
@@ -59,6 +62,7 @@ impl Accounting {
             rows_max: rows_max as usize,
             window: SeriesRow::default(),
             window_latency_us: 0.0,
+            chooser: None,
         }
     }
 
@@ -70,10 +74,14 @@ impl Accounting {
     /// A message's receiver has it. `hosts` are the sending and the receiving host.
     pub(crate) fn delivered(&mut self, message: &Message, hosts: (u32, u32)) {
         let latency = message.mark - message.posted;
-        if self.record(message, hosts, latency, message.queued()) {
+        let is_measured = self.record(message, hosts, latency, message.queued());
+        if is_measured {
             for (sum, stage) in self.stages.iter_mut().zip(message.stages) {
                 *sum += stage;
             }
+        }
+        if let Some(chooser) = &mut self.chooser {
+            chooser.delivered(message, latency, message.stages, is_measured);
         }
     }
 
@@ -89,15 +97,25 @@ impl Accounting {
         let begun = message.mark;
         let queued = message.queued_directly(moved);
         let transfer = moved - begun - queued;
-        if self.record(message, hosts, now - message.posted, queued) {
-            for (stage, span) in [
-                (Stage::Buffer, begun - message.posted),
-                (Stage::Transfer, transfer),
-                (Stage::Queued, queued),
-                (Stage::Network, now - moved),
-            ] {
+        let latency = now - message.posted;
+        let is_measured = self.record(message, hosts, latency, queued);
+        let spans = [
+            (Stage::Buffer, begun - message.posted),
+            (Stage::Transfer, transfer),
+            (Stage::Queued, queued),
+            (Stage::Network, now - moved),
+        ];
+        if is_measured {
+            for (stage, span) in spans {
                 self.stages[stage as usize] += span.picoseconds();
             }
+        }
+        if let Some(chooser) = &mut self.chooser {
+            let mut stages = [0; STAGES];
+            for (stage, span) in spans {
+                stages[stage as usize] = span.picoseconds();
+            }
+            chooser.delivered(message, latency, stages, is_measured);
         }
     }
 
@@ -156,6 +174,9 @@ impl Accounting {
         let entry = self.drops.entry((cause, hosts.1)).or_insert((0, now));
         entry.0 += 1;
         self.sample(message, hosts, None, queued);
+        if let Some(chooser) = &mut self.chooser {
+            chooser.dropped(message, cause, now);
+        }
     }
 
     pub(crate) fn drops(&self) -> Vec<Drops> {

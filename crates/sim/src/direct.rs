@@ -165,6 +165,9 @@ impl Cluster<'_> {
         if let Some(work) = message.send_work {
             self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
+        let begun = self.messages.get(id).mark;
+        self.follow_move(id, 0..usize::MAX, begun);
+        self.follow_buffer(id);
         self.send_again(process);
         self.free_buffer(host);
         self.schedule_tail_directly(id);

@@ -192,6 +192,12 @@ impl Fluid {
         self.flows[id.0 as usize].demand.tag
     }
 
+    /// What the flows that have not ended belong to.
+    pub(crate) fn active_tags(&self) -> impl Iterator<Item = u32> {
+        let active = self.flows.iter().filter(|flow| flow.active);
+        active.map(|flow| flow.demand.tag)
+    }
+
     /// Asks for the memory of resources.
     #[inline]
     pub(crate) fn prefetch_resources(&self, path: &[ResourceId]) {

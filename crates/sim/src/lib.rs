@@ -22,6 +22,8 @@ pub mod result;
 mod run;
 mod send;
 mod stage;
+mod trace;
+pub mod why;
 mod windows;
 pub mod workload;
 

@@ -195,6 +195,16 @@ impl Messages {
         &mut self.messages[id.0 as usize]
     }
 
+    /// All that are under way.
+    pub(crate) fn under_way(&self) -> Vec<MessageId> {
+        let mut is_free = vec![false; self.messages.len()];
+        for id in &self.free {
+            is_free[id.0 as usize] = true;
+        }
+        let all = (0..self.messages.len() as u32).map(MessageId);
+        all.filter(|id| !is_free[id.0 as usize]).collect()
+    }
+
     pub(crate) fn state_bytes(&self) -> usize {
         self.messages.capacity() * size_of::<Message>()
             + self.free.capacity() * size_of::<MessageId>()

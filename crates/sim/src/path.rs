@@ -17,6 +17,7 @@ use viaduct_topology::{HostId, LinkId};
 
 use crate::config::{ClusterConfig, HostModel, Notice, Switching};
 use crate::fluid::{FlowDemand, whole_above};
+use crate::stage::{STAGES, Stage};
 
 /// Buffers begin this many bytes into a page, behind the descriptor that names them.
 ///
@@ -199,19 +200,31 @@ pub fn floor_latency(config: &ClusterConfig, source: HostId, target: HostId, byt
     floor_over(config, &PathCosts::new(config), &links, bytes)
 }
 
+/// The whole latency of `bytes` over `links`, nobody else there.
 pub(crate) fn floor_over(
     config: &ClusterConfig,
     costs: &PathCosts,
     links: &[LinkId],
     bytes: u32,
 ) -> Time {
+    let stages = floor_stages(config, costs, links, bytes);
+    stages.into_iter().fold(Time::ZERO, |sum, time| sum + time)
+}
+
+/// How much of the floor each stage is.
+pub(crate) fn floor_stages(
+    config: &ClusterConfig,
+    costs: &PathCosts,
+    links: &[LinkId],
+    bytes: u32,
+) -> [Time; STAGES] {
     let HostModel { cpu, bus, nic, .. } = &config.host;
     let demand = costs.demand(config, bytes, 0);
     let bus_rate = bus.dma_rate().bytes_per_picosecond() * demand.scale;
     let link_rate = |place: usize| config.link_rate(links[place]).bytes_per_picosecond();
     let buses = usize::from(costs.has_buses);
     let len = links.len() + 2 * buses;
-    let mut moving = Time::ZERO;
+    let (mut moving, mut network) = (Time::ZERO, Time::ZERO);
     let mut from = 0;
     while from < len {
         let hop = costs.hop(config, from, len);
@@ -236,24 +249,33 @@ pub(crate) fn floor_over(
             }
         }
         moving += moving_time(demand.wire_bytes, rate);
-        moving += costs.head_delay(config, &links[hop_links.clone()], demand.wire_bytes);
+        network += costs.head_delay(config, &links[hop_links.clone()], demand.wire_bytes);
         if !hop_links.is_empty() && hop_links.end < links.len() {
-            moving += config.switch.delay;
+            network += config.switch.delay;
         }
     }
     let short = |time: Time| if costs.has_buses { time } else { Time::ZERO };
-    cpu.post
-        + short(bus.programmed_write)
-        + nic.doorbell
-        + short(bus.read)
-        + costs.send_descriptor(bytes)
-        + moving
-        + short(bus.read)
-        + costs.receive_descriptor(bytes)
-        + nic.completion
-        + short(bus.write)
-        + costs.notice()
-        + cpu.reap
+    let mut stages = [Time::ZERO; STAGES];
+    for (stage, time) in [
+        (Stage::Post, cpu.post),
+        (Stage::Doorbell, short(bus.programmed_write) + nic.doorbell),
+        (
+            Stage::Descriptor,
+            short(bus.read) + costs.send_descriptor(bytes),
+        ),
+        (Stage::Transfer, moving),
+        (Stage::Network, network),
+        (
+            Stage::Receive,
+            short(bus.read) + costs.receive_descriptor(bytes),
+        ),
+        (Stage::Completion, nic.completion + short(bus.write)),
+        (Stage::Notice, costs.notice()),
+        (Stage::Reap, cpu.reap),
+    ] {
+        stages[stage as usize] = time;
+    }
+    stages
 }
 
 /// How long a flow of its own takes: as [`crate::fluid`] rounds it.

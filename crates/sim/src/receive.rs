@@ -8,6 +8,7 @@ use crate::config::{Arrivals, Notice};
 use crate::event::Event;
 use crate::message::MessageId;
 use crate::stage::Stage;
+use crate::why::Work;
 
 impl Cluster<'_> {
     /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.
@@ -125,12 +126,13 @@ impl Cluster<'_> {
         let cpu = self.config.host.cpu;
         let state = &mut self.hosts[host as usize];
         let message = self.messages.get_mut(id);
-        match cpu.notice {
+        let begin = match cpu.notice {
             Notice::Polling { delay } => {
                 message.spend(Stage::Notice, now + delay);
                 let begin = state.work(now + delay, cpu.reap);
                 message.spend(Stage::ReceiverProcessor, begin);
                 message.spend(Stage::Reap, begin + cpu.reap);
+                begin
             }
             Notice::Interrupt { interrupt, wake_up } => {
                 let noticed = interrupt + wake_up;
@@ -138,9 +140,11 @@ impl Cluster<'_> {
                 message.spend(Stage::ReceiverProcessor, begin);
                 message.spend(Stage::Notice, begin + noticed);
                 message.spend(Stage::Reap, begin + noticed + cpu.reap);
+                begin
             }
-        }
+        };
         let reaped = message.mark;
+        self.follow_processor(host, id, Work::Take, begin, reaped);
         self.after(self.lanes.reaped, reaped, Event::Reaped(id));
     }
 
@@ -160,6 +164,7 @@ impl Cluster<'_> {
         }
         let post = self.config.host.cpu.post;
         let begin = self.hosts[host as usize].work(now, post);
+        self.follow_processor(host, id, Work::Repost, begin, begin + post);
         let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
         let posted = begin + post + write + self.config.host.nic.doorbell;
         self.after(self.lanes.reposted, posted, Event::Reposted(id));

@@ -35,7 +35,7 @@ pub fn run(
 }
 
 impl Cluster<'_> {
-    fn into_result(mut self, ended: Ended) -> RunResult {
+    pub(crate) fn into_result(mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
         self.fluid.credit_all(end);
         self.close_window();

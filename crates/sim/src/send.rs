@@ -12,6 +12,7 @@ use crate::host::{BlockedPost, Turn};
 use crate::message::{Ends, MessageId};
 use crate::path::{Way, moving_time};
 use crate::stage::Stage;
+use crate::why::Work;
 
 impl Cluster<'_> {
     /// The tag of flows that belong to no message.
@@ -116,6 +117,8 @@ impl Cluster<'_> {
         let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
 
         let id = self.messages.post(&wish, ends);
+        let worked = self.hosts[host as usize].processor_free;
+        self.follow_processor(host, id, Work::Post, begin, worked);
         let message = self.messages.get_mut(id);
         message.spend(Stage::Buffer, now);
         message.spend(Stage::SenderProcessor, begin);
@@ -210,6 +213,7 @@ impl Cluster<'_> {
         message.spend(Stage::SendQueue, begin);
         let ready = begin + read + self.costs.send_descriptor(message.bytes);
         message.spend(Stage::Descriptor, ready);
+        self.follow_descriptor(host, id, begin, ready);
         self.after(self.lanes.fetched, ready, Event::Fetched(id));
     }
 
@@ -363,12 +367,14 @@ impl Cluster<'_> {
     pub(crate) fn handle_flow_end(&mut self, id: MessageId) {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
-        let moved = message.mark + message.unshared;
+        let begun = message.mark;
+        let moved = begun + message.unshared;
         message.spend(Stage::Transfer, moved.min(now));
         message.spend(Stage::Queued, now);
         let head_delay = message.head_delay;
         if self.is_all_cut_through {
             message.tail_arrives = now + head_delay;
+            self.follow_move(id, 0..usize::MAX, begun);
             self.finish_sending(id);
             self.schedule_tail(id);
             return;
@@ -377,6 +383,8 @@ impl Cluster<'_> {
         let len = self.stored_paths.get(&id.0).map_or(0, Vec::len);
         let hop = self.costs.hop(self.config, from, len);
         message.hops_done = hop.places.end as u32;
+        self.follow_move(id, hop.places.clone(), begun);
+        let message = self.messages.get_mut(id);
         let first_link = usize::from(self.has_buses);
         let last_link = len - first_link - 1;
         if hop.is_last {
@@ -402,6 +410,7 @@ impl Cluster<'_> {
         if let Some(work) = message.send_work {
             self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
+        self.follow_buffer(id);
         self.send_again(process);
         let connection = self.processes[process as usize].connections.at(place);
         let fetched = core::mem::replace(&mut connection.fetched, MessageId::NONE);
@@ -460,7 +469,8 @@ impl Cluster<'_> {
             tag: Self::DEVICE_TAG,
         };
         let bus = self.bus_of(host);
-        self.fluid.begin(&mut self.queue, &[bus], demand);
+        let flow = self.fluid.begin(&mut self.queue, &[bus], demand);
+        self.follow_device(flow, host);
         if next <= self.config.run.until {
             self.queue.schedule(next, Event::DeviceTransfer(host));
             self.idle_events += 1;

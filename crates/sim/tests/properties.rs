@@ -2,12 +2,16 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{costly_host, ideal_host, nanoseconds, run, scenario};
 use proptest::prelude::*;
 use viaduct_engine::Time;
+use viaduct_sim::Stage;
 use viaduct_sim::config::{
     Arrivals, BusLoad, ClusterConfig, HostModel, Notice, Rate, Sharing, Switching,
 };
+use viaduct_sim::why::{Account, Choice, Fate, NAMED_MAX, StageTime, WhyError, explain};
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{ChainHosts, Ports, Topology, TreeShape};
 
@@ -137,6 +141,48 @@ fn time_of_messages(config: &ClusterConfig, messages: u32) -> Time {
     nanoseconds((messages_a_host * seconds * 1e9) as u64)
 }
 
+/// What holds of every delivered message's account.
+fn check_account(config: &ClusterConfig, account: &Account) -> Result<(), TestCaseError> {
+    let sum = |of: fn(&StageTime) -> Time| -> u64 {
+        account
+            .stages
+            .iter()
+            .map(|stage| of(stage).picoseconds())
+            .sum()
+    };
+    prop_assert_eq!(sum(|stage| stage.time), account.latency.picoseconds());
+    prop_assert_eq!(sum(|stage| stage.alone), account.floor.picoseconds());
+    let time_in = |stage: Stage| account.stages[stage as usize].time;
+    for wait in &account.waits {
+        prop_assert!(wait.messages > 0 && wait.time > Time::ZERO);
+        prop_assert_eq!(wait.explained, wait.time, "{:?}", wait);
+    }
+    let way = &account.way;
+    prop_assert_eq!(way.queued, time_in(Stage::Queued));
+    prop_assert_eq!(way.moving, time_in(Stage::Transfer) + way.queued);
+    let is_fluid = config.links.sharing == Sharing::Fluid;
+    prop_assert_eq!(way.rest_picoseconds.is_some(), is_fluid);
+    if let Some(rest) = way.rest_picoseconds {
+        // Each place and each hop is rounded; short transactions on buses come on top.
+        let rounding = 3 * way.places.len() as i64;
+        prop_assert!(rest >= -rounding, "{rest} ps are too many");
+        let bus = &config.host.bus;
+        let have_no_short = [bus.programmed_write, bus.read, bus.write] == [Time::ZERO; 3];
+        prop_assert!(
+            !have_no_short || rest <= rounding,
+            "{rest} ps have no place"
+        );
+    }
+    for place in &way.places {
+        prop_assert!(place.shared <= way.moving);
+        prop_assert!(place.lost.is_none_or(|lost| lost <= place.shared));
+        prop_assert!(place.longest.len() <= NAMED_MAX);
+        let users = place.messages + u64::from(place.device_transfers > 0);
+        prop_assert_eq!(users == 0, place.shared == Time::ZERO);
+    }
+    Ok(())
+}
+
 proptest! {
     // A failure is made smaller for a minute and no longer: a case may take seconds.
     #![proptest_config(ProptestConfig { cases: 160, max_shrink_time: 60_000, ..ProptestConfig::default() })]
@@ -195,6 +241,49 @@ proptest! {
         prop_assert_eq!(direct.message_rows, staged.message_rows);
         prop_assert_eq!(direct.drops, staged.drops);
         prop_assert_eq!(direct.depths, staged.depths);
+    }
+
+    /// Every picosecond of a message is in one stage, every wait has somebody who was ahead, and
+    /// what sharing cost is what the places of the route cost together.
+    #[test]
+    fn a_message_is_explained_to_the_last_picosecond(
+        config in config(),
+        share in 0.0..1.0_f64,
+        are_buses_for_data in any::<bool>(),
+    ) {
+        let mut config = config;
+        if are_buses_for_data {
+            let bus = &mut config.host.bus;
+            (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
+        }
+        // What a run finds wrong with itself is for the test above.
+        let result = viaduct_sim::run(&config, &mut |_| ControlFlow::Continue(())).expect("runs");
+        let counts = result.messages;
+        let number = (share * counts.posted as f64) as u64;
+        let choices = [Choice::Slowest, Choice::Quantile(share), Choice::Message(number)];
+        for choice in choices {
+            let explanation = match explain(&config, choice, &mut |_, _| ControlFlow::Continue(())) {
+                Ok(explanation) => explanation,
+                Err(WhyError::NothingMeasured) => {
+                    prop_assert_eq!(counts.delivered, 0);
+                    continue;
+                }
+                Err(WhyError::NoSuchMessage { posted, .. }) => {
+                    prop_assert_eq!((posted, counts.posted), (0, 0));
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            prop_assert_eq!(&explanation.violations, &result.violations);
+            prop_assert_eq!(explanation.digest, result.digest);
+            prop_assert_eq!(explanation.messages_measured, counts.delivered);
+            if let Choice::Message(number) = choice {
+                prop_assert_eq!(explanation.message.number, number);
+            }
+            if let Fate::Delivered(account) = &explanation.fate {
+                check_account(&config, account)?;
+            }
+        }
     }
 
     #[test]

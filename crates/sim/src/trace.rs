@@ -1,0 +1,388 @@
+//! Who uses what one message needs, while it lives: what [`crate::why`] keeps of a run.
+//!
+//! Without a [`Follower`] a run keeps nothing of this, and asks once a step whether there is one.
+
+use core::ops::Range;
+
+use viaduct_engine::Time;
+use viaduct_topology::{HostId, LinkId};
+
+use crate::cluster::Cluster;
+use crate::config::ClusterConfig;
+use crate::fluid::{FlowId, ResourceId};
+use crate::message::MessageId;
+use crate::stage::Stage;
+use crate::why::{MessageName, Work};
+
+/// What the followed message may have to wait for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Server {
+    /// The bus or link at this place of its path.
+    Place(usize),
+    /// The sending host's processor.
+    SenderProcessor,
+    /// The receiving host's processor.
+    ReceiverProcessor,
+    /// The sending adapter's descriptor stage.
+    DescriptorStage,
+    /// Its VI, whose messages move in order.
+    Vi,
+    /// The sending host's buffers.
+    Buffers,
+}
+
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) begin: Time,
+    pub(crate) end: Time,
+}
+
+impl Span {
+    pub(crate) fn length(self) -> Time {
+        self.end.saturating_sub(self.begin)
+    }
+
+    /// What two spans have in common; an empty span if nothing.
+    pub(crate) fn overlap(self, other: Self) -> Self {
+        let begin = self.begin.max(other.begin);
+        Self {
+            begin,
+            end: self.end.min(other.end).max(begin),
+        }
+    }
+}
+
+/// A use of a server by somebody else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) server: Server,
+    /// None of another device on a bus.
+    pub(crate) message: Option<MessageName>,
+    pub(crate) work: Work,
+    pub(crate) span: Span,
+}
+
+/// The followed message's own way over some places at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    pub(crate) places: Range<usize>,
+    pub(crate) span: Span,
+}
+
+/// Keeps who used the servers of one message while it lived.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    message: MessageName,
+    processes: u32,
+    first_bus: u32,
+    has_buses: bool,
+    source_host: HostId,
+    target_host: HostId,
+    life: Span,
+    /// Buses and links that the message crosses, in order.
+    pub(crate) path: Vec<ResourceId>,
+    pub(crate) uses: Vec<Use>,
+    /// Its own moves in order: one, or one a hop.
+    pub(crate) moves: Vec<Move>,
+    /// From when to when the adapter read its own descriptor.
+    pub(crate) fetch: Option<Span>,
+    /// Transfers of other devices that have begun on one of its buses.
+    devices: Vec<(FlowId, u32, Time)>,
+}
+
+impl Follower {
+    pub(crate) fn new(
+        config: &ClusterConfig,
+        message: MessageName,
+        posted: Time,
+        latency: Time,
+    ) -> Self {
+        let processes = config.hosts.processes;
+        let (source_host, target_host) = message.hosts(processes);
+        let first_bus = config.topology.link_count();
+        let has_buses = !config.host.bus.dma_rate().is_infinite();
+        let mut follower = Self {
+            message,
+            processes,
+            first_bus,
+            has_buses,
+            source_host,
+            target_host,
+            life: Span {
+                begin: posted,
+                end: posted + latency,
+            },
+            path: Vec::new(),
+            uses: Vec::new(),
+            moves: Vec::new(),
+            fetch: None,
+            devices: Vec::new(),
+        };
+        follower.path = follower.path_between(config, source_host, target_host);
+        follower
+    }
+
+    /// Buses and links between two hosts.
+    fn path_between(
+        &self,
+        config: &ClusterConfig,
+        source: HostId,
+        target: HostId,
+    ) -> Vec<ResourceId> {
+        let mut links: Vec<LinkId> = Vec::new();
+        config.topology.route(source, target, &mut links);
+        let bus = |host: HostId| {
+            self.has_buses
+                .then_some(ResourceId(self.first_bus + host.0))
+        };
+        let links = links.into_iter().map(|link| ResourceId(link.0));
+        let path = bus(source).into_iter().chain(links);
+        path.chain(bus(target)).collect()
+    }
+
+    /// How many buses the path begins with, and ends with: one or none.
+    pub(crate) fn buses(&self) -> usize {
+        usize::from(self.has_buses)
+    }
+
+    fn is_own(&self, message: MessageName) -> bool {
+        message.number == self.message.number
+    }
+
+    /// Keeps somebody else's use, if the followed message lived meanwhile.
+    fn keep(&mut self, server: Server, message: Option<MessageName>, work: Work, span: Span) {
+        let is_own = message.is_some_and(|message| self.is_own(message));
+        if !is_own && self.life.overlap(span).length() > Time::ZERO {
+            self.uses.push(Use {
+                server,
+                message,
+                work,
+                span,
+            });
+        }
+    }
+
+    /// A message has moved its bytes over some places of its path.
+    fn moved(
+        &mut self,
+        config: &ClusterConfig,
+        message: MessageName,
+        places: Range<usize>,
+        span: Span,
+    ) {
+        if self.is_own(message) {
+            let places = places.start..places.end.min(self.path.len());
+            self.moves.push(Move { places, span });
+            return;
+        }
+        if self.life.overlap(span).length() == Time::ZERO {
+            return;
+        }
+        // Descriptors of one VI go in order: its messages before this one hold it up until their
+        // bytes have left.
+        let ends = (message.source, message.target);
+        let is_of_same_vi = ends == (self.message.source, self.message.target);
+        let leaves = places.start <= self.buses();
+        if is_of_same_vi && leaves && config.host.nic.moving_per_vi != u32::MAX {
+            self.keep(Server::Vi, Some(message), Work::Move, span);
+        }
+        let (source, target) = message.hosts(self.processes);
+        let path = self.path_between(config, source, target);
+        for resource in &path[places.start..places.end.min(path.len())] {
+            if let Some(place) = self.path.iter().position(|own| own == resource) {
+                self.keep(Server::Place(place), Some(message), Work::Move, span);
+            }
+        }
+    }
+
+    fn device_moved(&mut self, host: u32, span: Span) {
+        let bus = ResourceId(self.first_bus + host);
+        if let Some(place) = self.path.iter().position(|&own| own == bus) {
+            self.keep(Server::Place(place), None, Work::Move, span);
+        }
+    }
+}
+
+/// What the way of a message tells its follower, if there is one.
+impl Cluster<'_> {
+    /// The processor of `host` was given work for a message.
+    #[inline]
+    pub(crate) fn follow_processor(
+        &mut self,
+        host: u32,
+        id: MessageId,
+        work: Work,
+        begin: Time,
+        end: Time,
+    ) {
+        if self.follower.is_some() {
+            self.keep_processor(host, id, work, Span { begin, end });
+        }
+    }
+
+    #[cold]
+    fn keep_processor(&mut self, host: u32, id: MessageId, work: Work, span: Span) {
+        let Some(follower) = &mut self.follower else {
+            return;
+        };
+        let message = Some(self.messages.get(id).name());
+        if follower.source_host.0 == host {
+            follower.keep(Server::SenderProcessor, message, work, span);
+        }
+        if follower.target_host.0 == host {
+            follower.keep(Server::ReceiverProcessor, message, work, span);
+        }
+    }
+
+    /// The adapter of `host` is taken by a message's descriptor from now on, which it reads from
+    /// `begin` to `end`.
+    #[inline]
+    pub(crate) fn follow_descriptor(&mut self, host: u32, id: MessageId, begin: Time, end: Time) {
+        if self.follower.is_some() {
+            self.keep_descriptor(host, id, Span { begin, end });
+        }
+    }
+
+    #[cold]
+    fn keep_descriptor(&mut self, host: u32, id: MessageId, reading: Span) {
+        let Some(follower) = &mut self.follower else {
+            return;
+        };
+        let message = self.messages.get(id).name();
+        if follower.is_own(message) {
+            follower.fetch = Some(reading);
+        }
+        if follower.source_host.0 == host {
+            let taken = Span {
+                begin: self.queue.now(),
+                end: reading.end,
+            };
+            follower.keep(
+                Server::DescriptorStage,
+                Some(message),
+                Work::Descriptor,
+                taken,
+            );
+        }
+    }
+
+    /// A message has moved its bytes over `places` of its path since `begin`.
+    #[inline]
+    pub(crate) fn follow_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
+        if self.follower.is_some() {
+            self.keep_move(id, places, begin);
+        }
+    }
+
+    #[cold]
+    fn keep_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
+        let end = self.queue.now();
+        if let Some(follower) = &mut self.follower {
+            let message = self.messages.get(id).name();
+            follower.moved(self.config, message, places, Span { begin, end });
+        }
+    }
+
+    /// A message gives its send buffer back.
+    #[inline]
+    pub(crate) fn follow_buffer(&mut self, id: MessageId) {
+        if self.follower.is_some() {
+            self.keep_buffer(id);
+        }
+    }
+
+    #[cold]
+    fn keep_buffer(&mut self, id: MessageId) {
+        let Some(follower) = &mut self.follower else {
+            return;
+        };
+        let message = self.messages.get(id);
+        let begin = if self.is_direct {
+            message.mark
+        } else {
+            message.posted + Time::from_picoseconds(message.stages[Stage::Buffer as usize])
+        };
+        let end = self.queue.now();
+        let name = message.name();
+        if name.hosts(follower.processes).0 == follower.source_host {
+            let span = Span { begin, end };
+            follower.keep(Server::Buffers, Some(name), Work::Buffer, span);
+        }
+    }
+
+    /// Another device has begun a transfer on the bus of `host`.
+    pub(crate) fn follow_device(&mut self, flow: FlowId, host: u32) {
+        let now = self.queue.now();
+        if let Some(follower) = &mut self.follower
+            && [follower.source_host, follower.target_host].contains(&HostId(host))
+        {
+            follower.devices.push((flow, host, now));
+        }
+    }
+
+    /// A transfer of another device has ended.
+    pub(crate) fn follow_device_end(&mut self, flow: FlowId) {
+        let end = self.queue.now();
+        if let Some(follower) = &mut self.follower
+            && let Some(index) = follower.devices.iter().position(|device| device.0 == flow)
+        {
+            let (_, host, begin) = follower.devices.swap_remove(index);
+            follower.device_moved(host, Span { begin, end });
+        }
+    }
+
+    /// At the end of a run: what has begun and not ended.
+    pub(crate) fn follow_to_the_end(&mut self) {
+        if self.follower.is_none() {
+            return;
+        }
+        let end = self.queue.now();
+        let first_link = usize::from(self.has_buses);
+        for id in self.messages.under_way() {
+            let message = self.messages.get(id);
+            let is_sent = message.hops_done as usize > first_link;
+            if message.tail_arrives == Time::MAX && !is_sent {
+                self.keep_buffer(id);
+            }
+        }
+        let tags: Vec<u32> = self.fluid.active_tags().collect();
+        for tag in tags.into_iter().filter(|&tag| tag != Self::DEVICE_TAG) {
+            let id = MessageId(tag);
+            let message = self.messages.get(id);
+            let begin = message.mark;
+            let from = message.hops_done as usize;
+            let places = match self.stored_paths.get(&tag) {
+                Some(path) => self.costs.hop(self.config, from, path.len()).places,
+                None => 0..usize::MAX,
+            };
+            self.keep_move(id, places, begin);
+        }
+        if let Some(follower) = &mut self.follower {
+            for (_, host, begin) in core::mem::take(&mut follower.devices) {
+                follower.device_moved(host, Span { begin, end });
+            }
+        }
+    }
+
+    /// The message of a number if it is under way: its name, when it was posted, and whether it
+    /// waits for a send buffer.
+    pub(crate) fn find_under_way(&self, number: u64) -> Option<(MessageName, Time, bool)> {
+        let blocked = self.hosts.iter().flat_map(|host| &host.blocked);
+        for wish in blocked {
+            if wish.number == number {
+                let name = MessageName {
+                    number,
+                    source: wish.process,
+                    target: wish.target,
+                    bytes: wish.bytes,
+                };
+                return Some((name, wish.wanted, true));
+            }
+        }
+        let mut under_way = self.messages.under_way().into_iter();
+        let id = under_way.find(|&id| self.messages.get(id).number == number)?;
+        let message = self.messages.get(id);
+        Some((message.name(), message.posted, false))
+    }
+}

@@ -1,0 +1,264 @@
+//! From what was kept of one message's life to what it waited for.
+
+use std::collections::BTreeSet;
+
+use viaduct_engine::Time;
+use viaduct_topology::LinkId;
+
+use super::choose::Record;
+use super::sharing::{SharedServer, covered, lost};
+use super::{
+    Account, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse, Work,
+};
+use crate::config::{ClusterConfig, Notice, Sharing};
+use crate::fluid::FlowDemand;
+use crate::path::{PathCosts, floor_stages};
+use crate::stage::Stage;
+use crate::trace::{Follower, Move, Server, Span, Use};
+
+/// What a delivered message's time went to.
+pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follower) -> Account {
+    let (source, target) = record.message.hosts(config.hosts.processes);
+    let mut links = Vec::new();
+    config.topology.route(source, target, &mut links);
+    let costs = PathCosts::new(config);
+    let alone = floor_stages(config, &costs, &links, record.message.bytes);
+    let stages = Stage::ALL
+        .into_iter()
+        .map(|stage| StageTime {
+            stage,
+            time: time_in(record, stage),
+            alone: alone[stage as usize],
+        })
+        .collect();
+    Account {
+        latency: record.latency,
+        floor: record.floor,
+        stages,
+        waits: waits(config, record, follower),
+        way: way(config, record, follower),
+    }
+}
+
+fn time_in(record: &Record, stage: Stage) -> Time {
+    Time::from_picoseconds(record.stages[stage as usize])
+}
+
+/// The waits in lines that took time, with those ahead.
+fn waits(config: &ClusterConfig, record: &Record, follower: &Follower) -> Vec<Wait> {
+    let within = |begin: Time, length: Time| Span {
+        begin,
+        end: begin + length,
+    };
+    let after = |begin: Time, stage| within(begin, time_in(record, stage));
+    let buffer = after(record.posted, Stage::Buffer);
+    let sender = after(buffer.end, Stage::SenderProcessor);
+    let doorbell = after(after(sender.end, Stage::Post).end, Stage::Doorbell).end;
+    // First for the descriptor's turn, which a VI has only while none of its messages waits to
+    // move; then for the VI's message before it.
+    let mut send_queue = Vec::new();
+    if let Some(fetch) = follower.fetch {
+        let turn = Span {
+            begin: doorbell,
+            end: fetch.begin,
+        };
+        send_queue.extend([(turn, Server::DescriptorStage), (turn, Server::Vi)]);
+        let order = follower.moves.first().map(|first| Span {
+            begin: fetch.end,
+            end: first.span.begin,
+        });
+        send_queue.extend(order.map(|order| (order, Server::Vi)));
+    }
+    let noticed_at_once = match config.host.cpu.notice {
+        Notice::Polling { .. } => Time::ZERO,
+        Notice::Interrupt { .. } => time_in(record, Stage::Notice),
+    };
+    let delivered = record.posted + record.latency;
+    let taken = delivered - time_in(record, Stage::Reap) - noticed_at_once;
+    let receiver = time_in(record, Stage::ReceiverProcessor);
+    let receiver = within(taken - receiver, receiver);
+    [
+        (Stage::Buffer, vec![(buffer, Server::Buffers)]),
+        (
+            Stage::SenderProcessor,
+            vec![(sender, Server::SenderProcessor)],
+        ),
+        (Stage::SendQueue, send_queue),
+        (
+            Stage::ReceiverProcessor,
+            vec![(receiver, Server::ReceiverProcessor)],
+        ),
+    ]
+    .into_iter()
+    .filter(|(stage, ..)| time_in(record, *stage) > Time::ZERO)
+    .map(|(stage, spans)| wait(record, follower, stage, &spans))
+    .collect()
+}
+
+/// A wait for servers, each for a span.
+fn wait(record: &Record, follower: &Follower, stage: Stage, spans: &[(Span, Server)]) -> Wait {
+    let mut overlaps: Vec<(Span, Overlap)> = Vec::new();
+    for &(span, server) in spans {
+        for used in uses_of(follower, server) {
+            let common = span.overlap(used.span);
+            let overlap = Overlap {
+                message: used.message,
+                work: used.work,
+                time: common.length(),
+            };
+            if common.length() > Time::ZERO {
+                overlaps.push((common, overlap));
+            }
+        }
+    }
+    let whole = Span {
+        begin: record.posted,
+        end: record.posted + record.latency,
+    };
+    let explained = covered(whole, overlaps.iter().map(|(span, _)| *span));
+    // A message that was met twice, before a descriptor was read and after, is one.
+    let mut joined: Vec<Overlap> = Vec::new();
+    for (_, overlap) in overlaps {
+        let is_same =
+            |other: &&mut Overlap| other.message == overlap.message && other.work == overlap.work;
+        match joined.iter_mut().find(is_same) {
+            Some(other) => other.time += overlap.time,
+            None => joined.push(overlap),
+        }
+    }
+    let (messages, longest) = longest(joined);
+    Wait {
+        stage,
+        time: time_in(record, stage),
+        explained,
+        messages,
+        longest,
+    }
+}
+
+/// The links and buses that the bytes crossed.
+fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
+    let costs = PathCosts::new(config);
+    let demand = costs.demand(config, record.message.bytes, 0);
+    let first_bus = config.topology.link_count();
+    let mut places = Vec::new();
+    for hop in &follower.moves {
+        let costs = hop_losses(config, follower, hop, &demand);
+        for (place, lost) in hop.places.clone().zip(costs) {
+            let resource = follower.path[place].0;
+            let name = match resource.checked_sub(first_bus) {
+                Some(host) => Place::Bus(viaduct_topology::HostId(host)),
+                None => Place::Link(LinkId(resource)),
+            };
+            let lost = (config.links.sharing == Sharing::Fluid)
+                .then(|| Time::from_picoseconds((lost + 0.5) as u64));
+            places.push(place_use(follower, place, name, hop.span, lost));
+        }
+    }
+    let queued = time_in(record, Stage::Queued);
+    let charged: Option<u64> = places
+        .iter()
+        .map(|place| place.lost.map(Time::picoseconds))
+        .sum();
+    let moving = follower.moves.iter().map(|hop| hop.span.length());
+    WayUse {
+        moving: moving.fold(Time::ZERO, |sum, time| sum + time),
+        queued,
+        places,
+        rest_picoseconds: charged.map(|charged| queued.picoseconds() as i64 - charged as i64),
+    }
+}
+
+/// What sharing cost at each place of a hop, picoseconds.
+fn hop_losses(
+    config: &ClusterConfig,
+    follower: &Follower,
+    hop: &Move,
+    demand: &FlowDemand,
+) -> Vec<f64> {
+    let first_bus = config.topology.link_count();
+    let bus_rate = config.host.bus.dma_rate().bytes_per_picosecond();
+    let servers: Vec<SharedServer> = hop
+        .places
+        .clone()
+        .map(|place| {
+            let resource = follower.path[place].0;
+            let rate = if resource >= first_bus {
+                bus_rate * demand.scale
+            } else {
+                config.link_rate(LinkId(resource)).bytes_per_picosecond()
+            };
+            let others = uses_of(follower, Server::Place(place)).map(|used| used.span);
+            SharedServer {
+                rate,
+                others: others.collect(),
+            }
+        })
+        .collect();
+    // The adapters' own rate counts where a hop touches one.
+    let buses = follower.buses();
+    let last_link = follower.path.len().saturating_sub(1 + buses);
+    let touches_nic = hop.places.start <= buses || hop.places.end > last_link;
+    let rate_max = match demand.rate_max {
+        rate if touches_nic && !rate.is_nan() => rate,
+        _ => f64::INFINITY,
+    };
+    lost(hop.span, rate_max, &servers)
+}
+
+fn place_use(
+    follower: &Follower,
+    place: usize,
+    name: Place,
+    own: Span,
+    lost: Option<Time>,
+) -> PlaceUse {
+    let uses: Vec<&Use> = uses_of(follower, Server::Place(place))
+        .filter(|used| used.span.overlap(own).length() > Time::ZERO)
+        .collect();
+    let (devices, messages): (Vec<&Use>, Vec<&Use>) =
+        uses.iter().partition(|used| used.message.is_none());
+    let mut overlaps: Vec<Overlap> = messages
+        .iter()
+        .map(|used| Overlap {
+            message: used.message,
+            work: used.work,
+            time: used.span.overlap(own).length(),
+        })
+        .collect();
+    if !devices.is_empty() {
+        overlaps.push(Overlap {
+            message: None,
+            work: Work::Move,
+            time: covered(own, devices.iter().map(|used| used.span)),
+        });
+    }
+    let (messages, longest) = longest(overlaps);
+    PlaceUse {
+        place: name,
+        messages,
+        device_transfers: devices.len() as u64,
+        shared: covered(own, uses.iter().map(|used| used.span)),
+        lost,
+        longest,
+    }
+}
+
+fn uses_of(follower: &Follower, server: Server) -> impl Iterator<Item = &Use> {
+    let uses = follower.uses.iter();
+    uses.filter(move |used| used.server == server)
+}
+
+/// How many messages there are, and the longest overlaps.
+fn longest(mut overlaps: Vec<Overlap>) -> (u64, Vec<Overlap>) {
+    let messages: BTreeSet<MessageName> = overlaps
+        .iter()
+        .filter_map(|overlap| overlap.message)
+        .collect();
+    overlaps.sort_by_key(|overlap| {
+        let number = overlap.message.map(|message| message.number);
+        (core::cmp::Reverse(overlap.time), number, overlap.work)
+    });
+    overlaps.truncate(NAMED_MAX);
+    (messages.len() as u64, overlaps)
+}

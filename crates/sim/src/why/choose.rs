@@ -1,0 +1,145 @@
+//! Which message is meant: what the account of deliveries keeps for it.
+
+use viaduct_engine::Time;
+
+use super::{Choice, MessageName};
+use crate::fluid::whole_above;
+use crate::message::Message;
+use crate::stage::STAGES;
+
+/// One delivered message.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) message: MessageName,
+    pub(crate) posted: Time,
+    pub(crate) latency: Time,
+    pub(crate) floor: Time,
+    pub(crate) stages: [u64; STAGES],
+}
+
+/// What tells a message from the others in a distribution, and what is needed to follow it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Candidate {
+    pub(crate) latency: Time,
+    pub(crate) message: MessageName,
+    pub(crate) posted: Time,
+}
+
+/// Listens to deliveries for the message that is meant.
+#[derive(Debug)]
+pub(crate) struct Chooser {
+    choice: Choice,
+    measured: u64,
+    /// All measured messages for a quantile, the slowest so far, or the one of the number.
+    candidates: Vec<Candidate>,
+    /// The one of the number.
+    record: Option<Record>,
+    dropped: Option<(MessageName, Time, &'static str, Time)>,
+}
+
+impl Message {
+    pub(crate) fn name(&self) -> MessageName {
+        MessageName {
+            number: self.number,
+            source: self.source,
+            target: self.target,
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl Chooser {
+    pub(crate) fn new(choice: Choice) -> Self {
+        Self {
+            choice,
+            measured: 0,
+            candidates: Vec::new(),
+            record: None,
+            dropped: None,
+        }
+    }
+
+    /// Messages delivered of those posted after the warm-up.
+    pub(crate) fn measured(&self) -> u64 {
+        self.measured
+    }
+
+    pub(crate) fn delivered(
+        &mut self,
+        message: &Message,
+        latency: Time,
+        stages: [u64; STAGES],
+        is_measured: bool,
+    ) {
+        self.measured += u64::from(is_measured);
+        let candidate = Candidate {
+            latency,
+            message: message.name(),
+            posted: message.posted,
+        };
+        match self.choice {
+            Choice::Message(number) if message.number == number => {
+                self.candidates.push(candidate);
+                self.record = Some(Record {
+                    message: candidate.message,
+                    posted: message.posted,
+                    latency,
+                    floor: message.floor,
+                    stages,
+                });
+            }
+            Choice::Slowest if is_measured => {
+                let is_slower = self.candidates.last().is_none_or(|slowest| {
+                    let later = slowest.message.number > message.number;
+                    latency > slowest.latency || latency == slowest.latency && later
+                });
+                if is_slower {
+                    self.candidates.clear();
+                    self.candidates.push(candidate);
+                }
+            }
+            Choice::Quantile(_) if is_measured => self.candidates.push(candidate),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn dropped(&mut self, message: &Message, cause: &'static str, now: Time) {
+        if self.choice == Choice::Message(message.number) {
+            self.dropped = Some((message.name(), message.posted, cause, now));
+        }
+    }
+
+    /// The message that is meant, if it was delivered.
+    pub(crate) fn choose(&mut self) -> Option<Candidate> {
+        let Choice::Quantile(quantile) = self.choice else {
+            return self.candidates.last().copied();
+        };
+        let count = self.candidates.len();
+        let rank = whole_above(quantile * count as f64).clamp(1, count.max(1) as u64);
+        if self.candidates.is_empty() {
+            return None;
+        }
+        let (_, chosen, _) = self.candidates.select_nth_unstable(rank as usize - 1);
+        Some(*chosen)
+    }
+
+    /// The message of the number that was asked for, if it was dropped: when it was posted, the
+    /// cause, and when.
+    pub(crate) fn dropped_message(&self) -> Option<(MessageName, Time, &'static str, Time)> {
+        self.dropped
+    }
+
+    pub(crate) fn into_record(self) -> Option<Record> {
+        self.record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_candidate_is_as_small_as_is_said() {
+        assert_eq!(size_of::<Candidate>(), 40);
+    }
+}
