@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
 use crate::reproduce::ReproduceArguments;
+use crate::why::WhyArguments;
 
 /// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
 #[derive(Debug, Parser)]
@@ -35,6 +36,11 @@ pub(crate) enum Command {
         viaduct reproduce --markdown"
     )]
     Reproduce(ReproduceArguments),
+    /// Run a study and say where the time of one message went, and for whom it waited
+    #[command(after_help = "Examples:\n  viaduct why torus-1024 --slowest\n  \
+        viaduct why torus-1024 --quantile 0.99\n  \
+        viaduct why bus-contention --set hosts.bus_load.interval=\"30 us\" --message 1000 --json")]
+    Why(WhyArguments),
     /// Read a study or a scenario file; say what it would cost and what can go wrong
     Check(CheckArguments),
     /// List the studies that come with the program

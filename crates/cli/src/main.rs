@@ -23,6 +23,7 @@ mod reproduce;
 mod rerun;
 mod resources;
 mod run;
+mod why;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Rerun(arguments) => rerun::rerun(arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments),
+        Command::Why(arguments) => why::why(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Studies => lists::studies(),
         Command::Models(arguments) => models::models(arguments),

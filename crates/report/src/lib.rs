@@ -9,10 +9,13 @@
 //!     |                                        |     +-reproduction-> published beside ours
 //!     +---------------tables-------------------+----------directory-> scenario, object, *.parquet
 //! ```
+//!
+//! One message has an [`Explained`] of its own, as text and as an object.
 
 mod across;
 mod directory;
 mod document;
+mod explanation;
 mod figure;
 mod ordered;
 mod outcome;
@@ -27,6 +30,7 @@ mod sample;
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross};
 pub use directory::{DirectoryError, RunDirectory, scenario_file, scenario_hash};
 pub use document::document;
+pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use ordered::OrderedMap;
 pub use outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
