@@ -214,6 +214,15 @@ impl Fluid {
             }
             let Some(fullest) = fullest else { break };
             let resource = state.servers[fullest].resource;
+            if let Some((index, elsewhere, rate)) = self.held_elsewhere(state, resource, level) {
+                let server = &mut state.servers[elsewhere];
+                let holds = server.resource;
+                server.holds_back = true;
+                server.level = rate / self.scale_on(state.solved[index].flow, holds);
+                Self::fix(self, state, index, rate, holds);
+                unsolved -= 1;
+                continue;
+            }
             state.servers[fullest].holds_back = true;
             state.servers[fullest].level = level;
             for index in 0..state.solved.len() {
@@ -225,6 +234,38 @@ impl Fluid {
                 }
             }
         }
+    }
+
+    /// Of the open flows on a resource with the smallest level the one that another resource of its
+    /// path holds back the most: its index, that resource's, and its rate.
+    ///
+    /// A bus counts other bytes than a link: the smallest level there may still be more than the
+    /// flow's part of a link.
+    fn held_elsewhere(
+        &self,
+        state: &MaxMin,
+        resource: ResourceId,
+        level: f64,
+    ) -> Option<(usize, usize, f64)> {
+        let mut found: Option<(usize, usize, f64)> = None;
+        for (index, solved) in state.solved.iter().enumerate() {
+            let path = self.path(solved.flow);
+            let scale = self.scale_on(solved.flow, resource);
+            if solved.rate.is_some() || scale <= 1.0 || !path.contains(&resource) {
+                continue;
+            }
+            for &other in path {
+                let place = state.server_of[other.0 as usize] as usize;
+                let server = &state.servers[place];
+                let share = server.left.max(0.0) / f64::from(server.open);
+                let rate = share * self.scale_on(solved.flow, other);
+                let least = found.map_or(level * scale * (1.0 - TOLERANCE), |(.., least)| least);
+                if rate < least {
+                    found = Some((index, place, rate));
+                }
+            }
+        }
+        found
     }
 
     /// The level that `fullest` would give to a flow, in the flow's bytes.
