@@ -126,13 +126,14 @@ impl Cluster<'_> {
         let cpu = self.config.host.cpu;
         let state = &mut self.hosts[host as usize];
         let message = self.messages.get_mut(id);
-        let begin = match cpu.notice {
+        // Polling, the processor is promised to the message while its loop comes to it.
+        let promised = state.processor_free.max(now);
+        match cpu.notice {
             Notice::Polling { delay } => {
                 message.spend(Stage::Notice, now + delay);
                 let begin = state.work(now + delay, cpu.reap);
                 message.spend(Stage::ReceiverProcessor, begin);
                 message.spend(Stage::Reap, begin + cpu.reap);
-                begin
             }
             Notice::Interrupt { interrupt, wake_up } => {
                 let noticed = interrupt + wake_up;
@@ -140,11 +141,10 @@ impl Cluster<'_> {
                 message.spend(Stage::ReceiverProcessor, begin);
                 message.spend(Stage::Notice, begin + noticed);
                 message.spend(Stage::Reap, begin + noticed + cpu.reap);
-                begin
             }
-        };
+        }
         let reaped = message.mark;
-        self.follow_processor(host, id, Work::Take, begin, reaped);
+        self.follow_processor(host, id, Work::Take, promised, reaped);
         self.after(self.lanes.reaped, reaped, Event::Reaped(id));
     }
 
