@@ -60,8 +60,14 @@ const WALLS: &[Wall] = &[
         reason: "what programs and fabrics agree on: no fabric of its own",
     },
     Wall {
-        package: "viaduct-inproc",
+        package: "viaduct-agent",
         own: &["viaduct-fabric", "viaduct-via"],
+        external: Some(&[]),
+        reason: "the operations of a fabric: how messages move is its runtime's affair",
+    },
+    Wall {
+        package: "viaduct-inproc",
+        own: &["viaduct-agent", "viaduct-fabric", "viaduct-via"],
         external: None,
         reason: "the semantics between threads: real fabrics and simulation stay out",
     },

@@ -1,23 +1,28 @@
 //! Carries messages and events until nothing moves: what a transport and a clock do elsewhere.
 
+use viaduct_agent::{Agent, copy};
+use viaduct_fabric::ViHandle;
 use viaduct_fabric::via::{
-    self, ConnectFailure, DataSegment, ErrorCode, Event, Operation, Queue, ReceiveOutcome,
-    ReceiveVerdict, RemoteVerdict, SendOutcome, StartedSend, Timestamp, Transmit, ViId,
-};
-use viaduct_fabric::{
-    AsynchronousError, CompletionQueueHandle, ConnectionHandle, IncomingRequest, ViHandle,
+    DataSegment, Operation, ReceiveOutcome, ReceiveVerdict, RemoteVerdict, SendOutcome,
+    StartedSend, Timestamp, Transmit, ViId,
 };
 
-use crate::handlers::Job;
-use crate::memory::copy;
-use crate::state::{Attempt, Completed, Request, State, WaitAnswer};
-
-impl State {
+/// Moves what is to be moved.
+pub(crate) trait Carry {
     /// Everything that can happen by itself, after an operation on `vi` if there was one.
-    pub(crate) fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>) {
+    fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>);
+    /// A message about connections reaches its host.
+    fn deliver(&mut self, from: usize, transmit: Transmit, now: Timestamp);
+    /// Starts, carries and finishes every send that a VI has.
+    fn send_all(&mut self, device: usize, vi: ViId, touched: &mut Vec<ViHandle>);
+    /// Carries one.
+    fn send_one(&mut self, from: usize, vi: ViId, send: &StartedSend, touched: &mut Vec<ViHandle>);
+}
+
+impl Carry for Agent {
+    fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>) {
         let mut touched: Vec<ViHandle> = vi.into_iter().collect();
-        if let Some(vi) = vi.and_then(|vi| self.vis.get(&vi)) {
-            let (device, id) = (vi.device, vi.id);
+        if let Some((device, id)) = vi.and_then(|vi| self.place_of(vi)) {
             self.send_all(device, id, &mut touched);
         }
         loop {
@@ -48,7 +53,6 @@ impl State {
         self.notify_entries();
     }
 
-    /// A message about connections reaches its host.
     fn deliver(&mut self, from: usize, Transmit { to, message }: Transmit, now: Timestamp) {
         let source = self.devices[from].address;
         let target = self.devices.iter_mut().find(|device| device.address == to);
@@ -58,7 +62,6 @@ impl State {
         }
     }
 
-    /// Starts, carries and finishes every send that a VI has.
     fn send_all(&mut self, device: usize, vi: ViId, touched: &mut Vec<ViHandle>) {
         let mut any = false;
         while let Some(send) = self.devices[device].nic.start_send(vi) {
@@ -66,7 +69,7 @@ impl State {
             self.send_one(device, vi, &send, touched);
         }
         if any {
-            touched.extend(self.devices[device].vi_handles.get(&vi));
+            touched.extend(self.handle_of(device, vi));
         }
     }
 
@@ -76,7 +79,7 @@ impl State {
             self.devices[from].nic.handle_host_unreachable(peer.host);
             return;
         };
-        touched.extend(self.devices[to].vi_handles.get(&peer.vi));
+        touched.extend(self.handle_of(to, peer.vi));
         let length = send.header.length;
         let local = self.devices[from].nic.send_segments(vi, send.work).to_vec();
         let remote = self.devices[from].nic.send_remote(vi, send.work);
@@ -138,190 +141,4 @@ impl State {
             nic.handle_acknowledgement(vi, send.work);
         }
     }
-
-    /// Something that the semantics tells without being asked.
-    fn hear(&mut self, device: usize, event: Event, touched: &mut Vec<ViHandle>) {
-        let vi = event
-            .vi()
-            .and_then(|vi| self.devices[device].vi_handles.get(&vi).copied());
-        touched.extend(vi);
-        match event {
-            Event::ConnectionRequested {
-                wait,
-                request,
-                client,
-                attributes,
-            } => {
-                // The wait's own thread knows the NIC handle; the request belongs to that.
-                let connection = self.next_handle(ConnectionHandle::from_bits);
-                let incoming = IncomingRequest {
-                    connection,
-                    remote: client,
-                    attributes,
-                };
-                if let Some(answer) = self.devices[device].waits.get_mut(&wait)
-                    && let WaitAnswer::Open { nic } = *answer
-                {
-                    *answer = WaitAnswer::Requested(incoming);
-                    let id = request;
-                    self.requests
-                        .insert(connection, Request { nic, device, id });
-                }
-            }
-            Event::WaitTimedOut { wait } => {
-                if let Some(answer) = self.devices[device].waits.get_mut(&wait) {
-                    *answer = WaitAnswer::TimedOut;
-                }
-            }
-            Event::Connected { attributes, .. } => self.answer(vi, Ok(attributes)),
-            Event::ConnectFailed { reason, .. } => self.answer(vi, Err(reason)),
-            event => {
-                if let (Some(vi), Some(code)) = (vi, event.error_code()) {
-                    self.tell(vi, code);
-                }
-            }
-        }
-    }
-
-    fn answer(
-        &mut self,
-        vi: Option<ViHandle>,
-        answer: Result<via::RemoteViAttributes, ConnectFailure>,
-    ) {
-        if let Some(vi) = vi.and_then(|vi| self.vis.get_mut(&vi))
-            && let Attempt::Client(slot) | Attempt::Peer(slot) = &mut vi.attempt
-        {
-            *slot = Some(answer);
-        }
-    }
-
-    /// Has the error handler told of an error about a VI.
-    pub(crate) fn tell(&mut self, vi: ViHandle, code: ErrorCode) {
-        let Some(owner) = self.vis.get(&vi).map(|vi| vi.nic) else {
-            return;
-        };
-        // What a peer or a program can cause without end is told once until it has been heard. A
-        // connection is lost once, and must be made anew before it is lost again.
-        if code == ErrorCode::ConnectionLost || self.told.insert((vi, code)) {
-            self.jobs.push_back(Job::Error(AsynchronousError {
-                nic: owner,
-                vi: Some(vi),
-                completion_queue: None,
-                descriptor: None,
-                operation: operation_of(code),
-                resource: code.resource(),
-                code,
-            }));
-        }
-    }
-
-    /// Writes the completions of a VI to its descriptors, and hands them to notify handlers.
-    pub(crate) fn settle(&mut self, handle: ViHandle) {
-        let Some(vi) = self.vis.get_mut(&handle) else {
-            return;
-        };
-        let nic = &mut self.devices[vi.device].nic;
-        for queue in [Queue::Send, Queue::Receive] {
-            while let Some(posted) = vi.queue(queue).pending.front().copied() {
-                let done = match queue {
-                    Queue::Send => nic.send_done(vi.id),
-                    Queue::Receive => nic.receive_done(vi.id),
-                };
-                let Some(completion) = done.completion() else {
-                    break;
-                };
-                vi.queue(queue).pending.pop_front();
-                let regions = self.nics.get(&vi.nic).map(|nic| &nic.regions);
-                let is_there = regions.is_some_and(|regions| regions.contains_key(&posted.handle));
-                if is_there {
-                    let is_receive = queue == Queue::Receive;
-                    posted.place.store_completion(&completion, is_receive);
-                } else {
-                    self.jobs.push_back(Job::Error(AsynchronousError {
-                        nic: vi.nic,
-                        vi: Some(handle),
-                        completion_queue: None,
-                        descriptor: posted.place.pointer(),
-                        operation: (completion.status.bits() >> 16) & 7,
-                        resource: ErrorCode::CompletionProtection.resource(),
-                        code: ErrorCode::CompletionProtection,
-                    }));
-                }
-                vi.queue(queue).completed.push_back(Completed {
-                    place: posted.place,
-                    is_error: !is_there || completion.status.is_error(),
-                });
-            }
-        }
-        self.notify_descriptors(handle);
-    }
-
-    /// Hands completed descriptors to the handlers that wait for them.
-    pub(crate) fn notify_descriptors(&mut self, handle: ViHandle) {
-        let Some(vi) = self.vis.get_mut(&handle) else {
-            return;
-        };
-        for work in &mut vi.queues {
-            while !work.notifies.is_empty() {
-                let Some(completed) = work.completed.pop_front() else {
-                    break;
-                };
-                if let (Some(handler), Some(descriptor)) =
-                    (work.notifies.pop_front(), completed.place.pointer())
-                {
-                    let nic = vi.nic;
-                    self.jobs.push_back(Job::Descriptor {
-                        nic,
-                        vi: handle,
-                        descriptor: descriptor.into(),
-                        handler,
-                    });
-                }
-            }
-        }
-    }
-
-    /// Hands entries to the handlers that wait for them.
-    pub(crate) fn notify_entries(&mut self) {
-        let armed: Vec<CompletionQueueHandle> = self
-            .completion_queues
-            .iter()
-            .filter(|(_, queue)| !queue.notifies.is_empty())
-            .map(|(handle, _)| *handle)
-            .collect();
-        for handle in armed {
-            while self
-                .completion_queues
-                .get(&handle)
-                .is_some_and(|queue| !queue.notifies.is_empty())
-            {
-                let Ok(Some(entry)) = self.take_entry(handle) else {
-                    break;
-                };
-                if let Some(queue) = self.completion_queues.get_mut(&handle)
-                    && let Some(handler) = queue.notifies.pop_front()
-                {
-                    let nic = queue.nic;
-                    self.jobs.push_back(Job::Entry {
-                        nic,
-                        entry,
-                        handler,
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// The operation that an error is about, as in bits 16-18 of a status.
-fn operation_of(code: ErrorCode) -> u32 {
-    let operation = match code {
-        ErrorCode::ReceiveQueueEmpty => via::CompletedOperation::Receive,
-        ErrorCode::RdmaWriteProtection | ErrorCode::RdmaWriteData | ErrorCode::RdmaWriteAbort => {
-            via::CompletedOperation::RemoteRdmaWrite
-        }
-        ErrorCode::RdmaReadProtection => via::CompletedOperation::RdmaRead,
-        _ => via::CompletedOperation::Send,
-    };
-    operation as u32
 }

@@ -8,13 +8,10 @@
 //!
 //! ```text
 //!  consumer's threads                            the provider's thread
-//!  provider.rs   one operation each              handlers.rs  error and notify handlers,
-//!      |         lock, do, carry, unlock              ^       called without the lock
-//!      v                                              | jobs
-//!  state.rs      NICs, handles, queues  ---> carry.rs: messages and events until nothing moves
-//!      |                                      |
-//!      v                                      v
-//!  viaduct_via::Nic                       memory.rs    descriptors and bytes where they lie
+//!  viaduct_agent   one operation each            handlers.rs  error and notify handlers,
+//!      |                                              ^       called without the lock
+//!      v                                              | calls
+//!  shared.rs       lock, do, carry, unlock  ---> carry.rs: messages and events until nothing moves
 //! ```
 //!
 //! A message is moved by the thread that made it possible, with one copy, before its operation
@@ -32,13 +29,8 @@
 //! ```
 
 mod carry;
-mod connections;
 mod handlers;
-mod memory;
-mod provider;
-mod refusal;
 mod shared;
-mod state;
-mod work;
+mod threads;
 
-pub use provider::InProcess;
+pub use threads::{InProcess, Threads, with_nics};

@@ -6,7 +6,17 @@ use std::time::{Duration, Instant};
 use viaduct_fabric::via::Timestamp;
 use viaduct_fabric::{Result, ViHandle};
 
-use crate::state::State;
+use viaduct_agent::Agent;
+
+use crate::carry::Carry;
+
+/// What the lock protects.
+pub(crate) struct State {
+    pub(crate) agent: Agent,
+    pub(crate) is_closing: bool,
+    /// Threads that wait for something to change.
+    waiters: u32,
+}
 
 /// What the consumer's threads and the provider's own share.
 pub(crate) struct Shared {
@@ -19,9 +29,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(state: State) -> Self {
+    pub(crate) fn new(agent: Agent) -> Self {
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State {
+                agent,
+                is_closing: false,
+                waiters: 0,
+            }),
             changed: Condvar::new(),
             job: Condvar::new(),
             origin: Instant::now(),
@@ -51,7 +65,7 @@ impl Shared {
         if state.waiters > 0 {
             self.changed.notify_all();
         }
-        if !state.jobs.is_empty() {
+        if state.agent.has_jobs() {
             self.job.notify_one();
         }
     }
@@ -64,13 +78,13 @@ impl Shared {
     pub(crate) fn operate<T>(
         &self,
         vi: Option<ViHandle>,
-        act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T> {
         let mut state = self.lock();
         let now = self.now();
-        state.expire(now);
-        let result = act(&mut state, now);
-        state.carry(now, vi);
+        state.agent.expire(now);
+        let result = act(&mut state.agent, now);
+        state.agent.carry(now, vi);
         self.wake(&state);
         result
     }
@@ -79,15 +93,15 @@ impl Shared {
     pub(crate) fn block<T>(
         &self,
         limit: Option<Duration>,
-        mut look: impl FnMut(&mut State) -> Result<Option<T>>,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lock();
         loop {
             let now = self.now();
-            state.expire(now);
-            state.carry(now, None);
-            let seen = look(&mut state);
+            state.agent.expire(now);
+            state.agent.carry(now, None);
+            let seen = look(&mut state.agent);
             self.wake(&state);
             if let Some(seen) = seen? {
                 return Ok(Some(seen));
@@ -96,7 +110,7 @@ impl Shared {
                 return Ok(None);
             }
             // Whatever is due in the semantics comes about through some thread that waits.
-            let due = state.next_timeout().and_then(|due| {
+            let due = state.agent.next_timeout().and_then(|due| {
                 self.origin
                     .checked_add(Duration::from_nanos(due.picoseconds()))
             });

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use viaduct_conformance::{Fabric, Mode};
 use viaduct_fabric::Provider;
 use viaduct_fabric::via::{NicAttributes, ReliabilityLevels};
-use viaduct_inproc::InProcess;
+use viaduct_inproc::{InProcess, with_nics};
 
 fn one_nic() -> Arc<dyn Provider> {
     Arc::new(InProcess::new())
 }
 
 fn two_nics() -> Arc<dyn Provider> {
-    Arc::new(InProcess::with_nics(2, NicAttributes::default()))
+    Arc::new(with_nics(2, NicAttributes::default()))
 }
 
 fn plain_nic() -> Arc<dyn Provider> {
@@ -26,7 +26,7 @@ fn plain_nic() -> Arc<dyn Provider> {
         max_segments_per_descriptor: 8,
         ..NicAttributes::default()
     };
-    Arc::new(InProcess::with_nics(1, attributes))
+    Arc::new(with_nics(1, attributes))
 }
 
 fn main() -> ExitCode {

@@ -10,7 +10,7 @@ use crate::slab::{Key, PACKED_GENERATION_MAX, PACKED_SLOTS_MAX, Slab};
 /// Names a live memory region of one NIC, as it stands in descriptors.
 ///
 /// A handle made by a NIC is never 0. It is told from the 4094 handles that its slot had before.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct MemoryHandle(u32);
 
 impl MemoryHandle {

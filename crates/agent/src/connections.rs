@@ -2,23 +2,24 @@
 
 use std::time::Duration;
 
-use viaduct_fabric::via::{Address, ConnectError, RemoteViAttributes, Timespan};
+use viaduct_fabric::via::{Address, ConnectError, RemoteViAttributes};
 use viaduct_fabric::{
     ConnectionHandle, Error, IncomingRequest, NicHandle, Result, ReturnCode, ViHandle,
 };
 
-use crate::provider::InProcess;
+use crate::agent::{Answer, Attempt, WaitAnswer};
+use crate::provider::AgentProvider;
 use crate::refusal::{OrRefuse, connect_failure, dead};
-use crate::state::{Answer, Attempt, WaitAnswer};
+use crate::runtime::Runtime;
 
-impl InProcess {
+impl<R: Runtime> AgentProvider<R> {
     pub(crate) fn wait_for_client(
         &self,
         nic: NicHandle,
         local: &Address,
         limit: Option<Duration>,
     ) -> Result<IncomingRequest> {
-        let (device, wait) = self.shared.operate(None, |state, now| {
+        let (device, wait) = self.runtime.operate(None, |state, now| {
             let index = state.nic(nic)?.device;
             let device = &mut state.devices[index];
             if local.host != device.address {
@@ -26,13 +27,13 @@ impl InProcess {
             }
             let wait = device
                 .nic
-                .connect_wait(local.clone(), now, span(limit))
+                .connect_wait(local.clone(), now, self.runtime.span(limit))
                 .or_refuse()?;
             device.waits.insert(wait, WaitAnswer::Open { nic });
             Ok((index, wait))
         })?;
         // The semantics keeps the time; its answer ends the wait.
-        let answer = self.shared.block(None, |state| {
+        let answer = self.runtime.block(None, |state| {
             let waits = &mut state.devices[device].waits;
             match waits.remove(&wait) {
                 Some(open @ WaitAnswer::Open { .. }) => {
@@ -51,7 +52,7 @@ impl InProcess {
     }
 
     pub(crate) fn accept_client(&self, connection: ConnectionHandle, vi: ViHandle) -> Result<()> {
-        self.shared.operate(Some(vi), |state, _| {
+        self.runtime.operate(Some(vi), |state, _| {
             let Some(request) = state.requests.get(&connection) else {
                 return Err(dead("the connection handle names no open request"));
             };
@@ -71,7 +72,7 @@ impl InProcess {
     }
 
     pub(crate) fn reject_client(&self, connection: ConnectionHandle) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let Some(request) = state.requests.remove(&connection) else {
                 return Err(dead("the connection handle names no open request"));
             };
@@ -89,17 +90,17 @@ impl InProcess {
         remote: &Address,
         limit: Option<Duration>,
     ) -> Result<RemoteViAttributes> {
-        self.shared.operate(Some(vi), |state, now| {
+        self.runtime.operate(Some(vi), |state, now| {
             let (vi, device) = state.vi_and_nic(vi)?;
             let (local, remote) = (local.clone(), remote.clone());
             device
                 .nic
-                .connect_request(vi.id, local, remote, now, span(limit))
+                .connect_request(vi.id, local, remote, now, self.runtime.span(limit))
                 .or_refuse()?;
             vi.attempt = Attempt::Client(None);
             Ok(())
         })?;
-        let answer = self.shared.block(None, |state| {
+        let answer = self.runtime.block(None, |state| {
             let vi = state.vi(vi)?;
             match std::mem::replace(&mut vi.attempt, Attempt::None) {
                 Attempt::Client(None) => {
@@ -123,7 +124,7 @@ impl InProcess {
         remote: &Address,
         limit: Option<Duration>,
     ) -> Result<()> {
-        self.shared.operate(Some(vi), |state, now| {
+        self.runtime.operate(Some(vi), |state, now| {
             let (vi, device) = state.vi_and_nic(vi)?;
             if local.host != device.address {
                 return Err(dead("the local address is not one of the VI's NIC"));
@@ -131,7 +132,7 @@ impl InProcess {
             let (local, remote) = (local.clone(), remote.clone());
             device
                 .nic
-                .connect_peer_request(vi.id, local, remote, now, span(limit))
+                .connect_peer_request(vi.id, local, remote, now, self.runtime.span(limit))
                 .or_refuse()?;
             vi.attempt = Attempt::Peer(None);
             Ok(())
@@ -140,7 +141,7 @@ impl InProcess {
 
     pub(crate) fn look_for_peer(&self, vi: ViHandle) -> Result<Option<RemoteViAttributes>> {
         let answer = self
-            .shared
+            .runtime
             .operate(None, |state, _| take_answer(&mut state.vi(vi)?.attempt))?;
         answer.transpose().map_err(connect_failure)
     }
@@ -148,7 +149,7 @@ impl InProcess {
     pub(crate) fn wait_for_peer(&self, vi: ViHandle) -> Result<RemoteViAttributes> {
         // The request's own time limit ends the wait.
         let answer = self
-            .shared
+            .runtime
             .block(None, |state| take_answer(&mut state.vi(vi)?.attempt))?;
         answer.map_or_else(|| Err(left()), |answer| answer.map_err(connect_failure))
     }
@@ -177,12 +178,4 @@ fn left() -> Error {
         ReturnCode::InvalidState,
         "the VI was disconnected while it asked for a connection",
     )
-}
-
-fn span(limit: Option<Duration>) -> Timespan {
-    // In nanoseconds, as all instants of this fabric.
-    limit.map_or(Timespan::INFINITE, |limit| {
-        let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        Timespan::from_picoseconds(nanoseconds)
-    })
 }

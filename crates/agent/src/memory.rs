@@ -151,7 +151,7 @@ impl Place {
 /// # Safety
 ///
 /// Both lists hold that many bytes, in memory that is registered with the right to this access.
-pub(crate) unsafe fn copy(from: &[DataSegment], to: &[DataSegment], length: usize) {
+pub unsafe fn copy(from: &[DataSegment], to: &[DataSegment], length: usize) {
     let (mut sources, mut targets) = (from.iter(), to.iter());
     let (mut source, mut target) = ((0, 0), (0, 0));
     let mut rest = length;

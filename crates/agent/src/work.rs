@@ -9,13 +9,14 @@ use viaduct_fabric::{
     Done, Error, Result, ReturnCode, Segment, ViHandle,
 };
 
-use crate::handlers::Job;
+use crate::agent::{Posted, WorkQueue};
+use crate::job::Job;
 use crate::memory::Place;
-use crate::provider::InProcess;
+use crate::provider::AgentProvider;
 use crate::refusal::OrRefuse;
-use crate::state::{Posted, WorkQueue};
+use crate::runtime::{Runtime, Work};
 
-impl InProcess {
+impl<R: Runtime> AgentProvider<R> {
     pub(crate) fn post(
         &self,
         (vi, queue): (ViHandle, Queue),
@@ -23,7 +24,11 @@ impl InProcess {
         handle: MemoryHandle,
     ) -> Result<()> {
         let address = descriptor.expose_provenance();
-        self.shared.operate(Some(vi), |state, _| {
+        self.runtime.spend(match queue {
+            Queue::Send => Work::PostSend,
+            Queue::Receive => Work::PostReceive,
+        });
+        self.runtime.operate(Some(vi), |state, _| {
             let (owner, device, id) = {
                 let vi = state.vi(vi)?;
                 (vi.nic, vi.device, vi.id)
@@ -95,11 +100,17 @@ impl InProcess {
     }
 
     pub(crate) fn done(&self, vi: ViHandle, queue: Queue) -> Result<Done> {
-        Ok(self.shared.lock().vi(vi)?.queue(queue).take())
+        let found = self
+            .runtime
+            .poll(|state| match state.vi(vi)?.queue(queue).take() {
+                Done::NotDone => Ok(None),
+                done => Ok(Some(done)),
+            })?;
+        Ok(self.reaped(found).unwrap_or(Done::NotDone))
     }
 
     pub(crate) fn wait(&self, vi: ViHandle, queue: Queue, limit: Option<Duration>) -> Result<Done> {
-        let found = self.shared.block(limit, |state| {
+        let found = self.runtime.block(limit, |state| {
             let work = state.vi(vi)?.queue(queue);
             work.check_unbound()?;
             Ok(match work.take() {
@@ -107,10 +118,18 @@ impl InProcess {
                 done => Some(done),
             })
         })?;
-        found.ok_or_else(|| {
+        self.reaped(found).ok_or_else(|| {
             let reason = "no descriptor completed in the time given";
             Error::new(ReturnCode::Timeout, reason)
         })
+    }
+
+    /// Has the program pay for a descriptor that it has taken.
+    fn reaped(&self, found: Option<Done>) -> Option<Done> {
+        if found.is_some_and(|done| done.descriptor().is_some()) {
+            self.runtime.spend(Work::Reap);
+        }
+        found
     }
 
     pub(crate) fn notify(
@@ -119,7 +138,7 @@ impl InProcess {
         queue: Queue,
         handler: DescriptorHandler,
     ) -> Result<()> {
-        self.shared.operate(Some(vi), |state, _| {
+        self.runtime.operate(Some(vi), |state, _| {
             let work = state.vi(vi)?.queue(queue);
             work.check_unbound()?;
             work.notifies.push_back(handler);

@@ -28,7 +28,8 @@ impl<T, R: Refusal> OrRefuse<T> for Result<T, R> {
 }
 
 /// A handle that names nothing that lives.
-pub(crate) fn dead(what: &'static str) -> Error {
+#[must_use]
+pub fn dead(what: &'static str) -> Error {
     Error::new(ReturnCode::InvalidParameter, what)
 }
 

@@ -1,6 +1,7 @@
-//! What the lock protects: the NICs, and everything that has a handle.
+//! The state of an agent: the NICs, and everything that has a handle.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use viaduct_fabric::via::{
@@ -12,15 +13,16 @@ use viaduct_fabric::{
     Error, ErrorCode, ErrorHandler, IncomingRequest, NicHandle, Result, ReturnCode, ViHandle,
 };
 
-use crate::handlers::Job;
+use crate::job::{Call, Job};
 use crate::memory::{Place, SharedBlock};
 use crate::refusal::{OrRefuse, dead};
 
-/// Everything of one fabric.
-pub(crate) struct State {
-    pub(crate) devices: Vec<Device>,
-    pub(crate) nics: BTreeMap<NicHandle, OpenNic>,
-    pub(crate) vis: BTreeMap<ViHandle, Vi>,
+/// What a runtime's lock protects: NICs, and everything on them that has a handle.
+pub struct Agent {
+    /// The NICs.
+    pub devices: Vec<Device>,
+    pub(crate) nics: BTreeMap<NicHandle, Box<OpenNic>>,
+    pub(crate) vis: BTreeMap<ViHandle, Box<Vi>>,
     pub(crate) completion_queues: BTreeMap<CompletionQueueHandle, CompletionQueue>,
     pub(crate) requests: BTreeMap<ConnectionHandle, Request>,
     /// For the provider's thread, oldest first.
@@ -30,18 +32,17 @@ pub(crate) struct State {
     /// Memory that the fabric allocated, by address.
     pub(crate) blocks: BTreeMap<usize, SharedBlock>,
     /// The NIC whose handler is running.
-    pub(crate) running: Option<NicHandle>,
-    pub(crate) is_closing: bool,
-    /// Threads that wait for something to change.
-    pub(crate) waiters: u32,
+    pub running: Option<NicHandle>,
     last_handle: u64,
 }
 
 /// One NIC of the fabric. Several openings of it are several handles.
-pub(crate) struct Device {
+pub struct Device {
     pub(crate) name: String,
-    pub(crate) address: HostAddress,
-    pub(crate) nic: Nic,
+    /// Its host's address.
+    pub address: HostAddress,
+    /// Its semantics.
+    pub nic: Nic,
     pub(crate) attributes: Arc<NicAttributes>,
     /// The handles of VIs, by the semantics' own names for them.
     pub(crate) vi_handles: BTreeMap<ViId, ViHandle>,
@@ -64,7 +65,7 @@ pub(crate) struct OpenNic {
     pub(crate) device: usize,
     pub(crate) error_handler: Option<ErrorHandler>,
     pub(crate) tags: BTreeSet<ProtectionTag>,
-    pub(crate) regions: HashMap<MemoryHandle, Region>,
+    pub(crate) regions: BTreeMap<MemoryHandle, Region>,
     pub(crate) vis: BTreeSet<ViHandle>,
     pub(crate) queues: BTreeSet<CompletionQueueHandle>,
 }
@@ -142,8 +143,29 @@ pub(crate) struct Request {
     pub(crate) id: RequestId,
 }
 
-impl State {
-    pub(crate) fn new(devices: Vec<Device>) -> Self {
+impl fmt::Debug for Agent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Agent")
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Device")
+            .field("name", &self.name)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// With these NICs.
+    #[must_use]
+    pub fn new(devices: Vec<Device>) -> Self {
         Self {
             devices,
             nics: BTreeMap::new(),
@@ -154,8 +176,6 @@ impl State {
             told: BTreeSet::new(),
             blocks: BTreeMap::new(),
             running: None,
-            is_closing: false,
-            waiters: 0,
             last_handle: 0,
         }
     }
@@ -173,6 +193,7 @@ impl State {
     pub(crate) fn nic(&mut self, nic: NicHandle) -> Result<&mut OpenNic> {
         self.nics
             .get_mut(&nic)
+            .map(|nic| &mut **nic)
             .ok_or_else(|| dead("the NIC handle is not open"))
     }
 
@@ -185,6 +206,7 @@ impl State {
     pub(crate) fn vi(&mut self, vi: ViHandle) -> Result<&mut Vi> {
         self.vis
             .get_mut(&vi)
+            .map(|vi| &mut **vi)
             .ok_or_else(|| dead("the VI handle names no VI"))
     }
 
@@ -207,8 +229,42 @@ impl State {
             .ok_or_else(|| dead("the completion queue handle names no completion queue"))
     }
 
+    /// Which NIC has a VI, and what the semantics calls it there.
+    #[must_use]
+    pub fn place_of(&self, vi: ViHandle) -> Option<(usize, ViId)> {
+        self.vis.get(&vi).map(|vi| (vi.device, vi.id))
+    }
+
+    /// The handle of a VI of a NIC.
+    #[must_use]
+    pub fn handle_of(&self, device: usize, vi: ViId) -> Option<ViHandle> {
+        self.devices.get(device)?.vi_handles.get(&vi).copied()
+    }
+
+    /// Whether a handler waits to be called.
+    #[must_use]
+    pub fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// The next call of a handler; it counts as running until [`Agent::running`] is cleared. To be
+    /// called, or dropped, without the lock.
+    pub fn next_call(&mut self) -> Option<Call> {
+        let job = self.jobs.pop_front()?;
+        if let Job::Error(error) = &job
+            && let Some(vi) = error.vi
+        {
+            self.told.remove(&(vi, error.code));
+        }
+        // Calls for a NIC that was closed meanwhile are dropped with the handler's own data.
+        let nic = job.nic();
+        let open = self.nics.get(&nic).map(|nic| nic.error_handler.clone());
+        self.running = open.is_some().then_some(nic);
+        Some(Call { job, open })
+    }
+
     /// Ends what has run out of time.
-    pub(crate) fn expire(&mut self, now: Timestamp) {
+    pub fn expire(&mut self, now: Timestamp) {
         for device in &mut self.devices {
             if device.nic.poll_timeout().is_some_and(|due| due <= now) {
                 device.nic.handle_timeout(now);
@@ -216,8 +272,9 @@ impl State {
         }
     }
 
-    /// When [`State::expire`] has something to do next.
-    pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
+    /// When [`Agent::expire`] has something to do next.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Timestamp> {
         self.devices
             .iter()
             .filter_map(|device| device.nic.poll_timeout())
@@ -225,7 +282,7 @@ impl State {
     }
 
     /// Destroys an idle or broken VI; what is left of it is to be dropped without the lock.
-    pub(crate) fn destroy_vi(&mut self, handle: ViHandle) -> Result<Option<Vi>> {
+    pub(crate) fn destroy_vi(&mut self, handle: ViHandle) -> Result<Option<Box<Vi>>> {
         let (vi, device) = self.vi_and_nic(handle)?;
         device.nic.destroy_vi(vi.id).or_refuse()?;
         device.vi_handles.remove(&vi.id);
@@ -247,8 +304,9 @@ impl State {
         Ok(self.completion_queues.remove(&handle))
     }
 
-    /// Closes a NIC with everything on it; what is left is to be dropped without the lock.
-    pub(crate) fn close(&mut self, handle: NicHandle, now: Timestamp) -> Result<Remains> {
+    /// Closes a NIC, whose VIs are disconnected, with everything on it; what is left is to be
+    /// dropped without the lock.
+    pub(crate) fn close(&mut self, handle: NicHandle) -> Result<Remains> {
         let nic = self.nic(handle)?;
         let (device, vis) = (nic.device, nic.vis.clone());
         let (queues, tags) = (nic.queues.clone(), nic.tags.clone());
@@ -282,9 +340,7 @@ impl State {
         for vi in vis {
             let id = self.vi(vi)?.id;
             self.devices[device].nic.disconnect(id).or_refuse()?;
-            // Its peer learns of it before the VI's number is free for another.
-            self.carry(now, Some(vi));
-            remains.vis.extend(self.destroy_vi(vi)?);
+            remains.vis.extend(self.destroy_vi(vi)?.map(|vi| *vi));
         }
         for queue in queues {
             remains.queues.extend(self.destroy_queue(queue)?);
@@ -324,13 +380,15 @@ impl State {
 /// What is left of a closed NIC: handlers, that may hold anything.
 #[derive(Default)]
 pub(crate) struct Remains {
-    nic: Option<OpenNic>,
+    nic: Option<Box<OpenNic>>,
     vis: Vec<Vi>,
     queues: Vec<CompletionQueue>,
 }
 
 impl Device {
-    pub(crate) fn new(
+    /// A NIC of a name, with an address and its semantics.
+    #[must_use]
+    pub fn new(
         name: String,
         address: HostAddress,
         nic: Nic,
@@ -359,7 +417,7 @@ impl OpenNic {
             device,
             error_handler: None,
             tags: BTreeSet::new(),
-            regions: HashMap::new(),
+            regions: BTreeMap::new(),
             vis: BTreeSet::new(),
             queues: BTreeSet::new(),
         }

@@ -3,14 +3,12 @@
 use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
-use viaduct_fabric::via::names::NameTable;
 use viaduct_fabric::via::{
-    Address, Extensions, HostAddress, MemoryAttributes, MemoryHandle, Nic, NicAttributes,
-    ProtectionTag, Queue, RemoteViAttributes, ViAttributes,
+    Address, Extensions, HostAddress, MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag,
+    Queue, RemoteViAttributes, ViAttributes,
 };
 use viaduct_fabric::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Descriptor,
@@ -18,94 +16,47 @@ use viaduct_fabric::{
     ReturnCode, ViHandle, ViInformation,
 };
 
-use crate::handlers::work;
+use crate::agent::{Attempt, CompletionQueue, OpenNic, Region, Vi, WorkQueue};
 use crate::memory::SharedBlock;
 use crate::refusal::{OrRefuse, dead};
-use crate::shared::Shared;
-use crate::state::{Attempt, CompletionQueue, Device, OpenNic, Region, State, Vi, WorkQueue};
+use crate::runtime::{Runtime, Work};
 
-/// A fabric inside this process, with one NIC or several.
-///
-/// Its devices are called `inproc0`, `inproc1` and so on, as are the hosts of its name service.
-/// Two fabrics know nothing of each other. Dropping it ends its thread; memory of
-/// [`Provider::allocate_shared`] lives until then at the latest.
-pub struct InProcess {
-    pub(crate) shared: Arc<Shared>,
-    names: NameTable,
-    /// Calls handlers; started when the first NIC is opened.
-    worker: Mutex<Option<JoinHandle<()>>>,
+/// The operations of a fabric over the semantics, where a [`Runtime`] carries the messages.
+pub struct AgentProvider<R> {
+    /// Where it runs.
+    pub runtime: R,
 }
 
-impl fmt::Debug for InProcess {
+impl<R: fmt::Debug> fmt::Debug for AgentProvider<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.names.iter().map(|(name, _)| name).collect();
-        formatter
-            .debug_struct("InProcess")
-            .field("devices", &names)
-            .finish_non_exhaustive()
+        self.runtime.fmt(formatter)
     }
 }
 
-impl Default for InProcess {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl InProcess {
-    /// With one NIC, `inproc0`.
+impl<R: Runtime + Default> AgentProvider<R> {
+    /// With the runtime's usual settings.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_nics(1, NicAttributes::default())
+        Self::default()
     }
+}
 
-    /// With so many NICs of these attributes. Each is called by its device's name; what the
-    /// attributes say of a name is not used.
-    #[must_use]
-    pub fn with_nics(count: u32, attributes: NicAttributes) -> Self {
-        let mut names = NameTable::new();
-        let devices = (0..count)
-            .map(|index| {
-                let name = format!("inproc{index}");
-                // Six bytes, as in Ethernet's locally administered range.
-                let address = HostAddress::new(0x0200_0000_0001 + u64::from(index));
-                // Neither the name nor the address was there before.
-                let _ = names.insert(&name, address);
-                let attributes = Arc::new(NicAttributes {
-                    name: name.as_str().into(),
-                    ..attributes.clone()
-                });
-                Device::new(name, address, Nic::new(attributes.clone()), attributes)
-            })
-            .collect();
+impl<R: Runtime + Default> Default for AgentProvider<R> {
+    fn default() -> Self {
         Self {
-            shared: Arc::new(Shared::new(State::new(devices))),
-            names,
-            worker: Mutex::new(None),
+            runtime: R::default(),
         }
     }
+}
 
-    fn start_worker(&self) -> Result<()> {
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        if worker.is_none() {
-            let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().name("viaduct-handlers".to_owned());
-            let started = thread.spawn(move || work(&shared)).map_err(|error| {
-                let reason = format!("the thread that calls handlers could not start: {error}");
-                Error::new(ReturnCode::Resource, reason)
-            })?;
-            *worker = Some(started);
-        }
-        Ok(())
-    }
-
+impl<R: Runtime> AgentProvider<R> {
     fn change_extensions(
         &self,
         vi: ViHandle,
         change: fn(&mut Extensions, bool),
         to: bool,
     ) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
             let mut attributes = device.nic.query_vi(vi.id).or_refuse()?.attributes;
             change(&mut attributes.extensions, to);
@@ -114,28 +65,12 @@ impl InProcess {
     }
 }
 
-impl Drop for InProcess {
-    fn drop(&mut self) {
-        self.shared.close();
-        let worker = self
-            .worker
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(worker) = worker.take()
-            && worker.thread().id() != std::thread::current().id()
-        {
-            // A handler that panicked has said so.
-            let _ = worker.join();
-        }
-    }
-}
-
-// SAFETY: `via::Nic` completes each descriptor once, and bytes are moved under the lock that posts,
-// completes and deregisters take.
-unsafe impl Provider for InProcess {
+// SAFETY: `via::Nic` completes each descriptor once, and the runtime moves bytes under the lock
+// that posts, completes and deregisters take.
+unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     fn open_nic(&self, device: &str) -> Result<NicHandle> {
-        self.start_worker()?;
-        self.shared.operate(None, |state, _| {
+        self.runtime.start()?;
+        self.runtime.operate(None, |state, _| {
             let found = state.devices.iter().position(|d| d.name == device);
             let Some(index) = found else {
                 let names: Vec<_> = state.devices.iter().map(|d| d.name.as_str()).collect();
@@ -143,34 +78,40 @@ unsafe impl Provider for InProcess {
                 return Err(Error::new(ReturnCode::InvalidParameter, reason));
             };
             let handle = state.next_handle(NicHandle::from_bits);
-            state.nics.insert(handle, OpenNic::new(index));
+            state.nics.insert(handle, Box::new(OpenNic::new(index)));
             Ok(handle)
         })
     }
 
     fn close_nic(&self, nic: NicHandle) -> Result<()> {
         // A handler of this NIC that runs is let finish, unless it is the one that closes.
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = worker.as_ref().map(|worker| worker.thread().id());
-        drop(worker);
-        if own != Some(std::thread::current().id()) {
-            self.shared.block(None, |state| {
+        if !self.runtime.is_handler() {
+            self.runtime.block(None, |state| {
                 let is_running = state.running == Some(nic);
                 Ok((!is_running).then_some(()))
             })?;
         }
+        // Its VIs' peers learn of the end before the numbers of the VIs are free for others.
+        let vis = self
+            .runtime
+            .access(|state| Ok(state.nic(nic)?.vis.clone()))?;
+        for vi in vis {
+            self.runtime.operate(Some(vi), |state, _| {
+                let (vi, device) = state.vi_and_nic(vi)?;
+                device.nic.disconnect(vi.id).or_refuse()
+            })?;
+        }
         // Handlers are dropped without the lock: they may hold anything.
-        let gone = self
-            .shared
-            .operate(None, |state, now| state.close(nic, now))?;
+        let gone = self.runtime.operate(None, |state, _| state.close(nic))?;
         drop(gone);
         Ok(())
     }
 
     fn query_nic(&self, nic: NicHandle) -> Result<(Arc<NicAttributes>, HostAddress)> {
-        let mut state = self.shared.lock();
-        let device = state.device(nic)?;
-        Ok((device.attributes.clone(), device.address))
+        self.runtime.access(|state| {
+            let device = state.device(nic)?;
+            Ok((device.attributes.clone(), device.address))
+        })
     }
 
     fn create_vi(
@@ -180,7 +121,7 @@ unsafe impl Provider for InProcess {
         send_completions: Option<CompletionQueueHandle>,
         receive_completions: Option<CompletionQueueHandle>,
     ) -> Result<ViHandle> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             state.nic(nic)?.check_tag(attributes.tag)?;
             let mut bound = [None; 2];
             for (id, queue) in bound
@@ -203,7 +144,7 @@ unsafe impl Provider for InProcess {
             state.nic(nic)?.vis.insert(handle);
             state.vis.insert(
                 handle,
-                Vi {
+                Box::new(Vi {
                     nic,
                     device,
                     id,
@@ -212,20 +153,22 @@ unsafe impl Provider for InProcess {
                         ..WorkQueue::default()
                     }),
                     attempt: Attempt::None,
-                },
+                }),
             );
             Ok(handle)
         })
     }
 
     fn destroy_vi(&self, vi: ViHandle) -> Result<()> {
-        let gone = self.shared.operate(None, |state, _| state.destroy_vi(vi))?;
+        let gone = self
+            .runtime
+            .operate(None, |state, _| state.destroy_vi(vi))?;
         drop(gone);
         Ok(())
     }
 
     fn query_vi(&self, vi: ViHandle) -> Result<ViInformation> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
             let information = device.nic.query_vi(vi.id).or_refuse()?;
             let is_empty =
@@ -240,7 +183,7 @@ unsafe impl Provider for InProcess {
     }
 
     fn set_vi_attributes(&self, vi: ViHandle, attributes: &ViAttributes) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let nic = state.vi(vi)?.nic;
             state.nic(nic)?.check_tag(attributes.tag)?;
             let (vi, device) = state.vi_and_nic(vi)?;
@@ -276,7 +219,7 @@ unsafe impl Provider for InProcess {
     }
 
     fn disconnect(&self, vi: ViHandle) -> Result<()> {
-        self.shared.operate(Some(vi), |state, _| {
+        self.runtime.operate(Some(vi), |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
             device.nic.disconnect(vi.id).or_refuse()?;
             vi.attempt = Attempt::None;
@@ -303,7 +246,7 @@ unsafe impl Provider for InProcess {
     }
 
     fn create_protection_tag(&self, nic: NicHandle) -> Result<ProtectionTag> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let tag = state.device(nic)?.nic.create_protection_tag().or_refuse()?;
             state.nic(nic)?.tags.insert(tag);
             Ok(tag)
@@ -311,7 +254,7 @@ unsafe impl Provider for InProcess {
     }
 
     fn destroy_protection_tag(&self, nic: NicHandle, tag: ProtectionTag) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             if !state.nic(nic)?.tags.contains(&tag) {
                 return Err(dead("the protection tag is none of this NIC handle"));
             }
@@ -332,7 +275,7 @@ unsafe impl Provider for InProcess {
         length: usize,
         attributes: &MemoryAttributes,
     ) -> Result<MemoryHandle> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             state.nic(nic)?.check_tag(attributes.tag)?;
             if address.is_null() {
                 return Err(dead("the memory begins at address 0"));
@@ -362,7 +305,7 @@ unsafe impl Provider for InProcess {
         address: *mut u8,
         handle: MemoryHandle,
     ) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             state.nic(nic)?.check_region(handle)?;
             let via = &mut state.device(nic)?.nic;
             via.deregister_memory(address.addr() as u64, handle)
@@ -378,7 +321,7 @@ unsafe impl Provider for InProcess {
         address: *mut u8,
         handle: MemoryHandle,
     ) -> Result<MemoryAttributes> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             state.nic(nic)?.check_region(handle)?;
             let via = &state.device(nic)?.nic;
             via.query_memory(address.addr() as u64, handle).or_refuse()
@@ -392,7 +335,7 @@ unsafe impl Provider for InProcess {
         handle: MemoryHandle,
         attributes: &MemoryAttributes,
     ) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             state.nic(nic)?.check_region(handle)?;
             state.nic(nic)?.check_tag(attributes.tag)?;
             let via = &mut state.device(nic)?.nic;
@@ -452,7 +395,7 @@ unsafe impl Provider for InProcess {
         nic: NicHandle,
         entries: u32,
     ) -> Result<CompletionQueueHandle> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let device = state.nic(nic)?.device;
             let via = &mut state.devices[device].nic;
             let id = via.create_completion_queue(entries).or_refuse()?;
@@ -471,14 +414,14 @@ unsafe impl Provider for InProcess {
 
     fn destroy_completion_queue(&self, queue: CompletionQueueHandle) -> Result<()> {
         let gone = self
-            .shared
+            .runtime
             .operate(None, |state, _| state.destroy_queue(queue))?;
         drop(gone);
         Ok(())
     }
 
     fn resize_completion_queue(&self, queue: CompletionQueueHandle, entries: u32) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             let queue = state.completion_queue(queue)?;
             let (device, id) = (queue.device, queue.id);
             let via = &mut state.devices[device].nic;
@@ -487,7 +430,11 @@ unsafe impl Provider for InProcess {
     }
 
     fn completion_done(&self, queue: CompletionQueueHandle) -> Result<Option<CompletionEntry>> {
-        self.shared.lock().take_entry(queue)
+        let found = self.runtime.poll(|state| state.take_entry(queue))?;
+        if found.is_some() {
+            self.runtime.spend(Work::Reap);
+        }
+        Ok(found)
     }
 
     fn completion_wait(
@@ -495,7 +442,10 @@ unsafe impl Provider for InProcess {
         queue: CompletionQueueHandle,
         limit: Option<Duration>,
     ) -> Result<CompletionEntry> {
-        let found = self.shared.block(limit, |state| state.take_entry(queue))?;
+        let found = self.runtime.block(limit, |state| state.take_entry(queue))?;
+        if found.is_some() {
+            self.runtime.spend(Work::Reap);
+        }
         found.ok_or_else(|| Error::new(ReturnCode::Timeout, "no entry came in the time given"))
     }
 
@@ -504,44 +454,40 @@ unsafe impl Provider for InProcess {
         queue: CompletionQueueHandle,
         handler: CompletionHandler,
     ) -> Result<()> {
-        self.shared.operate(None, |state, _| {
+        self.runtime.operate(None, |state, _| {
             state.completion_queue(queue)?.notifies.push_back(handler);
             Ok(())
         })
     }
 
     fn set_error_handler(&self, nic: NicHandle, handler: Option<ErrorHandler>) -> Result<()> {
-        let mut state = self.shared.lock();
-        let former = std::mem::replace(&mut state.nic(nic)?.error_handler, handler);
-        drop(state);
+        let former = self.runtime.access(|state| {
+            let slot = &mut state.nic(nic)?.error_handler;
+            Ok::<_, Error>(std::mem::replace(slot, handler))
+        })?;
         // Without the lock: it may hold anything.
         drop(former);
         Ok(())
     }
 
     fn host_by_name(&self, nic: NicHandle, name: &str, index: u32) -> Result<HostAddress> {
-        self.shared.lock().nic(nic)?;
-        self.names.address(name, index).or_refuse()
+        self.runtime.access(|state| state.nic(nic).map(drop))?;
+        self.runtime.address(name, index)
     }
 
     fn host_by_address(&self, nic: NicHandle, address: HostAddress) -> Result<String> {
-        self.shared.lock().nic(nic)?;
-        self.names.name(address).map(str::to_owned).or_refuse()
+        self.runtime.access(|state| state.nic(nic).map(drop))?;
+        self.runtime.name(address)
     }
 
     fn discover(&self, nic: NicHandle, hops: u32) -> Result<Vec<HostAddress>> {
-        let mut state = self.shared.lock();
-        let own = state.device(nic)?.address;
-        // Every other NIC is one hop away.
-        let found = state.devices.iter().map(|device| device.address);
-        Ok(found
-            .filter(|address| hops > 0 || *address == own)
-            .collect())
+        let own = self
+            .runtime
+            .access(|state| state.device(nic).map(|device| device.address))?;
+        Ok(self.runtime.neighbours(own, hops))
     }
 
     fn allocate_shared(&self, nic: NicHandle, length: usize) -> Result<NonNull<u8>> {
-        let mut state = self.shared.lock();
-        state.nic(nic)?;
         let layout = Layout::from_size_align(length.max(1), 4096).map_err(|_| {
             let reason = format!("{length} bytes are more than a process can have at once");
             Error::new(ReturnCode::Resource, reason)
@@ -550,29 +496,33 @@ unsafe impl Provider for InProcess {
             let reason = format!("no {length} bytes of memory are left");
             Error::new(ReturnCode::Resource, reason)
         })?;
-        let address = block.address();
-        state.blocks.insert(address.addr().get(), block);
-        Ok(address)
+        self.runtime.access(|state| {
+            state.nic(nic)?;
+            let address = block.address();
+            state.blocks.insert(address.addr().get(), block);
+            Ok(address)
+        })
     }
 
     unsafe fn free_shared(&self, nic: NicHandle, address: NonNull<u8>) -> Result<()> {
-        let mut state = self.shared.lock();
-        state.nic(nic)?;
-        let start = address.addr().get();
-        let Some(block) = state.blocks.get(&start) else {
-            return Err(dead("the memory was not allocated by this fabric"));
-        };
-        let end = (start + block.length()) as u64;
-        let regions = state.nics.values().flat_map(|nic| nic.regions.values());
-        let overlaps = |region: &Region| {
-            region.address < end && region.address + (region.length - 1) >= start as u64
-        };
-        if regions.into_iter().any(overlaps) {
-            let reason = "the memory is registered: deregister it first";
-            return Err(Error::new(ReturnCode::Resource, reason));
-        }
-        state.blocks.remove(&start);
-        Ok(())
+        self.runtime.access(|state| {
+            state.nic(nic)?;
+            let start = address.addr().get();
+            let Some(block) = state.blocks.get(&start) else {
+                return Err(dead("the memory was not allocated by this fabric"));
+            };
+            let end = (start + block.length()) as u64;
+            let regions = state.nics.values().flat_map(|nic| nic.regions.values());
+            let overlaps = |region: &Region| {
+                region.address < end && region.address + (region.length - 1) >= start as u64
+            };
+            if regions.into_iter().any(overlaps) {
+                let reason = "the memory is registered: deregister it first";
+                return Err(Error::new(ReturnCode::Resource, reason));
+            }
+            state.blocks.remove(&start);
+            Ok(())
+        })
     }
 
     fn set_flow_control(&self, vi: ViHandle, enabled: bool) -> Result<()> {

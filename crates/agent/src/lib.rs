@@ -1,0 +1,35 @@
+//! The VI user agent: the operations of a fabric over the semantics of `viaduct-via`, for whoever
+//! moves the bytes and tells the time.
+//!
+//! [`AgentProvider`] is a [`Provider`](viaduct_fabric::Provider): handles, descriptors where they
+//! lie in the consumer's memory, completions, notify handlers. What it does not know is how a
+//! message reaches the other end, what time it is, and how a caller waits: that is its [`Runtime`].
+//! Threads of one process have one (`viaduct-inproc`), hosts of a simulated cluster another
+//! (`viaduct-simfabric`).
+//!
+//! ```text
+//!  consumer      provider.rs, work.rs, connections.rs   an operation each
+//!                    |  Runtime: operate, poll, block
+//!                    v
+//!                agent.rs      NICs, handles, queues; completions into descriptors; events heard
+//!                    |    \
+//!                    v     memory.rs   descriptors and bytes where they lie
+//!                viaduct_via::Nic   <---  the runtime's transport: starts and finishes messages
+//! ```
+
+mod agent;
+mod connections;
+mod hear;
+mod job;
+mod memory;
+mod provider;
+mod refusal;
+mod runtime;
+mod work;
+
+pub use agent::{Agent, Device};
+pub use job::Call;
+pub use memory::copy;
+pub use provider::AgentProvider;
+pub use refusal::dead;
+pub use runtime::{Runtime, Work};

@@ -1,0 +1,98 @@
+//! What an agent needs of the place where it runs.
+
+use std::time::Duration;
+
+use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
+use viaduct_fabric::{Result, ViHandle};
+
+use crate::agent::Agent;
+
+/// Work of the calling program that an operation costs, where programs pay for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Work {
+    /// Building a descriptor and putting it into a send queue.
+    PostSend,
+    /// Putting a descriptor into a receive queue.
+    PostReceive,
+    /// Taking a completed descriptor, or an entry of a completion queue.
+    Reap,
+}
+
+/// Where an agent runs: its lock, its time, how callers wait, and who carries its messages.
+///
+/// # Safety
+///
+/// What a runtime moves, it moves under the lock that these functions take, and only what the
+/// verdicts of the agents' `via::Nic`s allow, so that [`crate::AgentProvider`] keeps the contract
+/// of [`viaduct_fabric::Provider`].
+pub unsafe trait Runtime: Send + Sync + 'static {
+    /// Gets ready, before the first NIC is opened.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    fn start(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// A look that changes nothing that others wait for.
+    fn access<T>(&self, act: impl FnOnce(&mut Agent) -> T) -> T;
+
+    /// An operation, about a VI if one is given: what it does, then what follows from it, also
+    /// when it is refused.
+    ///
+    /// # Errors
+    ///
+    /// Those of `act`.
+    fn operate<T>(
+        &self,
+        vi: Option<ViHandle>,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
+    ) -> Result<T>;
+
+    /// One look for something that may be there: `None` when it is not.
+    ///
+    /// # Errors
+    ///
+    /// Those of `look`.
+    fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.access(&mut look)
+    }
+
+    /// Looks until there is something to see; `None` when the time is over.
+    ///
+    /// # Errors
+    ///
+    /// Those of `look`.
+    fn block<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>>;
+
+    /// Has the program pay for work.
+    fn spend(&self, _work: Work) {}
+
+    /// Whether the caller is a handler that the runtime called.
+    fn is_handler(&self) -> bool;
+
+    /// A span of time, in the runtime's unit.
+    fn span(&self, limit: Option<Duration>) -> Timespan;
+
+    /// The `index`th address of a host's name.
+    ///
+    /// # Errors
+    ///
+    /// `NameService`.
+    fn address(&self, name: &str, index: u32) -> Result<HostAddress>;
+
+    /// The name of a host.
+    ///
+    /// # Errors
+    ///
+    /// `NameService`.
+    fn name(&self, address: HostAddress) -> Result<String>;
+
+    /// Hosts within so many hops of one, itself included.
+    fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress>;
+}
