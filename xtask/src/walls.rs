@@ -72,6 +72,19 @@ const WALLS: &[Wall] = &[
         reason: "the semantics between threads: real fabrics and simulation stay out",
     },
     Wall {
+        package: "viaduct-simfabric",
+        own: &[
+            "viaduct-agent",
+            "viaduct-engine",
+            "viaduct-fabric",
+            "viaduct-sim",
+            "viaduct-topology",
+            "viaduct-via",
+        ],
+        external: Some(&["corosensei"]),
+        reason: "programs on simulated hosts: no file, clock or thread, and no real fabric",
+    },
+    Wall {
         package: "viaduct-shm",
         own: &["viaduct-fabric", "viaduct-via"],
         external: None,
@@ -103,7 +116,13 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-scenario",
-        own: &["viaduct-engine", "viaduct-sim", "viaduct-topology"],
+        own: &[
+            "viaduct-engine",
+            "viaduct-fabric",
+            "viaduct-sim",
+            "viaduct-simfabric",
+            "viaduct-topology",
+        ],
         external: None,
         reason: "it reads what a user wrote into a configuration and runs nothing",
     },
@@ -130,6 +149,7 @@ const WALLS: &[Wall] = &[
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-sim",
+            "viaduct-simfabric",
             "viaduct-statistics",
             "viaduct-topology",
         ],

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use viaduct_fabric::via::{
-    CompletionQueueId, ConnectFailure, HostAddress, MemoryHandle, Nic, NicAttributes,
+    CompletionQueueId, ConnectFailure, DataSegment, HostAddress, MemoryHandle, Nic, NicAttributes,
     ProtectionTag, Queue, RemoteViAttributes, RequestId, Timestamp, ViId, WaitId,
 };
 use viaduct_fabric::{
@@ -239,6 +239,22 @@ impl Agent {
     #[must_use]
     pub fn handle_of(&self, device: usize, vi: ViId) -> Option<ViHandle> {
         self.devices.get(device)?.vi_handles.get(&vi).copied()
+    }
+
+    /// Whether segments lie in memory that is registered now, with the tag of a VI.
+    #[must_use]
+    pub fn may_touch(&self, vi: ViHandle, segments: &[DataSegment]) -> bool {
+        let Some(vi) = self.vis.get(&vi) else {
+            return false;
+        };
+        let information = self.devices[vi.device].nic.query_vi(vi.id);
+        let (Ok(information), Some(nic)) = (information, self.nics.get(&vi.nic)) else {
+            return false;
+        };
+        segments.iter().all(|segment| {
+            let (handle, length) = (segment.handle, segment.length.into());
+            length == 0 || nic.permits(handle, information.attributes.tag, segment.address, length)
+        })
     }
 
     /// Whether a handler waits to be called.

@@ -29,7 +29,7 @@ mod work;
 
 pub use agent::{Agent, Device};
 pub use job::Call;
-pub use memory::copy;
+pub use memory::{copy, gather};
 pub use provider::AgentProvider;
 pub use refusal::dead;
 pub use runtime::{Runtime, Work};

@@ -177,6 +177,29 @@ pub unsafe fn copy(from: &[DataSegment], to: &[DataSegment], length: usize) {
     }
 }
 
+/// Appends `length` bytes of a list of ranges to `into`.
+///
+/// # Safety
+///
+/// The ranges hold that many bytes, in memory that is registered with the right to this access.
+pub unsafe fn gather(from: &[DataSegment], into: &mut Vec<u8>, length: usize) {
+    into.reserve(length);
+    let mut left = length;
+    for segment in from {
+        let bytes = left.min(segment.length as usize);
+        let end = into.len();
+        // SAFETY: the source by the caller's promise; the target was reserved, and has its length
+        // when it is written.
+        unsafe {
+            let source = read_at::<u8>(segment.address as usize);
+            let target = into.as_mut_ptr().add(end);
+            target.copy_from_nonoverlapping(source, bytes);
+            into.set_len(end + bytes);
+        }
+        left -= bytes;
+    }
+}
+
 /// What is left of a range, or the next range that has bytes.
 fn refill<'a>(
     mut range: (usize, usize),

@@ -34,7 +34,10 @@ impl Fabric {
             let names = Self::ALL.map(|fabric| format!("{} ({})", fabric.name(), fabric.purpose()));
             Failure::new(
                 format!("no fabric is called `{name}`"),
-                format!("the fabrics: {}", names.join(", ")),
+                format!(
+                    "the fabrics: {}, sim:MODEL (between simulated hosts, see viaduct models)",
+                    names.join(", ")
+                ),
             )
         })
     }

@@ -18,11 +18,13 @@ mod pair;
 mod peer;
 mod picture;
 mod planning;
+mod programs;
 mod progress;
 mod reproduce;
 mod rerun;
 mod resources;
 mod run;
+mod simulated;
 mod why;
 
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
+use crate::simulated::Simulated;
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
@@ -171,6 +172,15 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// A plan at a level, its bytes moved as usual.
+    pub(crate) const fn of(plan: Plan, level: LevelName) -> Self {
+        Self {
+            plan,
+            level,
+            transfer: None,
+        }
+    }
+
     /// How bytes are to move on a fabric.
     pub(crate) fn transfer(&self, fabric: Fabric) -> Transfer {
         self.transfer.unwrap_or_else(|| fabric.usual_transfer())
@@ -200,8 +210,8 @@ pub(crate) enum Ending {
 /// Measures.
 pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let fabrics = arguments.fabrics.iter();
-    let fabrics: Vec<Fabric> = fabrics
-        .map(|name| Fabric::named(name))
+    let fabrics: Vec<Subject> = fabrics
+        .map(|name| Subject::named(name))
         .collect::<Result<_, _>>()?;
     let task = Task {
         plan: plan(arguments)?,
@@ -211,16 +221,21 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let picture = arguments.plot.as_deref().map(PictureFile::at).transpose()?;
     // May begin this process anew: before anything is measured.
     for fabric in &fabrics {
-        fabric.tune(task.transfer(*fabric))?;
+        match fabric {
+            Subject::Real(fabric) => fabric.tune(task.transfer(*fabric))?,
+            Subject::Simulated(hosts) => hosts.tune(task.transfer)?,
+        }
     }
-    let pair = Pair::on(arguments.cores)?;
+    // Simulated hosts need no core of their own.
+    let has_real = fabrics.iter().any(|it| matches!(it, Subject::Real(_)));
+    let pair = has_real.then(|| Pair::on(arguments.cores)).transpose()?;
     let interrupt = Interrupt::listen();
 
     let progress = Progress::of(&task.plan, fabrics.len(), arguments.json);
     let mut reports = Vec::new();
     let mut ending = Ending::Complete;
     for (index, fabric) in fabrics.iter().enumerate() {
-        let measured = measure_one(*fabric, &task, &pair, &interrupt, &mut |done| {
+        let measured = measure_one(fabric, &task, pair.as_ref(), &interrupt, &mut |done| {
             progress.show(index, done);
         });
         match measured {
@@ -270,16 +285,36 @@ fn shown(reports: &[Report], is_comparison: bool, is_json: bool) -> String {
     }
 }
 
+/// What is measured.
+#[derive(Debug)]
+enum Subject {
+    /// A fabric of this machine.
+    Real(Fabric),
+    /// Hosts that are simulated.
+    Simulated(Box<Simulated>),
+}
+
+impl Subject {
+    fn named(name: &str) -> Result<Self, Failure> {
+        match Simulated::named(name) {
+            Some(hosts) => hosts.map(|hosts| Self::Simulated(Box::new(hosts))),
+            None => Fabric::named(name).map(Self::Real),
+        }
+    }
+}
+
 /// Measures one fabric in the way of its kind; tells how many rows are done after each.
 fn measure_one(
-    fabric: Fabric,
+    fabric: &Subject,
     task: &Task,
-    pair: &Pair,
+    pair: Option<&Pair>,
     interrupt: &Interrupt,
     on_row: &mut dyn FnMut(usize),
 ) -> Result<Measured, Failure> {
-    match fabric {
-        Fabric::Shm => pair.measure(fabric, task, interrupt, on_row),
+    match (fabric, pair) {
+        (Subject::Real(fabric), Some(pair)) => pair.measure(*fabric, task, interrupt, on_row),
+        (Subject::Real(_), None) => Err(Failure::plain("no cores were chosen")),
+        (Subject::Simulated(hosts), _) => Ok(hosts.measure(task, interrupt, on_row)),
     }
 }
 

@@ -5,7 +5,7 @@ use viaduct_report::{
     Comparison, FigureRole, comparison_document, comparison_markdown, comparison_table,
     comparison_verdict, comparisons,
 };
-use viaduct_scenario::list_studies;
+use viaduct_scenario::{Preset, list_models, list_studies};
 
 use crate::arguments::{DisplayArguments, ScenarioArguments, SeedArguments};
 use crate::failure::{Exit, Failure};
@@ -13,12 +13,14 @@ use crate::interrupt::Interrupt;
 use crate::jobs::{PlannedCell, VERSION};
 use crate::output;
 use crate::planning::Prepared;
+use crate::programs;
 use crate::run::{execute, judge};
 
 #[derive(Args, Debug)]
 pub(crate) struct ReproduceArguments {
-    /// A study's name or a scenario file [default: every study with published figures]
-    #[arg(value_name = "STUDY|FILE")]
+    /// A study's name, a scenario file, or a preset's name [default: every study and preset with
+    /// published figures]
+    #[arg(value_name = "STUDY|FILE|MODEL")]
     pub(crate) scenario: Option<String>,
     /// Print the table in Markdown and nothing else
     #[arg(long, conflicts_with = "json")]
@@ -30,7 +32,16 @@ pub(crate) struct ReproduceArguments {
 /// Runs what figures were published for, and compares.
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure> {
     let display = &arguments.display;
+    let presets: Vec<Preset> = list_models()
+        .into_iter()
+        .filter(|preset| !preset.published.is_empty())
+        .filter(|preset| {
+            let asked = arguments.scenario.as_ref();
+            asked.is_none_or(|name| *name == preset.name)
+        })
+        .collect();
     let plans = match &arguments.scenario {
+        Some(_) if !presets.is_empty() => Vec::new(),
         Some(scenario) => {
             let prepared = prepare(scenario)?;
             if prepared.plan.cells.is_empty() {
@@ -57,6 +68,12 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
             return Ok(exit);
         }
         rows.extend(comparisons(&outcome));
+    }
+    for preset in &presets {
+        rows.extend(programs::comparisons(preset, &interrupt)?);
+    }
+    if interrupt.is_asked() {
+        return Ok(Exit::Interrupted);
     }
     if display.json {
         output::result(&comparison_document(&rows, VERSION))?;

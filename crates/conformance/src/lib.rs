@@ -36,6 +36,6 @@ pub use cases::cases;
 pub use check::{Outcome, Stop};
 pub use environment::{CASE_LIMIT, Environment, LIMIT, Parts, Task};
 pub use processes::run_in_processes;
-pub use report::{Ending, Filter, Report, Summary};
-pub use runner::{Fabric, Mode, main, run_in_threads, run_side};
+pub use report::{Ending, Filter, Report, SideEnding, Summary, ending_of};
+pub use runner::{Fabric, Mode, main, main_with, run_cases, run_in_threads, run_side};
 pub use world::{Link, RealWorld, SocketLink, ThreadLink, World};

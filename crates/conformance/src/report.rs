@@ -133,10 +133,11 @@ impl fmt::Display for Summary {
 }
 
 /// How a side ended; a side that has not ended when the time is over has none.
-pub(crate) type SideEnding = Option<Outcome>;
+pub type SideEnding = Option<Outcome>;
 
 /// What the endings of its sides make of a case.
-pub(crate) fn ending_of(sides: &[SideEnding]) -> Ending {
+#[must_use]
+pub fn ending_of(sides: &[SideEnding]) -> Ending {
     let mut failures = Vec::new();
     let mut skipped = None;
     let mut stopped = Vec::new();

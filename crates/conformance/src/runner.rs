@@ -86,14 +86,26 @@ pub fn run_in_threads(fabric: &Fabric, filter: &Filter) -> Summary {
     })
 }
 
-/// Runs cases one after another, and prints the table as they end.
+/// Runs cases with their sides in threads or processes.
 pub(crate) fn run_all(
     fabric: &Fabric,
     mode: &str,
     filter: &Filter,
+    run: impl FnMut(&Case, u64) -> Ending,
+) -> Summary {
+    run_cases(&format!("{}, sides in {mode}", fabric.name), filter, run)
+}
+
+/// Runs cases one after another, in whatever way `run` runs one, and prints the table as they end.
+///
+/// `run` is told a case and a token that no other case of this or any other run has.
+#[must_use]
+pub fn run_cases(
+    name: &str,
+    filter: &Filter,
     mut run: impl FnMut(&Case, u64) -> Ending,
 ) -> Summary {
-    let title = format!("conformance of {}, sides in {mode}", fabric.name);
+    let title = format!("conformance of {name}");
     print_line(&format!("\n{title}"));
     let mut reports = Vec::new();
     for case in cases().into_iter().filter(|case| filter.takes(case)) {
@@ -180,6 +192,23 @@ pub fn main(fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
     if let Some(code) = run_child(fabrics) {
         return code;
     }
+    main_with(|filter| {
+        let mut summaries = Vec::new();
+        for fabric in fabrics {
+            for mode in modes {
+                summaries.push(match mode {
+                    Mode::Threads => run_in_threads(fabric, filter),
+                    Mode::Processes => run_in_processes(fabric, filter),
+                });
+            }
+        }
+        summaries
+    })
+}
+
+/// As [`main`], for a fabric that runs the cases in its own way, by [`run_cases`].
+#[must_use]
+pub fn main_with(run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
     let mut filter = Filter::default();
     let mut list = false;
     for word in std::env::args().skip(1) {
@@ -198,16 +227,7 @@ pub fn main(fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
             .for_each(|case| print_line(&format!("{}: test", case.identifier())));
         return ExitCode::SUCCESS;
     }
-    let mut failed = 0;
-    for fabric in fabrics {
-        for mode in modes {
-            let summary = match mode {
-                Mode::Threads => run_in_threads(fabric, &filter),
-                Mode::Processes => run_in_processes(fabric, &filter),
-            };
-            failed += summary.counts()[2];
-        }
-    }
+    let failed: usize = run(&filter).iter().map(|summary| summary.counts()[2]).sum();
     // A filter that takes no case may be meant for another test target.
     if failed == 0 {
         ExitCode::SUCCESS

@@ -61,7 +61,8 @@ impl Samples {
             .sum();
         match self.total_ns() {
             0 => 0.0,
-            total => lost / total as f64,
+            // A sum of none is minus zero.
+            total => lost.max(0.0) / total as f64,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Studies and presets that the program carries, so that it needs no files.
 
 /// Presets: name, text.
-pub(crate) const MODELS: [(&str, &str); 3] = [
+pub(crate) const MODELS: [(&str, &str); 13] = [
     (
         "giganet-clan",
         include_str!("../../../models/giganet-clan.toml"),
@@ -10,6 +10,25 @@ pub(crate) const MODELS: [(&str, &str); 3] = [
         "giganet-clan-linux",
         include_str!("../../../models/giganet-clan-linux.toml"),
     ),
+    ("clan", include_str!("../../../models/clan.toml")),
+    ("clan-pio", include_str!("../../../models/clan-pio.toml")),
+    ("clan-dma", include_str!("../../../models/clan-dma.toml")),
+    (
+        "bvia-myrinet",
+        include_str!("../../../models/bvia-myrinet.toml"),
+    ),
+    (
+        "kvia-myrinet",
+        include_str!("../../../models/kvia-myrinet.toml"),
+    ),
+    ("m-via", include_str!("../../../models/m-via.toml")),
+    (
+        "m-via-jumbo",
+        include_str!("../../../models/m-via-jumbo.toml"),
+    ),
+    ("rnic-gen3", include_str!("../../../models/rnic-gen3.toml")),
+    ("rnic-gen4", include_str!("../../../models/rnic-gen4.toml")),
+    ("rnic-gen5", include_str!("../../../models/rnic-gen5.toml")),
     ("ideal", include_str!("../../../models/ideal.toml")),
 ];
 

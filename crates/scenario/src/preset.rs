@@ -5,9 +5,11 @@ use std::path::Path;
 use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::document::{Entry, Raw, Tree};
+use crate::figure::{self, Figure};
 use crate::files::Files;
 use crate::inherit::{self, Chain, Layer, Opened};
 use crate::keys::{self, Table};
+use crate::schema::MECHANISMS;
 use crate::settings::{bad_value, unknown_key};
 use crate::value::Value;
 
@@ -56,8 +58,12 @@ pub struct Preset {
     pub source: String,
     /// The presets that it inherits, each by the one before, as the files name them.
     pub inherits: Vec<String>,
+    /// How the adapter carries messages: `native`, or another kind, for programs alone.
+    pub mechanism: &'static str,
     /// Each number, in the order of the list of keys.
     pub numbers: Vec<PresetNumber>,
+    /// Published figures of programs on such hosts.
+    pub published: Vec<Figure>,
 }
 
 /// One number of a preset.
@@ -87,12 +93,38 @@ impl PresetNumber {
     }
 }
 
-/// The tables of a preset, and what they are called in a study.
-pub(crate) const TABLES: [(&str, &str); 3] = [
+/// The tables of a preset, and what the list of keys calls them.
+pub(crate) const TABLES: [(&str, &str); 8] = [
     ("cpu", "hosts.model.cpu"),
     ("bus", "hosts.model.bus"),
     ("nic", "hosts.model.nic"),
+    ("remote_writes", "preset.remote_writes"),
+    ("firmware", "preset.firmware"),
+    ("kernel", "preset.kernel"),
+    ("rdma", "preset.rdma"),
+    ("link", "preset.link"),
 ];
+
+/// Those that a study has as well.
+const STUDY_TABLES: usize = 3;
+
+/// Which table of its own a mechanism has.
+pub(crate) fn own_table(mechanism: &str) -> &str {
+    match mechanism {
+        "remote-writes" => "remote_writes",
+        "native" => "nic",
+        other => other,
+    }
+}
+
+/// Whether a preset of a mechanism has use for a table, and whether it must give it.
+fn needs(mechanism: &str, table: &str) -> (bool, bool) {
+    match table {
+        "cpu" | "bus" => (true, true),
+        "link" => (true, false),
+        table => (own_table(mechanism) == table, own_table(mechanism) == table),
+    }
+}
 
 /// The name that says that the study itself holds the hardware.
 pub(crate) const INLINE: &str = "inline";
@@ -130,7 +162,21 @@ pub(crate) fn merge(
     if diagnostics.error_count() > errors_before {
         return false;
     }
-    for (short, long) in TABLES {
+    if preset.mechanism != "native" {
+        let title = "studies take adapters with VIA of their own";
+        let label = format!("`{}` is of the kind {}", preset.name, preset.mechanism);
+        let help = format!(
+            "it is for programs: viaduct measure latency --on sim:{name}; viaduct models lists \
+             the presets"
+        );
+        let mut diagnostic = Diagnostic::error(title).help(help);
+        if let Some(place) = place {
+            diagnostic = diagnostic.at(place).label(label);
+        }
+        diagnostics.push(diagnostic);
+        return false;
+    }
+    for (short, long) in &TABLES[..STUDY_TABLES] {
         let Some(Raw::Table(subtree)) = preset_tree.find(short).map(|entry| &entry.node.raw) else {
             continue;
         };
@@ -234,12 +280,24 @@ fn read(
         description: text_of("description"),
         source: text_of("source"),
         inherits: chain.parents.clone(),
+        mechanism: mechanism_of(&text_of("mechanism")),
         numbers: Vec::new(),
+        published: chain
+            .layers
+            .first()
+            .map_or_else(Vec::new, |own| figure::read(&own.tree, diagnostics)),
     };
     for (short, long) in TABLES {
+        let (has_use, must_give) = needs(preset.mechanism, short);
+        if !has_use {
+            continue;
+        }
         if let Some(entry) = tree.find(short) {
             numbers(short, long, entry, chain.is_whole, diagnostics, &mut preset);
-        } else if chain.is_whole && !chain.layers.iter().any(|layer| layer.gives(short)) {
+        } else if must_give
+            && chain.is_whole
+            && !chain.layers.iter().any(|layer| layer.gives(short))
+        {
             diagnostics.push(
                 Diagnostic::error(format!("the preset has no table [{short}]"))
                     .at(whole)
@@ -248,6 +306,12 @@ fn read(
         }
     }
     Some((preset, tree))
+}
+
+/// The mechanism of a word; what is no such word has its own complaint.
+fn mechanism_of(word: &str) -> &'static str {
+    let known = MECHANISMS.iter().find(|known| **known == word.trim());
+    known.copied().unwrap_or("native")
 }
 
 /// What is wrong with one text, whatever inherits it: its head, and keys that no preset has.
@@ -268,6 +332,8 @@ fn check_layer(layer: &Layer, diagnostics: &mut Diagnostics) {
                     .at(entry.node.place)
                     .label(format!("this is {}", raw.noun())),
             ),
+            // Its rows are read beside the numbers.
+            (None, _) if entry.name == "published" => {}
             (None, _) if head.find(&entry.name).is_none() => {
                 diagnostics.push(unknown_key(head, &entry.name).at(entry.name_place));
             }

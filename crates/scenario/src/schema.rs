@@ -1,9 +1,14 @@
 //! The list of keys: name, kind, default, meaning.
 
+mod adapters;
 mod hardware;
 
 use crate::keys::{Key, Table};
 use crate::value::Kind;
+use adapters::{
+    figure_keys, firmware_keys, kernel_keys, link_keys as preset_link_keys, rdma_keys,
+    remote_writes_keys,
+};
 use hardware::{bus_keys, cpu_keys, model_keys, nic_keys};
 
 /// Largest message that a key takes: sizes of messages are 32-bit numbers.
@@ -16,6 +21,9 @@ pub const DESCRIPTORS_MAX: u64 = 1 << 20;
 const WHOLE: Kind = Kind::Count(0, u64::MAX);
 const NUMBER_FROM_1: Kind = Kind::Count(1, u32::MAX as u64);
 const MESSAGE: Kind = Kind::Size(MESSAGE_BYTES_MAX);
+
+/// How adapters carry messages; each but the first has a table of its own in a preset.
+pub(crate) const MECHANISMS: &[&str] = &["native", "remote-writes", "firmware", "kernel", "rdma"];
 
 const MEAN_INTERVALS: &[&str] = &["exponential", "constant", "pareto", "log-normal"];
 
@@ -77,8 +85,38 @@ pub(crate) fn list() -> Vec<Table> {
         ),
         optional(
             "preset",
-            "the head of a preset; its tables are hosts.model.*",
+            "the head of a preset; its tables are hosts.model.* and preset.*",
             preset_keys(),
+        ),
+        optional(
+            "preset.link",
+            "a preset's [link]: the cable of a pair of such hosts",
+            preset_link_keys(),
+        ),
+        optional(
+            "preset.remote_writes",
+            "a preset's [remote_writes]: VIA in a library above remote writes",
+            remote_writes_keys(),
+        ),
+        optional(
+            "preset.firmware",
+            "a preset's [firmware]: VIA in the adapter's own processor",
+            firmware_keys(),
+        ),
+        optional(
+            "preset.kernel",
+            "a preset's [kernel]: VIA in the kernel",
+            kernel_keys(),
+        ),
+        optional(
+            "preset.rdma",
+            "a preset's [rdma]: a current RDMA adapter",
+            rdma_keys(),
+        ),
+        optional(
+            "preset.published",
+            "a preset's [[published]]: a figure of a program on it, one a row",
+            figure_keys(),
         ),
     ]
 }
@@ -515,5 +553,11 @@ fn preset_keys() -> Vec<Key> {
             "where its numbers come from, one line",
         )
         .or(""),
+        Key::new(
+            "mechanism",
+            Kind::Choice(MECHANISMS),
+            "how the adapter carries messages; studies take native",
+        )
+        .or("native"),
     ]
 }

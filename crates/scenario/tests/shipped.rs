@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_scenario::{
-    Override, Study, keys_text, list_models, list_studies, load_preset, parse_preset,
+    Override, Study, keys_text, list_models, list_studies, load_preset, load_programs, parse_preset,
 };
 use viaduct_sim::config::{Arrivals, ClusterConfig, Notice};
 use viaduct_sim::workload::Pattern;
@@ -56,9 +56,34 @@ fn every_study_loads_without_a_warning_and_resolves_to_itself() {
 fn every_preset_loads_and_each_number_has_a_source() {
     let models = list_models();
     let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-    assert_eq!(names, ["giganet-clan", "giganet-clan-linux", "ideal"]);
+    let all = [
+        "giganet-clan",
+        "giganet-clan-linux",
+        "clan",
+        "clan-pio",
+        "clan-dma",
+        "bvia-myrinet",
+        "kvia-myrinet",
+        "m-via",
+        "m-via-jumbo",
+        "rnic-gen3",
+        "rnic-gen4",
+        "rnic-gen5",
+        "ideal",
+    ];
+    assert_eq!(names, all);
     for model in &models {
-        assert_eq!(model.numbers.len(), 25, "{}", model.name);
+        let count = match model.mechanism {
+            "native" => 29,
+            "remote-writes" => 28,
+            "firmware" => 29,
+            "kernel" => 25,
+            _ => 26,
+        };
+        assert_eq!(model.numbers.len(), count, "{}", model.name);
+        // Each makes hosts for programs, in a network of its own.
+        let hosts = load_programs(&model.name, None, 2).expect("hosts for programs");
+        assert_eq!(hosts.host.name, model.name);
         assert!(model.numbers.iter().all(|number| !number.source.is_empty()));
         let loaded = load_preset(&model.name).expect("a built-in preset");
         assert_eq!(loaded.numbers.len(), model.numbers.len());

@@ -416,14 +416,7 @@ impl<'config> Cluster<'config> {
 impl ClusterConfig {
     /// The rate of a link: its own where the topology names one, else that of its kind.
     pub(crate) fn link_rate(&self, link: LinkId) -> crate::config::Rate {
-        use viaduct_topology::LinkClass;
-        if let Some(bits_per_second) = self.topology.link_rate_bits_per_second(link) {
-            return crate::config::Rate::from_bits_per_second(bits_per_second);
-        }
-        match self.topology.link_class(link) {
-            LinkClass::HostUp | LinkClass::HostDown => self.links.host_rate,
-            LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => self.links.rate,
-        }
+        self.links.rate_of(&self.topology, link)
     }
 
     /// Whether a message crosses all links and both buses at once.

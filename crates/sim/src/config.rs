@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
-use viaduct_topology::Topology;
+use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use crate::workload::{Interval, Pattern, SizeDistribution};
 
@@ -84,6 +84,28 @@ pub struct LinkConfig {
     pub propagation: Time,
     /// Framing on the link.
     pub frame: Frame,
+}
+
+impl LinkConfig {
+    /// The rate of one link: its own, if the network's file gives one.
+    #[must_use]
+    pub fn rate_of(&self, topology: &Topology, link: LinkId) -> Rate {
+        if let Some(bits_per_second) = topology.link_rate_bits_per_second(link) {
+            return Rate::from_bits_per_second(bits_per_second);
+        }
+        match topology.link_class(link) {
+            LinkClass::HostUp | LinkClass::HostDown => self.host_rate,
+            LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => self.rate,
+        }
+    }
+
+    /// The propagation of one link: its own, if the network's file gives one.
+    #[must_use]
+    pub fn propagation_of(&self, topology: &Topology, link: LinkId) -> Time {
+        topology
+            .link_latency_picoseconds(link)
+            .map_or(self.propagation, Time::from_picoseconds)
+    }
 }
 
 /// How a link's rate is shared.

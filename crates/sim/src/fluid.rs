@@ -24,28 +24,28 @@ use crate::config::Sharing;
 
 /// Number of a link or bus.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct ResourceId(pub(crate) u32);
+pub struct ResourceId(pub u32);
 
 /// Number of an active flow; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct FlowId(pub(crate) u32);
+pub struct FlowId(pub u32);
 
 /// What a flow carries and how fast it may go on its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowDemand {
+pub struct FlowDemand {
     /// Bytes on the link.
-    pub(crate) wire_bytes: f64,
+    pub wire_bytes: f64,
     /// Bytes on the link for each byte on a bus.
-    pub(crate) scale: f64,
+    pub scale: f64,
     /// The fastest that its source and target can go, bytes on the link a picosecond.
-    pub(crate) rate_max: f64,
+    pub rate_max: f64,
     /// What the flow belongs to; the caller's.
-    pub(crate) tag: u32,
+    pub tag: u32,
 }
 
 /// Resources and the flows that cross them.
 #[derive(Debug)]
-pub(crate) struct Fluid {
+pub struct Fluid {
     resources: Vec<Resource>,
     /// Resources from this number on are buses.
     first_bus: u32,
@@ -85,7 +85,8 @@ struct Flow {
 
 impl Fluid {
     /// Resources with the given rates, bytes a picosecond; those from `first_bus` on are buses.
-    pub(crate) fn new(sharing: Sharing, rates: impl Iterator<Item = f64>, first_bus: u32) -> Self {
+    #[must_use]
+    pub fn new(sharing: Sharing, rates: impl Iterator<Item = f64>, first_bus: u32) -> Self {
         let resources: Vec<Resource> = rates.map(Resource::new).collect();
         let max_min = match sharing {
             Sharing::Fluid => None,
@@ -104,7 +105,7 @@ impl Fluid {
     }
 
     /// Begins a flow over `path` and schedules its end, an event made from its number.
-    pub(crate) fn begin<E: Copy + From<FlowId>>(
+    pub fn begin<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         path: &[ResourceId],
@@ -141,7 +142,7 @@ impl Fluid {
     }
 
     /// Ends a flow; returns its tag.
-    pub(crate) fn end<E: Copy>(&mut self, queue: &mut EventQueue<E>, id: FlowId) -> u32 {
+    pub fn end<E: Copy>(&mut self, queue: &mut EventQueue<E>, id: FlowId) -> u32 {
         let now = queue.now();
         let flow = &mut self.flows[id.0 as usize];
         debug_assert!(flow.active, "a flow ends once");
@@ -188,7 +189,8 @@ impl Fluid {
 
     /// What a flow belongs to.
     #[inline]
-    pub(crate) fn tag(&self, id: FlowId) -> u32 {
+    #[must_use]
+    pub fn tag(&self, id: FlowId) -> u32 {
         self.flows[id.0 as usize].demand.tag
     }
 
@@ -207,7 +209,8 @@ impl Fluid {
     }
 
     /// Flows that cross a resource now.
-    pub(crate) fn active_on(&self, resource: ResourceId) -> u32 {
+    #[must_use]
+    pub fn active_on(&self, resource: ResourceId) -> u32 {
         self.resources[resource.0 as usize].len()
     }
 

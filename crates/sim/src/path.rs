@@ -13,9 +13,9 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
-use viaduct_topology::{HostId, LinkId};
+use viaduct_topology::{HostId, LinkId, Topology};
 
-use crate::config::{ClusterConfig, HostModel, Notice, Switching};
+use crate::config::{ClusterConfig, HostModel, LinkConfig, Notice, SwitchModel, Switching};
 use crate::fluid::{FlowDemand, whole_above};
 use crate::stage::{STAGES, Stage};
 
@@ -124,30 +124,15 @@ impl PathCosts {
         }
     }
 
-    /// From the start of a message's first byte on the first of `links` to its arrival at the end
-    /// of the last, forwarding on the way included.
+    /// As [`head_delay`].
     pub(crate) fn head_delay(
         &self,
         config: &ClusterConfig,
         links: &[LinkId],
         wire_bytes: f64,
     ) -> Time {
-        let mut delay = Time::ZERO;
-        for (index, &link) in links.iter().enumerate() {
-            delay += self.propagation(config, link);
-            if index + 1 < links.len() {
-                let needed = f64::from(config.switch.cut_through_bytes).min(wire_bytes);
-                delay += config.switch.delay + config.link_rate(link).time_for(needed);
-            }
-        }
-        delay
-    }
-
-    pub(crate) fn propagation(&self, config: &ClusterConfig, link: LinkId) -> Time {
-        config
-            .topology
-            .link_latency_picoseconds(link)
-            .map_or(config.links.propagation, Time::from_picoseconds)
+        let (topology, link_config) = (&config.topology, &config.links);
+        head_delay(topology, link_config, &config.switch, links, wire_bytes)
     }
 
     /// The hop that begins at place `from` of a path of `len` buses and links.
@@ -181,8 +166,30 @@ impl PathCosts {
     }
 }
 
+/// From the start of a message's first byte on the first of `path` to its arrival at the end of the
+/// last link, forwarding on the way included.
+#[must_use]
+pub fn head_delay(
+    topology: &Topology,
+    links: &LinkConfig,
+    switch: &SwitchModel,
+    path: &[LinkId],
+    wire_bytes: f64,
+) -> Time {
+    let mut delay = Time::ZERO;
+    for (index, &link) in path.iter().enumerate() {
+        delay += links.propagation_of(topology, link);
+        if index + 1 < path.len() {
+            let needed = f64::from(switch.cut_through_bytes).min(wire_bytes);
+            delay += switch.delay + links.rate_of(topology, link).time_for(needed);
+        }
+    }
+    delay
+}
+
 /// How often a buffer of `bytes` crosses into its next page.
-pub(crate) fn page_crossings(bytes: u32, page_bytes: u32) -> u32 {
+#[must_use]
+pub fn page_crossings(bytes: u32, page_bytes: u32) -> u32 {
     if page_bytes == 0 || bytes == 0 {
         return 0;
     }

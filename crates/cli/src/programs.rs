@@ -1,0 +1,78 @@
+//! Published figures of programs on a preset's hosts, beside ours.
+
+use viaduct_measure::{Plan, Row, Test};
+use viaduct_report::Comparison;
+use viaduct_scenario::{Figure, FigureTest, Preset, Role, format_size};
+use viaduct_simfabric::{remote_write_latency, remote_write_rate};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::measure::{Ending, LevelName, Task};
+use crate::simulated::Simulated;
+
+/// Runs the programs that figures were published for.
+///
+/// # Errors
+///
+/// When a program fails. What is interrupted leaves its figure out.
+pub(crate) fn comparisons(
+    preset: &Preset,
+    interrupt: &Interrupt,
+) -> Result<Vec<Comparison>, Failure> {
+    let mut rows = Vec::new();
+    for figure in &preset.published {
+        let hosts = Simulated::of_model(&preset.name)?;
+        let ours = ours(&hosts, figure, interrupt)?;
+        let difference = ours.map(|ours| ours / figure.value - 1.0);
+        rows.push(Comparison {
+            study: format!("sim:{}", preset.name),
+            point: format_size(u64::from(figure.bytes)),
+            quantity: quantity(figure).to_owned(),
+            published: figure.value,
+            ours,
+            difference,
+            tolerance: figure.tolerance,
+            is_given: figure.role == Role::Given,
+            is_met: difference.is_some_and(|off| off.abs() <= figure.tolerance),
+            sources: vec![figure.source.clone()],
+        });
+    }
+    Ok(rows)
+}
+
+const fn quantity(figure: &Figure) -> &'static str {
+    match figure.test {
+        FigureTest::Latency => "half_round_trip_us",
+        FigureTest::Bandwidth => "bandwidth_mbit_s",
+        FigureTest::RawLatency => "remote_write_us",
+        FigureTest::RawBandwidth => "remote_writes_mbit_s",
+    }
+}
+
+/// Our figure in the unit of the published one.
+fn ours(hosts: &Simulated, figure: &Figure, interrupt: &Interrupt) -> Result<Option<f64>, Failure> {
+    let test = match figure.test {
+        FigureTest::Latency => Test::Latency,
+        FigureTest::Bandwidth => Test::Bandwidth,
+        FigureTest::RawLatency => {
+            let time = remote_write_latency(hosts.config(), figure.bytes);
+            return Ok(time.map(|time| time.microseconds_f64()));
+        }
+        FigureTest::RawBandwidth => {
+            let rate = remote_write_rate(hosts.config(), figure.bytes);
+            return Ok(rate.map(|rate| rate.bits_per_second() / 1e6));
+        }
+    };
+    let mut plan = Plan::usual(test);
+    plan.sizes = vec![figure.bytes];
+    let task = Task::of(plan, LevelName::Rd);
+    let measured = hosts.measure(&task, interrupt, &mut |_| {});
+    if let Ending::Failed(failure) = measured.ending {
+        return Err(failure);
+    }
+    Ok(measured.report.rows.first().map(|row| match row {
+        Row::Latency(row) => row.half_rtt_us.median,
+        Row::Stream(row) => row.mbyte_s * 8.0,
+        Row::CompletionQueue(row) => row.requests_s,
+    }))
+}

@@ -1,0 +1,170 @@
+//! A measurement between two simulated hosts, in their own time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use viaduct_measure::{Host, MeasureError, Meeting, Report, Row, Test, Transfer};
+use viaduct_scenario::{ProgramsError, load_preset, load_programs};
+use viaduct_simfabric::config::SimulationConfig;
+use viaduct_simfabric::{Process, Simulation, SimulationError};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::measure::{Ending, Measured, Task};
+
+/// What such fabrics' names begin with.
+const PREFIX: &str = "sim:";
+
+/// Repetitions of a row if nobody says: simulated time does not vary.
+const ITERATIONS: u64 = 200;
+
+/// Hosts of a model, in the network of a study if one is named.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulated {
+    name: String,
+    config: SimulationConfig,
+}
+
+impl Simulated {
+    /// The hosts of a name `sim:MODEL` or `sim:MODEL@STUDY`; `None` for a name of another kind.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the model or the study.
+    pub(crate) fn named(name: &str) -> Option<Result<Self, Failure>> {
+        let rest = name.strip_prefix(PREFIX)?;
+        let (model, study) = match rest.split_once('@') {
+            Some((model, study)) => (model, Some(study)),
+            None => (rest, None),
+        };
+        Some(Self::of(name, model, study))
+    }
+
+    /// A pair of hosts of a model.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulated::named`].
+    pub(crate) fn of_model(model: &str) -> Result<Self, Failure> {
+        Self::of(&format!("{PREFIX}{model}"), model, None)
+    }
+
+    /// What is simulated.
+    pub(crate) const fn config(&self) -> &SimulationConfig {
+        &self.config
+    }
+
+    fn of(name: &str, model: &str, study: Option<&str>) -> Result<Self, Failure> {
+        // What is wrong with a preset is shown as `viaduct models` shows it.
+        load_preset(model)?;
+        let config = load_programs(model, study, 2).map_err(|error| match error {
+            ProgramsError::Wrong(diagnostics) => Failure::from(diagnostics),
+            other => Failure::plain(other),
+        })?;
+        if config.topology.host_count() < 2 {
+            let title = format!("`{name}` has one host: a measurement takes two");
+            return Err(Failure::plain(title));
+        }
+        let name = name.to_owned();
+        Ok(Self { name, config })
+    }
+
+    /// Says no to a way of moving bytes: the model has its own.
+    ///
+    /// # Errors
+    ///
+    /// When one is asked for.
+    pub(crate) fn tune(&self, transfer: Option<Transfer>) -> Result<(), Failure> {
+        match transfer {
+            None | Some(Transfer::Auto) => Ok(()),
+            Some(other) => Err(Failure::new(
+                format!("--transfer {other} means nothing for `{}`", self.name),
+                "a simulated adapter moves bytes as its model says: sim:clan-pio, sim:clan-dma",
+            )),
+        }
+    }
+
+    /// Measures between the first host and the last; tells how many rows are done after each.
+    pub(crate) fn measure(
+        &self,
+        task: &Task,
+        interrupt: &Interrupt,
+        on_row: &mut dyn FnMut(usize),
+    ) -> Measured {
+        let mut simulation = Simulation::new(self.config.clone());
+        let last = simulation.hosts() - 1;
+        let meeting = Meeting {
+            device: "sim0".to_owned(),
+            host: Some(format!("host{last}")),
+            discriminator: b"measure".to_vec(),
+        };
+        let mut plan = task.plan.clone();
+        if plan.test != Test::Cq {
+            plan.iterations = plan.iterations.or(Some(ITERATIONS));
+        }
+        let level = plan.level;
+        let shared: Arc<Mutex<(Vec<Row>, Option<MeasureError>)>> = Arc::default();
+        let (results, initiators, responders) = (Arc::clone(&shared), meeting.clone(), meeting);
+        simulation.spawn(0, move |process| {
+            let fabric = process.fabric();
+            let host = SimulatedHost(process);
+            let on_row = |row: &Row| lock(&results).0.push(row.clone());
+            let outcome = viaduct_measure::initiate(&*fabric, &initiators, &plan, &host, on_row);
+            if let Err(error) = outcome {
+                lock(&results).1 = Some(error);
+            }
+        });
+        let results = Arc::clone(&shared);
+        simulation.spawn(last, move |process| {
+            let fabric = process.fabric();
+            let host = SimulatedHost(process);
+            let outcome = viaduct_measure::respond(&*fabric, &responders, level, &host);
+            if let Err(error) = outcome {
+                lock(&results).1.get_or_insert(error);
+            }
+        });
+        let asked = interrupt.clone();
+        simulation.stop_when(move || asked.is_asked());
+        let outcome = simulation.run();
+        let (rows, error) = std::mem::take(&mut *lock(&shared));
+        on_row(rows.len());
+        let report = Report::new(&self.name, &task.plan, Transfer::Auto, None, rows);
+        let ending = match (outcome, error) {
+            (Err(SimulationError::Stopped { .. }), _) => Ending::Interrupted,
+            (_, Some(MeasureError::Impossible { reason })) => {
+                Ending::Failed(Failure::plain(reason))
+            }
+            (_, Some(error)) => Ending::Failed(Failure::Broken {
+                title: error.to_string(),
+                help: None,
+            }),
+            (Err(error), None) => Ending::Failed(Failure::Broken {
+                title: error.to_string(),
+                help: None,
+            }),
+            (Ok(_), None) => Ending::Complete,
+        };
+        Measured { report, ending }
+    }
+}
+
+/// A simulated host as the measuring programs know one.
+struct SimulatedHost(Process);
+
+impl Host for SimulatedHost {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn relax(&self) {
+        self.0.relax();
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.0.sleep(time);
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,510 @@
+//! A message's way: from a started send to a completed receive, as its plan says.
+//!
+//! ```text
+//!  a doorbell:    Doorbell -> engine -> Fetched -> flow ... FlowEnds -> Arrives
+//!  a processor:                         Begins  -> flow ... FlowEnds -> Arrives
+//!                                                             |           |
+//!                                                            Sent    Acknowledged
+//! ```
+//!
+//! A receive is matched when the message's last byte is there. Until then its bytes are the
+//! network's: they were taken from the sender's memory when the message started, and are put into
+//! the receiver's after the checks of the semantics, under one lock.
+
+use viaduct_agent::{copy, gather};
+use viaduct_engine::Time;
+use viaduct_fabric::via::{
+    DataSegment, Operation, Queue, ReceiveOutcome, ReceiveVerdict, RemoteVerdict, SendOutcome,
+    StartedSend, ViId,
+};
+use viaduct_sim::fluid::{FlowDemand, FlowId};
+
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::host::{DEVICE, Turn, host_at};
+use crate::mechanism::{Mover, Plan, Request};
+use crate::message::{Message, MessageId};
+
+impl Cluster {
+    /// A VI may have sends that can start.
+    pub(crate) fn kick(&mut self, host: u32, vi: ViId) {
+        let state = &mut self.hosts[host as usize];
+        if state.nic().unstarted(vi, Queue::Send) == 0 {
+            return;
+        }
+        let local = state.processor_free.max(self.queue.now());
+        match self.config.host.mechanism.doorbell(&self.config.host.bus) {
+            Some(delay) => {
+                if !core::mem::replace(&mut state.line(vi).has_turn, true) {
+                    let event = Event::Doorbell(host, vi);
+                    if local + delay > self.queue.now() {
+                        self.queue.schedule(local + delay, event);
+                    } else {
+                        self.handle_doorbell(host, vi);
+                    }
+                }
+            }
+            None => {
+                while let Some(message) = self.start(host, vi) {
+                    self.start_by_processor(host, vi, message);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn handle_doorbell(&mut self, host: u32, vi: ViId) {
+        self.host(host).engine.turns.push_back(Turn::Vi(vi));
+        self.serve(host);
+    }
+
+    /// Starts a VI's next send, if it has one.
+    fn start(&mut self, host: u32, vi: ViId) -> Option<MessageId> {
+        loop {
+            let send = self.host(host).nic().start_send(vi);
+            let Some(send) = send else {
+                // Sends that failed their checks are complete.
+                if let Some(handle) = self.host(host).agent.handle_of(DEVICE, vi) {
+                    self.host(host).agent.settle(handle);
+                }
+                return None;
+            };
+            let count = self.hosts.len();
+            let Some(target) = host_at(send.peer.host, count) else {
+                self.host(host)
+                    .nic()
+                    .handle_host_unreachable(send.peer.host);
+                continue;
+            };
+            return Some(self.admit(host, vi, &send, target));
+        }
+    }
+
+    /// Makes a message of a started send.
+    fn admit(&mut self, host: u32, vi: ViId, send: &StartedSend, target: u32) -> MessageId {
+        let mut payload = self.messages.payload();
+        let state = &mut self.hosts[host as usize];
+        let is_read = send.header.operation == Operation::RdmaRead;
+        let is_behind = state.line(vi).queued > 0;
+        let nic = state.nic();
+        let remote = nic.send_remote(vi, send.work);
+        let segments = nic.send_segments(vi, send.work);
+        if !is_read {
+            // SAFETY: `start_send` has just checked that the segments lie in registered memory,
+            // under this lock.
+            unsafe { gather(segments, &mut payload, send.header.length as usize) };
+        }
+        let buffer = remote.map_or(0, |remote| u64::from(remote.handle.bits()));
+        let request = Request {
+            bytes: if is_read { 0 } else { send.header.length },
+            segments: send.segment_count,
+            target: (target, buffer << 32 | u64::from(send.peer.vi.index())),
+            is_behind,
+            place_in_batch: state.engine.in_batch,
+        };
+        state.engine.in_batch = state.engine.in_batch.wrapping_add(1);
+        let plan = state
+            .mechanism
+            .plan(&self.config.host, &self.config.links, &request);
+        state.stream(target).messages += 1;
+        self.counts.remote_writes += u64::from(plan.remote_writes);
+        self.counts.dma_requests += u64::from(plan.dma_requests);
+        self.messages.insert(Message {
+            host,
+            vi,
+            work: send.work,
+            header: send.header,
+            remote,
+            peer: send.peer,
+            target,
+            plan,
+            begun: Time::ZERO,
+            is_answer: false,
+            payload,
+            references: 2,
+        })
+    }
+
+    /// The processor starts a message: it writes the bytes, or asks the engine to.
+    fn start_by_processor(&mut self, host: u32, vi: ViId, message: MessageId) {
+        let Some(Message { plan, .. }) = self.messages.get(message) else {
+            return;
+        };
+        let (processor, mover) = (plan.processor, plan.mover);
+        let now = self.now();
+        let state = self.host(host);
+        let begins = state.work(now, processor);
+        match mover {
+            Mover::Processor(writing) => {
+                state.work(begins, writing);
+                self.at(begins, Event::Begins(message));
+            }
+            Mover::Engine | Mover::HeldEngine => {
+                state.line(vi).queued += 1;
+                state.engine.turns.push_back(Turn::Message(message));
+                self.serve(host);
+            }
+        }
+    }
+
+    /// Lets something happen at a time; at once if that is now.
+    fn at(&mut self, time: Time, event: Event) {
+        if time > self.now() {
+            self.queue.schedule(time, event);
+        } else {
+            self.handle(event);
+        }
+    }
+
+    /// The sending engine takes its next turn, if it is free.
+    fn serve(&mut self, host: u32) {
+        while !self.host(host).engine.is_busy {
+            let Some(turn) = self.host(host).engine.turns.pop_front() else {
+                self.host(host).engine.in_batch = 0;
+                return;
+            };
+            let message = match turn {
+                Turn::Message(message) => Some(message),
+                Turn::Vi(vi) => {
+                    let message = self.start(host, vi);
+                    let state = self.host(host);
+                    let has_more = message.is_some() && state.nic().unstarted(vi, Queue::Send) > 0;
+                    state.line(vi).has_turn = has_more;
+                    if has_more {
+                        state.engine.turns.push_back(turn);
+                    }
+                    message
+                }
+            };
+            let Some(message) = message else { continue };
+            let Some(Message { plan, .. }) = self.messages.get(message) else {
+                continue;
+            };
+            let (service, is_one_engine) = (plan.service, plan.is_one_engine);
+            let processor = plan.processor;
+            let now = self.now();
+            let state = self.host(host);
+            state.engine.is_busy = true;
+            // A request is there when the processor has written it.
+            let mut from = match turn {
+                Turn::Message(_) => state.processor_free.max(now),
+                Turn::Vi(_) if processor > Time::ZERO => state.work(now, processor),
+                Turn::Vi(_) => now,
+            };
+            if is_one_engine {
+                from = from.max(state.match_free);
+                state.match_free = from + service;
+            }
+            self.at(from + service, Event::Fetched(message));
+        }
+    }
+
+    pub(crate) fn handle_fetched(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi) = (message.host, message.vi);
+        let (mover, fetch) = (message.plan.mover, message.plan.fetch);
+        if mover != Mover::HeldEngine {
+            self.host(host).engine.is_busy = false;
+        }
+        let line = self.hosts[host as usize].line(vi);
+        line.last_begin = line.last_begin.max(self.queue.now() + fetch);
+        let begins = line.last_begin;
+        self.at(begins, Event::Begins(id));
+        self.serve(host);
+    }
+
+    pub(crate) fn handle_engine_free(&mut self, host: u32) {
+        self.host(host).engine.is_busy = false;
+        self.serve(host);
+    }
+
+    /// Moves a message's bytes when those before it have gone.
+    pub(crate) fn move_in_order(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi) = (message.host, message.vi);
+        let moving_max = self.config.host.mechanism.moving_per_vi();
+        let line = self.host(host).line(vi);
+        if line.moving >= moving_max {
+            line.waiting.push_back(id);
+        } else {
+            line.moving += 1;
+            self.begin(id);
+        }
+    }
+
+    fn begin(&mut self, id: MessageId) {
+        let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        message.begun = now;
+        let ends = if message.is_answer {
+            (message.target, message.host)
+        } else {
+            (message.host, message.target)
+        };
+        let demand = FlowDemand {
+            wire_bytes: message.plan.wire_bytes,
+            scale: message.plan.scale,
+            rate_max: message.plan.rate_max,
+            tag: id.0,
+        };
+        self.network
+            .begin(&mut self.queue, &self.config, ends, demand);
+    }
+
+    pub(crate) fn handle_flow_end(&mut self, flow: FlowId) {
+        let id = MessageId(self.network.end(&mut self.queue, flow));
+        let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, target) = (message.host, message.vi, message.target);
+        let (plan, begun, is_answer) = (message.plan, message.begun, message.is_answer);
+        let ends = if is_answer {
+            (target, host)
+        } else {
+            (host, target)
+        };
+        let head = self.network.head_delay(&self.config, ends, plan.wire_bytes) + plan.adapters;
+        // The receiving engine looks where the bytes go when the first is there; then they go on
+        // as they came.
+        let receiver = self.host(ends.1);
+        receiver.match_free = receiver.match_free.max(begun + head) + plan.match_service;
+        let mut there = receiver.match_free + (now - begun);
+        if plan.receive_processor > Time::ZERO {
+            let work = receiver.work(begun + head, plan.receive_processor);
+            there = work.max(there + plan.receive_last);
+        }
+        there += plan.completion;
+        if is_answer {
+            self.at(there, Event::Arrives(id));
+            return;
+        }
+        let last_control = self.host(host).stream(target).last_control;
+        let line = self.host(host).line(vi);
+        let arrives = there.max(line.last_arrival).max(last_control);
+        line.last_arrival = arrives;
+        line.moving -= 1;
+        let next = line.waiting.pop_front();
+        if next.is_some() {
+            line.moving += 1;
+        }
+        let mut sent = now + plan.sent;
+        if plan.mover == Mover::HeldEngine {
+            line.queued -= 1;
+            sent = self.host(host).work(now, plan.sent_interrupt);
+            self.at(sent, Event::EngineFree(host));
+        }
+        self.at(sent, Event::Sent(id));
+        self.at(arrives, Event::Arrives(id));
+        if let Some(next) = next {
+            self.begin(next);
+        }
+    }
+
+    pub(crate) fn handle_sent(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, work) = (message.host, message.vi, message.work);
+        if message.header.operation != Operation::RdmaRead {
+            self.host(host)
+                .nic()
+                .finish_send(vi, work, SendOutcome::Sent);
+            self.finish_at_sender(host, vi);
+        }
+        self.messages.release(id);
+    }
+
+    /// A send of a VI may be complete, and the next one able to start.
+    fn finish_at_sender(&mut self, host: u32, vi: ViId) {
+        self.kick(host, vi);
+        self.settle(host, vi);
+    }
+
+    pub(crate) fn handle_arrival(&mut self, id: MessageId) {
+        self.counts.messages += 1;
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, target) = (message.host, message.target);
+        if message.is_answer {
+            self.finish_read(id);
+            return;
+        }
+        match message.header.operation {
+            Operation::RdmaRead => self.answer_read(id),
+            Operation::RdmaWrite => self.place_remote(id),
+            _ => self.place(id),
+        }
+        self.leave_stream(host, target);
+    }
+
+    /// A message meets its receive.
+    fn place(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (peer, target) = (message.peer.vi, message.target);
+        let nic = self.hosts[target as usize].nic();
+        let mut is_placed = false;
+        if let ReceiveVerdict::Place(receive) = nic.start_receive(peer, &message.header) {
+            let first = nic.receive_segments(peer, receive.work);
+            if receive.receives == 1 {
+                // SAFETY: `start_receive` has just checked that the segments lie in registered
+                // memory and hold the message, under this lock.
+                unsafe { place(&message.payload, first) };
+            } else {
+                let all: Vec<DataSegment> = (0..u64::from(receive.receives))
+                    .flat_map(|place| nic.receive_segments(peer, receive.work.following(place)))
+                    .copied()
+                    .collect();
+                // SAFETY: as above.
+                unsafe { place(&message.payload, &all) };
+            }
+            is_placed = nic.finish_receive(peer, receive.work, ReceiveOutcome::Placed);
+        }
+        self.placed(id, is_placed);
+    }
+
+    /// A remote write meets its region.
+    fn place_remote(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let Some(remote) = message.remote else {
+            self.placed(id, false);
+            return;
+        };
+        let (peer, target) = (message.peer.vi, message.target);
+        let nic = self.hosts[target as usize].nic();
+        let mut is_placed = false;
+        let verdict = nic.start_remote_write(peer, &message.header, remote);
+        if let RemoteVerdict::Access(started) = verdict {
+            let range = [DataSegment {
+                address: remote.address,
+                handle: remote.handle,
+                length: message.header.length,
+            }];
+            // SAFETY: `start_remote_write` has just checked the range, under this lock.
+            unsafe { place(&message.payload, &range) };
+            is_placed = nic.finish_remote_write(peer, started, ReceiveOutcome::Placed);
+        }
+        self.placed(id, is_placed);
+    }
+
+    /// What follows at the target, and what the sender hears of it.
+    fn placed(&mut self, id: MessageId, is_placed: bool) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, target, peer) = (message.host, message.target, message.peer.vi);
+        let acknowledges = is_placed && self.host(target).nic().acknowledges(peer);
+        self.settle(target, peer);
+        if acknowledges {
+            let bus = self.config.host.bus;
+            let delay = self
+                .network
+                .control_delay(&self.config, (target, host), &bus);
+            let time = self.now() + delay;
+            self.queue.schedule(time, Event::Acknowledged(id));
+        } else {
+            self.messages.release(id);
+        }
+    }
+
+    pub(crate) fn handle_acknowledgement(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, work) = (message.host, message.vi, message.work);
+        self.host(host).nic().handle_acknowledgement(vi, work);
+        self.finish_at_sender(host, vi);
+        self.messages.release(id);
+    }
+
+    /// A remote read reaches its target: the answer goes back.
+    fn answer_read(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, target, peer) = (message.host, message.target, message.peer.vi);
+        let Some(remote) = message.remote else {
+            self.messages.release(id);
+            return;
+        };
+        let nic = self.hosts[target as usize].nic();
+        let verdict = nic.start_remote_read(peer, &message.header, remote);
+        if !matches!(verdict, RemoteVerdict::Access(_)) {
+            // The refusal breaks the connection, with what the read gets.
+            self.settle(target, peer);
+            self.messages.release(id);
+            return;
+        }
+        let length = message.header.length;
+        let range = [DataSegment {
+            address: remote.address,
+            handle: remote.handle,
+            length,
+        }];
+        // SAFETY: `start_remote_read` has just checked the range, under this lock.
+        unsafe { gather(&range, &mut message.payload, length as usize) };
+        let request = Request {
+            bytes: length,
+            segments: 1,
+            target: (host, 0),
+            is_behind: false,
+            place_in_batch: 0,
+        };
+        let state = &mut self.hosts[target as usize];
+        let plan = state
+            .mechanism
+            .plan(&self.config.host, &self.config.links, &request);
+        message.is_answer = true;
+        message.plan = Plan {
+            processor: Time::ZERO,
+            ..plan
+        };
+        self.begin(id);
+    }
+
+    /// The answer of a remote read is there.
+    fn finish_read(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, work) = (message.host, message.vi, message.work);
+        let state = &mut self.hosts[host as usize];
+        let segments = state.nic().send_segments(vi, work).to_vec();
+        let handle = state.agent.handle_of(DEVICE, vi);
+        if handle.is_some_and(|handle| state.agent.may_touch(handle, &segments)) {
+            // SAFETY: the segments lie in memory that is registered now, under this lock.
+            unsafe { place(&message.payload, &segments) };
+            state.nic().finish_send(vi, work, SendOutcome::Sent);
+        } else {
+            let failed = SendOutcome::TransportFailed;
+            state.nic().finish_send(vi, work, failed);
+        }
+        self.finish_at_sender(host, vi);
+        self.messages.release(id);
+    }
+}
+
+/// Puts a message's bytes where they belong.
+///
+/// # Safety
+///
+/// The segments hold so many bytes, in memory that is registered for this access.
+unsafe fn place(payload: &[u8], into: &[DataSegment]) {
+    let from = [DataSegment {
+        address: payload.as_ptr().expose_provenance() as u64,
+        handle: viaduct_fabric::via::MemoryHandle::from_bits(0),
+        length: payload.len() as u32,
+    }];
+    // SAFETY: the payload is ours; the segments by the caller's promise.
+    unsafe { copy(&from, into, payload.len()) };
+}

@@ -1,0 +1,178 @@
+//! The state of a simulation, and what happens in it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use viaduct_engine::{EventQueue, Time};
+use viaduct_fabric::ViHandle;
+use viaduct_fabric::via::{Timestamp, ViId};
+
+use crate::config::SimulationConfig;
+use crate::control::Controls;
+use crate::counts::Counts;
+use crate::event::Event;
+use crate::executor::Spawn;
+use crate::host::{DEVICE, Host};
+use crate::message::Messages;
+use crate::network::Network;
+use crate::tasks::{TaskId, Tasks};
+
+/// What a simulation's lock protects.
+pub(crate) struct Cluster {
+    pub(crate) config: SimulationConfig,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) network: Network,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) messages: Messages,
+    pub(crate) controls: Controls,
+    pub(crate) tasks: Tasks,
+    /// Programs that were started and have no stack yet.
+    pub(crate) spawned: VecDeque<Spawn>,
+    /// Hosts whose handlers are to be called.
+    pub(crate) calls: VecDeque<u32>,
+    pub(crate) counts: Counts,
+    /// When the future that is being polled wants to go on.
+    pub(crate) wake_at: Option<Time>,
+    /// VIs that an event concerned; kept to be used again.
+    touched: Vec<ViHandle>,
+}
+
+impl Cluster {
+    pub(crate) fn new(config: SimulationConfig) -> Self {
+        let attributes = Arc::new(config.host.attributes.clone());
+        let hosts = (0..config.topology.host_count())
+            .map(|number| Host::new(number, &config.host, &attributes))
+            .collect();
+        Self {
+            network: Network::new(&config),
+            queue: EventQueue::new(),
+            hosts,
+            messages: Messages::default(),
+            controls: Controls::default(),
+            tasks: Tasks::default(),
+            spawned: VecDeque::new(),
+            calls: VecDeque::new(),
+            counts: Counts::default(),
+            wake_at: None,
+            touched: Vec::new(),
+            config,
+        }
+    }
+
+    pub(crate) fn host(&mut self, host: u32) -> &mut Host {
+        &mut self.hosts[host as usize]
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.queue.now()
+    }
+
+    /// As the semantics counts time.
+    pub(crate) fn timestamp(&self) -> Timestamp {
+        Timestamp::from_picoseconds(self.now().picoseconds())
+    }
+
+    /// Lets one thing happen.
+    pub(crate) fn handle(&mut self, event: Event) {
+        match event {
+            Event::Wake(task, wait) => self.tasks.end_wait(task, wait),
+            Event::Doorbell(host, vi) => self.handle_doorbell(host, vi),
+            Event::Fetched(message) => self.handle_fetched(message),
+            Event::Begins(message) => self.move_in_order(message),
+            Event::FlowEnds(flow) => self.handle_flow_end(flow),
+            Event::EngineFree(host) => self.handle_engine_free(host),
+            Event::Sent(message) => self.handle_sent(message),
+            Event::Arrives(message) => self.handle_arrival(message),
+            Event::Acknowledged(message) => self.handle_acknowledgement(message),
+            Event::Control(number) => self.handle_control(number),
+            Event::Timeout(host) => {
+                self.host(host).timeout = None;
+                let now = self.timestamp();
+                self.host(host).agent.expire(now);
+                self.follow(host, None);
+            }
+        }
+    }
+
+    /// What follows from an operation or event on a host, about a VI if one is given.
+    pub(crate) fn follow(&mut self, host: u32, vi: Option<ViHandle>) {
+        let mut touched = core::mem::take(&mut self.touched);
+        if let Some(vi) = vi {
+            touched.push(vi);
+            if let Some((_, id)) = self.host(host).agent.place_of(vi) {
+                self.kick(host, id);
+            }
+        }
+        self.follow_touched(host, &mut touched);
+        touched.clear();
+        self.touched = touched;
+    }
+
+    fn follow_touched(&mut self, host: u32, touched: &mut Vec<ViHandle>) {
+        loop {
+            let mut has_moved = false;
+            while let Some(transmit) = self.host(host).nic().poll_transmit() {
+                self.send_control(host, transmit);
+                has_moved = true;
+            }
+            while let Some(ready) = self.host(host).nic().poll_ready() {
+                self.kick(host, ready);
+                touched.extend(self.host(host).agent.handle_of(DEVICE, ready));
+                has_moved = true;
+            }
+            while let Some(event) = self.host(host).nic().poll_event() {
+                self.host(host).agent.hear(DEVICE, event, touched);
+                has_moved = true;
+            }
+            if !has_moved {
+                break;
+            }
+        }
+        for &vi in touched.iter() {
+            self.host(host).agent.settle(vi);
+        }
+        self.host(host).agent.notify_entries();
+        self.set_timeout(host);
+        self.changed(host);
+    }
+
+    /// A VI of a host has something that its program may take.
+    pub(crate) fn settle(&mut self, host: u32, vi: ViId) {
+        let handle = self.host(host).agent.handle_of(DEVICE, vi);
+        let mut touched = core::mem::take(&mut self.touched);
+        touched.extend(handle);
+        self.follow_touched(host, &mut touched);
+        touched.clear();
+        self.touched = touched;
+    }
+
+    /// Something changed on a host: whoever watches it looks.
+    pub(crate) fn changed(&mut self, host: u32) {
+        let state = &mut self.hosts[host as usize];
+        for task in state.watchers.drain(..) {
+            self.tasks.notice(task);
+        }
+        if state.agent.has_jobs() && state.handler.is_none() {
+            state.handler = Some(TaskId(u32::MAX));
+            self.calls.push_back(host);
+        }
+    }
+
+    fn set_timeout(&mut self, host: u32) {
+        let Some(due) = self.host(host).agent.next_timeout() else {
+            return;
+        };
+        if due == Timestamp::NEVER {
+            return;
+        }
+        let due = Time::from_picoseconds(due.picoseconds()).max(self.now());
+        if let Some((time, event)) = self.host(host).timeout {
+            if time <= due {
+                return;
+            }
+            self.queue.cancel(event);
+        }
+        let event = self.queue.schedule(due, Event::Timeout(host));
+        self.host(host).timeout = Some((due, event));
+    }
+}

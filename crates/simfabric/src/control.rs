@@ -1,0 +1,101 @@
+//! Messages about connections: between the kernel agents of two hosts, in order.
+
+use viaduct_engine::Time;
+use viaduct_fabric::via::{ConnectionMessage, Transmit};
+
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::host::{address_of, host_at};
+
+/// What the kernel agents spend on a message about a connection: a system call, the tables, and an
+/// interrupt at the other end. No publication gives it; of the order of a kernel path of the time.
+const KERNEL_AGENTS: Time = Time::from_picoseconds(20_000_000);
+
+/// Messages about connections that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct Controls {
+    slots: Vec<Option<(u32, u32, ConnectionMessage)>>,
+    free: Vec<u32>,
+}
+
+impl Controls {
+    fn insert(&mut self, from: u32, to: u32, message: ConnectionMessage) -> u32 {
+        let value = Some((from, to, message));
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = value;
+                slot
+            }
+            None => {
+                self.slots.push(value);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    fn take(&mut self, number: u32) -> Option<(u32, u32, ConnectionMessage)> {
+        let taken = self.slots.get_mut(number as usize)?.take();
+        if taken.is_some() {
+            self.free.push(number);
+        }
+        taken
+    }
+}
+
+impl Cluster {
+    /// Sends a message about a connection, behind what the ends of one must not overtake.
+    pub(crate) fn send_control(&mut self, from: u32, Transmit { to, message }: Transmit) {
+        let Some(target) = host_at(to, self.hosts.len()) else {
+            self.host(from).nic().handle_host_unreachable(to);
+            return;
+        };
+        let stream = self.host(from).stream(target);
+        let ends = matches!(
+            message,
+            ConnectionMessage::Disconnect { .. } | ConnectionMessage::Broken { .. }
+        );
+        let is_credit = matches!(message, ConnectionMessage::ReceivesPosted { .. });
+        if !is_credit && (!stream.held.is_empty() || ends && stream.messages > 0) {
+            stream.held.push_back(message);
+            return;
+        }
+        self.transmit_control(from, target, message);
+    }
+
+    fn transmit_control(&mut self, from: u32, to: u32, message: ConnectionMessage) {
+        let bus = self.config.host.bus;
+        let mut delay = self.network.control_delay(&self.config, (from, to), &bus);
+        if !matches!(message, ConnectionMessage::ReceivesPosted { .. }) {
+            delay += KERNEL_AGENTS;
+        }
+        let number = self.controls.insert(from, to, message);
+        let time = self.now() + delay;
+        let stream = self.host(from).stream(to);
+        stream.last_control = stream.last_control.max(time);
+        self.queue.schedule(time, Event::Control(number));
+    }
+
+    pub(crate) fn handle_control(&mut self, number: u32) {
+        let Some((from, to, message)) = self.controls.take(number) else {
+            return;
+        };
+        let now = self.timestamp();
+        self.host(to)
+            .nic()
+            .handle_connection_message(address_of(from), message, now);
+        self.follow(to, None);
+    }
+
+    /// A message to a peer has arrived: what was held behind it may go.
+    pub(crate) fn leave_stream(&mut self, from: u32, to: u32) {
+        let stream = self.host(from).stream(to);
+        stream.messages -= 1;
+        if stream.messages > 0 || stream.held.is_empty() {
+            return;
+        }
+        let held = core::mem::take(&mut stream.held);
+        for message in held {
+            self.transmit_control(from, to, message);
+        }
+    }
+}

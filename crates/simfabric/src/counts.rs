@@ -1,0 +1,14 @@
+//! What a simulation counts.
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Messages that arrived: sends, remote writes, and answers of remote reads.
+    pub messages: u64,
+    /// Writes into another host's memory by CLAN adapters.
+    pub remote_writes: u64,
+    /// Requests to DMA engines of CLAN adapters.
+    pub dma_requests: u64,
+    /// Times that a sleeping program was woken.
+    pub wake_ups: u64,
+}

@@ -1,0 +1,483 @@
+//! Runs programs in virtual time: each until it waits, then the next, then the next event.
+//!
+//! A blocking program has a stack of its own, which it leaves when it waits; an asynchronous one is
+//! a future. All run on the thread that calls [`Simulation::run`], one at a time, in an order that
+//! follows from the events alone.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use viaduct_engine::Time;
+
+use crate::cluster::Cluster;
+use crate::config::SimulationConfig;
+use crate::counts::Counts;
+use crate::event::Event;
+use crate::process::Process;
+use crate::tasks::TaskId;
+
+/// Bytes of a blocking program's stack, of which those that it uses become memory.
+const STACK_BYTES: usize = 256 << 10;
+
+/// A program that has not begun.
+pub(crate) struct Spawn {
+    pub(crate) task: TaskId,
+    pub(crate) program: Program,
+}
+
+pub(crate) enum Program {
+    Blocking(Box<dyn FnOnce() + Send>),
+    Asynchronous(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+/// What a simulation shares with its programs.
+pub(crate) struct Shared {
+    cluster: Mutex<Cluster>,
+    woken: Arc<Woken>,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Cluster> {
+        // Nothing under the lock panics with half a change made, short of a defect.
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Futures that were woken.
+#[derive(Default)]
+struct Woken {
+    tasks: Mutex<Vec<TaskId>>,
+    has_any: AtomicBool,
+}
+
+struct TaskWaker {
+    task: TaskId,
+    woken: Arc<Woken>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut tasks = self
+            .woken
+            .tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        tasks.push(self.task);
+        self.woken.has_any.store(true, Ordering::Release);
+    }
+}
+
+/// The program that runs on this thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Current {
+    pub(crate) task: TaskId,
+    /// How to leave its stack; a future has none.
+    yielder: Option<*const Yielder<(), ()>>,
+    pub(crate) is_handler: bool,
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
+}
+
+/// The program that runs on this thread, if it is one.
+pub(crate) fn current() -> Option<Current> {
+    CURRENT.get()
+}
+
+impl Current {
+    /// Whether it can wait where it stands.
+    pub(crate) const fn may_block(&self) -> bool {
+        self.yielder.is_some()
+    }
+
+    /// Leaves the program's stack until its wait is over.
+    pub(crate) fn suspend(&self) {
+        if let Some(yielder) = self.yielder {
+            // SAFETY: `CURRENT` names the coroutine that runs on this thread, from its resumption
+            // until it suspends: its yielder lives on the stack that we stand on.
+            unsafe { (*yielder).suspend(()) };
+        }
+    }
+}
+
+enum Body {
+    Blocking(Coroutine<(), (), ()>),
+    Asynchronous(Pin<Box<dyn Future<Output = ()> + Send>>, Waker),
+}
+
+/// How a simulation ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// The simulated time at which the last program ended.
+    pub end: Time,
+    /// Events that happened.
+    pub events: u64,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// Why a simulation did not come to its end.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// Programs wait, and nothing is left that could happen.
+    Stuck {
+        /// When.
+        at: Time,
+        /// The hosts of the programs that wait.
+        hosts: Vec<u32>,
+    },
+    /// It was asked to stop.
+    Stopped {
+        /// When.
+        at: Time,
+    },
+    /// The system has no stack for another blocking program.
+    NoStack {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for SimulationError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck { at, hosts } => {
+                let count = hosts.len();
+                let first: Vec<String> = hosts.iter().take(5).map(u32::to_string).collect();
+                let more = if count > 5 { ", ..." } else { "" };
+                write!(
+                    formatter,
+                    "at {} us {count} programs wait and nothing is left that could happen: on \
+                     hosts {}{more}",
+                    at.microseconds_f64(),
+                    first.join(", ")
+                )
+            }
+            Self::Stopped { at } => write!(formatter, "stopped at {} us", at.microseconds_f64()),
+            Self::NoStack { reason } => write!(
+                formatter,
+                "no stack for another blocking program: {reason}; asynchronous ones need none"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SimulationError {}
+
+/// Hosts, a network between them, and programs on the hosts.
+pub struct Simulation {
+    shared: Arc<Shared>,
+    bodies: Vec<Option<Body>>,
+    /// Tasks that call handlers and have nothing to do.
+    idle_handlers: Arc<Mutex<Vec<TaskId>>>,
+    stop: Option<Box<dyn Fn() -> bool>>,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Simulation")
+            .field("now", &self.shared.lock().now())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Simulation {
+    /// With nothing running yet.
+    #[must_use]
+    pub fn new(config: SimulationConfig) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                cluster: Mutex::new(Cluster::new(config)),
+                woken: Arc::default(),
+            }),
+            bodies: Vec::new(),
+            idle_handlers: Arc::default(),
+            stop: None,
+        }
+    }
+
+    /// Asks now and then whether to stop before the programs have ended.
+    pub fn stop_when(&mut self, asked: impl Fn() -> bool + 'static) {
+        self.stop = Some(Box::new(asked));
+    }
+
+    /// Hosts.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.shared.lock().hosts.len() as u32
+    }
+
+    /// A program's view of a host.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host.
+    #[must_use]
+    pub fn process(&self, host: u32) -> Process {
+        assert!(host < self.hosts(), "host {host} of {}", self.hosts());
+        Process::new(Arc::clone(&self.shared), host)
+    }
+
+    /// Starts a blocking program on a host.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host.
+    pub fn spawn(&self, host: u32, program: impl FnOnce(Process) + Send + 'static) {
+        self.process(host).spawn(program);
+    }
+
+    /// Starts an asynchronous program on a host.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host.
+    pub fn spawn_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        host: u32,
+        program: impl FnOnce(Process) -> F,
+    ) {
+        self.process(host).spawn_async(program);
+    }
+
+    /// Runs until every program has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`SimulationError`]. What has not ended then is dropped with the simulation.
+    ///
+    /// # Panics
+    ///
+    /// When a program panics.
+    pub fn run(&mut self) -> Result<Outcome, SimulationError> {
+        while let Some(task) = self.next()? {
+            self.resume(task);
+        }
+        let cluster = self.shared.lock();
+        Ok(Outcome {
+            end: cluster.now(),
+            events: cluster.queue.fired(),
+            counts: cluster.counts,
+        })
+    }
+
+    /// The next task to run, after as many events as it takes; `None` when all programs have ended.
+    fn next(&mut self) -> Result<Option<TaskId>, SimulationError> {
+        /// Events between two looks whether to stop.
+        const EVENTS_PER_LOOK: u64 = 1 << 12;
+
+        let shared = Arc::clone(&self.shared);
+        let mut cluster = shared.lock();
+        loop {
+            while let Some(spawn) = cluster.spawned.pop_front() {
+                self.prepare(spawn)?;
+            }
+            if shared.woken.has_any.swap(false, Ordering::Acquire) {
+                let mut woken = shared
+                    .woken
+                    .tasks
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                for task in woken.drain(..) {
+                    cluster.tasks.wake(task);
+                }
+            }
+            while let Some(host) = cluster.calls.pop_front() {
+                self.call_handlers(&mut cluster, host)?;
+            }
+            if let Some(task) = cluster.tasks.next_ready() {
+                return Ok(Some(task));
+            }
+            if cluster.tasks.programs() == 0 {
+                return Ok(None);
+            }
+            if cluster.queue.fired().is_multiple_of(EVENTS_PER_LOOK)
+                && self.stop.as_ref().is_some_and(|asked| asked())
+            {
+                return Err(SimulationError::Stopped { at: cluster.now() });
+            }
+            let Some((_, event)) = cluster.queue.pop() else {
+                return Err(SimulationError::Stuck {
+                    at: cluster.now(),
+                    hosts: cluster.tasks.waiting_hosts(),
+                });
+            };
+            cluster.handle(event);
+        }
+    }
+
+    /// Gives a program what it runs on.
+    fn prepare(&mut self, Spawn { task, program }: Spawn) -> Result<(), SimulationError> {
+        let body = match program {
+            Program::Blocking(program) => Body::Blocking(coroutine(task, false, program)?),
+            Program::Asynchronous(future) => {
+                let waker = Waker::from(Arc::new(TaskWaker {
+                    task,
+                    woken: Arc::clone(&self.shared.woken),
+                }));
+                Body::Asynchronous(future, waker)
+            }
+        };
+        self.put(task, body);
+        Ok(())
+    }
+
+    fn put(&mut self, task: TaskId, body: Body) {
+        let place = task.0 as usize;
+        if self.bodies.len() <= place {
+            self.bodies.resize_with(place + 1, || None);
+        }
+        self.bodies[place] = Some(body);
+    }
+
+    /// Has a task of the pool call a host's handlers.
+    fn call_handlers(&mut self, cluster: &mut Cluster, host: u32) -> Result<(), SimulationError> {
+        let idle = self
+            .idle_handlers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let task = match idle {
+            Some(task) => {
+                cluster.tasks.move_to(task, host);
+                cluster.tasks.wake(task);
+                task
+            }
+            None => {
+                let task = cluster.tasks.add(host, false);
+                let (shared, idle) = (Arc::clone(&self.shared), Arc::clone(&self.idle_handlers));
+                let calls = Box::new(move || call_for_ever(&shared, &idle, task));
+                self.put(task, Body::Blocking(coroutine(task, true, calls)?));
+                task
+            }
+        };
+        cluster.host(host).handler = Some(task);
+        Ok(())
+    }
+
+    /// Runs a task until it waits or ends.
+    fn resume(&mut self, task: TaskId) {
+        let Some(body) = self
+            .bodies
+            .get_mut(task.0 as usize)
+            .and_then(Option::as_mut)
+        else {
+            return;
+        };
+        let has_ended = match body {
+            Body::Blocking(coroutine) => {
+                matches!(coroutine.resume(()), CoroutineResult::Return(()))
+            }
+            Body::Asynchronous(future, waker) => {
+                let mut cluster = self.shared.lock();
+                let host = cluster.tasks.host(task);
+                let free = cluster.host(host).processor_free;
+                if free > cluster.now() {
+                    // The processor is busy with what the program, or another, gave it.
+                    let wait = cluster.tasks.wait(task, false);
+                    cluster.queue.schedule(free, Event::Wake(task, wait));
+                    return;
+                }
+                drop(cluster);
+                CURRENT.set(Some(Current {
+                    task,
+                    yielder: None,
+                    is_handler: false,
+                }));
+                let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+                CURRENT.set(None);
+                if polled.is_pending() {
+                    let mut cluster = self.shared.lock();
+                    let wait = cluster.tasks.wait(task, false);
+                    if let Some(time) = cluster.wake_at.take() {
+                        cluster.queue.schedule(time, Event::Wake(task, wait));
+                    }
+                }
+                polled.is_ready()
+            }
+        };
+        if has_ended {
+            self.bodies[task.0 as usize] = None;
+            self.shared.lock().tasks.remove(task);
+        }
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        // What programs hold is dropped on their stacks, where nothing waits any more.
+        self.bodies.clear();
+    }
+}
+
+/// A stack with a program on it.
+fn coroutine(
+    task: TaskId,
+    is_handler: bool,
+    program: Box<dyn FnOnce() + Send>,
+) -> Result<Coroutine<(), (), ()>, SimulationError> {
+    let stack = DefaultStack::new(STACK_BYTES).map_err(|error| SimulationError::NoStack {
+        reason: error.to_string(),
+    })?;
+    Ok(Coroutine::with_stack(stack, move |yielder, ()| {
+        let current = Current {
+            task,
+            yielder: Some(yielder),
+            is_handler,
+        };
+        CURRENT.set(Some(current));
+        program();
+        CURRENT.set(None);
+    }))
+}
+
+/// Leaves the stack of the program that runs; what it finds when it comes back is as it was.
+pub(crate) fn suspend(current: Current) {
+    CURRENT.set(None);
+    current.suspend();
+    CURRENT.set(Some(current));
+}
+
+/// Calls the handlers of one host after another.
+fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) {
+    loop {
+        let host = shared.lock().tasks.host(task);
+        let process = Process::new(Arc::clone(shared), host);
+        loop {
+            let call = shared.lock().host(host).agent.next_call();
+            let Some(call) = call else { break };
+            process.wake_up();
+            // A handler that panics has said so; the others go on.
+            let _ = catch_unwind(AssertUnwindSafe(|| call.run()));
+            let mut cluster = shared.lock();
+            cluster.host(host).agent.running = None;
+            cluster.changed(host);
+        }
+        let mut cluster = shared.lock();
+        cluster.host(host).handler = None;
+        cluster.changed(host);
+        cluster.tasks.wait(task, false);
+        drop(cluster);
+        idle.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(task);
+        if let Some(current) = current() {
+            suspend(current);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A simulated host: its agent, its processor, its adapter's engines.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use viaduct_agent::{Agent, Device};
+use viaduct_engine::{EventId, Time};
+use viaduct_fabric::via::{ConnectionMessage, HostAddress, Nic, NicAttributes, ViId};
+
+use crate::config::HostModel;
+use crate::mechanism;
+use crate::message::MessageId;
+use crate::tasks::TaskId;
+
+/// The one NIC of a host's agent.
+pub(crate) const DEVICE: usize = 0;
+
+/// What every host's NIC is called.
+pub(crate) const DEVICE_NAME: &str = "sim0";
+
+/// The first host's address: six bytes, as in Ethernet's locally administered range.
+const FIRST_ADDRESS: u64 = 0x0200_0000_0001;
+
+pub(crate) const fn address_of(host: u32) -> HostAddress {
+    HostAddress::new(FIRST_ADDRESS + host as u64)
+}
+
+pub(crate) fn host_at(address: HostAddress, count: usize) -> Option<u32> {
+    let index = address.get().checked_sub(FIRST_ADDRESS)?;
+    (index < count as u64).then_some(index as u32)
+}
+
+pub(crate) struct Host {
+    pub(crate) agent: Agent,
+    /// When the processor has done all the work it was given.
+    pub(crate) processor_free: Time,
+    pub(crate) engine: Engine,
+    /// When the receiving engine has done all the work it was given.
+    pub(crate) match_free: Time,
+    /// By the VI's index.
+    pub(crate) lines: Vec<Line>,
+    /// Tasks that wait for a change.
+    pub(crate) watchers: Vec<TaskId>,
+    /// By peer: what is under way to it.
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) mechanism: mechanism::State,
+    /// When the semantics is to be told that time has passed.
+    pub(crate) timeout: Option<(Time, EventId)>,
+    /// The task that calls this host's handlers.
+    pub(crate) handler: Option<TaskId>,
+}
+
+/// The sending engine of an adapter.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    pub(crate) is_busy: bool,
+    pub(crate) turns: VecDeque<Turn>,
+    /// Messages that it has taken since it last had nothing to do.
+    pub(crate) in_batch: u32,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Turn {
+    /// A VI that has sends to be started.
+    Vi(ViId),
+    /// A message that was started by the processor.
+    Message(MessageId),
+}
+
+/// The messages of one VI.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// Whether the VI has a turn at the engine coming.
+    pub(crate) has_turn: bool,
+    /// Messages whose bytes move.
+    pub(crate) moving: u32,
+    /// Messages in the queue of the DMA engine, or moving by it.
+    pub(crate) queued: u32,
+    /// Messages that wait for those, in order.
+    pub(crate) waiting: VecDeque<MessageId>,
+    /// When the bytes of the last of its messages may begin to move.
+    pub(crate) last_begin: Time,
+    /// When the last of its messages arrives: none overtakes another.
+    pub(crate) last_arrival: Time,
+}
+
+/// What is under way to one peer.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) peer: u32,
+    /// Messages that have not arrived.
+    pub(crate) messages: u32,
+    /// Ends of connections that must not overtake them, and what comes behind those.
+    pub(crate) held: VecDeque<ConnectionMessage>,
+    /// When the last message about connections arrives, which no data overtakes.
+    pub(crate) last_control: Time,
+}
+
+impl Host {
+    pub(crate) fn new(number: u32, model: &HostModel, attributes: &Arc<NicAttributes>) -> Self {
+        let nic = Nic::new(Arc::clone(attributes));
+        let address = address_of(number);
+        let device = Device::new(DEVICE_NAME.to_owned(), address, nic, Arc::clone(attributes));
+        Self {
+            agent: Agent::new(vec![device]),
+            processor_free: Time::ZERO,
+            engine: Engine::default(),
+            match_free: Time::ZERO,
+            lines: Vec::new(),
+            watchers: Vec::new(),
+            streams: Vec::new(),
+            mechanism: mechanism::State::new(model),
+            timeout: None,
+            handler: None,
+        }
+    }
+
+    pub(crate) fn nic(&mut self) -> &mut Nic {
+        &mut self.agent.devices[DEVICE].nic
+    }
+
+    pub(crate) fn line(&mut self, vi: ViId) -> &mut Line {
+        let index = vi.index() as usize;
+        if self.lines.len() <= index {
+            self.lines.resize_with(index + 1, Line::default);
+        }
+        &mut self.lines[index]
+    }
+
+    pub(crate) fn stream(&mut self, peer: u32) -> &mut Stream {
+        let found = self.streams.iter().position(|stream| stream.peer == peer);
+        let place = found.unwrap_or_else(|| {
+            self.streams.push(Stream {
+                peer,
+                messages: 0,
+                held: VecDeque::new(),
+                last_control: Time::ZERO,
+            });
+            self.streams.len() - 1
+        });
+        &mut self.streams[place]
+    }
+
+    /// Gives the processor work from some moment on; when it is done.
+    pub(crate) fn work(&mut self, from: Time, span: Time) -> Time {
+        self.processor_free = self.processor_free.max(from) + span;
+        self.processor_free
+    }
+}

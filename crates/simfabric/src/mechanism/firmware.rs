@@ -1,0 +1,120 @@
+//! A programmable adapter: one slow processor for every doorbell, descriptor and packet.
+//!
+//! Three ways to move a message; the adapter's program takes the one that it expects to be
+//! quickest, of those that it knows. *Written*: the host's processor writes descriptor and data
+//! into the adapter's memory, so that nothing is fetched. *Staged*: packet by packet is fetched
+//! into that memory and then sent. *Streamed*: a packet is sent while it is still being fetched,
+//! which costs a second set-up. The receiver stages what comes and writes it to the host.
+
+use viaduct_engine::Time;
+use viaduct_sim::config::{BusModel, Frame};
+use viaduct_sim::path::page_crossings;
+
+use super::{Mover, Plan, Request};
+use crate::config::FirmwareModel;
+
+/// Bytes of a descriptor that the processor writes with the data.
+const DESCRIPTOR_BYTES: u32 = 64;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    Written,
+    Staged,
+    Streamed,
+}
+
+pub(crate) fn plan(nic: &FirmwareModel, bus: &BusModel, frame: Frame, request: &Request) -> Plan {
+    let known = [
+        (Way::Written, nic.ways.written),
+        (Way::Staged, nic.ways.staged),
+        (Way::Streamed, nic.ways.streamed),
+    ];
+    let ways = known
+        .into_iter()
+        .filter_map(|(way, knows)| knows.then_some(way));
+    let plans = ways.map(|way| plan_of(way, nic, bus, frame, request));
+    let quickest = plans.min_by_key(|(_, expected)| *expected);
+    quickest.map_or_else(|| Plan::free(request.bytes), |(plan, _)| plan)
+}
+
+/// A way's plan, and how long a message alone would take.
+fn plan_of(
+    way: Way,
+    nic: &FirmwareModel,
+    bus: &BusModel,
+    frame: Frame,
+    request: &Request,
+) -> (Plan, Time) {
+    let cycles = |count: u32| Time::from_picoseconds(nic.cycle.picoseconds() * u64::from(count));
+    let bytes = request.bytes;
+    let payload = nic.packet_bytes.max(1);
+    let packets = bytes.div_ceil(payload).max(1);
+    let pages = match bytes {
+        0 => 0,
+        _ => page_crossings(bytes, nic.page_bytes) + request.segments.max(1),
+    };
+    let dma = bus.dma_rate();
+    let wire_bytes = frame.wire_bytes(u64::from(bytes)) as f64;
+    let first_bytes = f64::from(bytes.min(payload));
+    let staging = dma.time_for(first_bytes);
+    let (processor, service, per_packet, before) = match way {
+        Way::Written => {
+            let written = f64::from(bytes + DESCRIPTOR_BYTES);
+            let writing = nic.write_rate.time_for(written);
+            (writing, 0, nic.send_cycles, Time::ZERO)
+        }
+        Way::Staged => (
+            Time::ZERO,
+            nic.descriptor_cycles + pages * nic.page_cycles,
+            nic.send_cycles + nic.dma_cycles,
+            staging,
+        ),
+        Way::Streamed => (
+            Time::ZERO,
+            nic.descriptor_cycles + pages * nic.page_cycles + nic.dma_cycles,
+            nic.send_cycles + nic.dma_cycles,
+            Time::ZERO,
+        ),
+    };
+    let read = if way == Way::Written {
+        Time::ZERO
+    } else {
+        bus.read
+    };
+    // The first packet waits for its cycles; those of the others overlap with the bytes' moving,
+    // and bound its rate.
+    let each = cycles(per_packet).max(cycles(nic.receive_cycles + nic.dma_cycles));
+    let moving_max = f64::from(bytes) / (each.picoseconds() as f64 * f64::from(packets));
+    let scale = if bytes == 0 || way == Way::Written && bytes < payload {
+        f64::INFINITY
+    } else {
+        wire_bytes / f64::from(bytes)
+    };
+    let rate_max = if packets > 1 {
+        moving_max * wire_bytes / f64::from(bytes)
+    } else {
+        f64::INFINITY
+    };
+    let last_bytes = bytes - (packets - 1) * payload;
+    let unstaging = dma.time_for(f64::from(last_bytes));
+    let service = read + cycles(service) + cycles(per_packet);
+    let match_service = cycles(nic.receive_cycles + if bytes > 0 { nic.dma_cycles } else { 0 });
+    let completion = unstaging + cycles(nic.completion_cycles) + bus.write;
+    let plan = Plan {
+        processor,
+        service,
+        mover: Mover::Engine,
+        fetch: before,
+        wire_bytes,
+        scale,
+        rate_max,
+        sent: cycles(nic.completion_cycles) + bus.write,
+        match_service,
+        is_one_engine: true,
+        completion,
+        ..Plan::free(bytes)
+    };
+    let moving = dma.time_for(f64::from(bytes));
+    let expected = processor + service + before + moving + match_service + completion;
+    (plan, expected)
+}

@@ -1,0 +1,76 @@
+//! VIA in the kernel: a system call and a copy at the sender, frames, and at the receiver an
+//! interrupt, the protocol, and a copy.
+//!
+//! A long message's frames overlap: what the processors do for each bounds its rate, and the last
+//! frame's part comes behind the last byte.
+
+use viaduct_engine::Time;
+use viaduct_sim::config::{BusModel, Frame, Rate};
+
+use super::{Mover, Plan, Request};
+use crate::config::KernelModel;
+
+pub(crate) fn plan(
+    kernel: &KernelModel,
+    bus: &BusModel,
+    (frame, link_rate): (Frame, Rate),
+    request: &Request,
+) -> Plan {
+    let bytes = request.bytes;
+    let payload = kernel.frame_bytes.max(1);
+    let frames = bytes.div_ceil(payload).max(1);
+    let times =
+        |time: Time, count: u32| Time::from_picoseconds(time.picoseconds() * u64::from(count));
+    let copy = kernel.copy_rate.time_for(f64::from(bytes));
+    let last_copy = kernel
+        .copy_rate
+        .time_for(f64::from(bytes - (frames - 1) * payload));
+    let framing = Frame {
+        payload_bytes: payload,
+        ..frame
+    };
+    let wire_bytes = framing.wire_bytes(u64::from(bytes)) as f64;
+    let sending = times(kernel.send_frame, frames) + copy;
+    // Frames that come while the adapter waits share an interrupt.
+    let frame_bytes = f64::from(payload + frame.header_bytes);
+    let between = link_rate.time_for(frame_bytes).picoseconds() as f64;
+    let waits = kernel.coalescing.picoseconds() as f64;
+    let share = if waits > between {
+        between / waits
+    } else {
+        1.0
+    };
+    let interrupt = (kernel.interrupt.picoseconds() as f64 * share) as u64;
+    let each = kernel.receive_frame + Time::from_picoseconds(interrupt);
+    let receiving = times(each, frames) + copy;
+    let slowest = sending.max(receiving).picoseconds() as f64;
+    Plan {
+        // The first frame is copied and handed over before anything moves.
+        processor: kernel.system_call + kernel.send_frame + first_copy(kernel, bytes),
+        service: bus.programmed_write + bus.read,
+        mover: Mover::Engine,
+        wire_bytes,
+        scale: if bytes == 0 {
+            f64::INFINITY
+        } else {
+            wire_bytes / f64::from(bytes)
+        },
+        rate_max: if frames > 1 {
+            wire_bytes / slowest
+        } else {
+            f64::INFINITY
+        },
+        adapters: times(kernel.adapter, 2),
+        receive_processor: receiving,
+        receive_last: kernel.coalescing + kernel.interrupt + kernel.receive_frame + last_copy,
+        completion: bus.write,
+        ..Plan::free(bytes)
+    }
+}
+
+/// Copying the first frame.
+fn first_copy(kernel: &KernelModel, bytes: u32) -> Time {
+    kernel
+        .copy_rate
+        .time_for(f64::from(bytes.min(kernel.frame_bytes.max(1))))
+}

@@ -1,0 +1,319 @@
+//! A program's view of its simulated host: the fabric's operations, time, and other programs.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
+use viaduct_engine::Time;
+use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
+use viaduct_fabric::{Error, Result, ReturnCode, ViHandle};
+
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::executor::{Current, Program, Shared, Spawn, current, suspend};
+use crate::host::{address_of, host_at};
+
+/// The fabric, as the programs of a simulated host use it.
+pub type SimulatedFabric = AgentProvider<Process>;
+
+/// A simulated host, as a program on it sees it.
+#[derive(Clone)]
+pub struct Process {
+    shared: Arc<Shared>,
+    host: u32,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Process")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+/// From the clock of the machine's programs to simulated time.
+fn time_of(span: Duration) -> Time {
+    let picoseconds = span.as_nanos().saturating_mul(1000);
+    Time::from_picoseconds(u64::try_from(picoseconds).unwrap_or(u64::MAX / 2))
+}
+
+impl Process {
+    pub(crate) const fn new(shared: Arc<Shared>, host: u32) -> Self {
+        Self { shared, host }
+    }
+
+    /// The host's number.
+    #[must_use]
+    pub const fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// The operations of the fabric, from this host.
+    #[must_use]
+    pub fn fabric(&self) -> Arc<SimulatedFabric> {
+        Arc::new(AgentProvider {
+            runtime: self.clone(),
+        })
+    }
+
+    /// The time, as the program that asks has it: what it has computed counts.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        let mut cluster = self.shared.lock();
+        let time = self.local(&mut cluster);
+        Duration::from_nanos(time.picoseconds() / 1000)
+    }
+
+    fn local(&self, cluster: &mut Cluster) -> Time {
+        let now = cluster.now();
+        cluster.host(self.host).processor_free.max(now)
+    }
+
+    /// Keeps the host's processor busy for some time. A blocking program goes on when it is over,
+    /// an asynchronous one when it next waits.
+    pub fn compute(&self, span: Duration) {
+        let mut cluster = self.shared.lock();
+        let now = cluster.now();
+        cluster.host(self.host).work(now, time_of(span));
+        drop(self.synchronised(cluster));
+    }
+
+    /// Lets time pass; the processor is free meanwhile. No effect in an asynchronous program, see
+    /// [`Process::sleep_async`].
+    pub fn sleep(&self, span: Duration) {
+        let cluster = self.synchronised(self.shared.lock());
+        let until = cluster.now() + time_of(span);
+        self.wait(cluster, Some(until), false);
+    }
+
+    /// Lets time pass.
+    pub async fn sleep_async(&self, span: Duration) {
+        let until = {
+            let mut cluster = self.shared.lock();
+            self.local(&mut cluster) + time_of(span)
+        };
+        poll_fn(|_| {
+            let mut cluster = self.shared.lock();
+            if cluster.now() >= until {
+                return Poll::Ready(());
+            }
+            let earliest = cluster.wake_at.map_or(until, |time| time.min(until));
+            cluster.wake_at = Some(earliest);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Lets time pass until something changes on this host, some microseconds at most: for the
+    /// pauses of a loop that looks again and again.
+    pub fn relax(&self) {
+        const PAUSE: Time = Time::from_picoseconds(20_000_000);
+
+        let cluster = self.synchronised(self.shared.lock());
+        let until = cluster.now() + PAUSE;
+        self.wait(cluster, Some(until), true);
+        // A loop over memory sees a change half a turn late.
+        let mut cluster = self.shared.lock();
+        if cluster.now() < until {
+            let delay = cluster.config.host.processor.polling_delay;
+            let now = cluster.now();
+            cluster.host(self.host).work(now, delay);
+        }
+    }
+
+    /// Starts a blocking program beside this one.
+    pub fn spawn(&self, program: impl FnOnce(Self) + Send + 'static) {
+        let process = self.clone();
+        let program = Program::Blocking(Box::new(move || program(process)));
+        self.start(program);
+    }
+
+    /// Starts an asynchronous program beside this one.
+    pub fn spawn_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        program: impl FnOnce(Self) -> F,
+    ) {
+        let future = Box::pin(program(self.clone()));
+        self.start(Program::Asynchronous(future));
+    }
+
+    fn start(&self, program: Program) {
+        let mut cluster = self.shared.lock();
+        let task = cluster.tasks.add(self.host, true);
+        cluster.spawned.push_back(Spawn { task, program });
+    }
+
+    /// A sleeping program is woken by an interrupt: it pays for both.
+    pub(crate) fn wake_up(&self) {
+        let mut cluster = self.shared.lock();
+        cluster.counts.wake_ups += 1;
+        let model = cluster.config.host.processor;
+        let now = cluster.now();
+        cluster
+            .host(self.host)
+            .work(now, model.interrupt + model.wake_up);
+        drop(self.synchronised(cluster));
+    }
+
+    /// The lock, when the simulation's time has reached the program's own.
+    fn synchronised<'a>(&'a self, mut cluster: Guard<'a>) -> Guard<'a> {
+        loop {
+            let free = cluster.host(self.host).processor_free;
+            if free <= cluster.now() || !current().is_some_and(|current| current.may_block()) {
+                return cluster;
+            }
+            self.wait(cluster, Some(free), false);
+            cluster = self.shared.lock();
+        }
+    }
+
+    /// Waits until a time, or for a change on this host. Returns at once where nothing can wait.
+    fn wait(&self, mut cluster: Guard<'_>, until: Option<Time>, is_watching: bool) {
+        let Some(current) = current().filter(Current::may_block) else {
+            return;
+        };
+        let task = current.task;
+        let wait = cluster.tasks.wait(task, is_watching);
+        if is_watching && cluster.tasks.list(task) {
+            cluster.host(self.host).watchers.push(task);
+        }
+        let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait)));
+        drop(cluster);
+        suspend(current);
+        if let Some(event) = event {
+            self.shared.lock().queue.cancel(event);
+        }
+    }
+}
+
+type Guard<'a> = std::sync::MutexGuard<'a, Cluster>;
+
+// SAFETY: messages are carried by the verdicts of the semantics, under the lock of all operations.
+unsafe impl Runtime for Process {
+    fn access<T>(&self, act: impl FnOnce(&mut Agent) -> T) -> T {
+        act(&mut self.shared.lock().host(self.host).agent)
+    }
+
+    fn operate<T>(
+        &self,
+        vi: Option<ViHandle>,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        let mut cluster = self.shared.lock();
+        let now = cluster.timestamp();
+        let result = act(&mut cluster.host(self.host).agent, now);
+        cluster.follow(self.host, vi);
+        result
+    }
+
+    fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
+        let mut cluster = self.synchronised(self.shared.lock());
+        let seen = look(&mut cluster.host(self.host).agent)?;
+        if seen.is_some() || !current().is_some_and(|current| current.may_block()) {
+            return Ok(seen);
+        }
+        // Nothing there: the look takes a turn of the program's loop, less if something comes.
+        let delay = cluster.config.host.processor.polling_delay;
+        let turn = (delay + delay).max(Time::from_picoseconds(10_000));
+        let until = cluster.now() + turn;
+        self.wait(cluster, Some(until), true);
+        let mut cluster = self.shared.lock();
+        let seen = look(&mut cluster.host(self.host).agent)?;
+        if seen.is_some() {
+            let now = cluster.now();
+            cluster.host(self.host).work(now, delay);
+        }
+        Ok(seen)
+    }
+
+    fn block<T>(
+        &self,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut cluster = self.synchronised(self.shared.lock());
+        let deadline = limit.map(|limit| cluster.now() + time_of(limit));
+        let mut has_slept = false;
+        loop {
+            let seen = look(&mut cluster.host(self.host).agent)?;
+            if seen.is_some() {
+                drop(cluster);
+                if has_slept {
+                    self.wake_up();
+                }
+                return Ok(seen);
+            }
+            if deadline.is_some_and(|deadline| deadline <= cluster.now()) {
+                return Ok(None);
+            }
+            if !current().is_some_and(|current| current.may_block()) {
+                return Err(Error::new(
+                    ReturnCode::InvalidState,
+                    "only a blocking program of the simulation can wait here: an asynchronous one \
+                     awaits, and what is no program cannot",
+                ));
+            }
+            has_slept = true;
+            self.wait(cluster, deadline, true);
+            cluster = self.shared.lock();
+        }
+    }
+
+    fn spend(&self, work: Work) {
+        let mut cluster = self.shared.lock();
+        let model = cluster.config.host.processor;
+        let span = match work {
+            Work::PostSend | Work::PostReceive => model.post,
+            Work::Reap => model.reap,
+        };
+        let now = cluster.now();
+        cluster.host(self.host).work(now, span);
+    }
+
+    fn is_handler(&self) -> bool {
+        current().is_some_and(|current| current.is_handler)
+    }
+
+    fn span(&self, limit: Option<Duration>) -> Timespan {
+        limit.map_or(Timespan::INFINITE, |limit| {
+            Timespan::from_picoseconds(time_of(limit).picoseconds())
+        })
+    }
+
+    fn address(&self, name: &str, index: u32) -> Result<HostAddress> {
+        let hosts = self.shared.lock().hosts.len();
+        let number = name.strip_prefix("host").unwrap_or(name).parse::<u32>();
+        let known = number.ok().filter(|number| (*number as usize) < hosts);
+        match (known, index) {
+            (Some(number), 0) => Ok(address_of(number)),
+            (Some(_), _) => Err(unknown(format!("host {name:?} has one address"))),
+            (None, _) => Err(unknown(format!(
+                "no host {name:?}: there are host0 to host{}",
+                hosts - 1
+            ))),
+        }
+    }
+
+    fn name(&self, address: HostAddress) -> Result<String> {
+        let hosts = self.shared.lock().hosts.len();
+        host_at(address, hosts)
+            .map(|number| format!("host{number}"))
+            .ok_or_else(|| unknown(format!("no host has the address {:#x}", address.get())))
+    }
+
+    fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress> {
+        let hosts = self.shared.lock().hosts.len() as u32;
+        (0..hosts)
+            .map(address_of)
+            .filter(|address| hops > 0 || *address == own)
+            .collect()
+    }
+}
+
+fn unknown(reason: String) -> Error {
+    Error::new(ReturnCode::NameService, reason)
+}

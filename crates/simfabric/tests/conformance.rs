@@ -1,0 +1,118 @@
+//! The suite over simulated hosts: the cases of the real fabrics, in virtual time, on every kind of
+//! adapter.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use viaduct_conformance::{
+    Case, Ending, Environment, Filter, Link, Outcome, Parts, Summary, World, ending_of, main_with,
+    run_cases, run_side,
+};
+use viaduct_simfabric::config::HostModel;
+use viaduct_simfabric::{Process, Simulation};
+
+mod models;
+
+/// Time and tasks of a simulated host.
+struct SimulatedWorld(Process);
+
+impl World for SimulatedWorld {
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn sleep(&self, span: Duration) {
+        self.0.sleep(span);
+    }
+
+    fn relax(&self) {
+        self.0.relax();
+    }
+
+    fn spawn(&self, _name: &str, task: Box<dyn FnOnce() + Send>) -> Result<(), String> {
+        self.0.spawn(|_| task());
+        Ok(())
+    }
+}
+
+type Bytes = Arc<Mutex<VecDeque<Vec<u8>>>>;
+
+/// A way between two hosts that is not the fabric's.
+struct SimulatedLink {
+    to: Bytes,
+    from: Bytes,
+    process: Process,
+}
+
+impl Link for SimulatedLink {
+    fn send(&self, bytes: &[u8]) -> Result<(), String> {
+        self.to.lock().unwrap().push_back(bytes.to_vec());
+        Ok(())
+    }
+
+    fn receive(&self, limit: Duration) -> Result<Vec<u8>, String> {
+        let start = self.process.now();
+        loop {
+            if let Some(bytes) = self.from.lock().unwrap().pop_front() {
+                return Ok(bytes);
+            }
+            if self.process.now() - start > limit {
+                return Err(format!("it did not come within {limit:?}"));
+            }
+            self.process.relax();
+        }
+    }
+}
+
+fn run_case(model: &HostModel, case: &Case, token: u64) -> Ending {
+    if case.kills {
+        return Ending::Skipped("a side dies in it: needs processes".to_owned());
+    }
+    let mut simulation = Simulation::new(models::pair(model.clone()));
+    let ways: [Bytes; 2] = Default::default();
+    let endings: Arc<Mutex<Vec<Option<Outcome>>>> =
+        Arc::new(Mutex::new(vec![None; case.sides.len()]));
+    for side in 0..case.sides.len() {
+        let (ways, endings, case) = (ways.clone(), endings.clone(), *case);
+        simulation.spawn(side as u32, move |process| {
+            let link = SimulatedLink {
+                to: ways[side].clone(),
+                from: ways[1 - side].clone(),
+                process: process.clone(),
+            };
+            let environment = Environment::new(Parts {
+                provider: process.fabric(),
+                device: "sim0".to_owned(),
+                world: Arc::new(SimulatedWorld(process)),
+                link: (case.sides.len() == 2).then(|| Box::new(link) as Box<dyn Link>),
+                side,
+                token,
+                die: None,
+            });
+            let outcome = run_side(&case, &environment);
+            endings.lock().unwrap()[side] = Some(outcome);
+        });
+    }
+    // Whoever is stuck has no ending: it counts as hung.
+    if let Err(error) = simulation.run() {
+        println!("{error}");
+    }
+    let endings = endings.lock().unwrap().clone();
+    ending_of(&endings)
+}
+
+fn run(model: &HostModel, filter: &Filter) -> Summary {
+    let name = format!("sim:{}", model.name);
+    run_cases(&name, filter, |case, token| run_case(model, case, token))
+}
+
+fn main() -> ExitCode {
+    main_with(|filter| {
+        let models = models::all();
+        models.iter().map(|model| run(model, filter)).collect()
+    })
+}
