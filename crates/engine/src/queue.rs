@@ -299,6 +299,15 @@ impl<E: Copy> EventQueue<E> {
         (least != ABSENT).then(|| time_of(least))
     }
 
+    /// Moves time on, if nothing is to happen before `time` or then; says whether it did.
+    pub fn advance(&mut self, time: Time) -> bool {
+        let is_free = self.next_time().is_none_or(|next| next > time);
+        if is_free && time > self.now {
+            self.now = time;
+        }
+        is_free
+    }
+
     /// Takes the next event and moves time to it.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {

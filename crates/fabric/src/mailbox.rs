@@ -15,6 +15,8 @@ pub(crate) struct Mailbox<T> {
 struct State<T> {
     contents: Contents<T>,
     waker: Option<Waker>,
+    /// Threads in `wait`.
+    sleepers: u32,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,7 @@ impl<T> Mailbox<T> {
             state: Mutex::new(State {
                 contents: Contents::Awaited,
                 waker: None,
+                sleepers: 0,
             }),
             arrived: Condvar::new(),
         })
@@ -73,6 +76,7 @@ impl<T> Mailbox<T> {
     /// Sleeps until something arrives; `None` when the time is over.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<Delivery<T>> {
         let mut state = self.lock();
+        state.sleepers += 1;
         let is_awaited = |state: &mut State<T>| matches!(state.contents, Contents::Awaited);
         state = match limit {
             Some(limit) => {
@@ -84,6 +88,7 @@ impl<T> Mailbox<T> {
                 waited.unwrap_or_else(PoisonError::into_inner)
             }
         };
+        state.sleepers -= 1;
         state.take()
     }
 
@@ -91,8 +96,12 @@ impl<T> Mailbox<T> {
         let mut state = self.lock();
         state.contents = contents;
         let waker = state.waker.take();
+        let has_sleepers = state.sleepers > 0;
         drop(state);
-        self.arrived.notify_all();
+        // A system call: only for somebody who sleeps.
+        if has_sleepers {
+            self.arrived.notify_all();
+        }
         // Outside the lock: a waker may poll at once.
         if let Some(waker) = waker {
             waker.wake();

@@ -6,7 +6,7 @@
 //! rate stays the same is not touched, so the cost of an event follows the few flows it concerns.
 //!
 //! Two rules ([`Sharing`]): `Fluid`, where each of n active flows gets 1/n of a resource and what
-//! it does not use is lost, and `MaxMin` (module [`max_min`]), where unused shares are handed on.
+//! it does not use is lost, and `MaxMin` (`max_min.rs`), where unused shares are handed on.
 //!
 //! Amounts are bytes on the link. A bus carries a message's bytes without framing: a flow's `scale`
 //! (bytes on the link a byte of message) converts a bus's share.

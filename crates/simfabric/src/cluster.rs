@@ -63,6 +63,11 @@ impl Cluster {
         &mut self.hosts[host as usize]
     }
 
+    /// Whether nothing but an event is to come.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tasks.is_idle() && self.spawned.is_empty() && self.calls.is_empty()
+    }
+
     pub(crate) fn now(&self) -> Time {
         self.queue.now()
     }

@@ -49,6 +49,11 @@ impl Shared {
         // Nothing under the lock panics with half a change made, short of a defect.
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether a future was woken.
+    pub(crate) fn has_woken(&self) -> bool {
+        self.woken.has_any.load(Ordering::Acquire)
+    }
 }
 
 /// Futures that were woken.
@@ -287,7 +292,8 @@ impl Simulation {
             while let Some(spawn) = cluster.spawned.pop_front() {
                 self.prepare(spawn)?;
             }
-            if shared.woken.has_any.swap(false, Ordering::Acquire) {
+            if shared.has_woken() {
+                shared.woken.has_any.store(false, Ordering::Relaxed);
                 let mut woken = shared
                     .woken
                     .tasks

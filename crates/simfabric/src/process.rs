@@ -15,6 +15,7 @@ use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::executor::{Current, Program, Shared, Spawn, current, suspend};
 use crate::host::{address_of, host_at};
+use crate::tasks::TaskId;
 
 /// The fabric, as the programs of a simulated host use it.
 pub type SimulatedFabric = AgentProvider<Process>;
@@ -181,12 +182,42 @@ impl Process {
         if is_watching && cluster.tasks.list(task) {
             cluster.host(self.host).watchers.push(task);
         }
+        if self.wait_in_place(&mut cluster, task, until) {
+            return;
+        }
         let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait)));
         drop(cluster);
         suspend(current);
         if let Some(event) = event {
             self.shared.lock().queue.cancel(event);
         }
+    }
+
+    /// Lets things happen from the stack that waits, for as long as they concern no other program;
+    /// whether the wait is over.
+    fn wait_in_place(&self, cluster: &mut Cluster, task: TaskId, until: Option<Time>) -> bool {
+        /// So that whoever runs the simulation can look whether to stop.
+        const EVENTS_MAX: u32 = 1 << 10;
+
+        for _ in 0..EVENTS_MAX {
+            if cluster.tasks.take_if_next(task) {
+                return true;
+            }
+            if !cluster.is_idle() || self.shared.has_woken() {
+                return false;
+            }
+            if let Some(time) = until
+                && cluster.queue.advance(time)
+            {
+                cluster.tasks.end_wait_now(task);
+                return true;
+            }
+            let Some((_, event)) = cluster.queue.pop() else {
+                return false;
+            };
+            cluster.handle(event);
+        }
+        false
     }
 }
 

@@ -81,6 +81,25 @@ impl Tasks {
         self.ready.pop_front()
     }
 
+    /// Whether no task could run now.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Takes a task off the list of those that can run, if it is the next.
+    pub(crate) fn take_if_next(&mut self, id: TaskId) -> bool {
+        let is_next = self.ready.front() == Some(&id);
+        if is_next {
+            self.ready.pop_front();
+        }
+        is_next
+    }
+
+    /// A wait is over without the task's having left its stack.
+    pub(crate) fn end_wait_now(&mut self, id: TaskId) {
+        self.states[id.0 as usize].is_waiting = false;
+    }
+
     /// A task waits from now on; the number of its wait.
     pub(crate) fn wait(&mut self, id: TaskId, is_watching: bool) -> u32 {
         let state = &mut self.states[id.0 as usize];
