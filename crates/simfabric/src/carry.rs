@@ -225,12 +225,11 @@ impl Cluster {
             return;
         };
         let (host, vi) = (message.host, message.vi);
-        let moving_max = self.config.host.mechanism.moving_per_vi();
         let line = self.host(host).line(vi);
-        if line.moving >= moving_max {
+        if line.is_moving {
             line.waiting.push_back(id);
         } else {
-            line.moving += 1;
+            line.is_moving = true;
             self.begin(id);
         }
     }
@@ -288,11 +287,8 @@ impl Cluster {
         let line = self.host(host).line(vi);
         let arrives = there.max(line.last_arrival).max(last_control);
         line.last_arrival = arrives;
-        line.moving -= 1;
         let next = line.waiting.pop_front();
-        if next.is_some() {
-            line.moving += 1;
-        }
+        line.is_moving = next.is_some();
         let mut sent = now + plan.sent;
         if plan.mover == Mover::HeldEngine {
             line.queued -= 1;

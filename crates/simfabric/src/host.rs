@@ -73,8 +73,8 @@ pub(crate) enum Turn {
 pub(crate) struct Line {
     /// Whether the VI has a turn at the engine coming.
     pub(crate) has_turn: bool,
-    /// Messages whose bytes move.
-    pub(crate) moving: u32,
+    /// Whether the bytes of a message move: one at a time, so that none overtakes another.
+    pub(crate) is_moving: bool,
     /// Messages in the queue of the DMA engine, or moving by it.
     pub(crate) queued: u32,
     /// Messages that wait for those, in order.

@@ -140,14 +140,6 @@ impl Mechanism {
             Self::RemoteWrites(_) | Self::Kernel(_) => None,
         }
     }
-
-    /// Messages of one VI whose bytes may move at once.
-    pub(crate) fn moving_per_vi(&self) -> u32 {
-        match self {
-            Self::Native(nic) => nic.moving_per_vi,
-            Self::RemoteWrites(_) | Self::Firmware(_) | Self::Kernel(_) | Self::Rdma(_) => 1,
-        }
-    }
 }
 
 impl Plan {

@@ -1,5 +1,4 @@
-//! The suite over simulated hosts: the cases of the real fabrics, in virtual time, on every kind of
-//! adapter.
+//! The suite over simulated hosts: the cases of the real fabrics, in virtual time, on every preset.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,10 +11,9 @@ use viaduct_conformance::{
     Case, Ending, Environment, Filter, Link, Outcome, Parts, Summary, World, ending_of, main_with,
     run_cases, run_side,
 };
-use viaduct_simfabric::config::HostModel;
+use viaduct_scenario::{list_models, load_programs};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{Process, Simulation};
-
-mod models;
 
 /// Time and tasks of a simulated host.
 struct SimulatedWorld(Process);
@@ -68,11 +66,11 @@ impl Link for SimulatedLink {
     }
 }
 
-fn run_case(model: &HostModel, case: &Case, token: u64) -> Ending {
+fn run_case(hosts: &SimulationConfig, case: &Case, token: u64) -> Ending {
     if case.kills {
         return Ending::Skipped("a side dies in it: needs processes".to_owned());
     }
-    let mut simulation = Simulation::new(models::pair(model.clone()));
+    let mut simulation = Simulation::new(hosts.clone());
     let ways: [Bytes; 2] = Default::default();
     let endings: Arc<Mutex<Vec<Option<Outcome>>>> =
         Arc::new(Mutex::new(vec![None; case.sides.len()]));
@@ -105,14 +103,16 @@ fn run_case(model: &HostModel, case: &Case, token: u64) -> Ending {
     ending_of(&endings)
 }
 
-fn run(model: &HostModel, filter: &Filter) -> Summary {
-    let name = format!("sim:{}", model.name);
-    run_cases(&name, filter, |case, token| run_case(model, case, token))
+fn run(model: &str, filter: &Filter) -> Summary {
+    let hosts = load_programs(model, None, 2).unwrap();
+    let name = format!("sim:{model}");
+    run_cases(&name, filter, |case, token| run_case(&hosts, case, token))
 }
 
 fn main() -> ExitCode {
     main_with(|filter| {
-        let models = models::all();
-        models.iter().map(|model| run(model, filter)).collect()
+        let models = list_models();
+        let names = models.iter().map(|model| &model.name);
+        names.map(|name| run(name, filter)).collect()
     })
 }
