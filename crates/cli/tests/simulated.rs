@@ -1,0 +1,194 @@
+//! `viaduct measure --on sim:MODEL` from outside: figures, orderings and shapes of the published
+//! systems, none of which is put into the models as such.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn viaduct(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_viaduct"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// A figure of each row, by model.
+fn rows(test: &str, models: &[&str], options: &[&str], figure: &[&str]) -> Vec<Vec<f64>> {
+    let on: Vec<String> = models.iter().map(|model| format!("sim:{model}")).collect();
+    let on = on.join(",");
+    let mut arguments = vec!["measure", test, "--json", "--on", &on];
+    arguments.extend(options);
+    let output = viaduct(&arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reports = match value {
+        Value::Array(reports) => reports,
+        report => vec![report],
+    };
+    reports
+        .iter()
+        .map(|report| {
+            let rows = report["rows"].as_array().unwrap();
+            let of = |row: &Value| figure.iter().fold(row.clone(), |at, key| at[*key].clone());
+            rows.iter().map(|row| of(row).as_f64().unwrap()).collect()
+        })
+        .collect()
+}
+
+fn latency(models: &[&str], sizes: &str) -> Vec<Vec<f64>> {
+    let figure = ["half_rtt_us", "median"];
+    rows("latency", models, &["--sizes", sizes], &figure)
+}
+
+fn bandwidth(models: &[&str], sizes: &str) -> Vec<Vec<f64>> {
+    rows("bandwidth", models, &["--sizes", sizes], &["mbyte_s"])
+}
+
+#[test]
+fn equal_commands_print_equal_figures() {
+    let arguments = [
+        "measure",
+        "cq",
+        "--on",
+        "sim:clan-dma",
+        "--connections",
+        "3",
+    ];
+    let (first, again) = (viaduct(&arguments), viaduct(&arguments));
+    assert_eq!(first.status.code(), Some(0));
+    assert_eq!(first.stdout, again.stdout);
+}
+
+#[test]
+fn very_small_messages_are_quickest_by_pio() {
+    let us = latency(&["clan-pio", "clan-dma", "giganet-clan-linux"], "0,4,16");
+    for ((pio, dma), clan) in us[0].iter().zip(&us[1]).zip(&us[2]) {
+        assert!(pio < dma && pio < clan, "{us:?}");
+    }
+}
+
+#[test]
+fn dma_dips_where_its_scheduler_stops_writing_itself() {
+    let mb_s = bandwidth(&["clan-dma"], "96,128,129,512");
+    let [before, at, behind, later] = mb_s[0][..] else {
+        panic!("{mb_s:?}");
+    };
+    assert!(before < at && behind < 0.8 * at && later > at, "{mb_s:?}");
+}
+
+#[test]
+fn clan_native_leads_dma_but_for_long_messages() {
+    let mb_s = bandwidth(
+        &["giganet-clan-linux", "clan-dma"],
+        "64,256,1KiB,32KiB,65535",
+    );
+    let leads: Vec<bool> = mb_s[0].iter().zip(&mb_s[1]).map(|(a, b)| a > b).collect();
+    assert_eq!(leads, [true, true, true, false, false], "{mb_s:?}");
+}
+
+#[test]
+fn by_size_is_about_as_good_as_the_better_way() {
+    let us = latency(&["clan", "clan-pio", "clan-dma"], "4,128,1KiB,4KiB,32KiB");
+    for ((by_size, pio), dma) in us[0].iter().zip(&us[1]).zip(&us[2]) {
+        assert!(*by_size <= pio.min(*dma) * 1.001, "{us:?}");
+    }
+}
+
+#[test]
+fn an_adapter_that_chooses_is_never_behind_one_mechanism() {
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    let one_way = |way: &str| {
+        let path = format!("{directory}/kvia-{way}.toml");
+        let text = format!(
+            "name = \"{way}\"\ninherits = \"kvia-myrinet\"\nmechanism = \"firmware\"\n[firmware]\n\
+             ways = {{ value = \"{way}\", source = \"a test\", confidence = \"assumed\" }}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (staged, streamed) = (one_way("staged"), one_way("streamed"));
+    let sizes = "0,4,64,256,1KiB,4KiB,16KiB,64KiB";
+    let us = latency(&["kvia-myrinet", &staged, &streamed], sizes);
+    let mut is_ahead_of = [false; 2];
+    for (row, adaptive) in us[0].iter().enumerate() {
+        for (other, ahead) in is_ahead_of.iter_mut().enumerate() {
+            let single = us[other + 1][row];
+            assert!(*adaptive <= single * 1.001, "{us:?}");
+            *ahead |= *adaptive < single * 0.95;
+        }
+    }
+    assert_eq!(is_ahead_of, [true, true], "{us:?}");
+}
+
+#[test]
+fn requests_into_one_queue_do_not_fall_with_load() {
+    let models = ["giganet-clan-linux", "clan-pio", "clan-dma"];
+    let options = ["--connections", "4,16,64"];
+    let per_second = rows("cq", &models, &options, &["requests_s"]);
+    for model in &per_second {
+        assert!(model.is_sorted_by(|a, b| *b >= a * 0.999), "{per_second:?}");
+    }
+    let last = |model: usize| per_second[model][2];
+    assert!(last(0) > last(1) && last(1) > last(2), "{per_second:?}");
+}
+
+#[test]
+fn sleeping_costs_an_interrupt_and_a_wake_up() {
+    let figure = ["half_rtt_us", "median"];
+    let of = |mode| {
+        rows(
+            "latency",
+            &["m-via"],
+            &["--sizes", "4", "--mode", mode],
+            &figure,
+        )
+    };
+    let (polling, sleeping) = (of("poll")[0][0], of("block")[0][0]);
+    // 6.7 and 1.5 us, less the polling's own 0.2 us.
+    assert!(
+        (sleeping - polling - 8.0).abs() < 0.3,
+        "{polling} {sleeping}"
+    );
+}
+
+#[test]
+fn a_study_lends_its_network() {
+    let us = latency(&["giganet-clan-linux", "giganet-clan-linux@four-hop"], "64");
+    // Three more switches and cables.
+    assert!(
+        us[1][0] > us[0][0] + 0.5 && us[1][0] < us[0][0] + 10.0,
+        "{us:?}"
+    );
+}
+
+#[test]
+fn what_does_not_go_is_told() {
+    for (arguments, wanted) in [
+        (&["--on", "sim:clan-poi"][..], "clan-pio"),
+        (&["--on", "sim:clan@no-such-study"], "no-such-study"),
+        (
+            &["--on", "sim:clan", "--transfer", "pool"],
+            "--transfer pool",
+        ),
+        (&["--on", "sim:m-via", "--sizes", "1MiB"], "65535"),
+        (&["--on", "simulated"], "sim:MODEL"),
+    ] {
+        let output = viaduct(&[&["measure", "latency"], arguments].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+        assert!(errors.contains(wanted), "{arguments:?}: {errors}");
+    }
+    let output = viaduct(&[
+        "run",
+        "two-hosts",
+        "--set",
+        "hosts.nic=clan-pio",
+        "--no-out",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("--on sim:clan-pio"), "{errors}");
+}
