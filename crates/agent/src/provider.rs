@@ -19,7 +19,7 @@ use viaduct_fabric::{
 use crate::agent::{Attempt, CompletionQueue, OpenNic, Region, Vi, WorkQueue};
 use crate::memory::SharedBlock;
 use crate::refusal::{OrRefuse, dead};
-use crate::runtime::{Runtime, Work};
+use crate::runtime::Runtime;
 
 /// The operations of a fabric over the semantics, where a [`Runtime`] carries the messages.
 pub struct AgentProvider<R> {
@@ -430,11 +430,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     }
 
     fn completion_done(&self, queue: CompletionQueueHandle) -> Result<Option<CompletionEntry>> {
-        let found = self.runtime.poll(|state| state.take_entry(queue))?;
-        if found.is_some() {
-            self.runtime.spend(Work::Reap);
-        }
-        Ok(found)
+        self.runtime.poll(|state| state.take_entry(queue))
     }
 
     fn completion_wait(
@@ -442,10 +438,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         queue: CompletionQueueHandle,
         limit: Option<Duration>,
     ) -> Result<CompletionEntry> {
-        let found = self.runtime.block(limit, |state| state.take_entry(queue))?;
-        if found.is_some() {
-            self.runtime.spend(Work::Reap);
-        }
+        let found = self.runtime.take(limit, |state| state.take_entry(queue))?;
         found.ok_or_else(|| Error::new(ReturnCode::Timeout, "no entry came in the time given"))
     }
 

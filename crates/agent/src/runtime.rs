@@ -14,8 +14,6 @@ pub enum Work {
     PostSend,
     /// Putting a descriptor into a receive queue.
     PostReceive,
-    /// Taking a completed descriptor, or an entry of a completion queue.
-    Reap,
 }
 
 /// Where an agent runs: its lock, its time, how callers wait, and who carries its messages.
@@ -50,13 +48,41 @@ pub unsafe trait Runtime: Send + Sync + 'static {
         act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T>;
 
-    /// One look for something that may be there: `None` when it is not.
+    /// As [`Runtime::operate`], about a VI, by a program that pays for `work` first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `act`.
+    fn perform<T>(
+        &self,
+        vi: ViHandle,
+        _work: Work,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        self.operate(Some(vi), act)
+    }
+
+    /// One look for something that may be there, by a program that pays for taking it: `None` when
+    /// it is not there.
     ///
     /// # Errors
     ///
     /// Those of `look`.
     fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
         self.access(&mut look)
+    }
+
+    /// As [`Runtime::block`], by a program that pays for taking what it sees.
+    ///
+    /// # Errors
+    ///
+    /// Those of `look`.
+    fn take<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.block(limit, look)
     }
 
     /// Looks until there is something to see; `None` when the time is over.
@@ -69,9 +95,6 @@ pub unsafe trait Runtime: Send + Sync + 'static {
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>>;
-
-    /// Has the program pay for work.
-    fn spend(&self, _work: Work) {}
 
     /// Whether the caller is a handler that the runtime called.
     fn is_handler(&self) -> bool;

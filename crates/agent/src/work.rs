@@ -24,11 +24,11 @@ impl<R: Runtime> AgentProvider<R> {
         handle: MemoryHandle,
     ) -> Result<()> {
         let address = descriptor.expose_provenance();
-        self.runtime.spend(match queue {
+        let work = match queue {
             Queue::Send => Work::PostSend,
             Queue::Receive => Work::PostReceive,
-        });
-        self.runtime.operate(Some(vi), |state, _| {
+        };
+        self.runtime.perform(vi, work, |state, _| {
             let (owner, device, id) = {
                 let vi = state.vi(vi)?;
                 (vi.nic, vi.device, vi.id)
@@ -106,11 +106,11 @@ impl<R: Runtime> AgentProvider<R> {
                 Done::NotDone => Ok(None),
                 done => Ok(Some(done)),
             })?;
-        Ok(self.reaped(found).unwrap_or(Done::NotDone))
+        Ok(found.unwrap_or(Done::NotDone))
     }
 
     pub(crate) fn wait(&self, vi: ViHandle, queue: Queue, limit: Option<Duration>) -> Result<Done> {
-        let found = self.runtime.block(limit, |state| {
+        let found = self.runtime.take(limit, |state| {
             let work = state.vi(vi)?.queue(queue);
             work.check_unbound()?;
             Ok(match work.take() {
@@ -118,18 +118,10 @@ impl<R: Runtime> AgentProvider<R> {
                 done => Some(done),
             })
         })?;
-        self.reaped(found).ok_or_else(|| {
+        found.ok_or_else(|| {
             let reason = "no descriptor completed in the time given";
             Error::new(ReturnCode::Timeout, reason)
         })
-    }
-
-    /// Has the program pay for a descriptor that it has taken.
-    fn reaped(&self, found: Option<Done>) -> Option<Done> {
-        if found.is_some_and(|done| done.descriptor().is_some()) {
-            self.runtime.spend(Work::Reap);
-        }
-        found
     }
 
     pub(crate) fn notify(

@@ -90,6 +90,7 @@ impl Cluster {
             Event::Arrives(message) => self.handle_arrival(message),
             Event::Acknowledged(message) => self.handle_acknowledgement(message),
             Event::Control(number) => self.handle_control(number),
+            Event::Call(host) => self.calls.push_back(host),
             Event::Timeout(host) => {
                 self.host(host).timeout = None;
                 let now = self.timestamp();
@@ -159,8 +160,17 @@ impl Cluster {
         }
         if state.agent.has_jobs() && state.handler.is_none() {
             state.handler = Some(TaskId(u32::MAX));
-            self.calls.push_back(host);
+            let done = self.interrupt(host);
+            self.queue.schedule(done, Event::Call(host));
         }
+    }
+
+    /// A host's processor is interrupted for somebody who sleeps; when it has woken them.
+    pub(crate) fn interrupt(&mut self, host: u32) -> Time {
+        self.counts.wake_ups += 1;
+        let model = self.config.host.processor;
+        let now = self.now();
+        self.host(host).work(now, model.interrupt + model.wake_up)
     }
 
     fn set_timeout(&mut self, host: u32) {

@@ -29,6 +29,8 @@ pub(crate) enum Event {
     Acknowledged(MessageId),
     /// A message about connections arrives.
     Control(u32),
+    /// A host's handlers are to be called.
+    Call(u32),
     /// Something of the semantics on a host has run out of time.
     Timeout(u32),
 }

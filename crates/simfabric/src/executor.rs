@@ -463,11 +463,9 @@ pub(crate) fn suspend(current: Current) {
 fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) {
     loop {
         let host = shared.lock().tasks.host(task);
-        let process = Process::new(Arc::clone(shared), host);
         loop {
             let call = shared.lock().host(host).agent.next_call();
             let Some(call) = call else { break };
-            process.wake_up();
             // A handler that panics has said so; the others go on.
             let _ = catch_unwind(AssertUnwindSafe(|| call.run()));
             let mut cluster = shared.lock();

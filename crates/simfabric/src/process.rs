@@ -36,6 +36,9 @@ impl fmt::Debug for Process {
     }
 }
 
+/// What an operation takes at least that moves no message: a call into a library.
+const QUESTION: Time = Time::from_picoseconds(10_000);
+
 /// From the clock of the machine's programs to simulated time.
 fn time_of(span: Duration) -> Time {
     let picoseconds = span.as_nanos().saturating_mul(1000);
@@ -148,15 +151,16 @@ impl Process {
         cluster.spawned.push_back(Spawn { task, program });
     }
 
-    /// A sleeping program is woken by an interrupt: it pays for both.
-    pub(crate) fn wake_up(&self) {
-        let mut cluster = self.shared.lock();
-        cluster.counts.wake_ups += 1;
-        let model = cluster.config.host.processor;
+    /// Has the processor work for the program from now on.
+    fn spend(&self, cluster: &mut Cluster, span: Time) {
         let now = cluster.now();
-        cluster
-            .host(self.host)
-            .work(now, model.interrupt + model.wake_up);
+        cluster.host(self.host).work(now, span);
+    }
+
+    /// A sleeping program is woken by an interrupt: it pays for both.
+    fn wake_up(&self) {
+        let mut cluster = self.shared.lock();
+        cluster.interrupt(self.host);
         drop(self.synchronised(cluster));
     }
 
@@ -234,7 +238,9 @@ unsafe impl Runtime for Process {
         vi: Option<ViHandle>,
         act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T> {
-        let mut cluster = self.shared.lock();
+        let mut cluster = self.synchronised(self.shared.lock());
+        // A loop of questions takes time, or what it waits for never comes.
+        self.spend(&mut cluster, QUESTION);
         let now = cluster.timestamp();
         let result = act(&mut cluster.host(self.host).agent, now);
         cluster.follow(self.host, vi);
@@ -243,20 +249,24 @@ unsafe impl Runtime for Process {
 
     fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
         let mut cluster = self.synchronised(self.shared.lock());
+        let model = cluster.config.host.processor;
+        let (delay, reap) = (model.polling_delay, model.reap);
         let seen = look(&mut cluster.host(self.host).agent)?;
-        if seen.is_some() || !current().is_some_and(|current| current.may_block()) {
+        if seen.is_some() {
+            self.spend(&mut cluster, reap);
             return Ok(seen);
         }
+        if !current().is_some_and(|current| current.may_block()) {
+            return Ok(None);
+        }
         // Nothing there: the look takes a turn of the program's loop, less if something comes.
-        let delay = cluster.config.host.processor.polling_delay;
         let turn = (delay + delay).max(Time::from_picoseconds(10_000));
         let until = cluster.now() + turn;
         self.wait(cluster, Some(until), true);
         let mut cluster = self.shared.lock();
         let seen = look(&mut cluster.host(self.host).agent)?;
         if seen.is_some() {
-            let now = cluster.now();
-            cluster.host(self.host).work(now, delay);
+            self.spend(&mut cluster, delay + reap);
         }
         Ok(seen)
     }
@@ -294,15 +304,37 @@ unsafe impl Runtime for Process {
         }
     }
 
-    fn spend(&self, work: Work) {
+    fn perform<T>(
+        &self,
+        vi: ViHandle,
+        work: Work,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
+    ) -> Result<T> {
         let mut cluster = self.shared.lock();
-        let model = cluster.config.host.processor;
-        let span = match work {
-            Work::PostSend | Work::PostReceive => model.post,
-            Work::Reap => model.reap,
-        };
-        let now = cluster.now();
-        cluster.host(self.host).work(now, span);
+        match work {
+            Work::PostSend | Work::PostReceive => {
+                let post = cluster.config.host.processor.post;
+                self.spend(&mut cluster, post);
+            }
+        }
+        let now = cluster.timestamp();
+        let result = act(&mut cluster.host(self.host).agent, now);
+        cluster.follow(self.host, Some(vi));
+        result
+    }
+
+    fn take<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let seen = self.block(limit, look)?;
+        if seen.is_some() {
+            let mut cluster = self.shared.lock();
+            let reap = cluster.config.host.processor.reap;
+            self.spend(&mut cluster, reap);
+        }
+        Ok(seen)
     }
 
     fn is_handler(&self) -> bool {
