@@ -51,7 +51,7 @@ pub use figure::{Figure, FigureTest};
 pub use keys::{Fallback, Key, Table, key_at, keys_text, table, tables};
 pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
-pub use programs::{ProgramsError, load_programs};
+pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
 pub use study::{CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study};

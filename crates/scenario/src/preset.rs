@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use viaduct_engine::Time;
+use viaduct_sim::config::Rate;
+
 use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::document::{Entry, Raw, Tree};
@@ -11,7 +14,11 @@ use crate::inherit::{self, Chain, Layer, Opened};
 use crate::keys::{self, Table};
 use crate::schema::MECHANISMS;
 use crate::settings::{bad_value, unknown_key};
-use crate::value::Value;
+use crate::units::{
+    RATE_BITS_MAX, RATE_BITS_MIN, TIME_SECONDS_MAX, format_rate, format_rate_in_bytes, format_size,
+    format_time, parse_rate,
+};
+use crate::value::{Kind, Value};
 
 /// How sure a number of a preset is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -90,6 +97,55 @@ impl PresetNumber {
     #[must_use]
     pub fn has_value_of(&self, other: &Self) -> bool {
         self.meant == other.meant
+    }
+
+    /// The number times a factor, to so many significant digits, at most 15. What is above zero
+    /// stays above it, and nothing goes beyond what a file may say. `None` for what is no time,
+    /// rate or size, and for a rate without bound.
+    #[must_use]
+    pub fn scaled(&self, factor: f64, digits: usize) -> Option<Self> {
+        let round = |value: f64| {
+            let text = format!("{value:.*e}", digits.clamp(1, 15) - 1);
+            text.parse::<f64>().unwrap_or(value)
+        };
+        // Whole picoseconds, or bytes.
+        let whole = |count: u64, most: u64| {
+            let scaled = round(count as f64 * factor) + 0.5;
+            (scaled as u64).max(count.min(1)).min(most)
+        };
+        let (value, meant) = match &self.meant {
+            Value::Time(time) => {
+                let time = Time::from_picoseconds(whole(
+                    time.picoseconds(),
+                    TIME_SECONDS_MAX * 1_000_000_000_000,
+                ));
+                (format_time(time), Value::Time(time))
+            }
+            Value::Size(bytes) => {
+                let (_, long) = TABLES.iter().find(|(short, _)| *short == self.table)?;
+                let bytes = match keys::known_table(long).find(self.key)?.kind {
+                    Kind::Size(most) => whole(*bytes, most),
+                    _ => return None,
+                };
+                (format_size(bytes), Value::Size(bytes))
+            }
+            Value::Rate(rate) if !rate.is_infinite() => {
+                let bits = (rate.bits_per_second() * factor).clamp(RATE_BITS_MIN, RATE_BITS_MAX);
+                let text = if self.value.ends_with("B/s") {
+                    format_rate_in_bytes(round(bits / 8.0))
+                } else {
+                    format_rate(Rate::from_bits_per_second(round(bits)))
+                };
+                let rate = parse_rate(&text).ok()?;
+                (text, Value::Rate(rate))
+            }
+            _ => return None,
+        };
+        Some(Self {
+            value,
+            meant,
+            ..self.clone()
+        })
     }
 }
 
@@ -499,4 +555,52 @@ fn provenance(
         return None;
     };
     Some((source?.0, *confidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(preset: &Preset, key: &str) -> PresetNumber {
+        let mut numbers = preset.numbers.iter();
+        numbers.find(|number| number.key == key).cloned().unwrap()
+    }
+
+    #[test]
+    fn a_scaled_number_keeps_its_unit_and_reads_back_the_same() {
+        let preset = load_preset("clan-pio").unwrap();
+        let scaled = |key: &str, factor, digits| {
+            let scaled = number(&preset, key).scaled(factor, digits);
+            scaled.map(|number| number.value)
+        };
+        assert_eq!(scaled("post", 3.0, 4).as_deref(), Some("1.05 us"));
+        assert_eq!(
+            scaled("write_rate", 1.0 / 3.0, 4).as_deref(),
+            Some("28.33 MB/s")
+        );
+        let link = |it: &&PresetNumber| (it.table, it.key) == ("link", "rate");
+        let link = preset.numbers.iter().find(link).unwrap();
+        assert_eq!(link.scaled(3333.0, 2).unwrap().value, "5 Tbit/s");
+        assert_eq!(scaled("post", 1e-9, 4).as_deref(), Some("1 ps"));
+        assert_eq!(scaled("dma_from", 0.5, 9).as_deref(), Some("512 MiB"));
+        assert_eq!(scaled("dma_from", 9e9, 9).as_deref(), Some("1 GiB"));
+        assert_eq!(scaled("post", 1e18, 9).as_deref(), Some("9000000 s"));
+        assert_eq!(scaled("mappings", 3.0, 4), None);
+        assert_eq!(scaled("notice", 3.0, 4), None);
+        // What is read back is what was meant.
+        for number in &preset.numbers {
+            if let Some(scaled) = number.scaled(1.2345678, 7) {
+                let key = format!("[{}]\n{}", scaled.table, scaled.key);
+                let text = format!(
+                    "name = \"x\"\ninherits = \"clan-pio\"\n{key} = {{ value = \"{}\", \
+                     source = \"s\", confidence = \"fitted\" }}",
+                    scaled.value
+                );
+                let read = parse_preset("x.toml", &text).unwrap();
+                let same = |it: &&PresetNumber| (it.table, it.key) == (scaled.table, scaled.key);
+                let again = read.numbers.iter().find(same).unwrap();
+                assert!(again.has_value_of(&scaled), "{key}: {}", scaled.value);
+            }
+        }
+    }
 }

@@ -65,7 +65,22 @@ pub fn load_programs(
     hosts: u32,
 ) -> Result<SimulationConfig, ProgramsError> {
     let preset = load_preset(model).map_err(ProgramsError::Wrong)?;
-    let numbers = Numbers(&preset);
+    programs_of(&preset, model, study, hosts)
+}
+
+/// The same for a preset that is loaded, and may have been changed since; `model` is its name in
+/// messages.
+///
+/// # Errors
+///
+/// [`ProgramsError`].
+pub fn programs_of(
+    preset: &Preset,
+    model: &str,
+    study: Option<&str>,
+    hosts: u32,
+) -> Result<SimulationConfig, ProgramsError> {
+    let numbers = Numbers(preset);
     let Some(host) = numbers.host() else {
         // A preset that loads has every number.
         return Err(ProgramsError::NoNetwork {

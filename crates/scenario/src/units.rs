@@ -526,14 +526,23 @@ pub fn format_rate(rate: Rate) -> String {
     if bits.is_infinite() {
         return "infinite".to_owned();
     }
-    let (exponent, unit) = match bits {
-        b if b >= 1e12 => (12, "Tbit/s"),
-        b if b >= 1e9 => (9, "Gbit/s"),
-        b if b >= 1e6 => (6, "Mbit/s"),
-        b if b >= 1e3 => (3, "kbit/s"),
-        _ => (0, "bit/s"),
+    per_second(bits, "bit/s")
+}
+
+/// Writes bytes a second as briefly as they read back the same.
+pub(crate) fn format_rate_in_bytes(bytes: f64) -> String {
+    per_second(bytes, "B/s")
+}
+
+fn per_second(count: f64, unit: &str) -> String {
+    let (exponent, prefix) = match count {
+        c if c >= 1e12 => (12, "T"),
+        c if c >= 1e9 => (9, "G"),
+        c if c >= 1e6 => (6, "M"),
+        c if c >= 1e3 => (3, "k"),
+        _ => (0, ""),
     };
-    format!("{} {unit}", shifted(bits, exponent))
+    format!("{} {prefix}{unit}", shifted(count, exponent))
 }
 
 /// Writes a number of times a second.
