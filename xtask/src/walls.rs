@@ -127,6 +127,17 @@ const WALLS: &[Wall] = &[
         reason: "it reads what a user wrote into a configuration and runs nothing",
     },
     Wall {
+        package: "viaduct-fit",
+        own: &[
+            "viaduct-fabric",
+            "viaduct-measure",
+            "viaduct-scenario",
+            "viaduct-simfabric",
+        ],
+        external: Some(&["libm", "serde", "serde_json"]),
+        reason: "a preset from a measurement: it predicts by the simulation and opens no file",
+    },
+    Wall {
         package: "viaduct-report",
         own: &[
             "viaduct-engine",
@@ -143,6 +154,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-engine",
             "viaduct-fabric",
+            "viaduct-fit",
             "viaduct-measure",
             "viaduct-plot",
             "viaduct-shm",

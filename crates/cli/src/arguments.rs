@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::fit::FitArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
 use crate::reproduce::ReproduceArguments;
@@ -59,6 +60,12 @@ pub(crate) enum Command {
         viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch --plot bandwidth.svg\n  \
         viaduct measure cq --on shm --connections 1024 --mode block --json")]
     Measure(MeasureArguments),
+    /// Make a preset from a measurement: fit the numbers of another to it
+    #[command(after_help = "Example:\n  \
+        viaduct measure latency --on shm --json > measured.json\n  \
+        viaduct fit measured.json --base rnic-gen4 -o my-host.toml\n  \
+        viaduct measure latency --on sim:my-host.toml")]
+    Fit(FitArguments),
     /// The other side of `measure`
     #[command(hide = true)]
     MeasurePeer(PeerArguments),

@@ -8,6 +8,7 @@ mod cost;
 mod describe;
 mod fabrics;
 mod failure;
+mod fit;
 mod interrupt;
 mod jobs;
 mod lists;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Models(arguments) => models::models(arguments),
         Command::Keys { table } => lists::keys(table.as_deref()),
         Command::Measure(arguments) => measure::measure(arguments),
+        Command::Fit(arguments) => fit::fit(arguments),
         Command::MeasurePeer(arguments) => peer::be(arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {

@@ -81,8 +81,8 @@ fn format(path: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// Leaves what is there as it is, and nothing where nothing is.
-fn try_to_open(path: &Path) -> io::Result<()> {
+/// Whether a file can be written. Leaves what is there as it is, and nothing where nothing is.
+pub(crate) fn try_to_open(path: &Path) -> io::Result<()> {
     match File::create_new(path) {
         Ok(_) => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,0 +1,22 @@
+//! A preset from a measurement: the numbers of a model, fitted to what a machine did.
+//!
+//! ```text
+//! measured   the JSON of `viaduct measure` to points, every third of them held out
+//! knobs      which numbers of a preset move together, by the kind of its adapter
+//! predict    what simulated hosts of such a preset measure: the simulation itself runs
+//! search     the factors that make both agree: Levenberg and Marquardt, in logarithms
+//! fit        joins them        written   the preset as text        shown   what came of it
+//! ```
+
+mod error;
+mod fit;
+mod knobs;
+mod measured;
+mod predict;
+mod search;
+mod shown;
+mod written;
+
+pub use error::FitError;
+pub use fit::{Fit, FittedNumber, fit};
+pub use measured::{Measured, POINTS_MIN, Point};
