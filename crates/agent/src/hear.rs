@@ -46,6 +46,7 @@ impl Agent {
             }
             Event::Connected { attributes, .. } => self.answer(vi, Ok(attributes)),
             Event::ConnectFailed { reason, .. } => self.answer(vi, Err(reason)),
+            Event::Catastrophic => self.tell_openings(device, ErrorCode::Catastrophic),
             event => {
                 if let (Some(vi), Some(code)) = (vi, event.error_code()) {
                     self.tell(vi, code);
@@ -84,6 +85,22 @@ impl Agent {
                 code,
             }));
         }
+    }
+
+    /// Has the error handler of each opening of a NIC told of an error about all of it.
+    fn tell_openings(&mut self, device: usize, code: ErrorCode) {
+        let openings = self.nics.iter().filter(|(_, nic)| nic.device == device);
+        self.jobs.extend(openings.map(|(nic, _)| {
+            Job::Error(AsynchronousError {
+                nic: *nic,
+                vi: None,
+                completion_queue: None,
+                descriptor: None,
+                operation: operation_of(code),
+                resource: code.resource(),
+                code,
+            })
+        }));
     }
 
     /// Writes the completions of a VI to its descriptors, and hands them to notify handlers.
