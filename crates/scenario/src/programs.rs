@@ -12,6 +12,7 @@ use viaduct_simfabric::config::{
     FirmwareModel, HostModel, KernelModel, Mechanism, ProcessorModel, RdmaModel, RemoteWriteModel,
     SimulationConfig, Ways,
 };
+use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 
 use crate::diagnostics::Diagnostics;
@@ -96,6 +97,9 @@ pub fn programs_of(
             links: config.links,
             switch: config.switch,
             host,
+            faults: Vec::new(),
+            detection: Detection::default(),
+            seed: config.run.seed,
         });
     }
     let Some(links) = numbers.links() else {
@@ -114,6 +118,9 @@ pub fn programs_of(
             cut_through_bytes: 0,
         },
         host,
+        faults: Vec::new(),
+        detection: Detection::default(),
+        seed: 1,
     })
 }
 

@@ -21,6 +21,7 @@ use viaduct_sim::fluid::{FlowDemand, FlowId};
 
 use crate::cluster::Cluster;
 use crate::event::Event;
+use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
 use crate::mechanism::{Mover, Plan, Request};
 use crate::message::{Message, MessageId};
@@ -119,6 +120,7 @@ impl Cluster {
             plan,
             begun: Time::ZERO,
             is_answer: false,
+            fate: Fate::Whole,
             payload,
             references: 2,
         })
@@ -268,6 +270,9 @@ impl Cluster {
         } else {
             (host, target)
         };
+        if self.faults.is_some() {
+            self.decide_fate(id, ends, begun);
+        }
         let head = self.network.head_delay(&self.config, ends, plan.wire_bytes) + plan.adapters;
         // The receiving engine looks where the bytes go when the first is there; then they go on
         // as they came.
@@ -323,6 +328,9 @@ impl Cluster {
     }
 
     pub(crate) fn handle_arrival(&mut self, id: MessageId) {
+        if self.faults.is_some() && self.withholds(id) {
+            return;
+        }
         self.counts.messages += 1;
         let Some(message) = self.messages.get(id) else {
             return;
@@ -362,7 +370,9 @@ impl Cluster {
                 // SAFETY: as above.
                 unsafe { place(&message.payload, &all) };
             }
-            is_placed = nic.finish_receive(peer, receive.work, ReceiveOutcome::Placed);
+            let outcome = message.outcome();
+            is_placed = nic.finish_receive(peer, receive.work, outcome)
+                && outcome == ReceiveOutcome::Placed;
         }
         self.placed(id, is_placed);
     }
@@ -388,7 +398,9 @@ impl Cluster {
             }];
             // SAFETY: `start_remote_write` has just checked the range, under this lock.
             unsafe { place(&message.payload, &range) };
-            is_placed = nic.finish_remote_write(peer, started, ReceiveOutcome::Placed);
+            let outcome = message.outcome();
+            is_placed = nic.finish_remote_write(peer, started, outcome)
+                && outcome == ReceiveOutcome::Placed;
         }
         self.placed(id, is_placed);
     }
@@ -407,6 +419,9 @@ impl Cluster {
                 .network
                 .control_delay(&self.config, (target, host), &bus);
             let time = self.now() + delay;
+            if self.faults.is_some() && self.acknowledgement_is_lost(id, time) {
+                return;
+            }
             self.queue.schedule(time, Event::Acknowledged(id));
         } else {
             self.messages.release(id);
@@ -477,7 +492,8 @@ impl Cluster {
         let state = &mut self.hosts[host as usize];
         let segments = state.nic().send_segments(vi, work).to_vec();
         let handle = state.agent.handle_of(DEVICE, vi);
-        if handle.is_some_and(|handle| state.agent.may_touch(handle, &segments)) {
+        let is_whole = message.fate == Fate::Whole;
+        if is_whole && handle.is_some_and(|handle| state.agent.may_touch(handle, &segments)) {
             // SAFETY: the segments lie in memory that is registered now, under this lock.
             unsafe { place(&message.payload, &segments) };
             state.nic().finish_send(vi, work, SendOutcome::Sent);

@@ -12,6 +12,7 @@ use crate::control::Controls;
 use crate::counts::Counts;
 use crate::event::Event;
 use crate::executor::Spawn;
+use crate::faults::Faults;
 use crate::host::{DEVICE, Host};
 use crate::message::Messages;
 use crate::network::Network;
@@ -33,6 +34,8 @@ pub(crate) struct Cluster {
     pub(crate) counts: Counts,
     /// When the future that is being polled wants to go on.
     pub(crate) wake_at: Option<Time>,
+    /// What is wrong; `None` as long as nothing can be.
+    pub(crate) faults: Option<Box<Faults>>,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -43,7 +46,7 @@ impl Cluster {
         let hosts = (0..config.topology.host_count())
             .map(|number| Host::new(number, &config.host, &attributes))
             .collect();
-        Self {
+        let mut cluster = Self {
             network: Network::new(&config),
             queue: EventQueue::new(),
             hosts,
@@ -54,9 +57,12 @@ impl Cluster {
             calls: VecDeque::new(),
             counts: Counts::default(),
             wake_at: None,
+            faults: None,
             touched: Vec::new(),
             config,
-        }
+        };
+        cluster.expect_faults();
+        cluster
     }
 
     pub(crate) fn host(&mut self, host: u32) -> &mut Host {
@@ -91,6 +97,7 @@ impl Cluster {
             Event::Acknowledged(message) => self.handle_acknowledgement(message),
             Event::Control(number) => self.handle_control(number),
             Event::Call(host) => self.calls.push_back(host),
+            Event::Follows(consequence) => self.handle_consequence(consequence),
             Event::Timeout(host) => {
                 self.host(host).timeout = None;
                 let now = self.timestamp();
@@ -115,6 +122,9 @@ impl Cluster {
     }
 
     fn follow_touched(&mut self, host: u32, touched: &mut Vec<ViHandle>) {
+        if self.is_dead(host) {
+            return;
+        }
         loop {
             let mut has_moved = false;
             while let Some(transmit) = self.host(host).nic().poll_transmit() {

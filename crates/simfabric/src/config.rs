@@ -7,6 +7,8 @@ use viaduct_fabric::via::NicAttributes;
 use viaduct_sim::config::{BusModel, LinkConfig, NicModel, Rate, SwitchModel};
 use viaduct_topology::Topology;
 
+use crate::faults::{Detection, Fault};
+
 /// A cluster for programs.
 #[derive(Clone, Debug)]
 pub struct SimulationConfig {
@@ -18,6 +20,12 @@ pub struct SimulationConfig {
     pub switch: SwitchModel,
     /// Processor, bus and adapter: the same on each host.
     pub host: HostModel,
+    /// What goes wrong. Nothing is drawn, and no time passes otherwise, where this is empty.
+    pub faults: Vec<Fault>,
+    /// How long it takes until faults are noticed.
+    pub detection: Detection,
+    /// The seed of what is drawn: which messages are lost or corrupted.
+    pub seed: u64,
 }
 
 /// A host's hardware and system software, as programs on it pay for them.

@@ -64,12 +64,19 @@ impl Cluster {
 
     fn transmit_control(&mut self, from: u32, to: u32, message: ConnectionMessage) {
         let bus = self.config.host.bus;
+        let mut leaves = self.now();
+        if self.faults.is_some() {
+            match self.control_leaves(from, to) {
+                Some(time) => leaves = time,
+                None => return,
+            }
+        }
         let mut delay = self.network.control_delay(&self.config, (from, to), &bus);
         if !matches!(message, ConnectionMessage::ReceivesPosted { .. }) {
             delay += KERNEL_AGENTS;
         }
         let number = self.controls.insert(from, to, message);
-        let time = self.now() + delay;
+        let time = leaves + delay;
         let stream = self.host(from).stream(to);
         stream.last_control = stream.last_control.max(time);
         self.queue.schedule(time, Event::Control(number));
@@ -79,6 +86,9 @@ impl Cluster {
         let Some((from, to, message)) = self.controls.take(number) else {
             return;
         };
+        if self.control_is_lost(from, to) {
+            return;
+        }
         let now = self.timestamp();
         self.host(to)
             .nic()

@@ -11,4 +11,8 @@ pub struct Counts {
     pub dma_requests: u64,
     /// Times that a sleeping program was woken.
     pub wake_ups: u64,
+    /// Messages that did not arrive for a fault, acknowledgements included.
+    pub lost: u64,
+    /// Messages that arrived corrupt.
+    pub corrupted: u64,
 }

@@ -3,6 +3,7 @@
 use viaduct_fabric::via::ViId;
 use viaduct_sim::fluid::FlowId;
 
+use crate::failures::Consequence;
 use crate::message::MessageId;
 use crate::tasks::TaskId;
 
@@ -33,6 +34,8 @@ pub(crate) enum Event {
     Call(u32),
     /// Something of the semantics on a host has run out of time.
     Timeout(u32),
+    /// Something follows from a fault.
+    Follows(Consequence),
 }
 
 impl From<FlowId> for Event {

@@ -4,7 +4,7 @@
 //! a future. All run on the thread that calls [`Simulation::run`], one at a time, in an order that
 //! follows from the events alone.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,6 +95,35 @@ pub(crate) struct Current {
 
 thread_local! {
     static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
+    /// The simulation that runs on this thread.
+    static RUNNING: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+}
+
+/// Makes a simulation the one that runs, until this is dropped.
+struct Running(Option<Arc<Shared>>);
+
+impl Running {
+    fn new(shared: &Arc<Shared>) -> Self {
+        Self(RUNNING.replace(Some(Arc::clone(shared))))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(self.0.take());
+        // A program that panicked has left its stack without a word.
+        CURRENT.set(None);
+    }
+}
+
+/// Kills the simulated host of the program that calls it, as [`Process::die`] does. Without effect
+/// in what is no program of a simulation.
+pub fn die() {
+    let running = RUNNING.with_borrow(Clone::clone);
+    if let (Some(current), Some(shared)) = (current(), running) {
+        let host = shared.lock().tasks.host(current.task);
+        Process::new(shared, host).die();
+    }
 }
 
 /// The program that runs on this thread, if it is one.
@@ -203,6 +232,10 @@ impl fmt::Debug for Simulation {
 
 impl Simulation {
     /// With nothing running yet.
+    ///
+    /// # Panics
+    ///
+    /// If a fault cannot be: [`SimulationConfig::check_faults`] says why.
     #[must_use]
     pub fn new(config: SimulationConfig) -> Self {
         Self {
@@ -225,6 +258,12 @@ impl Simulation {
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.shared.lock().hosts.len() as u32
+    }
+
+    /// Whether a host, and its programs with it, has not died.
+    #[must_use]
+    pub fn is_alive(&self, host: u32) -> bool {
+        !self.shared.lock().is_dead(host)
     }
 
     /// A program's view of a host.
@@ -260,7 +299,7 @@ impl Simulation {
         self.process(host).spawn_async(program);
     }
 
-    /// Runs until every program has ended.
+    /// Runs until every program has ended, but for those of hosts that died.
     ///
     /// # Errors
     ///
@@ -270,6 +309,7 @@ impl Simulation {
     ///
     /// When a program panics.
     pub fn run(&mut self) -> Result<Outcome, SimulationError> {
+        let _running = Running::new(&self.shared);
         while let Some(task) = self.next()? {
             self.resume(task);
         }
@@ -304,7 +344,9 @@ impl Simulation {
                 }
             }
             while let Some(host) = cluster.calls.pop_front() {
-                self.call_handlers(&mut cluster, host)?;
+                if !cluster.is_dead(host) {
+                    self.call_handlers(&mut cluster, host)?;
+                }
             }
             if let Some(task) = cluster.tasks.next_ready() {
                 return Ok(Some(task));
@@ -468,6 +510,10 @@ fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) 
             let Some(call) = call else { break };
             // A handler that panics has said so; the others go on.
             let _ = catch_unwind(AssertUnwindSafe(|| call.run()));
+            if current().is_none() {
+                // The simulation is being dropped, and this stack with it.
+                return;
+            }
             let mut cluster = shared.lock();
             cluster.host(host).agent.running = None;
             cluster.changed(host);
@@ -480,8 +526,7 @@ fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) 
         idle.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(task);
-        if let Some(current) = current() {
-            suspend(current);
-        }
+        let Some(current) = current() else { return };
+        suspend(current);
     }
 }

@@ -8,6 +8,7 @@ use viaduct_engine::{EventId, Time};
 use viaduct_fabric::via::{ConnectionMessage, HostAddress, Nic, NicAttributes, ViId};
 
 use crate::config::HostModel;
+use crate::faults::Slowing;
 use crate::mechanism;
 use crate::message::MessageId;
 use crate::tasks::TaskId;
@@ -48,6 +49,8 @@ pub(crate) struct Host {
     pub(crate) timeout: Option<(Time, EventId)>,
     /// The task that calls this host's handlers.
     pub(crate) handler: Option<TaskId>,
+    /// What makes the processor slow.
+    pub(crate) slowings: Vec<Slowing>,
 }
 
 /// The sending engine of an adapter.
@@ -113,6 +116,7 @@ impl Host {
             mechanism: mechanism::State::new(model),
             timeout: None,
             handler: None,
+            slowings: Vec::new(),
         }
     }
 
@@ -144,7 +148,8 @@ impl Host {
 
     /// Gives the processor work from some moment on; when it is done.
     pub(crate) fn work(&mut self, from: Time, span: Time) -> Time {
-        self.processor_free = self.processor_free.max(from) + span;
+        let begins = self.processor_free.max(from);
+        self.processor_free = begins + self.stretched(begins, span);
         self.processor_free
     }
 }

@@ -50,6 +50,8 @@
 //!  carry.rs      a message's way, as mechanism.rs planned it          control.rs: connections
 //!      v
 //!  network.rs    links and buses, shared by viaduct_sim's fluid rule
+//!
+//!  faults.rs     what goes wrong where and when                      failures.rs: what follows
 //! ```
 
 mod carry;
@@ -59,6 +61,8 @@ mod control;
 mod counts;
 mod event;
 mod executor;
+mod failures;
+pub mod faults;
 mod host;
 mod mechanism;
 mod message;
@@ -68,6 +72,6 @@ mod raw;
 mod tasks;
 
 pub use counts::Counts;
-pub use executor::{Outcome, Simulation, SimulationError};
+pub use executor::{Outcome, Simulation, SimulationError, die};
 pub use process::{Process, SimulatedFabric};
 pub use raw::{remote_write_latency, remote_write_rate};

@@ -3,6 +3,7 @@
 use viaduct_engine::Time;
 use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, ViId, WorkId};
 
+use crate::faults::Fate;
 use crate::mechanism::Plan;
 
 /// Number of a message under way; free numbers are used again.
@@ -26,6 +27,8 @@ pub(crate) struct Message {
     pub(crate) begun: Time,
     /// The answer to a remote read is on its way back.
     pub(crate) is_answer: bool,
+    /// What became of its bytes.
+    pub(crate) fate: Fate,
     /// The bytes, as they were when the message started.
     pub(crate) payload: Vec<u8>,
     /// Things yet to happen that name it.

@@ -104,6 +104,12 @@ impl Network {
         head + moving + short
     }
 
+    /// The links that a message crosses.
+    pub(crate) fn way(&mut self, config: &SimulationConfig, source: u32, target: u32) -> &[LinkId] {
+        self.route(config, source, target);
+        &self.links
+    }
+
     fn route(&mut self, config: &SimulationConfig, source: u32, target: u32) {
         self.links.clear();
         if source != target {

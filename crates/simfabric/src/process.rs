@@ -147,8 +147,42 @@ impl Process {
 
     fn start(&self, program: Program) {
         let mut cluster = self.shared.lock();
+        if cluster.is_dead(self.host) {
+            // Dropped without the lock: it may hold anything.
+            drop(cluster);
+            return drop(program);
+        }
         let task = cluster.tasks.add(self.host, true);
         cluster.spawned.push_back(Spawn { task, program });
+    }
+
+    /// Kills the host: its programs never run again, what was under way from or to it is lost, and
+    /// the others notice after a while ([`Detection`](crate::faults::Detection)).
+    ///
+    /// Does not return to a blocking program of the host. An asynchronous one goes on until it next
+    /// waits. What programs of the host hold is dropped with the simulation; what that asks of the
+    /// fabric then is refused.
+    pub fn die(&self) {
+        let own = {
+            let mut cluster = self.shared.lock();
+            cluster.kill(self.host, true);
+            current().filter(|current| cluster.tasks.host(current.task) == self.host)
+        };
+        if let Some(current) = own.filter(Current::may_block) {
+            loop {
+                suspend(current);
+            }
+        }
+    }
+
+    /// The lock, if the host lives.
+    fn alive(&self) -> Result<Guard<'_>> {
+        let cluster = self.shared.lock();
+        if cluster.is_dead(self.host) {
+            let reason = format!("host{} is dead", self.host);
+            return Err(Error::new(ReturnCode::InvalidState, reason));
+        }
+        Ok(cluster)
     }
 
     /// Has the processor work for the program from now on.
@@ -204,6 +238,9 @@ impl Process {
         const EVENTS_MAX: u32 = 1 << 10;
 
         for _ in 0..EVENTS_MAX {
+            if cluster.is_dead(self.host) {
+                return false;
+            }
             if cluster.tasks.take_if_next(task) {
                 return true;
             }
@@ -238,7 +275,7 @@ unsafe impl Runtime for Process {
         vi: Option<ViHandle>,
         act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T> {
-        let mut cluster = self.synchronised(self.shared.lock());
+        let mut cluster = self.synchronised(self.alive()?);
         // A loop of questions takes time, or what it waits for never comes.
         self.spend(&mut cluster, QUESTION);
         let now = cluster.timestamp();
@@ -248,7 +285,7 @@ unsafe impl Runtime for Process {
     }
 
     fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
-        let mut cluster = self.synchronised(self.shared.lock());
+        let mut cluster = self.synchronised(self.alive()?);
         let model = cluster.config.host.processor;
         let (delay, reap) = (model.polling_delay, model.reap);
         let seen = look(&mut cluster.host(self.host).agent)?;
@@ -276,7 +313,7 @@ unsafe impl Runtime for Process {
         limit: Option<Duration>,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let mut cluster = self.synchronised(self.shared.lock());
+        let mut cluster = self.synchronised(self.alive()?);
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
         let mut has_slept = false;
         loop {
@@ -310,7 +347,7 @@ unsafe impl Runtime for Process {
         work: Work,
         act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T> {
-        let mut cluster = self.shared.lock();
+        let mut cluster = self.alive()?;
         match work {
             Work::PostSend | Work::PostReceive => {
                 let post = cluster.config.host.processor.post;

@@ -56,11 +56,27 @@ impl Tasks {
     /// A task has ended.
     pub(crate) fn remove(&mut self, id: TaskId) {
         let state = &mut self.states[id.0 as usize];
+        if !state.is_alive {
+            return;
+        }
         state.is_alive = false;
         state.is_waiting = false;
         state.wait = state.wait.wrapping_add(1);
         self.programs -= u32::from(state.is_program);
         self.free.push(id);
+    }
+
+    /// A host is dead: its programs, and the task that calls its handlers, never run again. Their
+    /// numbers are not used again: what they hold is still there.
+    pub(crate) fn bury(&mut self, host: u32, handler: Option<TaskId>) {
+        for (number, state) in self.states.iter_mut().enumerate() {
+            let is_handler = handler.is_some_and(|handler| handler.0 as usize == number);
+            if state.is_alive && state.host == host && (state.is_program || is_handler) {
+                state.is_alive = false;
+                state.is_waiting = false;
+                self.programs -= u32::from(state.is_program);
+            }
+        }
     }
 
     pub(crate) fn host(&self, id: TaskId) -> u32 {
@@ -78,7 +94,13 @@ impl Tasks {
     }
 
     pub(crate) fn next_ready(&mut self) -> Option<TaskId> {
-        self.ready.pop_front()
+        loop {
+            let id = self.ready.pop_front()?;
+            // Its host may have died meanwhile.
+            if self.states[id.0 as usize].is_alive {
+                return Some(id);
+            }
+        }
     }
 
     /// Whether no task could run now.

@@ -1,0 +1,327 @@
+//! What follows from a fault: who notices it when, and what the semantics is told.
+//!
+//! ```text
+//!  a message:   FlowEnds: its fate -> Arrives: withheld -> GiveUp, at the reliable levels
+//!  a host:      Dies -> DeathNoticed: unreachable, for whoever had to do with it
+//!  a link:      CutNoticed: unreachable, for the hosts at both ends of each way over it
+//!  a control message that does not get through: LostTouch: unreachable, at both its ends
+//! ```
+//!
+//! Nothing here is reached in a simulation without faults.
+
+use std::collections::BTreeSet;
+
+use viaduct_engine::Time;
+use viaduct_fabric::via::{Operation, ReceiveOutcome, SendOutcome};
+use viaduct_topology::LinkId;
+
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::faults::{Death, Fate, Faults, Slowing, Timetable};
+use crate::host::{Host, address_of};
+use crate::message::{Message, MessageId};
+
+/// Something that follows from a fault.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Consequence {
+    /// A host or its NIC dies.
+    HostDies(u32),
+    NicDies(u32),
+    /// The agents of other hosts have missed one for long enough.
+    DeathNoticed(u32),
+    /// A link has been down for long enough.
+    CutNoticed(LinkId),
+    /// What the agent of one host says to another's has not got through for long enough.
+    LostTouch(u32, u32),
+    /// The sender of a message that was lost has waited for long enough.
+    GiveUp(MessageId),
+}
+
+impl Cluster {
+    /// Puts the faults of the configuration where they will strike.
+    pub(crate) fn expect_faults(&mut self) {
+        if self.config.faults.is_empty() {
+            return;
+        }
+        let (faults, Timetable { deaths, slowings }) = match Faults::new(&self.config) {
+            Ok(expected) => expected,
+            Err(error) => panic!("{error}"),
+        };
+        let notice = faults.detection.host_timeout;
+        for (link, from) in faults.long_cuts() {
+            let noticed = Consequence::CutNoticed(LinkId(link));
+            self.follows_at(from.saturating_add(notice), noticed);
+        }
+        for Death { host, is_host, at } in deaths {
+            self.follows_at(
+                at,
+                if is_host {
+                    Consequence::HostDies(host)
+                } else {
+                    Consequence::NicDies(host)
+                },
+            );
+        }
+        for (host, slowing) in slowings {
+            self.host(host).slowings.push(slowing);
+        }
+        self.faults = Some(Box::new(faults));
+    }
+
+    fn follows_at(&mut self, time: Time, consequence: Consequence) {
+        self.queue.schedule(time, Event::Follows(consequence));
+    }
+
+    pub(crate) fn handle_consequence(&mut self, consequence: Consequence) {
+        match consequence {
+            Consequence::HostDies(host) => self.kill(host, true),
+            Consequence::NicDies(host) => self.kill(host, false),
+            Consequence::DeathNoticed(host) => self.handle_death_noticed(host),
+            Consequence::CutNoticed(link) => self.handle_cut_noticed(link),
+            Consequence::LostTouch(from, to) => self.lose_touch(from, to),
+            Consequence::GiveUp(message) => self.give_up(message),
+        }
+    }
+
+    /// A host dies, or its NIC alone.
+    pub(crate) fn kill(&mut self, host: u32, is_host: bool) {
+        let detection = self.config.detection;
+        let none = || Box::new(Faults::none(detection));
+        let faults = self.faults.get_or_insert_with(none);
+        let had_nic = !faults.is_nic_dead(host);
+        if !faults.bury(host, is_host) {
+            return;
+        }
+        if had_nic {
+            // What is queued there is never started; the program of a dead host sees nothing of it.
+            self.host(host).nic().handle_catastrophe();
+            let noticed = self.now() + detection.host_timeout;
+            self.follows_at(noticed, Consequence::DeathNoticed(host));
+        }
+        if is_host {
+            let handler = self.host(host).handler;
+            self.tasks.bury(host, handler);
+        } else {
+            self.follow(host, None);
+        }
+    }
+
+    /// Whether a host is dead: its programs neither run nor are told anything.
+    pub(crate) fn is_dead(&self, host: u32) -> bool {
+        self.faults
+            .as_ref()
+            .is_some_and(|faults| faults.is_host_dead(host))
+    }
+
+    /// Whether a host's NIC is dead, or all of it.
+    fn is_silent(&self, host: u32) -> bool {
+        self.faults
+            .as_ref()
+            .is_some_and(|faults| faults.is_nic_dead(host))
+    }
+
+    fn handle_death_noticed(&mut self, dead: u32) {
+        let own: BTreeSet<u32> = self.host(dead).streams.iter().map(|s| s.peer).collect();
+        for host in 0..self.hosts.len() as u32 {
+            let streams = &self.hosts[host as usize].streams;
+            if own.contains(&host) || streams.iter().any(|stream| stream.peer == dead) {
+                self.miss(host, dead);
+            }
+        }
+    }
+
+    fn handle_cut_noticed(&mut self, link: LinkId) {
+        // Whoever has a connection to another has said something to it.
+        let mut pairs = BTreeSet::new();
+        for host in 0..self.hosts.len() as u32 {
+            let peers = self.hosts[host as usize].streams.iter();
+            pairs.extend(peers.map(|stream| (host.min(stream.peer), host.max(stream.peer))));
+        }
+        for (one, other) in pairs {
+            let mut crosses = |from, to| {
+                let way = self.network.way(&self.config, from, to);
+                way.contains(&link)
+            };
+            if crosses(one, other) || crosses(other, one) {
+                self.lose_touch(one, other);
+            }
+        }
+    }
+
+    /// Two hosts no longer hear of each other.
+    fn lose_touch(&mut self, one: u32, other: u32) {
+        self.miss(one, other);
+        self.miss(other, one);
+    }
+
+    /// A host no longer hears of another.
+    fn miss(&mut self, host: u32, missed: u32) {
+        if !self.is_dead(host) {
+            let missed = address_of(missed);
+            self.host(host).nic().handle_host_unreachable(missed);
+            self.follow(host, None);
+        }
+    }
+
+    /// When a message about connections can leave that is sent now; `None` if it never gets
+    /// through, which both ends will notice.
+    pub(crate) fn control_leaves(&mut self, from: u32, to: u32) -> Option<Time> {
+        let now = self.now();
+        let way = self.network.way(&self.config, from, to);
+        let Some(faults) = &self.faults else {
+            return Some(now);
+        };
+        let limit = now.saturating_add(faults.detection.host_timeout);
+        let leaves = faults.up_again(way, now);
+        if faults.is_nic_dead(from) || faults.is_nic_dead(to) || leaves >= limit {
+            self.follows_at(limit, Consequence::LostTouch(from, to));
+            return None;
+        }
+        Some(leaves)
+    }
+
+    /// Whether a message about connections that is there now is lost: one of its ends died.
+    pub(crate) fn control_is_lost(&self, from: u32, to: u32) -> bool {
+        self.is_silent(from) || self.is_silent(to)
+    }
+
+    /// The last of a message's bytes has left: what became of it on its way.
+    pub(crate) fn decide_fate(&mut self, id: MessageId, (from, to): (u32, u32), begun: Time) {
+        let now = self.now();
+        let way = self.network.way(&self.config, from, to);
+        if let Some(faults) = &mut self.faults
+            && let Some(message) = self.messages.get(id)
+        {
+            message.fate = faults.fate(way, begun, now);
+            if message.fate == Fate::Corrupt {
+                // Whoever does not look at the status sees it.
+                message
+                    .payload
+                    .iter_mut()
+                    .take(1)
+                    .for_each(|byte| *byte ^= 1);
+            }
+        }
+    }
+
+    /// Keeps a message that is there now from its receiver, if it was lost or that is dead.
+    pub(crate) fn withholds(&mut self, id: MessageId) -> bool {
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let (host, target, is_answer) = (message.host, message.target, message.is_answer);
+        let (peer, fate) = (message.peer, message.fate);
+        let is_request = message.header.operation == Operation::RdmaRead && !is_answer;
+        let receiver = if is_answer { host } else { target };
+        let (is_silent, now) = (self.is_silent(host) || self.is_silent(target), self.now());
+        // A request has no bytes but its header, of which nothing can be believed.
+        let is_lost = is_silent || fate == Fate::Lost || is_request && fate == Fate::Corrupt;
+        let Some(faults) = &mut self.faults else {
+            return false;
+        };
+        let is_behind = !is_answer && faults.has_gap(target, peer.connection);
+        if !is_lost && !is_behind {
+            self.counts.corrupted += u64::from(fate == Fate::Corrupt);
+            let state = self.host(receiver);
+            let slowings = state.slowings.iter();
+            let spans = slowings.map(|slowing| slowing.per_message(now));
+            let span = spans.fold(Time::ZERO, |sum, span| sum + span);
+            if span > Time::ZERO {
+                state.work(now, span);
+            }
+            return false;
+        }
+        self.counts.lost += 1;
+        let is_reliable = self
+            .host(target)
+            .nic()
+            .query_vi(peer.vi)
+            .is_ok_and(|vi| vi.attributes.reliability.is_reliable());
+        if is_reliable
+            && !is_answer
+            && let Some(faults) = &mut self.faults
+        {
+            faults.open_gap(target, peer.connection);
+        }
+        self.wait_in_vain(id, now);
+        if !is_answer {
+            self.leave_stream(host, target);
+        }
+        true
+    }
+
+    /// The acknowledgement of a message, that would be there at a time, is lost on its way.
+    pub(crate) fn acknowledgement_is_lost(&mut self, id: MessageId, there: Time) -> bool {
+        let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let (host, target) = (message.host, message.target);
+        let way = self.network.way(&self.config, target, host);
+        let Some(faults) = &mut self.faults else {
+            return false;
+        };
+        let is_lost = faults.fate(way, now, there) != Fate::Whole;
+        if is_lost {
+            self.counts.lost += 1;
+            self.wait_in_vain(id, there);
+        }
+        is_lost
+    }
+
+    /// The sender of a message waits, from some time on, for what does not come.
+    fn wait_in_vain(&mut self, id: MessageId, from: Time) {
+        let timeout = self.config.detection.transport_timeout;
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, peer) = (message.host, message.vi, message.peer);
+        let nic = self.host(host).nic();
+        let waits = nic.peer(vi) == Some(peer)
+            && nic
+                .query_vi(vi)
+                .is_ok_and(|vi| vi.attributes.reliability.is_reliable());
+        if waits {
+            self.follows_at(from.saturating_add(timeout), Consequence::GiveUp(id));
+        } else {
+            self.messages.release(id);
+        }
+    }
+
+    /// The sender's NIC gives a message up, which breaks its connection.
+    fn give_up(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, work, peer) = (message.host, message.vi, message.work, message.peer);
+        let nic = self.host(host).nic();
+        // It may have ended otherwise meanwhile, and the VI be on another connection.
+        if nic.peer(vi) == Some(peer) {
+            let failed = SendOutcome::TransportFailed;
+            // What had left was complete at reliable delivery: the connection breaks all the same.
+            if !nic.finish_send(vi, work, failed) {
+                nic.handle_transport_failure(vi);
+            }
+            self.settle(host, vi);
+        }
+        self.messages.release(id);
+    }
+}
+
+impl Message {
+    /// What its receive is told.
+    pub(crate) const fn outcome(&self) -> ReceiveOutcome {
+        match self.fate {
+            Fate::Corrupt => ReceiveOutcome::Corrupt,
+            Fate::Whole | Fate::Lost => ReceiveOutcome::Placed,
+        }
+    }
+}
+
+impl Host {
+    /// How long work takes that begins at some time.
+    pub(crate) fn stretched(&self, begins: Time, span: Time) -> Time {
+        let stretch = |span, slowing: &Slowing| slowing.stretch(begins, span);
+        self.slowings.iter().fold(span, stretch)
+    }
+}
