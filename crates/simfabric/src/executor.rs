@@ -219,6 +219,8 @@ pub struct Simulation {
     /// Tasks that call handlers and have nothing to do.
     idle_handlers: Arc<Mutex<Vec<TaskId>>>,
     stop: Option<Box<dyn Fn() -> bool>>,
+    /// Events after which to ask next.
+    next_look: u64,
 }
 
 impl fmt::Debug for Simulation {
@@ -246,6 +248,7 @@ impl Simulation {
             bodies: Vec::new(),
             idle_handlers: Arc::default(),
             stop: None,
+            next_look: 0,
         }
     }
 
@@ -354,10 +357,12 @@ impl Simulation {
             if cluster.tasks.programs() == 0 {
                 return Ok(None);
             }
-            if cluster.queue.fired().is_multiple_of(EVENTS_PER_LOOK)
-                && self.stop.as_ref().is_some_and(|asked| asked())
-            {
-                return Err(SimulationError::Stopped { at: cluster.now() });
+            // Programs that wait let events happen, too: they are counted, not met one by one.
+            if cluster.queue.fired() >= self.next_look {
+                self.next_look = cluster.queue.fired() + EVENTS_PER_LOOK;
+                if self.stop.as_ref().is_some_and(|asked| asked()) {
+                    return Err(SimulationError::Stopped { at: cluster.now() });
+                }
             }
             let Some((_, event)) = cluster.queue.pop() else {
                 return Err(SimulationError::Stuck {
