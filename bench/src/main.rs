@@ -6,6 +6,7 @@
 mod command;
 mod floor;
 mod hold;
+mod programs;
 mod protocol;
 mod rivals;
 mod simgrid;
@@ -31,13 +32,14 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
        viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
-  --only GROUP    hold, study, ideal, load, heavy, scale, million or start
+  --only GROUP    hold, study, ideal, load, heavy, programs, scale,
+                  million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
 /// The groups, in the order in which they are measured.
 const GROUPS: &[&str] = &[
-    "hold", "start", "study", "ideal", "load", "heavy", "scale", "million",
+    "hold", "start", "study", "ideal", "load", "heavy", "programs", "scale", "million",
 ];
 
 /// Pending events at which a hold has a target.
@@ -174,6 +176,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "ideal" => studies::ideal(&viaduct, simgrid.as_ref(), repeat),
             "load" => studies::load(&viaduct, repeat),
             "heavy" => studies::heavy(&viaduct, simgrid.as_ref(), repeat),
+            "programs" => programs::measure(repeat),
             "scale" => studies::scale(&viaduct, repeat),
             _ => studies::million(&viaduct),
         };

@@ -170,7 +170,12 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-bench",
-        own: &["viaduct-engine"],
+        own: &[
+            "viaduct-engine",
+            "viaduct-fabric",
+            "viaduct-scenario",
+            "viaduct-simfabric",
+        ],
         external: None,
         reason: "it measures the command from outside, and the engine alone",
     },

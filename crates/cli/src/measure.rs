@@ -213,8 +213,15 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let fabrics: Vec<Subject> = fabrics
         .map(|name| Subject::named(name))
         .collect::<Result<_, _>>()?;
+    let mut plan = plan(arguments)?;
+    if arguments.sizes.is_empty() {
+        // The usual sizes, as far as every fabric has messages so long.
+        let longest = fabrics.iter().filter_map(Subject::longest_bytes).min();
+        plan.sizes
+            .retain(|bytes| longest.is_none_or(|longest| *bytes <= longest));
+    }
     let task = Task {
-        plan: plan(arguments)?,
+        plan,
         level: arguments.level,
         transfer: arguments.transfer.map(TransferName::transfer),
     };
@@ -299,6 +306,16 @@ impl Subject {
         match Simulated::named(name) {
             Some(hosts) => hosts.map(|hosts| Self::Simulated(Box::new(hosts))),
             None => Fabric::named(name).map(Self::Real),
+        }
+    }
+}
+
+impl Subject {
+    /// Bytes of the longest message, where that is known before it is asked.
+    fn longest_bytes(&self) -> Option<u32> {
+        match self {
+            Self::Real(_) => None,
+            Self::Simulated(hosts) => Some(hosts.config().host.attributes.max_transfer_bytes),
         }
     }
 }
