@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
-use crate::simulated::Simulated;
+use crate::simulated::{Simulated, stages_table};
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
@@ -258,7 +258,15 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     }
     progress.clear();
 
-    let show = || output::result(&shown(&reports, fabrics.len() > 1, arguments.json));
+    let show = || {
+        let mut text = shown(&reports, fabrics.len() > 1, arguments.json);
+        if let ([Subject::Simulated(hosts)], Test::Latency, false) =
+            (&fabrics[..], task.plan.test, arguments.json)
+        {
+            text.push_str(&stages_table(hosts, &task.plan.sizes));
+        }
+        output::result(&text)
+    };
     let draw = || picture.map_or(Ok(()), |picture| picture.draw(&reports));
     match ending {
         Ending::Complete => {

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use viaduct_engine::Time;
 use viaduct_measure::{Host, MeasureError, Meeting, Report, Row, Test, Transfer};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs};
 use viaduct_simfabric::config::SimulationConfig;
-use viaduct_simfabric::{Process, Simulation, SimulationError};
+use viaduct_simfabric::{Process, Simulation, SimulationError, Stage, breakdown};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -147,6 +148,38 @@ impl Simulated {
         };
         Measured { report, ending }
     }
+}
+
+/// Where the time of each size goes, a message alone: a column a size, microseconds.
+pub(crate) fn stages_table(hosts: &Simulated, sizes: &[u32]) -> String {
+    let columns: Vec<Vec<(Stage, Time)>> = sizes
+        .iter()
+        .map(|bytes| breakdown(&hosts.config, *bytes))
+        .collect();
+    let mut text = String::from("\n  where it goes, us, a message alone and polled for:\n\n");
+    let mut line = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
+        text.push_str(&format!("  {name:<10}{cells}\n"));
+    };
+    line("bytes", sizes.iter().map(u32::to_string).collect());
+    let rows = columns.first().map_or(0, Vec::len);
+    for row in 0..rows {
+        if columns.iter().all(|stages| stages[row].1 == Time::ZERO) {
+            continue;
+        }
+        let cells = columns.iter().map(|stages| shown(stages[row].1));
+        line(columns[0][row].0.name(), cells.collect());
+    }
+    let sums = columns.iter().map(|stages| {
+        let times = stages.iter().map(|(_, time)| *time);
+        shown(times.fold(Time::ZERO, |sum, time| sum + time))
+    });
+    line("together", sums.collect());
+    text
+}
+
+fn shown(time: Time) -> String {
+    format!("{:.3}", time.microseconds_f64())
 }
 
 /// Nothing interrupts a simulated host, so the whole time counts: batches may come in bursts, and

@@ -63,6 +63,37 @@ fn equal_commands_print_equal_figures() {
 }
 
 #[test]
+fn the_stages_of_a_message_alone_add_up_to_what_is_measured() {
+    let models = [
+        "clan-pio",
+        "clan-dma",
+        "giganet-clan",
+        "bvia-myrinet",
+        "kvia-myrinet",
+        "m-via-jumbo",
+        "rnic-gen5",
+        "ideal",
+    ];
+    for model in models {
+        let on = format!("sim:{model}");
+        let sizes = "0,4,200,5000,60000";
+        let output = viaduct(&["measure", "latency", "--on", &on, "--sizes", sizes]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let together = text.lines().find(|line| line.contains("together"));
+        let sums = together.unwrap().split_whitespace().skip(1);
+        let sums: Vec<f64> = sums.map(|cell| cell.parse().unwrap()).collect();
+        let measured = &latency(&[model], sizes)[0];
+        for (sum, measured) in sums.iter().zip(measured) {
+            // The clock of programs counts nanoseconds, the table a thousandth of a microsecond.
+            assert!(
+                (sum - measured).abs() < 0.002,
+                "{model}: {sums:?} {measured}"
+            );
+        }
+    }
+}
+
+#[test]
 fn very_small_messages_are_quickest_by_pio() {
     let us = latency(&["clan-pio", "clan-dma", "giganet-clan-linux"], "0,4,16");
     for ((pio, dma), clan) in us[0].iter().zip(&us[1]).zip(&us[2]) {

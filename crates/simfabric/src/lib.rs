@@ -54,6 +54,7 @@
 //!  faults.rs     what goes wrong where and when                      failures.rs: what follows
 //! ```
 
+mod breakdown;
 mod carry;
 mod cluster;
 pub mod config;
@@ -71,6 +72,7 @@ mod process;
 mod raw;
 mod tasks;
 
+pub use breakdown::{Stage, breakdown};
 pub use counts::Counts;
 pub use executor::{Outcome, Simulation, SimulationError, die};
 pub use process::{Process, SimulatedFabric};

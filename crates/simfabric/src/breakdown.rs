@@ -1,0 +1,103 @@
+//! Where the time of a message goes that is alone in the network.
+
+use viaduct_engine::Time;
+use viaduct_sim::path::head_delay;
+use viaduct_topology::HostId;
+
+use crate::config::SimulationConfig;
+use crate::mechanism::{Request, State};
+
+/// A stage of a message's way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stage {
+    /// Building the descriptor and putting it into the send queue.
+    Post,
+    /// The doorbell's way, and the adapter's noticing it.
+    Doorbell,
+    /// The sending processor's own part: cookies, requests, the kernel's way, writing data.
+    Processor,
+    /// The sending engine: descriptor, checks, starting the transfer.
+    Engine,
+    /// Moving the bytes at the rate of the slowest part.
+    Transfer,
+    /// Propagation, switches, and the adapters on the way.
+    Network,
+    /// The receiving engine or kernel: matching, checks, copies.
+    Receive,
+    /// Writing the completion.
+    Completion,
+    /// The polling program's seeing it.
+    Polling,
+    /// Taking the completed descriptor.
+    Reap,
+}
+
+impl Stage {
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Post => "post",
+            Self::Doorbell => "doorbell",
+            Self::Processor => "processor",
+            Self::Engine => "engine",
+            Self::Transfer => "transfer",
+            Self::Network => "network",
+            Self::Receive => "receive",
+            Self::Completion => "completion",
+            Self::Polling => "polling",
+            Self::Reap => "reap",
+        }
+    }
+}
+
+/// The stages of a message of so many bytes from the first host to the last, one segment, its
+/// buffers known to the adapters, both programs polling. They add up to half a round trip.
+#[must_use]
+pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
+    let host = &config.host;
+    let last = config.topology.host_count() - 1;
+    let request = Request {
+        bytes,
+        segments: 1,
+        is_behind: false,
+        place_in_batch: 0,
+        target: (last, 0),
+    };
+    let mut state = State::new(host);
+    // The first message fills the caches.
+    state.plan(host, &config.links, &request);
+    let plan = state.plan(host, &config.links, &request);
+
+    let mut route = Vec::new();
+    config.topology.route(HostId(0), HostId(last), &mut route);
+    let (topology, links) = (&config.topology, &config.links);
+    let way = head_delay(topology, links, &config.switch, &route, plan.wire_bytes);
+    let network = way + plan.adapters;
+    let bus = host.bus.dma_rate().bytes_per_picosecond() * plan.scale;
+    let rates = route
+        .iter()
+        .map(|link| links.rate_of(topology, *link).bytes_per_picosecond());
+    let rate = rates.fold(plan.rate_max.min(bus), f64::min);
+    // As the fluid rule rounds it.
+    let moving = Time::from_picoseconds(((plan.wire_bytes / rate).ceil() as u64).max(1));
+
+    let mut receive = plan.match_service;
+    if plan.receive_processor > Time::ZERO {
+        let there = receive + moving + plan.receive_last;
+        receive = plan.receive_processor.max(there) - moving;
+    }
+    let doorbell = host.mechanism.doorbell(&host.bus).unwrap_or(Time::ZERO);
+    vec![
+        (Stage::Post, host.processor.post),
+        (Stage::Doorbell, doorbell),
+        (Stage::Processor, plan.processor),
+        (Stage::Engine, plan.service + plan.fetch),
+        (Stage::Transfer, moving),
+        (Stage::Network, network),
+        (Stage::Receive, receive),
+        (Stage::Completion, plan.completion),
+        (Stage::Polling, host.processor.polling_delay),
+        (Stage::Reap, host.processor.reap),
+    ]
+}
