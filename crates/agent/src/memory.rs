@@ -70,18 +70,15 @@ impl Place {
         if value.control & control::RESERVED != 0 || count > segments_max as usize {
             operation = Operation::Illegal;
         }
-        let data = |from: usize| -> Vec<DataSegment> {
-            (from..count)
-                .map(|index| {
-                    let segment = self.segment(index);
-                    DataSegment {
-                        address: segment.address,
-                        handle: MemoryHandle::from_bits(segment.handle),
-                        length: segment.length,
-                    }
-                })
-                .collect()
+        let one = |index: usize| {
+            let segment = self.segment(index);
+            DataSegment {
+                address: segment.address,
+                handle: MemoryHandle::from_bits(segment.handle),
+                length: segment.length,
+            }
         };
+        let data = |from: usize| -> Vec<DataSegment> { (from..count).map(one).collect() };
         let segments = if operation == Operation::Illegal || count == 0 {
             Segments::none()
         } else if is_remote {
@@ -91,6 +88,8 @@ impl Place {
                 handle: MemoryHandle::from_bits(first.handle),
             };
             Segments::with_remote(remote, &data(1))
+        } else if count == 1 {
+            Segments::one(one(0))
         } else {
             Segments::from_slice(&data(0))
         };

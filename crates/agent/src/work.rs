@@ -9,7 +9,7 @@ use viaduct_fabric::{
     Done, Error, Result, ReturnCode, Segment, ViHandle,
 };
 
-use crate::agent::{Posted, WorkQueue};
+use crate::agent::{Device, Posted, WorkQueue};
 use crate::job::Job;
 use crate::memory::Place;
 use crate::provider::AgentProvider;
@@ -33,13 +33,12 @@ impl<R: Runtime> AgentProvider<R> {
                 let vi = state.vi(vi)?;
                 (vi.nic, vi.device, vi.id)
             };
-            let attributes = state.devices[device].attributes.clone();
-            let tag = state.devices[device]
-                .nic
-                .query_vi(id)
-                .or_refuse()?
-                .attributes
-                .tag;
+            let Device {
+                nic, attributes, ..
+            } = &state.devices[device];
+            let segments_max = attributes.max_segments_per_descriptor;
+            let limit = attributes.max_descriptors_per_queue as usize;
+            let tag = nic.query_vi(id).or_refuse()?.attributes.tag;
             let nic = state.nic(owner)?;
             let lies_in = |bytes: usize| nic.permits(handle, tag, address as u64, bytes as u64);
             let mut place = None;
@@ -49,7 +48,7 @@ impl<R: Runtime> AgentProvider<R> {
                 let there = unsafe { Place::new(address) };
                 let count = u32::from(there.segment_count());
                 let bytes = CONTROL_SEGMENT_BYTES + count as usize * size_of::<Segment>();
-                if count > attributes.max_segments_per_descriptor || lies_in(bytes) {
+                if count > segments_max || lies_in(bytes) {
                     place = Some(there);
                 }
             }
@@ -71,7 +70,6 @@ impl<R: Runtime> AgentProvider<R> {
             };
             // Counted here: what is complete has left the semantics' queue and not the consumer's.
             let work = state.vi(vi)?.queue(queue);
-            let limit = attributes.max_descriptors_per_queue as usize;
             if work.pending.len() + work.completed.len() >= limit {
                 state.tell(vi, ErrorCode::ViOverrun);
                 return Err(Error::new(
@@ -79,7 +77,7 @@ impl<R: Runtime> AgentProvider<R> {
                     format!("the work queue holds {limit} descriptors: take a completion first"),
                 ));
             }
-            let value = place.load(attributes.max_segments_per_descriptor);
+            let value = place.load(segments_max);
             let previous = work.pending.back().copied();
             let nic = &mut state.devices[device].nic;
             match queue {
