@@ -98,6 +98,7 @@ pub fn programs_of(
             switch: config.switch,
             host,
             faults: Vec::new(),
+            traffic: Vec::new(),
             detection: Detection::default(),
             seed: config.run.seed,
         });
@@ -119,6 +120,7 @@ pub fn programs_of(
         },
         host,
         faults: Vec::new(),
+        traffic: Vec::new(),
         detection: Detection::default(),
         seed: 1,
     })

@@ -25,6 +25,7 @@ use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
 use crate::mechanism::{Mover, Plan, Request};
 use crate::message::{Message, MessageId};
+use crate::traffic::TAG;
 
 impl Cluster {
     /// A VI may have sends that can start.
@@ -258,7 +259,12 @@ impl Cluster {
     }
 
     pub(crate) fn handle_flow_end(&mut self, flow: FlowId) {
-        let id = MessageId(self.network.end(&mut self.queue, flow));
+        let tag = self.network.end(&mut self.queue, flow);
+        if tag == TAG {
+            self.end_transfer();
+            return;
+        }
+        let id = MessageId(tag);
         let now = self.now();
         let Some(message) = self.messages.get(id) else {
             return;

@@ -17,6 +17,7 @@ use crate::host::{DEVICE, Host};
 use crate::message::Messages;
 use crate::network::Network;
 use crate::tasks::{TaskId, Tasks};
+use crate::traffic::Generators;
 
 /// What a simulation's lock protects.
 pub(crate) struct Cluster {
@@ -36,6 +37,7 @@ pub(crate) struct Cluster {
     pub(crate) wake_at: Option<Time>,
     /// What is wrong; `None` as long as nothing can be.
     pub(crate) faults: Option<Box<Faults>>,
+    pub(crate) generators: Generators,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -58,10 +60,12 @@ impl Cluster {
             counts: Counts::default(),
             wake_at: None,
             faults: None,
+            generators: Generators::default(),
             touched: Vec::new(),
             config,
         };
         cluster.expect_faults();
+        cluster.expect_traffic();
         cluster
     }
 
@@ -98,6 +102,7 @@ impl Cluster {
             Event::Control(number) => self.handle_control(number),
             Event::Call(host) => self.calls.push_back(host),
             Event::Follows(consequence) => self.handle_consequence(consequence),
+            Event::Transfers(place) => self.handle_transfer(place),
             Event::Timeout(host) => {
                 self.host(host).timeout = None;
                 let now = self.timestamp();

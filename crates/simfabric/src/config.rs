@@ -8,6 +8,7 @@ use viaduct_sim::config::{BusModel, LinkConfig, NicModel, Rate, SwitchModel};
 use viaduct_topology::Topology;
 
 use crate::faults::{Detection, Fault};
+use crate::traffic::Traffic;
 
 /// A cluster for programs.
 #[derive(Clone, Debug)]
@@ -24,7 +25,9 @@ pub struct SimulationConfig {
     pub faults: Vec<Fault>,
     /// How long it takes until faults are noticed.
     pub detection: Detection,
-    /// The seed of what is drawn: which messages are lost or corrupted.
+    /// Traffic of others on the same links and buses.
+    pub traffic: Vec<Traffic>,
+    /// The seed of what is drawn: which messages are lost or corrupted, and when others send.
     pub seed: u64,
 }
 

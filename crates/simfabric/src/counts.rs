@@ -15,4 +15,6 @@ pub struct Counts {
     pub lost: u64,
     /// Messages that arrived corrupt.
     pub corrupted: u64,
+    /// Transfers of generators that ended.
+    pub transfers: u64,
 }

@@ -32,6 +32,8 @@ pub(crate) enum Event {
     Control(u32),
     /// A host's handlers are to be called.
     Call(u32),
+    /// A generator starts a transfer.
+    Transfers(u32),
     /// Something of the semantics on a host has run out of time.
     Timeout(u32),
     /// Something follows from a fault.

@@ -364,7 +364,12 @@ impl Simulation {
                     return Err(SimulationError::Stopped { at: cluster.now() });
                 }
             }
-            let Some((_, event)) = cluster.queue.pop() else {
+            let next = if cluster.is_quiet() {
+                None
+            } else {
+                cluster.queue.pop()
+            };
+            let Some((_, event)) = next else {
                 return Err(SimulationError::Stuck {
                     at: cluster.now(),
                     hosts: cluster.tasks.waiting_hosts(),

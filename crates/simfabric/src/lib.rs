@@ -71,6 +71,7 @@ mod network;
 mod process;
 mod raw;
 mod tasks;
+pub mod traffic;
 
 pub use breakdown::{Stage, breakdown};
 pub use counts::Counts;

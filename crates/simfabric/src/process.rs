@@ -253,6 +253,9 @@ impl Process {
                 cluster.tasks.end_wait_now(task);
                 return true;
             }
+            if cluster.is_quiet() {
+                return false;
+            }
             let Some((_, event)) = cluster.queue.pop() else {
                 return false;
             };

@@ -39,6 +39,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
         },
         host,
         faults: Vec::new(),
+        traffic: Vec::new(),
         detection: Detection::default(),
         seed: 1,
     }
