@@ -18,7 +18,14 @@ const LINES_MAX: usize = 900;
 /// Columns of a line of comment or prose in a source file.
 const COLUMNS_MAX: usize = 100;
 /// Crates whose result must be the same everywhere: each has the same `clippy.toml`.
-const DETERMINISTIC: &[&str] = &["via", "engine", "topology", "statistics", "sim"];
+const DETERMINISTIC: &[&str] = &[
+    "via",
+    "engine",
+    "topology",
+    "statistics",
+    "sim",
+    "simfabric",
+];
 /// Words for work that is not done. Written in halves, so that this file keeps the rule too.
 const UNFINISHED: &[&str] = &[
     concat!("TO", "DO"),
@@ -440,7 +447,7 @@ mod tests {
         assert_eq!(check_bans(&files), []);
         files[2].text.push('\n');
         assert_eq!(check_bans(&files).len(), 1);
-        assert_eq!(check_bans(&files[..4]).len(), 2);
+        assert_eq!(check_bans(&files[..files.len() - 1]).len(), 2);
         let without = bans.replace("\"std::time::Instant\"", "\"std::time::Duration\"");
         assert_eq!(check_bans(&copies(&without)).len(), 1);
     }
