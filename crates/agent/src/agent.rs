@@ -16,15 +16,16 @@ use viaduct_fabric::{
 use crate::job::{Call, Job};
 use crate::memory::{Place, SharedBlock};
 use crate::refusal::{OrRefuse, dead};
+use crate::table::Table;
 
 /// What a runtime's lock protects: NICs, and everything on them that has a handle.
 pub struct Agent {
     /// The NICs.
     pub devices: Vec<Device>,
-    pub(crate) nics: BTreeMap<NicHandle, Box<OpenNic>>,
-    pub(crate) vis: BTreeMap<ViHandle, Box<Vi>>,
-    pub(crate) completion_queues: BTreeMap<CompletionQueueHandle, CompletionQueue>,
-    pub(crate) requests: BTreeMap<ConnectionHandle, Request>,
+    pub(crate) nics: Table<NicHandle, OpenNic>,
+    pub(crate) vis: Table<ViHandle, Vi>,
+    pub(crate) completion_queues: Table<CompletionQueueHandle, CompletionQueue>,
+    pub(crate) requests: Table<ConnectionHandle, Request>,
     /// For the provider's thread, oldest first.
     pub(crate) jobs: VecDeque<Job>,
     /// Errors that wait in `jobs` and that a peer can cause without end: told once.
@@ -33,7 +34,6 @@ pub struct Agent {
     pub(crate) blocks: BTreeMap<usize, SharedBlock>,
     /// The NIC whose handler is running.
     pub running: Option<NicHandle>,
-    last_handle: u64,
 }
 
 /// One NIC of the fabric. Several openings of it are several handles.
@@ -44,8 +44,8 @@ pub struct Device {
     /// Its semantics.
     pub nic: Nic,
     pub(crate) attributes: Arc<NicAttributes>,
-    /// The handles of VIs, by the semantics' own names for them.
-    pub(crate) vi_handles: BTreeMap<ViId, ViHandle>,
+    /// The handles of VIs, by the slots that the semantics has them in.
+    vi_handles: Vec<Option<(ViId, ViHandle)>>,
     /// Waits that have not been answered, and those that have.
     pub(crate) waits: BTreeMap<WaitId, WaitAnswer>,
 }
@@ -64,26 +64,8 @@ pub(crate) enum WaitAnswer {
 pub(crate) struct OpenNic {
     pub(crate) device: usize,
     pub(crate) error_handler: Option<ErrorHandler>,
-    pub(crate) tags: BTreeSet<ProtectionTag>,
-    pub(crate) regions: BTreeMap<MemoryHandle, Region>,
-    pub(crate) vis: BTreeSet<ViHandle>,
-    pub(crate) queues: BTreeSet<CompletionQueueHandle>,
-}
-
-/// A registered range. The semantics has it too; here it is looked up for descriptors.
-#[derive(Clone, Copy)]
-pub(crate) struct Region {
-    pub(crate) address: u64,
-    pub(crate) length: u64,
-    pub(crate) tag: ProtectionTag,
-}
-
-impl Region {
-    pub(crate) fn covers(&self, address: u64, length: u64) -> bool {
-        address >= self.address
-            && length <= self.length
-            && address - self.address <= self.length - length
-    }
+    /// Its protection tags, which say whose a region is.
+    pub(crate) tags: Vec<ProtectionTag>,
 }
 
 pub(crate) struct Vi {
@@ -110,10 +92,10 @@ pub(crate) type Answer = std::result::Result<RemoteViAttributes, ConnectFailure>
 #[derive(Default)]
 pub(crate) struct WorkQueue {
     pub(crate) is_bound: bool,
-    /// Not complete, in post order.
-    pub(crate) pending: VecDeque<Posted>,
-    /// Complete and not taken, in post order.
-    pub(crate) completed: VecDeque<Completed>,
+    /// Not taken, in post order.
+    pub(crate) posted: VecDeque<Posted>,
+    /// So many of them, from the first, are complete.
+    pub(crate) completed: u32,
     pub(crate) notifies: VecDeque<DescriptorHandler>,
 }
 
@@ -122,11 +104,7 @@ pub(crate) struct Posted {
     pub(crate) place: Place,
     /// Covers the descriptor, as long as it is alive.
     pub(crate) handle: MemoryHandle,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Completed {
-    pub(crate) place: Place,
+    /// It completed so.
     pub(crate) is_error: bool,
 }
 
@@ -168,32 +146,20 @@ impl Agent {
     pub fn new(devices: Vec<Device>) -> Self {
         Self {
             devices,
-            nics: BTreeMap::new(),
-            vis: BTreeMap::new(),
-            completion_queues: BTreeMap::new(),
-            requests: BTreeMap::new(),
+            nics: Table::new(),
+            vis: Table::new(),
+            completion_queues: Table::new(),
+            requests: Table::new(),
             jobs: VecDeque::new(),
             told: BTreeSet::new(),
             blocks: BTreeMap::new(),
             running: None,
-            last_handle: 0,
-        }
-    }
-
-    /// A number that no handle of this fabric had before.
-    pub(crate) fn next_handle<H>(&mut self, make: fn(u64) -> Option<H>) -> H {
-        loop {
-            self.last_handle = self.last_handle.wrapping_add(1);
-            if let Some(handle) = make(self.last_handle) {
-                return handle;
-            }
         }
     }
 
     pub(crate) fn nic(&mut self, nic: NicHandle) -> Result<&mut OpenNic> {
         self.nics
-            .get_mut(&nic)
-            .map(|nic| &mut **nic)
+            .get_mut(nic)
             .ok_or_else(|| dead("the NIC handle is not open"))
     }
 
@@ -205,8 +171,7 @@ impl Agent {
 
     pub(crate) fn vi(&mut self, vi: ViHandle) -> Result<&mut Vi> {
         self.vis
-            .get_mut(&vi)
-            .map(|vi| &mut **vi)
+            .get_mut(vi)
             .ok_or_else(|| dead("the VI handle names no VI"))
     }
 
@@ -214,7 +179,7 @@ impl Agent {
     pub(crate) fn vi_and_nic(&mut self, vi: ViHandle) -> Result<(&mut Vi, &mut Device)> {
         let vi = self
             .vis
-            .get_mut(&vi)
+            .get_mut(vi)
             .ok_or_else(|| dead("the VI handle names no VI"))?;
         let device = &mut self.devices[vi.device];
         Ok((vi, device))
@@ -225,36 +190,58 @@ impl Agent {
         queue: CompletionQueueHandle,
     ) -> Result<&mut CompletionQueue> {
         self.completion_queues
-            .get_mut(&queue)
+            .get_mut(queue)
             .ok_or_else(|| dead("the completion queue handle names no completion queue"))
     }
 
     /// Which NIC has a VI, and what the semantics calls it there.
     #[must_use]
     pub fn place_of(&self, vi: ViHandle) -> Option<(usize, ViId)> {
-        self.vis.get(&vi).map(|vi| (vi.device, vi.id))
+        self.vis.get(vi).map(|vi| (vi.device, vi.id))
     }
 
     /// The handle of a VI of a NIC.
     #[must_use]
     pub fn handle_of(&self, device: usize, vi: ViId) -> Option<ViHandle> {
-        self.devices.get(device)?.vi_handles.get(&vi).copied()
+        self.devices.get(device)?.handle_of(vi)
+    }
+
+    /// The VIs of a NIC handle.
+    pub(crate) fn vis_of(&self, nic: NicHandle) -> Vec<ViHandle> {
+        let own = self.vis.iter().filter(|(_, vi)| vi.nic == nic);
+        own.map(|(handle, _)| handle).collect()
+    }
+
+    /// Refuses a memory handle that names no region of a NIC handle.
+    pub(crate) fn check_region(&mut self, nic: NicHandle, handle: MemoryHandle) -> Result<()> {
+        let open = self
+            .nics
+            .get(nic)
+            .ok_or_else(|| dead("the NIC handle is not open"))?;
+        let region = self.devices[open.device].nic.region(handle);
+        if region.is_some_and(|region| open.tags.contains(&region.attributes.tag)) {
+            return Ok(());
+        }
+        Err(dead("the memory handle names no region of this NIC handle"))
     }
 
     /// Whether segments lie in memory that is registered now, with the tag of a VI.
     #[must_use]
     pub fn may_touch(&self, vi: ViHandle, segments: &[DataSegment]) -> bool {
-        let Some(vi) = self.vis.get(&vi) else {
+        let Some(vi) = self.vis.get(vi) else {
             return false;
         };
-        let information = self.devices[vi.device].nic.query_vi(vi.id);
-        let (Ok(information), Some(nic)) = (information, self.nics.get(&vi.nic)) else {
-            return false;
-        };
-        segments.iter().all(|segment| {
-            let (handle, length) = (segment.handle, segment.length.into());
-            length == 0 || nic.permits(handle, information.attributes.tag, segment.address, length)
-        })
+        let nic = &self.devices[vi.device].nic;
+        nic.vi_tag(vi.id)
+            .is_some_and(|tag| nic.permits(tag, segments))
+    }
+
+    /// Whether [`Agent::settle`] has something to do for a VI that no handler was just armed for.
+    #[inline]
+    #[must_use]
+    pub fn is_unsettled(&self, vi: ViHandle) -> bool {
+        let vi = self.vis.get(vi);
+        vi.is_some_and(|vi| self.devices[vi.device].nic.has_completions(vi.id))
     }
 
     /// Whether a handler waits to be called.
@@ -274,7 +261,7 @@ impl Agent {
         }
         // Calls for a NIC that was closed meanwhile are dropped with the handler's own data.
         let nic = job.nic();
-        let open = self.nics.get(&nic).map(|nic| nic.error_handler.clone());
+        let open = self.nics.get(nic).map(|nic| nic.error_handler.clone());
         self.running = open.is_some().then_some(nic);
         Some(Call { job, open })
     }
@@ -298,13 +285,11 @@ impl Agent {
     }
 
     /// Destroys an idle or broken VI; what is left of it is to be dropped without the lock.
-    pub(crate) fn destroy_vi(&mut self, handle: ViHandle) -> Result<Option<Box<Vi>>> {
+    pub(crate) fn destroy_vi(&mut self, handle: ViHandle) -> Result<Option<Vi>> {
         let (vi, device) = self.vi_and_nic(handle)?;
         device.nic.destroy_vi(vi.id).or_refuse()?;
-        device.vi_handles.remove(&vi.id);
-        let nic = vi.nic;
-        self.nic(nic)?.vis.remove(&handle);
-        Ok(self.vis.remove(&handle))
+        device.forget(vi.id);
+        Ok(self.vis.remove(handle))
     }
 
     /// Destroys a completion queue; what is left of it is to be dropped without the lock.
@@ -313,20 +298,30 @@ impl Agent {
         handle: CompletionQueueHandle,
     ) -> Result<Option<CompletionQueue>> {
         let queue = self.completion_queue(handle)?;
-        let (nic, device, id) = (queue.nic, queue.device, queue.id);
+        let (device, id) = (queue.device, queue.id);
         let via = &mut self.devices[device].nic;
         via.destroy_completion_queue(id).or_refuse()?;
-        self.nic(nic)?.queues.remove(&handle);
-        Ok(self.completion_queues.remove(&handle))
+        Ok(self.completion_queues.remove(handle))
     }
 
     /// Closes a NIC, whose VIs are disconnected, with everything on it; what is left is to be
     /// dropped without the lock.
     pub(crate) fn close(&mut self, handle: NicHandle) -> Result<Remains> {
         let nic = self.nic(handle)?;
-        let (device, vis) = (nic.device, nic.vis.clone());
-        let (queues, tags) = (nic.queues.clone(), nic.tags.clone());
-        let regions: Vec<_> = nic.regions.iter().map(|(h, r)| (*h, r.address)).collect();
+        let (device, tags) = (nic.device, nic.tags.clone());
+        let vis = self.vis_of(handle);
+        let queues: Vec<_> = self
+            .completion_queues
+            .iter()
+            .filter(|(_, queue)| queue.nic == handle)
+            .map(|(queue, _)| queue)
+            .collect();
+        let regions: Vec<_> = self.devices[device]
+            .nic
+            .regions()
+            .filter(|(_, region)| tags.contains(&region.attributes.tag))
+            .map(|(region, registered)| (region, registered.address))
+            .collect();
 
         let waits = &mut self.devices[device].waits;
         let is_own =
@@ -345,10 +340,10 @@ impl Agent {
             .requests
             .iter()
             .filter(|(_, request)| request.nic == handle)
-            .map(|(connection, request)| (*connection, request.id))
+            .map(|(connection, request)| (connection, request.id))
             .collect();
         for (connection, request) in open {
-            self.requests.remove(&connection);
+            self.requests.remove(connection);
             self.devices[device].nic.reject(request).or_refuse()?;
         }
 
@@ -356,7 +351,7 @@ impl Agent {
         for vi in vis {
             let id = self.vi(vi)?.id;
             self.devices[device].nic.disconnect(id).or_refuse()?;
-            remains.vis.extend(self.destroy_vi(vi)?.map(|vi| *vi));
+            remains.vis.extend(self.destroy_vi(vi)?);
         }
         for queue in queues {
             remains.queues.extend(self.destroy_queue(queue)?);
@@ -368,7 +363,7 @@ impl Agent {
         for tag in tags {
             via.destroy_protection_tag(tag).or_refuse()?;
         }
-        remains.nic = self.nics.remove(&handle);
+        remains.nic = self.nics.remove(handle);
         Ok(remains)
     }
 
@@ -382,9 +377,9 @@ impl Agent {
         let device = &mut self.devices[device];
         while let Some(entry) = device.nic.completion_queue_done(id) {
             // A VI that is gone has no entries left; the semantics sees to it.
-            if let Some(vi) = device.vi_handles.get(&entry.vi) {
+            if let Some(vi) = device.handle_of(entry.vi) {
                 return Ok(Some(CompletionEntry {
-                    vi: *vi,
+                    vi,
                     queue: entry.queue,
                 }));
             }
@@ -396,7 +391,7 @@ impl Agent {
 /// What is left of a closed NIC: handlers, that may hold anything.
 #[derive(Default)]
 pub(crate) struct Remains {
-    nic: Option<Box<OpenNic>>,
+    nic: Option<OpenNic>,
     vis: Vec<Vi>,
     queues: Vec<CompletionQueue>,
 }
@@ -415,8 +410,32 @@ impl Device {
             address,
             nic,
             attributes,
-            vi_handles: BTreeMap::new(),
+            vi_handles: Vec::new(),
             waits: BTreeMap::new(),
+        }
+    }
+
+    /// The handle of a VI.
+    pub(crate) fn handle_of(&self, vi: ViId) -> Option<ViHandle> {
+        let (id, handle) = (*self.vi_handles.get(vi.index() as usize)?)?;
+        (id == vi).then_some(handle)
+    }
+
+    /// Notes the handle of a VI.
+    pub(crate) fn remember(&mut self, vi: ViId, handle: ViHandle) {
+        let place = vi.index() as usize;
+        if self.vi_handles.len() <= place {
+            // Room for one more, or twice as much: most simulated hosts have a VI or two.
+            let more = (place + 1).max(self.vi_handles.len()) - self.vi_handles.len();
+            self.vi_handles.reserve_exact(more);
+            self.vi_handles.resize(place + 1, None);
+        }
+        self.vi_handles[place] = Some((vi, handle));
+    }
+
+    fn forget(&mut self, vi: ViId) {
+        if let Some(place) = self.vi_handles.get_mut(vi.index() as usize) {
+            *place = None;
         }
     }
 }
@@ -432,10 +451,7 @@ impl OpenNic {
         Self {
             device,
             error_handler: None,
-            tags: BTreeSet::new(),
-            regions: BTreeMap::new(),
-            vis: BTreeSet::new(),
-            queues: BTreeSet::new(),
+            tags: Vec::new(),
         }
     }
 
@@ -447,25 +463,5 @@ impl OpenNic {
             ReturnCode::InvalidPtag,
             "the protection tag is none of this NIC handle",
         ))
-    }
-
-    pub(crate) fn check_region(&self, handle: MemoryHandle) -> Result<()> {
-        if self.regions.contains_key(&handle) {
-            return Ok(());
-        }
-        Err(dead("the memory handle names no region of this NIC handle"))
-    }
-
-    /// The region of a handle, if `length` bytes at `address` lie inside and `tag` is its tag.
-    pub(crate) fn permits(
-        &self,
-        handle: MemoryHandle,
-        tag: ProtectionTag,
-        address: u64,
-        length: u64,
-    ) -> bool {
-        self.regions
-            .get(&handle)
-            .is_some_and(|region| region.tag == tag && region.covers(address, length))
     }
 }

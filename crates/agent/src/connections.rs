@@ -53,7 +53,7 @@ impl<R: Runtime> AgentProvider<R> {
 
     pub(crate) fn accept_client(&self, connection: ConnectionHandle, vi: ViHandle) -> Result<()> {
         self.runtime.operate(Some(vi), |state, _| {
-            let Some(request) = state.requests.get(&connection) else {
+            let Some(request) = state.requests.get(connection) else {
                 return Err(dead("the connection handle names no open request"));
             };
             let (nic, id) = (request.nic, request.id);
@@ -65,7 +65,7 @@ impl<R: Runtime> AgentProvider<R> {
             }
             let accepted = device.nic.accept(id, vi.id);
             if matches!(accepted, Ok(()) | Err(ConnectError::RequestWithdrawn)) {
-                state.requests.remove(&connection);
+                state.requests.remove(connection);
             }
             accepted.or_refuse()
         })
@@ -73,7 +73,7 @@ impl<R: Runtime> AgentProvider<R> {
 
     pub(crate) fn reject_client(&self, connection: ConnectionHandle) -> Result<()> {
         self.runtime.operate(None, |state, _| {
-            let Some(request) = state.requests.remove(&connection) else {
+            let Some(request) = state.requests.remove(connection) else {
                 return Err(dead("the connection handle names no open request"));
             };
             state.devices[request.device]

@@ -1,20 +1,16 @@
 //! What the semantics tells without being asked, and completions into descriptors and handlers.
 
 use viaduct_fabric::via::{self, ConnectFailure, ErrorCode, Event, Queue};
-use viaduct_fabric::{
-    AsynchronousError, CompletionQueueHandle, ConnectionHandle, IncomingRequest, ViHandle,
-};
+use viaduct_fabric::{AsynchronousError, CompletionQueueHandle, IncomingRequest, ViHandle};
 
-use crate::agent::{Agent, Attempt, Completed, Request, WaitAnswer};
+use crate::agent::{Agent, Attempt, Request, WaitAnswer};
 use crate::job::Job;
 
 impl Agent {
     /// Something that the semantics tells without being asked; the VI concerned is added to
     /// `touched`.
     pub fn hear(&mut self, device: usize, event: Event, touched: &mut Vec<ViHandle>) {
-        let vi = event
-            .vi()
-            .and_then(|vi| self.devices[device].vi_handles.get(&vi).copied());
+        let vi = event.vi().and_then(|vi| self.devices[device].handle_of(vi));
         touched.extend(vi);
         match event {
             Event::ConnectionRequested {
@@ -24,19 +20,21 @@ impl Agent {
                 attributes,
             } => {
                 // The wait's own thread knows the NIC handle; the request belongs to that.
-                let connection = self.next_handle(ConnectionHandle::from_bits);
-                let incoming = IncomingRequest {
-                    connection,
-                    remote: client,
-                    attributes,
-                };
                 if let Some(answer) = self.devices[device].waits.get_mut(&wait)
                     && let WaitAnswer::Open { nic } = *answer
                 {
-                    *answer = WaitAnswer::Requested(incoming);
                     let id = request;
-                    self.requests
-                        .insert(connection, Request { nic, device, id });
+                    match self.requests.insert(Request { nic, device, id }) {
+                        Ok(connection) => {
+                            *answer = WaitAnswer::Requested(IncomingRequest {
+                                connection,
+                                remote: client,
+                                attributes,
+                            });
+                        }
+                        // No handle for it: as if nobody had waited.
+                        Err(_) => drop(self.devices[device].nic.reject(id)),
+                    }
                 }
             }
             Event::WaitTimedOut { wait } => {
@@ -60,7 +58,7 @@ impl Agent {
         vi: Option<ViHandle>,
         answer: Result<via::RemoteViAttributes, ConnectFailure>,
     ) {
-        if let Some(vi) = vi.and_then(|vi| self.vis.get_mut(&vi))
+        if let Some(vi) = vi.and_then(|vi| self.vis.get_mut(vi))
             && let Attempt::Client(slot) | Attempt::Peer(slot) = &mut vi.attempt
         {
             *slot = Some(answer);
@@ -69,7 +67,7 @@ impl Agent {
 
     /// Has the error handler told of an error about a VI.
     pub(crate) fn tell(&mut self, vi: ViHandle, code: ErrorCode) {
-        let Some(owner) = self.vis.get(&vi).map(|vi| vi.nic) else {
+        let Some(owner) = self.vis.get(vi).map(|vi| vi.nic) else {
             return;
         };
         // What a peer or a program can cause without end is told once until it has been heard. A
@@ -92,7 +90,7 @@ impl Agent {
         let openings = self.nics.iter().filter(|(_, nic)| nic.device == device);
         self.jobs.extend(openings.map(|(nic, _)| {
             Job::Error(AsynchronousError {
-                nic: *nic,
+                nic,
                 vi: None,
                 completion_queue: None,
                 descriptor: None,
@@ -105,12 +103,13 @@ impl Agent {
 
     /// Writes the completions of a VI to its descriptors, and hands them to notify handlers.
     pub fn settle(&mut self, handle: ViHandle) {
-        let Some(vi) = self.vis.get_mut(&handle) else {
+        let Some(vi) = self.vis.get_mut(handle) else {
             return;
         };
         let nic = &mut self.devices[vi.device].nic;
         for queue in [Queue::Send, Queue::Receive] {
-            while let Some(posted) = vi.queue(queue).pending.front().copied() {
+            let work = &mut vi.queues[queue as usize];
+            while let Some(posted) = work.posted.get_mut(work.completed as usize) {
                 let done = match queue {
                     Queue::Send => nic.send_done(vi.id),
                     Queue::Receive => nic.receive_done(vi.id),
@@ -118,9 +117,9 @@ impl Agent {
                 let Some(completion) = done.completion() else {
                     break;
                 };
-                vi.queue(queue).pending.pop_front();
-                let regions = self.nics.get(&vi.nic).map(|nic| &nic.regions);
-                let is_there = regions.is_some_and(|regions| regions.contains_key(&posted.handle));
+                let is_there = nic.region(posted.handle).is_some();
+                posted.is_error = !is_there || completion.status.is_error();
+                work.completed += 1;
                 if is_there {
                     let is_receive = queue == Queue::Receive;
                     posted.place.store_completion(&completion, is_receive);
@@ -135,10 +134,6 @@ impl Agent {
                         code: ErrorCode::CompletionProtection,
                     }));
                 }
-                vi.queue(queue).completed.push_back(Completed {
-                    place: posted.place,
-                    is_error: !is_there || completion.status.is_error(),
-                });
             }
         }
         self.notify_descriptors(handle);
@@ -146,12 +141,12 @@ impl Agent {
 
     /// Hands completed descriptors to the handlers that wait for them.
     pub(crate) fn notify_descriptors(&mut self, handle: ViHandle) {
-        let Some(vi) = self.vis.get_mut(&handle) else {
+        let Some(vi) = self.vis.get_mut(handle) else {
             return;
         };
         for work in &mut vi.queues {
             while !work.notifies.is_empty() {
-                let Some(completed) = work.completed.pop_front() else {
+                let Some(completed) = work.pop_completed() else {
                     break;
                 };
                 if let (Some(handler), Some(descriptor)) =
@@ -175,18 +170,18 @@ impl Agent {
             .completion_queues
             .iter()
             .filter(|(_, queue)| !queue.notifies.is_empty())
-            .map(|(handle, _)| *handle)
+            .map(|(handle, _)| handle)
             .collect();
         for handle in armed {
             while self
                 .completion_queues
-                .get(&handle)
+                .get(handle)
                 .is_some_and(|queue| !queue.notifies.is_empty())
             {
                 let Ok(Some(entry)) = self.take_entry(handle) else {
                     break;
                 };
-                if let Some(queue) = self.completion_queues.get_mut(&handle)
+                if let Some(queue) = self.completion_queues.get_mut(handle)
                     && let Some(handler) = queue.notifies.pop_front()
                 {
                     let nic = queue.nic;

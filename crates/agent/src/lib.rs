@@ -25,6 +25,7 @@ mod memory;
 mod provider;
 mod refusal;
 mod runtime;
+mod table;
 mod work;
 
 pub use agent::{Agent, Device};

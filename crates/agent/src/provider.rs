@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use viaduct_fabric::via::{
     Address, Extensions, HostAddress, MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag,
-    Queue, RemoteViAttributes, ViAttributes,
+    Queue, RemoteViAttributes, ViAttributes, protection,
 };
 use viaduct_fabric::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Descriptor,
@@ -16,9 +16,9 @@ use viaduct_fabric::{
     ReturnCode, ViHandle, ViInformation,
 };
 
-use crate::agent::{Attempt, CompletionQueue, OpenNic, Region, Vi, WorkQueue};
+use crate::agent::{Attempt, CompletionQueue, OpenNic, Vi, WorkQueue};
 use crate::memory::SharedBlock;
-use crate::refusal::{OrRefuse, dead};
+use crate::refusal::{OrRefuse, dead, full};
 use crate::runtime::Runtime;
 
 /// The operations of a fabric over the semantics, where a [`Runtime`] carries the messages.
@@ -77,9 +77,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
                 let reason = format!("no device {device:?}; there is {}", names.join(", "));
                 return Err(Error::new(ReturnCode::InvalidParameter, reason));
             };
-            let handle = state.next_handle(NicHandle::from_bits);
-            state.nics.insert(handle, Box::new(OpenNic::new(index)));
-            Ok(handle)
+            state.nics.insert(OpenNic::new(index)).map_err(|_| full())
         })
     }
 
@@ -94,7 +92,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         // Its VIs' peers learn of the end before the numbers of the VIs are free for others.
         let vis = self
             .runtime
-            .access(|state| Ok(state.nic(nic)?.vis.clone()))?;
+            .access(|state| state.nic(nic).map(drop).map(|()| state.vis_of(nic)))?;
         for vi in vis {
             self.runtime.operate(Some(vi), |state, _| {
                 let (vi, device) = state.vi_and_nic(vi)?;
@@ -139,22 +137,21 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             let device = state.nic(nic)?.device;
             let via = &mut state.devices[device].nic;
             let id = via.create_vi(*attributes, bound[0], bound[1]).or_refuse()?;
-            let handle = state.next_handle(ViHandle::from_bits);
-            state.devices[device].vi_handles.insert(id, handle);
-            state.nic(nic)?.vis.insert(handle);
-            state.vis.insert(
-                handle,
-                Box::new(Vi {
-                    nic,
-                    device,
-                    id,
-                    queues: bound.map(|queue| WorkQueue {
-                        is_bound: queue.is_some(),
-                        ..WorkQueue::default()
-                    }),
-                    attempt: Attempt::None,
+            let added = state.vis.insert(Vi {
+                nic,
+                device,
+                id,
+                queues: bound.map(|queue| WorkQueue {
+                    is_bound: queue.is_some(),
+                    ..WorkQueue::default()
                 }),
-            );
+                attempt: Attempt::None,
+            });
+            let Ok(handle) = added else {
+                state.devices[device].nic.destroy_vi(id).or_refuse()?;
+                return Err(full());
+            };
+            state.devices[device].remember(id, handle);
             Ok(handle)
         })
     }
@@ -171,8 +168,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         self.runtime.operate(None, |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
             let information = device.nic.query_vi(vi.id).or_refuse()?;
-            let is_empty =
-                |queue: &WorkQueue| queue.pending.is_empty() && queue.completed.is_empty();
+            let is_empty = |queue: &WorkQueue| queue.posted.is_empty();
             Ok(ViInformation {
                 state: information.state,
                 attributes: information.attributes,
@@ -248,7 +244,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     fn create_protection_tag(&self, nic: NicHandle) -> Result<ProtectionTag> {
         self.runtime.operate(None, |state, _| {
             let tag = state.device(nic)?.nic.create_protection_tag().or_refuse()?;
-            state.nic(nic)?.tags.insert(tag);
+            state.nic(nic)?.tags.push(tag);
             Ok(tag)
         })
     }
@@ -263,7 +259,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
                 .nic
                 .destroy_protection_tag(tag)
                 .or_refuse()?;
-            state.nic(nic)?.tags.remove(&tag);
+            state.nic(nic)?.tags.retain(|own| *own != tag);
             Ok(())
         })
     }
@@ -283,19 +279,8 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             let address = address.expose_provenance() as u64;
             let length = length as u64;
             let via = &mut state.device(nic)?.nic;
-            let handle = via
-                .register_memory(address, length, *attributes)
-                .or_refuse()?;
-            let tag = attributes.tag;
-            state.nic(nic)?.regions.insert(
-                handle,
-                Region {
-                    address,
-                    length,
-                    tag,
-                },
-            );
-            Ok(handle)
+            via.register_memory(address, length, *attributes)
+                .or_refuse()
         })
     }
 
@@ -306,12 +291,10 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         handle: MemoryHandle,
     ) -> Result<()> {
         self.runtime.operate(None, |state, _| {
-            state.nic(nic)?.check_region(handle)?;
+            state.check_region(nic, handle)?;
             let via = &mut state.device(nic)?.nic;
             via.deregister_memory(address.addr() as u64, handle)
-                .or_refuse()?;
-            state.nic(nic)?.regions.remove(&handle);
-            Ok(())
+                .or_refuse()
         })
     }
 
@@ -322,7 +305,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         handle: MemoryHandle,
     ) -> Result<MemoryAttributes> {
         self.runtime.operate(None, |state, _| {
-            state.nic(nic)?.check_region(handle)?;
+            state.check_region(nic, handle)?;
             let via = &state.device(nic)?.nic;
             via.query_memory(address.addr() as u64, handle).or_refuse()
         })
@@ -336,15 +319,11 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         attributes: &MemoryAttributes,
     ) -> Result<()> {
         self.runtime.operate(None, |state, _| {
-            state.nic(nic)?.check_region(handle)?;
+            state.check_region(nic, handle)?;
             state.nic(nic)?.check_tag(attributes.tag)?;
             let via = &mut state.device(nic)?.nic;
             via.set_memory_attributes(address.addr() as u64, handle, *attributes)
-                .or_refuse()?;
-            if let Some(region) = state.nic(nic)?.regions.get_mut(&handle) {
-                region.tag = attributes.tag;
-            }
-            Ok(())
+                .or_refuse()
         })
     }
 
@@ -399,16 +378,17 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             let device = state.nic(nic)?.device;
             let via = &mut state.devices[device].nic;
             let id = via.create_completion_queue(entries).or_refuse()?;
-            let handle = state.next_handle(CompletionQueueHandle::from_bits);
-            state.nic(nic)?.queues.insert(handle);
-            let queue = CompletionQueue {
+            let added = state.completion_queues.insert(CompletionQueue {
                 nic,
                 device,
                 id,
                 notifies: Default::default(),
-            };
-            state.completion_queues.insert(handle, queue);
-            Ok(handle)
+            });
+            if added.is_err() {
+                let via = &mut state.devices[device].nic;
+                via.destroy_completion_queue(id).or_refuse()?;
+            }
+            added.map_err(|_| full())
         })
     }
 
@@ -505,11 +485,11 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
                 return Err(dead("the memory was not allocated by this fabric"));
             };
             let end = (start + block.length()) as u64;
-            let regions = state.nics.values().flat_map(|nic| nic.regions.values());
-            let overlaps = |region: &Region| {
+            let mut regions = state.devices.iter().flat_map(|device| device.nic.regions());
+            let overlaps = |(_, region): (MemoryHandle, &protection::Region)| {
                 region.address < end && region.address + (region.length - 1) >= start as u64
             };
-            if regions.into_iter().any(overlaps) {
+            if regions.any(overlaps) {
                 let reason = "the memory is registered: deregister it first";
                 return Err(Error::new(ReturnCode::Resource, reason));
             }

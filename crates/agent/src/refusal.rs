@@ -33,6 +33,11 @@ pub fn dead(what: &'static str) -> Error {
     Error::new(ReturnCode::InvalidParameter, what)
 }
 
+/// No handle is left.
+pub(crate) fn full() -> Error {
+    Error::new(ReturnCode::Resource, "no handle is left in this fabric")
+}
+
 impl Refusal for TagError {
     fn code(&self) -> ReturnCode {
         match self {

@@ -38,9 +38,13 @@ impl<R: Runtime> AgentProvider<R> {
             } = &state.devices[device];
             let segments_max = attributes.max_segments_per_descriptor;
             let limit = attributes.max_descriptors_per_queue as usize;
-            let tag = nic.query_vi(id).or_refuse()?.attributes.tag;
-            let nic = state.nic(owner)?;
-            let lies_in = |bytes: usize| nic.permits(handle, tag, address as u64, bytes as u64);
+            // A region with the VI's tag is one of the VI's NIC handle.
+            let tag = nic.vi_tag(id);
+            let region = nic.region(handle);
+            let region = region.filter(|region| Some(region.attributes.tag) == tag);
+            let lies_in = |bytes: usize| {
+                region.is_some_and(|region| region.covers(address as u64, bytes as u64))
+            };
             let mut place = None;
             if address.is_multiple_of(DESCRIPTOR_ALIGNMENT) && lies_in(CONTROL_SEGMENT_BYTES) {
                 // SAFETY: by the caller's contract; the control segment lies in memory that is
@@ -70,7 +74,7 @@ impl<R: Runtime> AgentProvider<R> {
             };
             // Counted here: what is complete has left the semantics' queue and not the consumer's.
             let work = state.vi(vi)?.queue(queue);
-            if work.pending.len() + work.completed.len() >= limit {
+            if work.posted.len() >= limit {
                 state.tell(vi, ErrorCode::ViOverrun);
                 return Err(Error::new(
                     ReturnCode::Resource,
@@ -78,8 +82,11 @@ impl<R: Runtime> AgentProvider<R> {
                 ));
             }
             let value = place.load(segments_max);
-            let previous = work.pending.back().copied();
-            let nic = &mut state.devices[device].nic;
+            let (vi, device) = state.vi_and_nic(vi)?;
+            let nic = &mut device.nic;
+            let work = vi.queue(queue);
+            let is_followed = work.posted.len() > work.completed as usize;
+            let previous = work.posted.back().filter(|_| is_followed);
             match queue {
                 Queue::Send => nic.post_send(id, value),
                 Queue::Receive => nic.post_receive(id, value),
@@ -87,12 +94,15 @@ impl<R: Runtime> AgentProvider<R> {
             .or_refuse()?;
             place.store_posted();
             if let Some(previous) = previous
-                && state.nic(owner)?.regions.contains_key(&previous.handle)
+                && nic.region(previous.handle).is_some()
             {
                 previous.place.store_next(place.address(), handle);
             }
-            let posted = Posted { place, handle };
-            state.vi(vi)?.queue(queue).pending.push_back(posted);
+            work.posted.push_back(Posted {
+                place,
+                handle,
+                is_error: false,
+            });
             Ok(())
         })
     }
@@ -138,9 +148,15 @@ impl<R: Runtime> AgentProvider<R> {
 }
 
 impl WorkQueue {
+    /// The oldest descriptor, if it is complete.
+    pub(crate) fn pop_completed(&mut self) -> Option<Posted> {
+        self.completed = self.completed.checked_sub(1)?;
+        self.posted.pop_front()
+    }
+
     fn take(&mut self) -> Done {
-        let Some(completed) = self.completed.pop_front() else {
-            return if self.pending.is_empty() {
+        let Some(completed) = self.pop_completed() else {
+            return if self.posted.is_empty() {
                 Done::Empty
             } else {
                 Done::NotDone

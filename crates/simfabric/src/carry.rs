@@ -47,7 +47,10 @@ impl Cluster {
                 }
             }
             None => {
-                while let Some(message) = self.start(host, vi) {
+                while self.host(host).nic().unstarted(vi, Queue::Send) > 0 {
+                    let Some(message) = self.start(host, vi) else {
+                        break;
+                    };
                     self.start_by_processor(host, vi, message);
                 }
             }
@@ -120,6 +123,7 @@ impl Cluster {
             target,
             plan,
             begun: Time::ZERO,
+            head: Time::ZERO,
             is_answer: false,
             fate: Fate::Whole,
             payload,
@@ -254,8 +258,10 @@ impl Cluster {
             rate_max: message.plan.rate_max,
             tag: id.0,
         };
-        self.network
+        let (_, head) = self
+            .network
             .begin(&mut self.queue, &self.config, ends, demand);
+        message.head = head;
     }
 
     pub(crate) fn handle_flow_end(&mut self, flow: FlowId) {
@@ -271,6 +277,7 @@ impl Cluster {
         };
         let (host, vi, target) = (message.host, message.vi, message.target);
         let (plan, begun, is_answer) = (message.plan, message.begun, message.is_answer);
+        let head = message.head;
         let ends = if is_answer {
             (target, host)
         } else {
@@ -279,7 +286,7 @@ impl Cluster {
         if self.faults.is_some() {
             self.decide_fate(id, ends, begun);
         }
-        let head = self.network.head_delay(&self.config, ends, plan.wire_bytes) + plan.adapters;
+        let head = head + plan.adapters;
         // The receiving engine looks where the bytes go when the first is there; then they go on
         // as they came.
         let receiver = self.host(ends.1);

@@ -126,11 +126,27 @@ impl Cluster {
         self.touched = touched;
     }
 
+    /// What follows from a post: as a rule nothing but that a send starts.
+    pub(crate) fn follow_post(&mut self, host: u32, vi: ViHandle) {
+        if let Some((_, id)) = self.host(host).agent.place_of(vi) {
+            self.kick(host, id);
+        }
+        let state = &mut self.hosts[host as usize];
+        if !state.nic().is_silent() || state.agent.has_jobs() || state.agent.is_unsettled(vi) {
+            let mut touched = core::mem::take(&mut self.touched);
+            touched.push(vi);
+            self.follow_touched(host, &mut touched);
+            touched.clear();
+            self.touched = touched;
+        }
+    }
+
     fn follow_touched(&mut self, host: u32, touched: &mut Vec<ViHandle>) {
         if self.is_dead(host) {
             return;
         }
-        loop {
+        // As a rule nothing is to be drained.
+        while !self.host(host).nic().is_silent() {
             let mut has_moved = false;
             while let Some(transmit) = self.host(host).nic().poll_transmit() {
                 self.send_control(host, transmit);
@@ -153,7 +169,9 @@ impl Cluster {
             self.host(host).agent.settle(vi);
         }
         self.host(host).agent.notify_entries();
-        self.set_timeout(host);
+        if !self.host(host).nic().is_silent() {
+            self.set_timeout(host);
+        }
         self.changed(host);
     }
 

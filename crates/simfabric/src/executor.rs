@@ -10,7 +10,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use corosensei::stack::DefaultStack;
@@ -21,6 +21,7 @@ use crate::cluster::Cluster;
 use crate::config::SimulationConfig;
 use crate::counts::Counts;
 use crate::event::Event;
+use crate::lock::{Guard, RunLock};
 use crate::process::Process;
 use crate::tasks::TaskId;
 
@@ -40,14 +41,14 @@ pub(crate) enum Program {
 
 /// What a simulation shares with its programs.
 pub(crate) struct Shared {
-    cluster: Mutex<Cluster>,
+    cluster: RunLock<Cluster>,
     woken: Arc<Woken>,
 }
 
 impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Cluster> {
-        // Nothing under the lock panics with half a change made, short of a defect.
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, Cluster> {
+        self.cluster.lock()
     }
 
     /// Whether a future was woken.
@@ -129,6 +130,12 @@ pub fn die() {
 /// The program that runs on this thread, if it is one.
 pub(crate) fn current() -> Option<Current> {
     CURRENT.get()
+}
+
+/// Whether the program that runs on this thread, if one does, can wait where it stands.
+#[inline]
+pub(crate) fn may_block() -> bool {
+    current().is_some_and(|current| current.may_block())
 }
 
 impl Current {
@@ -242,7 +249,7 @@ impl Simulation {
     pub fn new(config: SimulationConfig) -> Self {
         Self {
             shared: Arc::new(Shared {
-                cluster: Mutex::new(Cluster::new(config)),
+                cluster: RunLock::new(Cluster::new(config)),
                 woken: Arc::default(),
             }),
             bodies: Vec::new(),
@@ -313,6 +320,8 @@ impl Simulation {
     /// When a program panics.
     pub fn run(&mut self) -> Result<Outcome, SimulationError> {
         let _running = Running::new(&self.shared);
+        let shared = Arc::clone(&self.shared);
+        let _held = shared.cluster.run();
         while let Some(task) = self.next()? {
             self.resume(task);
         }

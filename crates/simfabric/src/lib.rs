@@ -65,6 +65,7 @@ mod executor;
 mod failures;
 pub mod faults;
 mod host;
+mod lock;
 mod mechanism;
 mod message;
 mod network;

@@ -25,6 +25,8 @@ pub(crate) struct Message {
     pub(crate) plan: Plan,
     /// When its bytes began to move.
     pub(crate) begun: Time,
+    /// How long its first byte is on the links, then.
+    pub(crate) head: Time,
     /// The answer to a remote read is on its way back.
     pub(crate) is_answer: bool,
     /// What became of its bytes.

@@ -43,15 +43,19 @@ impl Network {
         }
     }
 
-    /// Begins to move a message's bytes.
+    /// Begins to move a message's bytes; also tells the delay from the start of its first byte on
+    /// its first link to its arrival at the end of the last.
     pub(crate) fn begin(
         &mut self,
         queue: &mut EventQueue<Event>,
         config: &SimulationConfig,
         (source, target): (u32, u32),
         demand: FlowDemand,
-    ) -> FlowId {
+    ) -> (FlowId, Time) {
         self.route(config, source, target);
+        let (topology, links) = (&config.topology, &config.links);
+        let bytes = demand.wire_bytes;
+        let head = head_delay(topology, links, &config.switch, &self.links, bytes);
         self.path.clear();
         let uses_bus = self.has_buses && demand.scale.is_finite();
         let bus = |host: u32| ResourceId(self.first_bus + host);
@@ -63,7 +67,7 @@ impl Network {
         if uses_bus && target != source {
             self.path.push(bus(target));
         }
-        self.fluid.begin(queue, &self.path, demand)
+        (self.fluid.begin(queue, &self.path, demand), head)
     }
 
     /// Ends a flow; what it was tagged with.
@@ -71,9 +75,8 @@ impl Network {
         self.fluid.end(queue, flow)
     }
 
-    /// From the start of a message's first byte on its first link to its arrival at the end of the
-    /// last.
-    pub(crate) fn head_delay(
+    /// As [`Network::begin`] tells it.
+    fn head_delay(
         &mut self,
         config: &SimulationConfig,
         (source, target): (u32, u32),

@@ -12,8 +12,9 @@ use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
 use viaduct_fabric::{Error, Result, ReturnCode, ViHandle};
 
 use crate::cluster::Cluster;
+use crate::config::ProcessorModel;
 use crate::event::Event;
-use crate::executor::{Current, Program, Shared, Spawn, current, suspend};
+use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
 use crate::host::{address_of, host_at};
 use crate::tasks::TaskId;
 
@@ -91,7 +92,7 @@ impl Process {
     pub fn sleep(&self, span: Duration) {
         let cluster = self.synchronised(self.shared.lock());
         let until = cluster.now() + time_of(span);
-        self.wait(cluster, Some(until), false);
+        drop(self.wait(cluster, Some(until), false));
     }
 
     /// Lets time pass.
@@ -119,9 +120,8 @@ impl Process {
 
         let cluster = self.synchronised(self.shared.lock());
         let until = cluster.now() + PAUSE;
-        self.wait(cluster, Some(until), true);
+        let mut cluster = self.wait(cluster, Some(until), true);
         // A loop over memory sees a change half a turn late.
-        let mut cluster = self.shared.lock();
         if cluster.now() < until {
             let delay = cluster.config.host.processor.polling_delay;
             let now = cluster.now();
@@ -191,29 +191,76 @@ impl Process {
         cluster.host(self.host).work(now, span);
     }
 
-    /// A sleeping program is woken by an interrupt: it pays for both.
-    fn wake_up(&self) {
-        let mut cluster = self.shared.lock();
-        cluster.interrupt(self.host);
-        drop(self.synchronised(cluster));
+    /// Looks until there is something to see, and does `work` to take it.
+    fn see<T>(
+        &self,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+        work: impl FnOnce(&ProcessorModel) -> Time,
+    ) -> Result<Option<T>> {
+        let mut cluster = self.synchronised(self.alive()?);
+        let deadline = limit.map(|limit| cluster.now() + time_of(limit));
+        let mut has_slept = false;
+        loop {
+            if let Some(seen) = look(&mut cluster.host(self.host).agent)? {
+                if has_slept {
+                    // Woken by an interrupt: it pays for both.
+                    cluster.interrupt(self.host);
+                    cluster = self.synchronised(cluster);
+                }
+                let work = work(&cluster.config.host.processor);
+                self.spend(&mut cluster, work);
+                return Ok(Some(seen));
+            }
+            if deadline.is_some_and(|deadline| deadline <= cluster.now()) {
+                return Ok(None);
+            }
+            if !may_block() {
+                return Err(Error::new(
+                    ReturnCode::InvalidState,
+                    "only a blocking program of the simulation can wait here: an asynchronous one \
+                     awaits, and what is no program cannot",
+                ));
+            }
+            has_slept = true;
+            cluster = self.wait(cluster, deadline, true);
+        }
     }
 
     /// The lock, when the simulation's time has reached the program's own.
+    #[inline]
     fn synchronised<'a>(&'a self, mut cluster: Guard<'a>) -> Guard<'a> {
+        let free = cluster.host(self.host).processor_free;
+        if free <= cluster.now() || !may_block() {
+            return cluster;
+        }
+        // Nothing else happens until then, as a rule: the clock moves, and that is all.
+        if self.is_alone(&cluster) && !cluster.is_dead(self.host) && cluster.queue.advance(free) {
+            return cluster;
+        }
+        self.catch_up(cluster)
+    }
+
+    #[inline(never)]
+    fn catch_up<'a>(&'a self, mut cluster: Guard<'a>) -> Guard<'a> {
         loop {
             let free = cluster.host(self.host).processor_free;
-            if free <= cluster.now() || !current().is_some_and(|current| current.may_block()) {
+            if free <= cluster.now() {
                 return cluster;
             }
-            self.wait(cluster, Some(free), false);
-            cluster = self.shared.lock();
+            cluster = self.wait(cluster, Some(free), false);
         }
     }
 
     /// Waits until a time, or for a change on this host. Returns at once where nothing can wait.
-    fn wait(&self, mut cluster: Guard<'_>, until: Option<Time>, is_watching: bool) {
+    fn wait<'a>(
+        &'a self,
+        mut cluster: Guard<'a>,
+        until: Option<Time>,
+        is_watching: bool,
+    ) -> Guard<'a> {
         let Some(current) = current().filter(Current::may_block) else {
-            return;
+            return cluster;
         };
         let task = current.task;
         let wait = cluster.tasks.wait(task, is_watching);
@@ -221,14 +268,22 @@ impl Process {
             cluster.host(self.host).watchers.push(task);
         }
         if self.wait_in_place(&mut cluster, task, until) {
-            return;
+            return cluster;
         }
         let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait)));
         drop(cluster);
         suspend(current);
+        let mut cluster = self.shared.lock();
         if let Some(event) = event {
-            self.shared.lock().queue.cancel(event);
+            cluster.queue.cancel(event);
         }
+        cluster
+    }
+
+    /// Whether nobody but the program that runs wants to go on.
+    #[inline]
+    fn is_alone(&self, cluster: &Cluster) -> bool {
+        cluster.is_idle() && !self.shared.has_woken()
     }
 
     /// Lets things happen from the stack that waits, for as long as they concern no other program;
@@ -244,7 +299,7 @@ impl Process {
             if cluster.tasks.take_if_next(task) {
                 return true;
             }
-            if !cluster.is_idle() || self.shared.has_woken() {
+            if !self.is_alone(cluster) {
                 return false;
             }
             if let Some(time) = until
@@ -265,7 +320,7 @@ impl Process {
     }
 }
 
-type Guard<'a> = std::sync::MutexGuard<'a, Cluster>;
+type Guard<'a> = crate::lock::Guard<'a, Cluster>;
 
 // SAFETY: messages are carried by the verdicts of the semantics, under the lock of all operations.
 unsafe impl Runtime for Process {
@@ -296,14 +351,13 @@ unsafe impl Runtime for Process {
             self.spend(&mut cluster, reap);
             return Ok(seen);
         }
-        if !current().is_some_and(|current| current.may_block()) {
+        if !may_block() {
             return Ok(None);
         }
         // Nothing there: the look takes a turn of the program's loop, less if something comes.
         let turn = (delay + delay).max(Time::from_picoseconds(10_000));
         let until = cluster.now() + turn;
-        self.wait(cluster, Some(until), true);
-        let mut cluster = self.shared.lock();
+        let mut cluster = self.wait(cluster, Some(until), true);
         let seen = look(&mut cluster.host(self.host).agent)?;
         if seen.is_some() {
             self.spend(&mut cluster, delay + reap);
@@ -314,34 +368,9 @@ unsafe impl Runtime for Process {
     fn block<T>(
         &self,
         limit: Option<Duration>,
-        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+        look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let mut cluster = self.synchronised(self.alive()?);
-        let deadline = limit.map(|limit| cluster.now() + time_of(limit));
-        let mut has_slept = false;
-        loop {
-            let seen = look(&mut cluster.host(self.host).agent)?;
-            if seen.is_some() {
-                drop(cluster);
-                if has_slept {
-                    self.wake_up();
-                }
-                return Ok(seen);
-            }
-            if deadline.is_some_and(|deadline| deadline <= cluster.now()) {
-                return Ok(None);
-            }
-            if !current().is_some_and(|current| current.may_block()) {
-                return Err(Error::new(
-                    ReturnCode::InvalidState,
-                    "only a blocking program of the simulation can wait here: an asynchronous one \
-                     awaits, and what is no program cannot",
-                ));
-            }
-            has_slept = true;
-            self.wait(cluster, deadline, true);
-            cluster = self.shared.lock();
-        }
+        self.see(limit, look, |_| Time::ZERO)
     }
 
     fn perform<T>(
@@ -359,7 +388,7 @@ unsafe impl Runtime for Process {
         }
         let now = cluster.timestamp();
         let result = act(&mut cluster.host(self.host).agent, now);
-        cluster.follow(self.host, Some(vi));
+        cluster.follow_post(self.host, vi);
         result
     }
 
@@ -368,13 +397,7 @@ unsafe impl Runtime for Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let seen = self.block(limit, look)?;
-        if seen.is_some() {
-            let mut cluster = self.shared.lock();
-            let reap = cluster.config.host.processor.reap;
-            self.spend(&mut cluster, reap);
-        }
-        Ok(seen)
+        self.see(limit, look, |processor| processor.reap)
     }
 
     fn is_handler(&self) -> bool {

@@ -211,6 +211,12 @@ impl MemoryTable {
         self.regions.get(Key::unpack(handle.0)?)
     }
 
+    /// Every region with its handle.
+    pub(crate) fn regions(&self) -> impl Iterator<Item = (MemoryHandle, &Region)> {
+        let regions = self.regions.iter();
+        regions.map(|(key, region)| (MemoryHandle(key.pack()), region))
+    }
+
     pub(crate) fn shrink_to_fit(&mut self) {
         self.regions.shrink_to_fit();
         self.tags.shrink_to_fit();

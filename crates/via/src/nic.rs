@@ -11,10 +11,12 @@ use crate::completion_queue::{
     CompletionEntry, CompletionQueue, CompletionQueueId, CompletionQueueInformation,
 };
 use crate::connection::{ConnectionNumber, Connections};
+use crate::descriptor::DataSegment;
 use crate::error::{CompletionQueueError, MemoryError, TagError, ViError};
 use crate::error_code::ErrorCode;
 use crate::event::Event;
 use crate::memory::{MemoryHandle, MemoryTable, ProtectionTag};
+use crate::protection::Region;
 use crate::slab::Slab;
 use crate::transition;
 use crate::vi::{Connection, Peer, Queue, Vi, ViId, ViInformation, ViState};
@@ -307,6 +309,32 @@ impl Nic {
         self.vis.get(vi.0).map(Vi::state)
     }
 
+    /// The protection tag of a VI; `None` if there is no such VI.
+    #[inline]
+    #[must_use]
+    pub fn vi_tag(&self, vi: ViId) -> Option<ProtectionTag> {
+        self.vis.get(vi.0).map(|vi| vi.attributes.tag)
+    }
+
+    /// The region of a live memory handle.
+    #[inline]
+    #[must_use]
+    pub fn region(&self, handle: MemoryHandle) -> Option<&Region> {
+        self.memory.region(handle)
+    }
+
+    /// Every registered region, in no order that means anything.
+    pub fn regions(&self) -> impl Iterator<Item = (MemoryHandle, &Region)> {
+        self.memory.regions()
+    }
+
+    /// Whether a VI with `tag` may use every byte of `segments` for its own sends and receives.
+    #[inline]
+    #[must_use]
+    pub fn permits(&self, tag: ProtectionTag, segments: &[DataSegment]) -> bool {
+        self.memory.permits(tag, segments)
+    }
+
     /// The other end of a connected VI.
     #[inline]
     #[must_use]
@@ -367,6 +395,14 @@ impl Nic {
             }
         }
         Some(event)
+    }
+
+    /// Whether there is nothing to drain: no event, nothing to transmit, no VI that became ready,
+    /// and no time to keep.
+    #[inline]
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.events.is_empty() && self.connections.is_none()
     }
 
     pub(crate) fn report(&mut self, event: Event) {

@@ -228,6 +228,15 @@ impl Nic {
             .map_or(Done::Empty, |vi| vi.receives.take())
     }
 
+    /// Whether a VI has completions to be taken.
+    #[inline]
+    #[must_use]
+    pub fn has_completions(&self, vi: ViId) -> bool {
+        self.vis
+            .get(vi.0)
+            .is_some_and(|vi| vi.sends.has_completions() || vi.receives.has_completions())
+    }
+
     /// Descriptors, pending and complete, in a VI's queue; 0 if there is no such VI.
     #[must_use]
     pub fn queue_depth(&self, vi: ViId, queue: Queue) -> u32 {

@@ -108,7 +108,14 @@ impl WorkQueue {
         self.slots.len()
     }
 
+    /// Whether the oldest descriptor is complete.
+    #[inline]
+    pub(crate) const fn has_completions(&self) -> bool {
+        self.completed > 0
+    }
+
     /// Descriptors that wait to be started.
+    #[inline]
     pub(crate) fn unstarted(&self) -> u32 {
         self.slots.len() as u32 - self.started
     }
