@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 
 use viaduct_fabric::via::{
     CompletionQueueId, ConnectFailure, DataSegment, HostAddress, MemoryHandle, Nic, NicAttributes,
@@ -97,6 +98,8 @@ pub(crate) struct WorkQueue {
     /// So many of them, from the first, are complete.
     pub(crate) completed: u32,
     pub(crate) notifies: VecDeque<DescriptorHandler>,
+    /// Woken by the next completion, which stays.
+    pub(crate) watcher: Option<Waker>,
 }
 
 #[derive(Clone, Copy)]
@@ -113,6 +116,8 @@ pub(crate) struct CompletionQueue {
     pub(crate) device: usize,
     pub(crate) id: CompletionQueueId,
     pub(crate) notifies: VecDeque<CompletionHandler>,
+    /// Woken by the next entry, which stays.
+    pub(crate) watcher: Option<Waker>,
 }
 
 pub(crate) struct Request {
@@ -250,6 +255,17 @@ impl Agent {
         !self.jobs.is_empty()
     }
 
+    /// The next waker, if it is the next thing to be called. To be woken without the lock.
+    pub fn next_wake(&mut self) -> Option<Waker> {
+        if !matches!(self.jobs.front(), Some(Job::Wake { .. })) {
+            return None;
+        }
+        match self.jobs.pop_front() {
+            Some(Job::Wake { waker, .. }) => Some(waker),
+            _ => None,
+        }
+    }
+
     /// The next call of a handler; it counts as running until [`Agent::running`] is cleared. To be
     /// called, or dropped, without the lock.
     pub fn next_call(&mut self) -> Option<Call> {
@@ -333,7 +349,7 @@ impl Agent {
             .collect();
         for wait in own {
             let device = &mut self.devices[device];
-            device.waits.remove(&wait);
+            device.end_wait(wait);
             device.nic.cancel_wait(wait);
         }
         let open: Vec<_> = self
@@ -413,6 +429,16 @@ impl Device {
             vi_handles: Vec::new(),
             waits: BTreeMap::new(),
         }
+    }
+
+    /// What became of a wait, which ends with it.
+    pub(crate) fn end_wait(&mut self, wait: WaitId) -> Option<WaitAnswer> {
+        let answer = self.waits.remove(&wait);
+        if self.waits.is_empty() {
+            // An empty map keeps half a kilobyte: too much for each of many simulated hosts.
+            self.waits = BTreeMap::new();
+        }
+        answer
     }
 
     /// The handle of a VI.

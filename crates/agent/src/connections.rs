@@ -34,12 +34,12 @@ impl<R: Runtime> AgentProvider<R> {
         })?;
         // The semantics keeps the time; its answer ends the wait.
         let answer = self.runtime.block(None, |state| {
-            let waits = &mut state.devices[device].waits;
-            match waits.remove(&wait) {
-                Some(open @ WaitAnswer::Open { .. }) => {
-                    waits.insert(wait, open);
-                    Ok(None)
-                }
+            let device = &mut state.devices[device];
+            if let Some(WaitAnswer::Open { .. }) = device.waits.get(&wait) {
+                return Ok(None);
+            }
+            match device.end_wait(wait) {
+                Some(WaitAnswer::Open { .. }) => Ok(None),
                 Some(WaitAnswer::Requested(incoming)) => Ok(Some(Ok(incoming))),
                 Some(WaitAnswer::TimedOut) => Ok(Some(Err(Error::new(
                     ReturnCode::Timeout,

@@ -161,6 +161,11 @@ impl Agent {
                     });
                 }
             }
+            if work.completed > 0
+                && let Some(waker) = work.watcher.take()
+            {
+                self.jobs.push_back(Job::Wake { nic: vi.nic, waker });
+            }
         }
     }
 
@@ -169,7 +174,7 @@ impl Agent {
         let armed: Vec<CompletionQueueHandle> = self
             .completion_queues
             .iter()
-            .filter(|(_, queue)| !queue.notifies.is_empty())
+            .filter(|(_, queue)| !queue.notifies.is_empty() || queue.watcher.is_some())
             .map(|(handle, _)| handle)
             .collect();
         for handle in armed {
@@ -191,6 +196,14 @@ impl Agent {
                         handler,
                     });
                 }
+            }
+            if let Some(queue) = self.completion_queues.get_mut(handle)
+                && queue.watcher.is_some()
+                && self.devices[queue.device].nic.has_entries(queue.id)
+                && let Some(waker) = queue.watcher.take()
+            {
+                let nic = queue.nic;
+                self.jobs.push_back(Job::Wake { nic, waker });
             }
         }
     }

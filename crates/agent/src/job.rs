@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::task::Waker;
 
 use viaduct_fabric::{
     AsynchronousError, CompletionEntry, CompletionHandler, Descriptor, DescriptorHandler,
@@ -24,6 +25,8 @@ pub(crate) enum Job {
         entry: CompletionEntry,
         handler: CompletionHandler,
     },
+    /// Somebody who waits for a completion.
+    Wake { nic: NicHandle, waker: Waker },
 }
 
 /// A call of a handler, to be made without the lock.
@@ -68,7 +71,7 @@ impl Job {
     pub(crate) fn nic(&self) -> NicHandle {
         match self {
             Self::Error(error) => error.nic,
-            Self::Descriptor { nic, .. } | Self::Entry { nic, .. } => *nic,
+            Self::Descriptor { nic, .. } | Self::Entry { nic, .. } | Self::Wake { nic, .. } => *nic,
         }
     }
 
@@ -90,6 +93,7 @@ impl Job {
                 entry,
                 handler,
             } => handler(nic, entry),
+            Self::Wake { waker, .. } => waker.wake(),
         }
     }
 }

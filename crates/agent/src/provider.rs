@@ -4,6 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use viaduct_fabric::via::{
@@ -13,7 +14,7 @@ use viaduct_fabric::via::{
 use viaduct_fabric::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Descriptor,
     DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider, Result,
-    ReturnCode, ViHandle, ViInformation,
+    ReturnCode, ViHandle, ViInformation, Watched,
 };
 
 use crate::agent::{Attempt, CompletionQueue, OpenNic, Vi, WorkQueue};
@@ -383,6 +384,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
                 device,
                 id,
                 notifies: Default::default(),
+                watcher: None,
             });
             if added.is_err() {
                 let via = &mut state.devices[device].nic;
@@ -508,5 +510,13 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             |extensions, to| extensions.request_splitting = to,
             enabled,
         )
+    }
+
+    fn watch(&self, watched: Watched, waker: &Waker) -> Result<bool> {
+        let is_there = self.runtime.access(|state| state.watch(watched, waker))?;
+        if is_there {
+            waker.wake_by_ref();
+        }
+        Ok(true)
     }
 }

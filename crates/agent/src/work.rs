@@ -1,15 +1,16 @@
 //! Posting descriptors, and taking them back by a look, a wait or a handler.
 
 use std::ptr::NonNull;
+use std::task::Waker;
 use std::time::Duration;
 
 use viaduct_fabric::via::{ErrorCode, MemoryHandle, Queue};
 use viaduct_fabric::{
     AsynchronousError, CONTROL_SEGMENT_BYTES, DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler,
-    Done, Error, Result, ReturnCode, Segment, ViHandle,
+    Done, Error, Result, ReturnCode, Segment, ViHandle, Watched,
 };
 
-use crate::agent::{Device, Posted, WorkQueue};
+use crate::agent::{Agent, Device, Posted, WorkQueue};
 use crate::job::Job;
 use crate::memory::Place;
 use crate::provider::AgentProvider;
@@ -144,6 +145,37 @@ impl<R: Runtime> AgentProvider<R> {
             work.notifies.push_back(handler);
             Ok(())
         })
+    }
+}
+
+impl Agent {
+    /// Has a waker woken by the next completion, unless there is one: then says so.
+    pub(crate) fn watch(&mut self, watched: Watched, waker: &Waker) -> Result<bool> {
+        let (is_there, watcher) = match watched {
+            Watched::Sends(vi) | Watched::Receives(vi) => {
+                let queue = match watched {
+                    Watched::Sends(_) => Queue::Send,
+                    _ => Queue::Receive,
+                };
+                let work = self.vi(vi)?.queue(queue);
+                work.check_unbound()?;
+                (work.completed > 0, &mut work.watcher)
+            }
+            Watched::Entries(handle) => {
+                let queue = self.completion_queue(handle)?;
+                let (device, id) = (queue.device, queue.id);
+                let is_there = self.devices[device].nic.has_entries(id);
+                (is_there, &mut self.completion_queue(handle)?.watcher)
+            }
+        };
+        if is_there {
+            *watcher = None;
+        } else if let Some(former) = watcher {
+            former.clone_from(waker);
+        } else {
+            *watcher = Some(waker.clone());
+        }
+        Ok(is_there)
     }
 }
 

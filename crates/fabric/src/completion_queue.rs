@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::error::{Error, Result, ReturnCode};
 use crate::mailbox::{Courier, Delivery, Mailbox};
 use crate::nic::NicShared;
-use crate::provider::{CompletionEntry, CompletionQueueHandle, Provider, ViHandle};
+use crate::provider::{CompletionEntry, CompletionQueueHandle, Provider, ViHandle, Watched};
 
 /// Tells which VI has a completion to take.
 ///
@@ -92,10 +92,14 @@ impl<P: Provider> CompletionQueue<P> {
     ///
     /// As there.
     pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Result<CompletionEntry>> {
-        if !self.is_awaited
-            && let Some(result) = self.try_next().transpose()
-        {
-            return Poll::Ready(result);
+        if !self.is_awaited {
+            if let Some(result) = self.try_next().transpose() {
+                return Poll::Ready(result);
+            }
+            let watched = Watched::Entries(self.shared.handle);
+            if self.shared.nic.fabric.watch(watched, context.waker())? {
+                return Poll::Pending;
+            }
         }
         let mailbox = Arc::clone(self.mailbox.get_or_insert_with(Mailbox::new));
         if !self.is_awaited {

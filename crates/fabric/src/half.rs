@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::completion::{CompletionError, Received, Refused, Sent};
 use crate::descriptor::{Segment, control};
 use crate::error::Result;
-use crate::provider::{Provider, ViHandle};
+use crate::provider::{Provider, ViHandle, Watched};
 use crate::reference::Fabric;
 use crate::vi::ViShared;
 use crate::window::RemoteBuffer;
@@ -212,10 +212,16 @@ impl<P: Provider> Sender<P> {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<std::result::Result<Sent, CompletionError>> {
-        if !self.queue.is_awaited()
-            && let Some(result) = self.try_sent().transpose()
-        {
-            return Poll::Ready(result);
+        if !self.queue.is_awaited() {
+            if let Some(result) = self.try_sent().transpose() {
+                return Poll::Ready(result);
+            }
+            if self
+                .fabric
+                .watch(Watched::Sends(self.vi), context.waker())?
+            {
+                return Poll::Pending;
+            }
         }
         let Self {
             queue, fabric, vi, ..
@@ -350,10 +356,14 @@ impl<P: Provider> Receiver<P> {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<std::result::Result<Received, CompletionError>> {
-        if !self.queue.is_awaited()
-            && let Some(result) = self.try_receive().transpose()
-        {
-            return Poll::Ready(result);
+        if !self.queue.is_awaited() {
+            if let Some(result) = self.try_receive().transpose() {
+                return Poll::Ready(result);
+            }
+            let watched = Watched::Receives(self.vi);
+            if self.fabric.watch(watched, context.waker())? {
+                return Poll::Pending;
+            }
         }
         let Self {
             queue, fabric, vi, ..

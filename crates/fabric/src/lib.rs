@@ -91,7 +91,7 @@ pub use nic::Nic;
 pub use provider::{
     AsynchronousError, CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle,
     DescriptorHandler, Done, ErrorHandler, IncomingRequest, NicHandle, Provider, ViHandle,
-    ViInformation,
+    ViInformation, Watched,
 };
 pub use reference::Fabric;
 pub use region::Memory;

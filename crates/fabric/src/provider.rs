@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use viaduct_via::{
@@ -55,6 +56,17 @@ handle! {
 handle! {
     /// A connection request that waits for an answer.
     ConnectionHandle
+}
+
+/// Something that completions come to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Watched {
+    /// The send queue of a VI.
+    Sends(ViHandle),
+    /// The receive queue of a VI.
+    Receives(ViHandle),
+    /// A completion queue.
+    Entries(CompletionQueueHandle),
 }
 
 /// What a look at a work queue found.
@@ -523,4 +535,15 @@ pub unsafe trait Provider: Send + Sync + 'static {
     ///
     /// `InvalidState` unless it is idle.
     fn set_request_splitting(&self, vi: ViHandle, enabled: bool) -> Result<()>;
+    /// Extension: has `waker` woken, once, as soon as there is a completion to take; at once if
+    /// there is one. It stays where it is, for whoever looks. A later waker takes the place of an
+    /// earlier one. `false` from a fabric that knows notify handlers only.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidParameter` for a handle that names nothing, and for a work queue that is bound to a
+    /// completion queue.
+    fn watch(&self, _watched: Watched, _waker: &Waker) -> Result<bool> {
+        Ok(false)
+    }
 }

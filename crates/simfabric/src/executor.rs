@@ -356,8 +356,19 @@ impl Simulation {
                 }
             }
             while let Some(host) = cluster.calls.pop_front() {
-                if !cluster.is_dead(host) {
+                if cluster.is_dead(host) {
+                    continue;
+                }
+                // Wakers need no stack to be called on; they may do anything but wait.
+                while let Some(waker) = cluster.host(host).agent.next_wake() {
+                    drop(cluster);
+                    waker.wake();
+                    cluster = shared.lock();
+                }
+                if cluster.host(host).agent.has_jobs() {
                     self.call_handlers(&mut cluster, host)?;
+                } else {
+                    cluster.host(host).handler = None;
                 }
             }
             if let Some(task) = cluster.tasks.next_ready() {

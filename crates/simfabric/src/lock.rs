@@ -138,6 +138,10 @@ impl<T> fmt::Debug for RunLock<T> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lock is tested with threads, and they wait for one another"
+)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;

@@ -217,6 +217,14 @@ impl Nic {
         Ok(queue.information())
     }
 
+    /// Whether a completion queue has an entry to be taken.
+    #[inline]
+    #[must_use]
+    pub fn has_entries(&self, queue: CompletionQueueId) -> bool {
+        let queue = self.completion_queues.get(queue.0);
+        queue.is_some_and(|queue| queue.information().entries_waiting > 0)
+    }
+
     /// Takes the oldest entry of a completion queue; `None` if there is none, or no such queue.
     ///
     /// The descriptor is then taken with [`send_done`](Self::send_done) or
