@@ -25,6 +25,7 @@ const DETERMINISTIC: &[&str] = &[
     "statistics",
     "sim",
     "simfabric",
+    "interface",
 ];
 /// Words for work that is not done. Written in halves, so that this file keeps the rule too.
 const UNFINISHED: &[&str] = &[

@@ -54,6 +54,12 @@ const WALLS: &[Wall] = &[
         reason: "models take final values: no files, no units, no tables",
     },
     Wall {
+        package: "viaduct-interface",
+        own: &["viaduct-engine"],
+        external: Some(&[]),
+        reason: "protocols of an interface: whoever has links, memory and costs drives them",
+    },
+    Wall {
         package: "viaduct-fabric",
         own: &["viaduct-via"],
         external: Some(&[]),
