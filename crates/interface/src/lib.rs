@@ -1,6 +1,7 @@
 //! Protocols of a network interface (NI) with endpoint frames: pure state machines.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 mod names;
 pub mod residency;
 #[cfg(test)]
