@@ -11,23 +11,29 @@ pub(crate) fn stream(seed: u64, entity: u64) -> Stream {
     })
 }
 
-/// Runs `explore` with many seeds: `count` of them, or `INTERFACE_SEEDS` times as many, or only
-/// `INTERFACE_SEED`.
+/// A number of the environment.
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a test runs is its caller's choice"
 )]
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect(name))
+}
+
+/// How much longer than usual tests are to run: `INTERFACE_SEEDS`.
+pub(crate) fn times() -> u64 {
+    number("INTERFACE_SEEDS").unwrap_or(1)
+}
+
+/// Runs `explore` with many seeds: `count` of them, or `INTERFACE_SEEDS` times as many, or only
+/// `INTERFACE_SEED`.
 pub(crate) fn each(filter: &str, count: u64, explore: impl Fn(u64)) {
-    let number = |name| {
-        std::env::var(name)
-            .ok()
-            .map(|text| text.parse().expect(name))
-    };
     if let Some(seed) = number("INTERFACE_SEED") {
         explore(seed);
         return;
     }
-    for seed in 0..count * number("INTERFACE_SEEDS").unwrap_or(1) {
+    for seed in 0..count * times() {
         let guard = Replay { filter, seed };
         explore(seed);
         core::mem::forget(guard);

@@ -1,0 +1,371 @@
+//! Transport: messages from interface to interface, exactly once, over links that lose, double and
+//! delay them and hosts that reboot.
+//!
+//! Between each pair of interfaces lie a few *logical channels*, each bound to a route. A channel
+//! is stop-and-wait: one packet at a time, sent again until an answer comes. What an answer says
+//! was decided where the message was to be written: *accepted* (it is in the destination endpoint's
+//! queue), or *refused* with a [`Reason`], for now or for good.
+//!
+//! ```text
+//!   sender                                       receiver
+//!     | packet (channel, sequence, stamp) -------> |  new: judge it; seen: the same answer again;
+//!     | <------ answer (stamp, verdict, previous)  |  older: drop it
+//! ```
+//!
+//! **Taking off.** After [`Config::transmissions_max`] transmissions a message leaves its channel,
+//! so that others can use it, and is put on again later. Whether it arrived may be unknown then: a
+//! copy, or a lost answer, may still be under way. The channel's next packet settles it. A receiver
+//! that has seen sequence s + 1 drops whatever comes of s, and each answer to s + 1 says what
+//! became of s (`previous`). So a message is put on again under a new sequence, on any channel,
+//! only when it is certain that no copy of it was or will be accepted; until then it may go on only
+//! under its own. A channel has at most one message of unknown fate beside the one it carries. If
+//! nobody else has a message for the channel and the fate must be known ([`Transport::recall`]), an
+//! empty packet goes.
+//!
+//! **Incarnations.** Every boot of an interface has a higher number than those before; a packet
+//! names the sender's, and the receiver's as the sender knows it. A receiver accepts only what was
+//! meant for its present incarnation. Whoever is out of date is told so by the answer, and by any
+//! packet of the other: there is no handshake, and nothing that needs both to be alive at once. A
+//! receiver that knows nothing of a channel takes the first sequence it sees.
+//!
+//! **Silence.** When a peer answers nothing for [`Config::unreachable_after`], all messages to it
+//! return to their senders.
+//!
+//! What holds, for each message given to [`Transport::send`], while its sender does not reboot:
+//! 1. exactly one [`Output`] ends it: completed, returned, or released;
+//! 2. it is accepted at most once by all incarnations of its destination together;
+//! 3. if it completed, it was accepted; if it was released, or returned with `may_have_arrived`
+//!    false, it was not and never will be;
+//! 4. it ends, unless it is refused for the time being for ever, or answers arrive but never for
+//!    it.
+//!
+//! `may_have_arrived` is true only for what was under way when the peer fell silent or rebooted:
+//! which of the two happened first, no protocol can tell.
+//!
+//! Sequences and stamps have 32 bits and are compared around the circle: a copy must not stay under
+//! way while 2^31 packets of its channel pass.
+//!
+//! In steady state nothing is allocated; each call is O(1), but for a peer's reboot or silence,
+//! which costs its channels and the messages that return.
+
+mod messages;
+mod packet;
+mod peer;
+mod receiving;
+mod sending;
+mod timers;
+
+use std::collections::VecDeque;
+
+use viaduct_engine::{Stream, Time};
+
+use crate::names::{NONE, Peer};
+pub use messages::MessageId;
+use messages::{List, Messages};
+pub use packet::{Answer, Fate, Packet, Reason, ReturnReason, Verdict};
+use peer::PeerState;
+use receiving::Incoming;
+pub use receiving::{Received, Ticket};
+use timers::Timers;
+
+/// Most logical channels between two interfaces, one way.
+pub const CHANNELS_MAX: u8 = 32;
+
+/// What a transport is set up with. Times are of the interface's own clock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// Interfaces of the network: peers are 0 to `peers` - 1.
+    pub peers: u16,
+    /// Logical channels from one interface to each other, 1 to [`CHANNELS_MAX`].
+    pub channels: u8,
+    /// Routes between two interfaces, at least 1. Channel c begins on route c modulo this, and goes
+    /// to the next when an answer is overdue.
+    pub routes: u8,
+    /// The shortest time after which an answer is overdue. Above it, the time is the mean round
+    /// trip and four times its mean deviation.
+    pub timeout_min: Time,
+    /// The longest time-out, and the longest wait before a refused message is sent again.
+    pub timeout_max: Time,
+    /// The mean wait before a message that was refused for the first time is sent again.
+    pub refusal_delay: Time,
+    /// How often time-out and wait double with the transmissions of a message.
+    pub doublings_max: u8,
+    /// Transmissions after which a message is taken off its channel, at least 1.
+    pub transmissions_max: u8,
+    /// The mean time after which it is put on again.
+    pub unbound_delay: Time,
+    /// Silence after which a peer counts as unreachable.
+    pub unreachable_after: Time,
+}
+
+impl Default for Config {
+    /// Eight channels on one route among 100 interfaces, with times for round trips of some tens of
+    /// microseconds. None of these is a published figure.
+    fn default() -> Self {
+        Self {
+            peers: 100,
+            channels: 8,
+            routes: 1,
+            timeout_min: Time::from_microseconds(500),
+            timeout_max: Time::from_milliseconds(64),
+            refusal_delay: Time::from_microseconds(100),
+            doublings_max: 7,
+            transmissions_max: 8,
+            unbound_delay: Time::from_milliseconds(2),
+            unreachable_after: Time::from_milliseconds(2_000),
+        }
+    }
+}
+
+/// What the transport wants done, or tells.
+#[must_use]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Output {
+    /// Send this packet.
+    Transmit {
+        /// Its header.
+        packet: Packet,
+        /// Whose message goes in it; none for a packet that only asks.
+        token: Option<u32>,
+    },
+    /// The message is written in its destination's queue.
+    Completed {
+        /// What the caller named the message.
+        token: u32,
+    },
+    /// The message returns to its sender.
+    Returned {
+        /// What the caller named the message.
+        token: u32,
+        /// Why.
+        reason: ReturnReason,
+        /// Whether it may have been accepted all the same, once.
+        may_have_arrived: bool,
+    },
+    /// The message was recalled in time: it belongs to its sender again, as if it had not been
+    /// sent.
+    Released {
+        /// What the caller named the message.
+        token: u32,
+    },
+    /// A channel to this peer is free.
+    ChannelFree(Peer),
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Packets sent, all in all.
+    pub transmissions: u64,
+    /// Of those, not the first of their message on its channel.
+    pub retransmissions: u64,
+    /// Answers that were overdue.
+    pub timeouts: u64,
+    /// Refusals for the time being that came.
+    pub refusals: u64,
+    /// Messages taken off their channels.
+    pub unbound: u64,
+    /// Messages that returned to their senders.
+    pub returned: u64,
+    /// Packets and answers of the past, dropped.
+    pub stale: u64,
+    /// Packets that were answered again without being judged again.
+    pub repeated: u64,
+    /// Packets and answers whose numbers do not exist here, dropped.
+    pub malformed: u64,
+}
+
+/// Every channel to the peer is taken: wait for [`Output::ChannelFree`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Busy;
+
+/// An empty packet in a message's place.
+const PROBE: u32 = NONE - 1;
+
+/// The sender's end of a logical channel. 24 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Channel {
+    /// Of the packet it carries, or of the last it carried.
+    sequence: u32,
+    /// The message it carries, [`PROBE`] or none.
+    bound: u32,
+    /// The message of the sequence before, or while it carries nothing of this sequence, whose fate
+    /// is unknown.
+    limbo: u32,
+    /// Of the last transmission.
+    stamp: u32,
+    transmissions: u8,
+    route: u8,
+    /// Waits for an answer; else for the time to send again.
+    awaits_answer: bool,
+}
+
+/// The transport of one interface: sender and receiver.
+///
+/// Time never runs backwards. Drain [`Transport::poll`] after each call.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    config: Config,
+    me: Peer,
+    incarnation: u32,
+    random: Stream,
+    peers: Vec<PeerState>,
+    /// `channels` to each peer, in the order of peers.
+    channels: Vec<Channel>,
+    incoming: Vec<Incoming>,
+    messages: Messages,
+    timers: Timers,
+    outputs: VecDeque<Output>,
+    counts: Counts,
+}
+
+impl Transport {
+    /// The transport of interface `me` after a boot. `incarnation` is above that of every boot of
+    /// this interface before: the number of boots, or the time of day.
+    ///
+    /// # Panics
+    /// If `incarnation` is 0, `me` not one of the peers, or a number of `config` out of its range.
+    #[must_use]
+    pub fn new(me: Peer, incarnation: u32, config: Config, random: Stream) -> Self {
+        assert!(incarnation > 0, "incarnations begin at 1");
+        assert!(
+            me.index() < usize::from(config.peers),
+            "{me} is none of the peers"
+        );
+        assert!(
+            (1..=CHANNELS_MAX).contains(&config.channels)
+                && config.routes > 0
+                && config.transmissions_max > 0
+                && config.timeout_min > Time::ZERO,
+            "out of range: {config:?}"
+        );
+        let channels: Vec<_> = (0..usize::from(config.peers) * usize::from(config.channels))
+            .map(|index| Channel {
+                sequence: 0,
+                bound: NONE,
+                limbo: NONE,
+                stamp: 0,
+                transmissions: 0,
+                route: (index % usize::from(config.channels)) as u8 % config.routes,
+                awaits_answer: false,
+            })
+            .collect();
+        Self {
+            config,
+            me,
+            incarnation,
+            random,
+            peers: vec![PeerState::new(config.channels); usize::from(config.peers)],
+            incoming: vec![Incoming::default(); channels.len()],
+            messages: Messages::default(),
+            timers: Timers::new(config.timeout_min, channels.len() as u32),
+            channels,
+            outputs: VecDeque::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn me(&self) -> Peer {
+        self.me
+    }
+
+    /// How often what happened.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Messages that have not ended.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.messages.live()
+    }
+
+    /// The smoothed round trip to a peer: packet to answer, with the judging between; none before
+    /// the first answer.
+    #[must_use]
+    pub fn round_trip(&self, peer: Peer) -> Option<Time> {
+        self.peers[peer.index()].round_trip.mean()
+    }
+
+    /// What to do next; none until something else happens.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Transport::handle_timeout`] is to be called; earlier is harmless.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(key) = self.timers.expired(now) {
+            self.expire(key, now);
+        }
+    }
+
+    /// Whether a message to `peer` would find a channel.
+    #[must_use]
+    pub fn has_channel(&self, peer: Peer) -> bool {
+        self.peers[peer.index()].free_channels != 0
+    }
+
+    /// Sends a message to `peer`; outputs call it `token`.
+    ///
+    /// # Errors
+    /// [`Busy`] if no channel is free: nothing was done.
+    ///
+    /// # Panics
+    /// If there is no such peer.
+    pub fn send(&mut self, peer: Peer, token: u32, now: Time) -> Result<MessageId, Busy> {
+        let Some(channel) = self.peers[peer.index()].take_channel() else {
+            return Err(Busy);
+        };
+        let slot = self.messages.add(token, peer);
+        self.bind(self.key(peer, channel), slot, now);
+        Ok(MessageId::new(slot))
+    }
+
+    /// Wants a message back: it ends as soon as it is certain what became of it. Completed or
+    /// returned, if that is so; else released, and not only when the peer would accept it: being
+    /// refused for now is enough.
+    ///
+    /// This is how an endpoint comes to rest. Waiting for all its messages to be accepted would not
+    /// do: two endpoints that have to leave their frames may each wait for one that cannot get in
+    /// before they left.
+    pub fn recall(&mut self, message: MessageId, now: Time) {
+        self.recall_slot(message.slot(), now);
+    }
+
+    fn key(&self, peer: Peer, channel: u8) -> u32 {
+        u32::from(self.config.channels) * peer.index() as u32 + u32::from(channel)
+    }
+
+    fn peer_of(&self, key: u32) -> Peer {
+        Peer::new((key / u32::from(self.config.channels)) as u16)
+    }
+
+    /// The highest incarnation of a peer that anything told; 0 if nothing has.
+    #[must_use]
+    pub fn incarnation_of(&self, peer: Peer) -> u32 {
+        self.peers[peer.index()].incarnation
+    }
+
+    fn push(&mut self, output: Output) {
+        if matches!(output, Output::Returned { .. }) {
+            self.counts.returned += 1;
+        }
+        self.outputs.push_back(output);
+    }
+}
+
+#[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
+mod ledger;
+#[cfg(test)]
+mod tests;
