@@ -24,8 +24,8 @@
 //!
 //! What holds after each call:
 //! - an endpoint is in at most one frame and a frame has at most one endpoint;
-//! - with [`Stall::Nobody`], a write is refused only while the endpoint's image is on the move or
-//!   on disk: it never waits for another endpoint's remap;
+//! - with [`Stall::Nobody`], a write waits for nothing but a page on disk; what is written while
+//!   the image is being copied stays on the host, and the driver adds it to the image afterwards;
 //! - an endpoint that is on-host read-write is in the line or being remapped: nothing that was
 //!   written stays on the host for good;
 //! - whoever was told [`Write::Blocked`] is woken by a [`Done`] or a [`Step::Release`] that comes
@@ -141,7 +141,7 @@ struct Entry {
     exists: bool,
     /// In the line, or the one that the present remap is for.
     is_scheduled: bool,
-    /// Its image is being copied: a write would be lost.
+    /// Its image is being copied.
     is_moving: bool,
     /// Somebody asked for it while it was moving away.
     is_wanted: bool,
@@ -283,10 +283,21 @@ impl Residency {
             return Write::NoSuchEndpoint;
         };
         if entry.is_moving {
-            entry.has_waiters = true;
+            // On its way out: it has to come back. On its way in: it is coming.
             entry.is_wanted = true;
-            self.counts.write_faults += 1;
-            return Write::Blocked;
+            let is_fault = entry.state == State::OnHostReadOnly;
+            let goes_on = stall == Stall::Nobody;
+            if goes_on {
+                entry.state = State::OnHostReadWrite;
+            } else {
+                entry.has_waiters = true;
+            }
+            self.counts.write_faults += u64::from(is_fault);
+            return if goes_on {
+                Write::OnHost { is_fault }
+            } else {
+                Write::Blocked
+            };
         }
         match entry.state {
             State::OnNicReadWrite(frame) => return Write::Direct(frame),

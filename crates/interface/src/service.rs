@@ -184,6 +184,12 @@ impl Service {
         append(&mut self.links, &mut self.ring, frame);
     }
 
+    /// Whether no frame is ready.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.ring.first == NONE
+    }
+
     /// Whether some frame waits for a channel to `peer`.
     #[must_use]
     pub fn is_awaited(&self, peer: Peer) -> bool {
