@@ -26,6 +26,7 @@ const DETERMINISTIC: &[&str] = &[
     "sim",
     "simfabric",
     "interface",
+    "lanai",
 ];
 /// Words for work that is not done. Written in halves, so that this file keeps the rule too.
 const UNFINISHED: &[&str] = &[

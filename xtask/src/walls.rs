@@ -60,6 +60,12 @@ const WALLS: &[Wall] = &[
         reason: "protocols of an interface: whoever has links, memory and costs drives them",
     },
     Wall {
+        package: "viaduct-lanai",
+        own: &["viaduct-engine", "viaduct-interface"],
+        external: Some(&[]),
+        reason: "costs, links and programs around the protocols: no file, clock or thread",
+    },
+    Wall {
         package: "viaduct-fabric",
         own: &["viaduct-via"],
         external: Some(&[]),

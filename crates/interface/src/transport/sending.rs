@@ -31,11 +31,11 @@ impl Transport {
             self.hear_late(key, answer);
             return;
         }
+        // A stamp is the time of its own transmission: each answer measures, that of an earlier one
+        // too. Else a round trip longer than the first time-out would never be learnt.
+        let state = &mut self.peers[peer.index()];
+        state.round_trip.sample(answer.stamp, now);
         let is_latest = answer.stamp == channel.stamp;
-        if is_latest {
-            let state = &mut self.peers[peer.index()];
-            state.round_trip.sample(answer.stamp, now);
-        }
         if answer.verdict != Verdict::Unsynchronised && channel.limbo != NONE {
             self.channels[key as usize].limbo = NONE;
             self.settle(channel.limbo, answer.previous);

@@ -597,6 +597,28 @@ fn answers_are_overdue_by_what_round_trips_take() {
 }
 
 #[test]
+fn a_round_trip_longer_than_the_first_time_out_is_learnt() {
+    let mut pair = Pair::met(Config::default());
+    let round_trip = Time::from_milliseconds(3);
+    for token in 0..40 {
+        pair.send(token).unwrap();
+        let first = pair.packet();
+        let back_at = pair.now + round_trip;
+        while pair.ends[0].poll_timeout().is_some_and(|at| at < back_at) {
+            pair.now = pair.ends[0].poll_timeout().unwrap();
+            pair.ends[0].handle_timeout(pair.now);
+        }
+        pair.now = back_at;
+        let _ = pair.exchange(first, Ok(()));
+    }
+    let early = pair.ends[0].counts().timeouts;
+    assert!(
+        early < 20,
+        "{early} time-outs of 40 messages that were not lost"
+    );
+}
+
+#[test]
 fn numbers_that_do_not_exist_are_dropped_and_counted() {
     let mut pair = Pair::met(Config::default());
     pair.send(1).unwrap();

@@ -1,0 +1,403 @@
+//! Hosts, their interfaces and what is between them, and the events that drive them.
+
+use std::collections::VecDeque;
+
+use viaduct_engine::{EventQueue, Stream, StreamKey, Time};
+use viaduct_interface::agreement::{
+    Driver, InterfaceSide, News, Stamped, Task, ToDriver, ToInterface,
+};
+use viaduct_interface::residency::{Policy, Residency, Write};
+use viaduct_interface::service::Service;
+use viaduct_interface::transport::{MessageId, Ticket, Transport};
+use viaduct_interface::{Endpoint, Frame, Peer};
+
+use crate::config::Config;
+use crate::network::{Flight, Links};
+use crate::program::Program;
+
+/// Payloads up to this stay in the endpoint's frame; longer ones cross the host's bus by DMA.
+pub(crate) const SHORT_BYTES: u32 = 64;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The tail of this flight is there.
+    Arrives(u32),
+    /// The interface's processor has ended what it did.
+    FirmwareFree(u16),
+    /// The host's processor has.
+    HostFree(u16),
+    /// A deadline of the transport.
+    Deadline(u16),
+    /// A bulk message is in host memory.
+    Written(u16, u32),
+    /// An endpoint's image has moved.
+    Moved(u16, u16),
+    /// The driver reads a word of the interface.
+    DriverHears(u16),
+    /// The interface may read a word of the driver.
+    InterfaceHears(u16),
+}
+
+/// A message, until its sender knows what became of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) entry: Entry,
+    pub(crate) to: u16,
+    pub(crate) to_endpoint: Endpoint,
+    pub(crate) name: Option<MessageId>,
+    /// Where it is among its endpoint's outstanding ones.
+    pub(crate) place: u32,
+}
+
+/// A message in a queue of its destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) from: u16,
+    pub(crate) from_endpoint: Endpoint,
+    pub(crate) bytes: u32,
+    pub(crate) is_reply: bool,
+    /// When the request was posted, in a reply too.
+    pub(crate) posted_at: Time,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndpointState {
+    pub(crate) send_queue: VecDeque<u32>,
+    /// Sent, and not ended.
+    pub(crate) outstanding: Vec<u32>,
+    pub(crate) receive_queue: VecDeque<Entry>,
+    /// Requests in the queue, or on the way into it.
+    pub(crate) requests: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FrameState {
+    pub(crate) is_resting: bool,
+    pub(crate) is_unloading: bool,
+    /// Bulk messages on the way into the endpoint's queue.
+    pub(crate) writes: u32,
+}
+
+/// A bulk message on its way into host memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BulkWrite {
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) entry: Entry,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) frame: Frame,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) transport: Option<Transport>,
+    pub(crate) service: Service,
+    pub(crate) side: InterfaceSide,
+    pub(crate) driver: Driver,
+    pub(crate) inbox: VecDeque<u32>,
+    pub(crate) words_in: VecDeque<Stamped<ToInterface>>,
+    pub(crate) words_on_way_in: VecDeque<Stamped<ToInterface>>,
+    pub(crate) words_on_way_out: VecDeque<Stamped<ToDriver>>,
+    pub(crate) busy_until: Time,
+    pub(crate) has_free_event: bool,
+    pub(crate) deadline_at: Time,
+    pub(crate) bus_free_at: Time,
+    pub(crate) frames: Vec<FrameState>,
+    pub(crate) endpoints: Vec<EndpointState>,
+    pub(crate) host_busy_until: Time,
+    pub(crate) has_host_event: bool,
+    /// Messages that are posted when the host's processor has ended.
+    pub(crate) posting: VecDeque<u32>,
+    /// Endpoints of messages whose posting waits for a remap.
+    pub(crate) blocked: Vec<u32>,
+    pub(crate) program: Program,
+    pub(crate) random: Stream,
+}
+
+impl Node {
+    /// Has an endpoint in a frame before anything begins: without a transport a message for one
+    /// that is in none would be lost.
+    fn settle_endpoint(&mut self, endpoint: Endpoint) {
+        let _ = self.driver.write(endpoint);
+        while let Some(news) = self.driver.poll(&mut self.random) {
+            let News::Say(word) = news else { continue };
+            let Ok(Task::Upload(_, frame)) = self.side.hear(word) else {
+                panic!("more endpoints than frames, and no transport");
+            };
+            let answer = self.side.moved(frame, false);
+            let heard = self.driver.hear(answer, &mut self.random);
+            debug_assert_eq!(heard, Ok(()));
+        }
+    }
+}
+
+/// How often what happened on all interfaces, since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Events of the simulation.
+    pub events: u64,
+    /// Packets and answers on links.
+    pub packets: u64,
+    /// Packets and answers that the network lost.
+    pub lost: u64,
+    /// Packets that a full interface stopped on their way.
+    pub stops: u64,
+    /// Endpoints uploaded.
+    pub remaps: u64,
+    /// Refusals for the time being.
+    pub refusals: u64,
+    /// Transmissions that were not the first.
+    pub retransmissions: u64,
+    /// Messages that returned to their senders.
+    pub returned: u64,
+}
+
+/// A cluster of hosts with programs.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(crate) config: Config,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) links: Links,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) free_messages: Vec<u32>,
+    pub(crate) writes: Vec<BulkWrite>,
+    pub(crate) free_writes: Vec<u32>,
+    pub(crate) arrivals: Vec<(Time, u32)>,
+    pub(crate) picoseconds_a_cycle: f64,
+    pub(crate) measured_from: Time,
+    /// Of what the network loses.
+    random: Stream,
+    lost: u64,
+}
+
+impl Cluster {
+    /// A cluster whose hosts run nothing.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let nodes = (0..config.hosts).map(|host| node(&config, host)).collect();
+        Self {
+            queue: EventQueue::new(),
+            links: Links::new(config.network, config.hosts),
+            nodes,
+            messages: Vec::new(),
+            free_messages: Vec::new(),
+            writes: Vec::new(),
+            free_writes: Vec::new(),
+            arrivals: Vec::new(),
+            picoseconds_a_cycle: 1e12 / config.firmware.clock_hz,
+            measured_from: Time::ZERO,
+            random: Stream::new(StreamKey {
+                seed: config.seed,
+                purpose: 3,
+                entity: 0,
+            }),
+            lost: 0,
+            config,
+        }
+    }
+
+    /// Lets everything happen until `end`.
+    pub fn run_until(&mut self, end: Time) {
+        while let Some((now, event)) = self.queue.pop() {
+            if now > end {
+                // It belongs to the next run.
+                self.queue.schedule(now, event);
+                break;
+            }
+            self.handle(now, event);
+        }
+    }
+
+    /// How often what happened.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            events: self.queue.fired(),
+            packets: self.links.packets,
+            stops: self.links.stops,
+            lost: self.lost,
+            ..Totals::default()
+        };
+        for node in &self.nodes {
+            totals.remaps += node.driver.residency().counts().uploads;
+            if let Some(transport) = &node.transport {
+                let counts = transport.counts();
+                totals.refusals += counts.refusals;
+                totals.retransmissions += counts.retransmissions;
+                totals.returned += counts.returned;
+            }
+        }
+        totals
+    }
+
+    fn handle(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Arrives(flight) => {
+                let host = self.links.target(flight);
+                self.nodes[usize::from(host)].inbox.push_back(flight);
+                self.kick_firmware(host, now);
+            }
+            Event::FirmwareFree(host) => {
+                self.nodes[usize::from(host)].has_free_event = false;
+                self.kick_firmware(host, now);
+            }
+            Event::HostFree(host) => {
+                self.nodes[usize::from(host)].has_host_event = false;
+                self.kick_host(host, now);
+            }
+            Event::Deadline(host) => self.meet_deadline(host, now),
+            Event::Written(host, write) => self.bulk_written(host, write, now),
+            Event::Moved(host, frame) => self.image_moved(host, Frame::new(frame), now),
+            Event::DriverHears(host) => {
+                let node = &mut self.nodes[usize::from(host)];
+                if let Some(word) = node.words_on_way_out.pop_front() {
+                    let heard = node.driver.hear(word, &mut node.random);
+                    debug_assert_eq!(heard, Ok(()));
+                    self.follow_driver(host, now);
+                }
+            }
+            Event::InterfaceHears(host) => {
+                let node = &mut self.nodes[usize::from(host)];
+                let word = node.words_on_way_in.pop_front();
+                node.words_in.extend(word);
+                self.kick_firmware(host, now);
+            }
+        }
+    }
+
+    /// A new endpoint of a host, known to its interface at once.
+    pub(crate) fn create_endpoint(&mut self, host: u16) -> Endpoint {
+        let node = &mut self.nodes[usize::from(host)];
+        let (endpoint, word) = node.driver.create();
+        let heard = node.side.hear(word);
+        debug_assert!(heard.is_ok());
+        node.endpoints.push(EndpointState::default());
+        if node.transport.is_none() {
+            node.settle_endpoint(endpoint);
+        }
+        endpoint
+    }
+
+    /// Does what the driver says it wants.
+    pub(crate) fn follow_driver(&mut self, host: u16, now: Time) {
+        loop {
+            let node = &mut self.nodes[usize::from(host)];
+            match node.driver.poll(&mut node.random) {
+                None => return,
+                Some(News::Say(word)) => {
+                    // The kernel's thread takes the processor from the programs.
+                    let at = now.max(node.host_busy_until) + self.config.host.driver;
+                    node.host_busy_until = at;
+                    node.words_on_way_in.push_back(word);
+                    self.queue.schedule(at, Event::InterfaceHears(host));
+                }
+                Some(News::Wake(endpoint)) => self.wake(host, endpoint, now),
+                Some(News::PageIn(_) | News::Gone(_)) => {}
+            }
+        }
+    }
+
+    /// A message is in its endpoint's image: in the frame, or on the host.
+    pub(crate) fn write(&mut self, host: u16, endpoint: Endpoint, now: Time) -> Write {
+        let node = &mut self.nodes[usize::from(host)];
+        let write = node.driver.write(endpoint);
+        if !matches!(write, Write::Direct(_)) {
+            self.follow_driver(host, now);
+        }
+        write
+    }
+
+    pub(crate) fn add_message(&mut self, message: Message) -> u32 {
+        if let Some(index) = self.free_messages.pop() {
+            self.messages[index as usize] = message;
+            return index;
+        }
+        self.messages.push(message);
+        self.messages.len() as u32 - 1
+    }
+
+    pub(crate) fn fly(&mut self, flight: Flight, at: Time) {
+        let per_million = u64::from(self.config.network.lost_per_million);
+        if per_million > 0 && self.random.below(1_000_000) < per_million {
+            self.lost += 1;
+            return;
+        }
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        self.links.send(flight, at, &mut arrivals);
+        self.schedule_arrivals(&mut arrivals);
+        self.arrivals = arrivals;
+    }
+
+    pub(crate) fn release_buffer(&mut self, host: u16, now: Time) {
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        self.links.release(host, now, &mut arrivals);
+        self.schedule_arrivals(&mut arrivals);
+        self.arrivals = arrivals;
+    }
+
+    fn schedule_arrivals(&mut self, arrivals: &mut Vec<(Time, u32)>) {
+        for (at, flight) in arrivals.drain(..) {
+            self.queue.schedule(at, Event::Arrives(flight));
+        }
+    }
+
+    /// Uses a host's bus for `bytes`; returns when that is over.
+    pub(crate) fn use_bus(&mut self, host: u16, from: Time, bytes: u32, bytes_s: f64) -> Time {
+        let node = &mut self.nodes[usize::from(host)];
+        let span = Time::from_seconds_f64(f64::from(bytes) / bytes_s);
+        node.bus_free_at = from.max(node.bus_free_at) + span;
+        node.bus_free_at
+    }
+
+    pub(crate) fn cycles(&self, cycles: u32) -> Time {
+        Time::from_picoseconds((f64::from(cycles) * self.picoseconds_a_cycle) as u64)
+    }
+
+    pub(crate) fn tell_driver(&mut self, host: u16, word: Stamped<ToDriver>, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        node.words_on_way_out.push_back(word);
+        let at = at + self.config.host.interrupt;
+        self.queue.schedule(at, Event::DriverHears(host));
+    }
+
+    pub(crate) fn note_use(&mut self, host: u16, endpoint: Endpoint) {
+        if self.config.policy != Policy::Random {
+            self.nodes[usize::from(host)].driver.touch(endpoint);
+        }
+    }
+}
+
+fn node(config: &Config, host: u16) -> Node {
+    let stream = |purpose| {
+        Stream::new(StreamKey {
+            seed: config.seed,
+            purpose,
+            entity: u64::from(host),
+        })
+    };
+    let residency = Residency::new(config.frames, config.policy, config.stall);
+    Node {
+        transport: config
+            .transport
+            .map(|transport| Transport::new(Peer::new(host), 1, transport, stream(1))),
+        service: Service::new(config.frames, config.hosts, config.discipline),
+        side: InterfaceSide::new(config.frames),
+        driver: Driver::new(residency),
+        inbox: VecDeque::new(),
+        words_in: VecDeque::new(),
+        words_on_way_in: VecDeque::new(),
+        words_on_way_out: VecDeque::new(),
+        busy_until: Time::ZERO,
+        has_free_event: false,
+        deadline_at: Time::MAX,
+        bus_free_at: Time::ZERO,
+        frames: vec![FrameState::default(); usize::from(config.frames)],
+        endpoints: Vec::new(),
+        host_busy_until: Time::ZERO,
+        has_host_event: false,
+        posting: VecDeque::new(),
+        blocked: Vec::new(),
+        program: Program::Nothing,
+        random: stream(2),
+    }
+}

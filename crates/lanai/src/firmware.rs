@@ -1,0 +1,451 @@
+//! The interface's processor: one piece of work at a time, each with its cycles.
+//!
+//! It takes words of the driver first, then packets that came, so that the network drains, and
+//! sends a message when there is none.
+//! What a piece of work decides is decided when it begins, and its packets leave when it ends.
+
+use viaduct_engine::Time;
+use viaduct_interface::agreement::{Lookup, Task};
+use viaduct_interface::transport::{Output, Reason, Received, Ticket};
+use viaduct_interface::{Endpoint, Frame, Peer};
+
+use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES};
+use crate::network::{Flight, Load};
+
+impl Cluster {
+    /// Lets the processor go on if it is free and has something to do.
+    pub(crate) fn kick_firmware(&mut self, host: u16, now: Time) {
+        loop {
+            let node = &mut self.nodes[usize::from(host)];
+            let has_work =
+                !node.inbox.is_empty() || !node.words_in.is_empty() || !node.service.is_idle();
+            if !has_work || node.has_free_event {
+                return;
+            }
+            if node.busy_until > now {
+                node.has_free_event = true;
+                let at = node.busy_until;
+                self.queue.schedule(at, Event::FirmwareFree(host));
+                return;
+            }
+            let cycles = self.work(host, now);
+            let node = &mut self.nodes[usize::from(host)];
+            node.busy_until = node.busy_until.max(now);
+            if cycles == 0 {
+                return;
+            }
+        }
+    }
+
+    /// One piece of work; returns its cycles. `busy_until` is set to its end.
+    fn work(&mut self, host: u16, now: Time) -> u32 {
+        let node = &mut self.nodes[usize::from(host)];
+        if let Some(word) = node.words_in.pop_front() {
+            let cycles = self.config.firmware.driver_word;
+            let done_at = self.occupy(host, now, cycles);
+            let node = &mut self.nodes[usize::from(host)];
+            match node.side.hear(word) {
+                Ok(task) => self.begin_task(host, task, now, done_at),
+                Err(disagreement) => debug_assert!(false, "{disagreement}"),
+            }
+            return cycles;
+        }
+        let node = &mut self.nodes[usize::from(host)];
+        if let Some(flight) = node.inbox.pop_front() {
+            return self.receive_one(host, flight, now);
+        }
+        self.send_one(host, now)
+    }
+
+    fn occupy(&mut self, host: u16, now: Time, cycles: u32) -> Time {
+        let span = self.cycles(cycles);
+        let node = &mut self.nodes[usize::from(host)];
+        node.busy_until = now.max(node.busy_until) + span;
+        node.busy_until
+    }
+
+    fn begin_task(&mut self, host: u16, task: Task, now: Time, done_at: Time) {
+        let image = self.config.image_bytes;
+        let node = &mut self.nodes[usize::from(host)];
+        let (frame, bytes_s) = match task {
+            Task::None => return,
+            Task::BringToRest(endpoint, frame) => {
+                node.service.stop(frame);
+                node.frames[frame.index()].is_resting = true;
+                if let Some(transport) = &mut node.transport {
+                    for message in &node.endpoints[endpoint.index()].outstanding {
+                        if let Some(name) = self.messages[*message as usize].name {
+                            transport.recall(name, now);
+                        }
+                    }
+                }
+                self.follow_transport(host, done_at);
+                self.check_rest(host, frame, done_at);
+                return;
+            }
+            Task::Unload(endpoint, frame) => {
+                let is_quiet = node.endpoints[endpoint.index()].outstanding.is_empty();
+                let state = &mut node.frames[frame.index()];
+                assert!(is_quiet && state.writes == 0, "{endpoint} leaves unsettled");
+                state.is_unloading = true;
+                (frame, self.config.host.write_bytes_s)
+            }
+            Task::Upload(_, frame) => (frame, self.config.host.read_bytes_s),
+        };
+        let at = self.use_bus(host, done_at, image, bytes_s);
+        let event = Event::Moved(host, frame.index() as u16);
+        self.queue.schedule(at, event);
+    }
+
+    /// Says that an endpoint is at rest, once it is.
+    fn check_rest(&mut self, host: u16, frame: Frame, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        let state = node.frames[frame.index()];
+        let Some(endpoint) = node.side.occupant(frame) else {
+            return;
+        };
+        let is_quiet = node.endpoints[endpoint.index()].outstanding.is_empty();
+        if state.is_resting && is_quiet && state.writes == 0 {
+            node.frames[frame.index()].is_resting = false;
+            let word = node.side.at_rest(frame);
+            self.tell_driver(host, word, at);
+        }
+    }
+
+    pub(crate) fn image_moved(&mut self, host: u16, frame: Frame, now: Time) {
+        let cycles = self.config.firmware.driver_word;
+        let done_at = self.occupy(host, now, cycles);
+        let node = &mut self.nodes[usize::from(host)];
+        let Some(endpoint) = node.side.occupant(frame) else {
+            return;
+        };
+        let has_work = !node.endpoints[endpoint.index()].send_queue.is_empty();
+        let was_unload = core::mem::take(&mut node.frames[frame.index()].is_unloading);
+        let word = node.side.moved(frame, has_work);
+        if !was_unload && has_work {
+            node.service.ready(frame);
+        }
+        self.tell_driver(host, word, done_at);
+        self.kick_firmware(host, now);
+    }
+
+    /// A message of the endpoint whose turn it is; returns cycles, 0 if nobody can send.
+    fn send_one(&mut self, host: u16, now: Time) -> u32 {
+        let firmware = self.config.firmware;
+        let mut cycles = 0;
+        loop {
+            let node = &mut self.nodes[usize::from(host)];
+            let Some(frame) = node.service.turn(now) else {
+                break;
+            };
+            cycles += firmware.look;
+            let endpoint = node.side.occupant(frame);
+            let front = endpoint.and_then(|endpoint| {
+                let queue = &node.endpoints[endpoint.index()].send_queue;
+                queue.front().copied().map(|message| (endpoint, message))
+            });
+            let Some((endpoint, index)) = front.filter(|_| node.side.may_send(frame)) else {
+                node.service.stop(frame);
+                continue;
+            };
+            let message = &mut self.messages[index as usize];
+            let peer = Peer::new(message.to);
+            let state = &mut node.endpoints[endpoint.index()];
+            if let Some(transport) = &mut node.transport {
+                let Ok(name) = transport.send(peer, index, now) else {
+                    node.service.park(frame, peer);
+                    continue;
+                };
+                message.name = Some(name);
+                message.place = state.outstanding.len() as u32;
+                state.outstanding.push(index);
+            }
+            let was_full = state.send_queue.len() >= self.config.queue_entries as usize;
+            state.send_queue.pop_front();
+            node.service.sent(frame, peer);
+            if state.send_queue.is_empty() {
+                node.service.stop(frame);
+            }
+            cycles = firmware.send + firmware.check;
+            let (to, bytes) = (message.to, message.entry.bytes);
+            if was_full {
+                // The program may have waited for room.
+                self.schedule_host(host, now);
+            }
+            let done_at = self.occupy(host, now, cycles);
+            self.note_use(host, endpoint);
+            if self.config.transport.is_some() {
+                self.follow_transport(host, done_at);
+            } else {
+                self.depart(host, to, bytes, Load::Plain(index), done_at);
+            }
+            return cycles;
+        }
+        if cycles > 0 {
+            self.occupy(host, now, cycles);
+        }
+        cycles
+    }
+
+    /// A message leaves: a long one is read from host memory before.
+    fn depart(&mut self, from: u16, to: u16, bytes: u32, load: Load, at: Time) {
+        let at = if bytes > SHORT_BYTES {
+            self.use_bus(from, at, bytes, self.config.host.read_bytes_s)
+        } else {
+            at
+        };
+        let bytes = bytes + self.config.network.header_bytes;
+        self.fly(
+            Flight {
+                from,
+                to,
+                bytes,
+                load,
+            },
+            at,
+        );
+    }
+
+    fn receive_one(&mut self, host: u16, flight: u32, now: Time) -> u32 {
+        let firmware = self.config.firmware;
+        let flight = self.links.arrived(flight);
+        match flight.load {
+            Load::Answer(answer) => {
+                let done_at = self.occupy(host, now, firmware.receive_answer);
+                if let Some(transport) = &mut self.nodes[usize::from(host)].transport {
+                    transport.handle_answer(answer, now);
+                }
+                self.follow_transport(host, done_at);
+                self.release_buffer(host, done_at);
+                firmware.receive_answer
+            }
+            Load::Plain(index) => {
+                let cycles = firmware.receive + firmware.check;
+                let done_at = self.occupy(host, now, cycles);
+                let Some(frame) = self.find(host, self.messages[index as usize].to_endpoint) else {
+                    // Without a transport there is nobody to tell: the message is lost.
+                    self.free_messages.push(index);
+                    self.release_buffer(host, done_at);
+                    return cycles;
+                };
+                self.accept(host, index, frame, None, done_at);
+                self.free_messages.push(index);
+                cycles
+            }
+            Load::Message(packet, index) => {
+                let mut cycles = firmware.receive + firmware.check;
+                let node = &mut self.nodes[usize::from(host)];
+                let Some(transport) = &mut node.transport else {
+                    return 1;
+                };
+                match (transport.handle_packet(packet, now), index) {
+                    (Received::Judge(ticket), Some(index)) => {
+                        let done_at = self.occupy(host, now, cycles);
+                        self.judge(host, ticket, index, done_at);
+                    }
+                    (Received::Answer(answer), _) => {
+                        cycles += firmware.send_answer;
+                        let done_at = self.occupy(host, now, cycles);
+                        self.send_answer(host, answer, done_at);
+                        self.release_buffer(host, done_at);
+                    }
+                    (Received::Drop | Received::Judge(_), _) => {
+                        let done_at = self.occupy(host, now, cycles);
+                        self.release_buffer(host, done_at);
+                    }
+                }
+                self.follow_transport(host, now);
+                cycles
+            }
+        }
+    }
+
+    fn find(&self, host: u16, endpoint: Endpoint) -> Option<Frame> {
+        match self.nodes[usize::from(host)].side.lookup(endpoint) {
+            Lookup::Resident(frame) => Some(frame),
+            Lookup::NotResident | Lookup::NoSuchEndpoint => None,
+        }
+    }
+
+    /// A new message: into its endpoint's queue, or why not.
+    fn judge(&mut self, host: u16, ticket: Ticket, index: u32, done_at: Time) {
+        let message = self.messages[index as usize];
+        let endpoint = message.to_endpoint;
+        let node = &mut self.nodes[usize::from(host)];
+        let refusal = match node.side.lookup(endpoint) {
+            Lookup::NoSuchEndpoint => Reason::NoSuchEndpoint,
+            Lookup::NotResident => {
+                if let Some(word) = node.side.refused(endpoint) {
+                    self.tell_driver(host, word, done_at);
+                }
+                Reason::NotResident
+            }
+            Lookup::Resident(frame) => {
+                let requests = node.endpoints[endpoint.index()].requests;
+                if message.entry.is_reply || requests < self.config.queue_entries {
+                    self.accept(host, index, frame, Some(ticket), done_at);
+                    return;
+                }
+                Reason::QueueFull
+            }
+        };
+        self.conclude(host, ticket, Err(refusal), done_at);
+        self.release_buffer(host, done_at);
+    }
+
+    /// Writes a message into its endpoint's queue, at once or by DMA.
+    fn accept(
+        &mut self,
+        host: u16,
+        index: u32,
+        frame: Frame,
+        ticket: Option<Ticket>,
+        done_at: Time,
+    ) {
+        let message = self.messages[index as usize];
+        let (entry, endpoint) = (message.entry, message.to_endpoint);
+        self.note_use(host, endpoint);
+        let node = &mut self.nodes[usize::from(host)];
+        let state = &mut node.endpoints[endpoint.index()];
+        state.requests += u32::from(!entry.is_reply);
+        if entry.bytes > SHORT_BYTES {
+            node.frames[frame.index()].writes += 1;
+            let write = BulkWrite {
+                ticket,
+                entry,
+                endpoint,
+                frame,
+            };
+            let slot = match self.free_writes.pop() {
+                Some(slot) => {
+                    self.writes[slot as usize] = write;
+                    slot
+                }
+                None => {
+                    self.writes.push(write);
+                    self.writes.len() as u32 - 1
+                }
+            };
+            let bytes_s = self.config.host.write_bytes_s;
+            let at = self.use_bus(host, done_at, entry.bytes, bytes_s);
+            self.queue.schedule(at, Event::Written(host, slot));
+            return;
+        }
+        state.receive_queue.push_back(entry);
+        if let Some(ticket) = ticket {
+            self.conclude(host, ticket, Ok(()), done_at);
+        }
+        self.release_buffer(host, done_at);
+        self.message_came(host, endpoint, done_at);
+    }
+
+    pub(crate) fn bulk_written(&mut self, host: u16, slot: u32, now: Time) {
+        let write = self.writes[slot as usize];
+        self.free_writes.push(slot);
+        let node = &mut self.nodes[usize::from(host)];
+        node.frames[write.frame.index()].writes -= 1;
+        let state = &mut node.endpoints[write.endpoint.index()];
+        state.receive_queue.push_back(write.entry);
+        self.release_buffer(host, now);
+        if let Some(ticket) = write.ticket {
+            self.conclude(host, ticket, Ok(()), now);
+        }
+        self.check_rest(host, write.frame, now);
+        self.message_came(host, write.endpoint, now);
+        self.kick_firmware(host, now);
+    }
+
+    fn conclude(&mut self, host: u16, ticket: Ticket, verdict: Result<(), Reason>, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        let transport = node.transport.as_mut();
+        let answer = transport.and_then(|transport| transport.judge(ticket, verdict));
+        if let Some(answer) = answer {
+            let cycles = self.config.firmware.send_answer;
+            let at = self.occupy(host, at, cycles);
+            self.send_answer(host, answer, at);
+        }
+    }
+
+    fn send_answer(&mut self, host: u16, answer: viaduct_interface::transport::Answer, at: Time) {
+        let flight = Flight {
+            from: host,
+            to: answer.target.index() as u16,
+            bytes: self.config.network.answer_bytes,
+            load: Load::Answer(answer),
+        };
+        self.fly(flight, at);
+    }
+
+    pub(crate) fn meet_deadline(&mut self, host: u16, now: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        if now < node.deadline_at {
+            return;
+        }
+        node.deadline_at = Time::MAX;
+        if let Some(transport) = &mut node.transport {
+            transport.handle_timeout(now);
+        }
+        self.follow_transport(host, now);
+        self.kick_firmware(host, now);
+    }
+
+    /// Does what the transport wants, in packets that leave at `at` or later.
+    fn follow_transport(&mut self, host: u16, at: Time) {
+        loop {
+            let node = &mut self.nodes[usize::from(host)];
+            let Some(transport) = &mut node.transport else {
+                return;
+            };
+            let Some(output) = transport.poll() else {
+                break;
+            };
+            match output {
+                Output::Transmit { packet, token } => {
+                    let bytes = token.map_or(0, |token| self.messages[token as usize].entry.bytes);
+                    let load = Load::Message(packet, token);
+                    self.depart(host, packet.target.index() as u16, bytes, load, at);
+                }
+                Output::Completed { token } => self.end_message(host, token, true, at),
+                Output::Returned { token, .. } => {
+                    // Its credit is the sender's again.
+                    self.message_returned(host, self.messages[token as usize].entry, at);
+                    self.end_message(host, token, true, at);
+                }
+                Output::Released { token } => {
+                    let endpoint = self.messages[token as usize].entry.from_endpoint;
+                    let state = &mut node.endpoints[endpoint.index()];
+                    state.send_queue.push_front(token);
+                    self.end_message(host, token, false, at);
+                }
+                Output::ChannelFree(peer) => node.service.release(peer),
+            }
+        }
+        let node = &mut self.nodes[usize::from(host)];
+        let deadline = node
+            .transport
+            .as_ref()
+            .and_then(|transport| transport.poll_timeout());
+        if let Some(deadline) = deadline.filter(|deadline| *deadline < node.deadline_at) {
+            node.deadline_at = deadline;
+            self.queue.schedule(deadline, Event::Deadline(host));
+        }
+    }
+
+    /// A message is not outstanding any more.
+    fn end_message(&mut self, host: u16, index: u32, is_over: bool, at: Time) {
+        let message = self.messages[index as usize];
+        let endpoint = message.entry.from_endpoint;
+        let node = &mut self.nodes[usize::from(host)];
+        let state = &mut node.endpoints[endpoint.index()];
+        state.outstanding.swap_remove(message.place as usize);
+        if let Some(moved) = state.outstanding.get(message.place as usize) {
+            self.messages[*moved as usize].place = message.place;
+        }
+        if is_over {
+            self.free_messages.push(index);
+        }
+        if let Lookup::Resident(frame) = node.side.lookup(endpoint) {
+            self.check_rest(host, frame, at);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The host's processor, and the programs that it runs: plain state machines.
+
+use viaduct_engine::Time;
+use viaduct_interface::Endpoint;
+use viaduct_interface::residency::Write;
+
+use crate::cluster::{Cluster, Entry, Event, Message};
+use crate::program::Program;
+
+impl Cluster {
+    /// Lets the processor go on if it is free and its program has something to do.
+    pub(crate) fn kick_host(&mut self, host: u16, now: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        if node.has_host_event {
+            return;
+        }
+        if node.host_busy_until > now {
+            // The kernel's thread had the processor meanwhile, or the program is at work.
+            self.schedule_host(host, now);
+            return;
+        }
+        while let Some(index) = self.nodes[usize::from(host)].posting.pop_front() {
+            let from = self.messages[index as usize].entry.from_endpoint;
+            match self.write(host, from, now) {
+                Write::Direct(frame) => {
+                    let node = &mut self.nodes[usize::from(host)];
+                    node.endpoints[from.index()].send_queue.push_back(index);
+                    if node.side.may_send(frame) {
+                        node.service.ready(frame);
+                    }
+                    self.kick_firmware(host, now);
+                }
+                Write::OnHost { is_fault } => {
+                    let node = &mut self.nodes[usize::from(host)];
+                    node.endpoints[from.index()].send_queue.push_back(index);
+                    if is_fault {
+                        node.host_busy_until =
+                            node.host_busy_until.max(now) + self.config.host.fault;
+                    }
+                }
+                Write::Blocked => self.nodes[usize::from(host)].blocked.push(index),
+                Write::NoSuchEndpoint => self.free_messages.push(index),
+            }
+        }
+        let Some((span, message)) = self.next_action(host, now) else {
+            return;
+        };
+        let posting = message.map(|message| self.add_message(message));
+        let node = &mut self.nodes[usize::from(host)];
+        node.posting.extend(posting);
+        node.host_busy_until = node.host_busy_until.max(now) + span;
+        self.schedule_host(host, now);
+    }
+
+    pub(crate) fn schedule_host(&mut self, host: u16, now: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        if !core::mem::replace(&mut node.has_host_event, true) {
+            let at = node.host_busy_until.max(now);
+            self.queue.schedule(at, Event::HostFree(host));
+        }
+    }
+
+    /// A remap is done that threads wait for: they post again.
+    pub(crate) fn wake(&mut self, host: u16, endpoint: Endpoint, now: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        let messages = &self.messages;
+        let place = node
+            .blocked
+            .iter()
+            .position(|index| messages[*index as usize].entry.from_endpoint == endpoint);
+        let Some(place) = place else { return };
+        let index = node.blocked.remove(place);
+        // The threads that waited run next, ahead of what the program would do.
+        node.posting.push_back(index);
+        node.host_busy_until = node.host_busy_until.max(now) + self.config.host.switch;
+        self.schedule_host(host, now);
+    }
+
+    /// A message is in a queue of this host at `at`.
+    pub(crate) fn message_came(&mut self, host: u16, endpoint: Endpoint, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        node.program.message_came(endpoint);
+        if !node.has_host_event {
+            node.has_host_event = true;
+            let at = at.max(node.host_busy_until);
+            self.queue.schedule(at, Event::HostFree(host));
+        }
+    }
+
+    /// A message of this host returned to it.
+    pub(crate) fn message_returned(&mut self, host: u16, entry: Entry, at: Time) {
+        if entry.is_reply {
+            return;
+        }
+        if let Program::Client(client) = &mut self.nodes[usize::from(host)].program {
+            client.credits += 1;
+            self.schedule_host(host, at);
+        }
+    }
+
+    /// What the program does next: processor's time, and the message that it posts at its end.
+    fn next_action(&mut self, host: u16, now: Time) -> Option<(Time, Option<Message>)> {
+        let costs = self.config.host;
+        let measured_from = self.measured_from;
+        let node = &mut self.nodes[usize::from(host)];
+        match &mut node.program {
+            Program::Nothing => None,
+            Program::Client(client) => {
+                let state = &mut node.endpoints[client.endpoint.index()];
+                if let Some(reply) = state.receive_queue.pop_front() {
+                    client.take(reply, now + costs.receive, measured_from);
+                    return Some((costs.receive, None));
+                }
+                if client.credits == 0 || client.requests_left == 0 || !node.blocked.is_empty() {
+                    return None;
+                }
+                client.credits -= 1;
+                client.requests_left -= 1;
+                let entry = Entry {
+                    from: host,
+                    from_endpoint: client.endpoint,
+                    bytes: client.bytes,
+                    is_reply: false,
+                    posted_at: now,
+                };
+                let message = Message {
+                    entry,
+                    to: client.server.0,
+                    to_endpoint: client.server.1,
+                    name: None,
+                    place: 0,
+                };
+                Some((costs.send, Some(message)))
+            }
+            Program::Server(server) => {
+                if server.is_single && !node.blocked.is_empty() {
+                    return None;
+                }
+                // A reply needs room in the send queue, and an endpoint that no remap is awaited
+                // for.
+                let mut blocked = node.blocked.iter().fold(0, |mask, index| {
+                    mask | 1 << self.messages[*index as usize].entry.from_endpoint.index()
+                });
+                for (index, state) in node.endpoints.iter().enumerate() {
+                    let is_full = state.send_queue.len() >= self.config.queue_entries as usize;
+                    blocked |= u64::from(is_full) << index;
+                }
+                let (endpoint, span) = server.choose(blocked, &costs)?;
+                let state = &mut node.endpoints[endpoint.index()];
+                let request = state.receive_queue.pop_front()?;
+                state.requests -= 1;
+                if state.receive_queue.is_empty() {
+                    server.ready &= !(1 << endpoint.index());
+                }
+                let entry = Entry {
+                    from: host,
+                    from_endpoint: endpoint,
+                    bytes: 16,
+                    is_reply: true,
+                    posted_at: request.posted_at,
+                };
+                let message = Message {
+                    entry,
+                    to: request.from,
+                    to_endpoint: request.from_endpoint,
+                    name: None,
+                    place: 0,
+                };
+                Some((span + costs.receive + costs.send, Some(message)))
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Virtual networks on simulated hosts: LANai interfaces with endpoint frames on Myrinet.
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod config;
+mod firmware;
+mod host;
+mod network;
+mod program;
+
+pub use cluster::{Cluster, Totals};
+pub use config::{Config, Firmware, Host, Network};
+pub use program::{
+    ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,
+};

@@ -1,0 +1,301 @@
+//! Programs of the simulated hosts, and the experiments made of them.
+
+use viaduct_engine::Time;
+use viaduct_interface::Endpoint;
+
+use crate::cluster::{Cluster, Entry, Totals};
+use crate::config::{Config, Host};
+
+/// What a host runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Program {
+    Nothing,
+    Client(Client),
+    Server(ServerState),
+}
+
+impl Program {
+    pub(crate) fn message_came(&mut self, endpoint: Endpoint) {
+        if let Self::Server(server) = self {
+            server.ready |= 1 << endpoint.index();
+        }
+    }
+}
+
+/// Keeps as many requests outstanding as it has credits.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) server: (u16, Endpoint),
+    pub(crate) credits: u32,
+    pub(crate) bytes: u32,
+    /// Requests that it will still make.
+    pub(crate) requests_left: u64,
+    replies: u64,
+    round_trips_ps: u128,
+}
+
+impl Client {
+    pub(crate) fn take(&mut self, reply: Entry, at: Time, measured_from: Time) {
+        self.credits += 1;
+        if at > measured_from {
+            self.replies += 1;
+            let span = at - reply.posted_at;
+            self.round_trips_ps += u128::from(span.picoseconds());
+        }
+    }
+}
+
+/// Answers requests of up to 64 endpoints.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerState {
+    /// Endpoints with messages, as bits.
+    pub(crate) ready: u64,
+    pub(crate) is_single: bool,
+    current: u32,
+    endpoints: u32,
+}
+
+impl ServerState {
+    /// Whose message is next, and what it takes to get to it.
+    pub(crate) fn choose(&mut self, blocked: u64, costs: &Host) -> Option<(Endpoint, Time)> {
+        let ready = self.ready & !blocked;
+        if ready == 0 {
+            return None;
+        }
+        // One thread polls one endpoint after the other; a thread of its own stays while it can.
+        let from = if self.is_single {
+            (self.current + 1) % self.endpoints
+        } else {
+            self.current
+        };
+        let above = ready & (u64::MAX << from);
+        let next = if above == 0 { ready } else { above }.trailing_zeros();
+        let empty = (next + self.endpoints - from) % self.endpoints;
+        let is_other = next != self.current;
+        self.current = next;
+        let span = if self.is_single {
+            costs.poll.saturating_mul(u64::from(empty))
+        } else if is_other {
+            costs.switch
+        } else {
+            Time::ZERO
+        };
+        Some((Endpoint::new(next), span))
+    }
+}
+
+/// How the server of a contention experiment is built.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Server {
+    /// One endpoint that all clients share.
+    One,
+    /// An endpoint a client, polled by one thread.
+    SingleThread,
+    /// An endpoint a client, each with a thread.
+    MultiThread,
+}
+
+/// What one client got.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClientResult {
+    /// Replies a second.
+    pub messages_s: f64,
+    /// Mean from posting a request to having its reply, microseconds.
+    pub round_trip_us: f64,
+}
+
+/// What a contention experiment measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contention {
+    /// Per client.
+    pub clients: Vec<ClientResult>,
+    /// Of all clients.
+    pub messages_s: f64,
+    /// Payload of requests, 10^6 bytes a second.
+    pub mbyte_s: f64,
+    /// What happened in the window that was measured.
+    pub window: Totals,
+}
+
+/// LogP parameters, as programs see them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Overhead of sending, microseconds.
+    pub o_send_us: f64,
+    /// Overhead of receiving, microseconds.
+    pub o_recv_us: f64,
+    /// Half the round trip without the overheads, microseconds.
+    pub latency_us: f64,
+    /// Between requests of a long burst, replies coming in, microseconds.
+    pub gap_us: f64,
+    /// One request and its reply, microseconds.
+    pub round_trip_us: f64,
+    /// Requests of 8 KB, 10^6 bytes a second.
+    pub bulk_mbyte_s: f64,
+}
+
+/// One server and `clients` clients on hosts of their own, each with as many requests of `bytes`
+/// outstanding as a queue has entries. Measures `window` after `warm_up`.
+///
+/// # Panics
+/// If the cluster has not a host for each, or there are more than 64 clients.
+#[must_use]
+pub fn contention(
+    config: Config,
+    server: Server,
+    clients: u16,
+    bytes: u32,
+    warm_up: Time,
+    window: Time,
+) -> Contention {
+    let credits = config.queue_entries;
+    run(config, server, clients, bytes, credits, warm_up, window)
+}
+
+/// LogP parameters of a configuration, and its bandwidth.
+#[must_use]
+pub fn measure(config: &Config) -> Measured {
+    let span = Time::from_milliseconds(50);
+    let with = |credits, bytes| run(config.clone(), Server::One, 1, bytes, credits, span, span);
+    let round_trip_us = with(1, 16).clients[0].round_trip_us;
+    let burst = with(config.queue_entries, 16);
+    let bulk = with(config.queue_entries, 8192);
+    let (o_send_us, o_recv_us) = (
+        config.host.send.microseconds_f64(),
+        config.host.receive.microseconds_f64(),
+    );
+    Measured {
+        o_send_us,
+        o_recv_us,
+        latency_us: round_trip_us / 2.0 - o_send_us - o_recv_us,
+        gap_us: 1e6 / burst.messages_s,
+        round_trip_us,
+        bulk_mbyte_s: bulk.mbyte_s,
+    }
+}
+
+/// What is left of an exchange that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// Replies that each client had.
+    pub replies: Vec<u64>,
+    /// Messages whose senders do not know what became of them.
+    pub pending: usize,
+    /// What happened.
+    pub totals: Totals,
+}
+
+/// Each client makes `requests` requests, and everything comes to its end.
+///
+/// # Panics
+/// As [`contention`].
+#[must_use]
+pub fn exchange(
+    config: Config,
+    server: Server,
+    clients: u16,
+    bytes: u32,
+    requests: u64,
+) -> Exchange {
+    let mut cluster = start(config, server, clients, bytes, u32::MAX, requests);
+    // Nothing here takes an hour; what is left then hangs.
+    cluster.run_until(Time::from_milliseconds(3_600_000));
+    Exchange {
+        replies: cluster.clients().map(|client| client.replies).collect(),
+        pending: cluster.messages.len() - cluster.free_messages.len(),
+        totals: cluster.totals(),
+    }
+}
+
+/// Makes hosts, endpoints and programs. At most `credits` requests outstanding of each client, and
+/// no more than a queue holds.
+fn start(
+    config: Config,
+    server: Server,
+    clients: u16,
+    bytes: u32,
+    credits: u32,
+    requests: u64,
+) -> Cluster {
+    assert!(
+        clients < config.hosts && (1..=64).contains(&clients),
+        "{clients} clients on {} hosts",
+        config.hosts
+    );
+    let credits = credits.min(config.queue_entries);
+    let mut cluster = Cluster::new(config);
+    let is_shared = server == Server::One;
+    let endpoints = if is_shared { 1 } else { clients };
+    let served: Vec<_> = (0..endpoints).map(|_| cluster.create_endpoint(0)).collect();
+    cluster.nodes[0].program = Program::Server(ServerState {
+        ready: 0,
+        is_single: server != Server::MultiThread,
+        current: 0,
+        endpoints: u32::from(endpoints),
+    });
+    for number in 0..clients {
+        let host = number + 1;
+        let endpoint = cluster.create_endpoint(host);
+        let target = served[if is_shared { 0 } else { usize::from(number) }];
+        cluster.nodes[usize::from(host)].program = Program::Client(Client {
+            endpoint,
+            server: (0, target),
+            credits,
+            bytes,
+            requests_left: requests,
+            replies: 0,
+            round_trips_ps: 0,
+        });
+        cluster.kick_host(host, Time::ZERO);
+    }
+    cluster
+}
+
+impl Cluster {
+    fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.nodes.iter().filter_map(|node| match &node.program {
+            Program::Client(client) => Some(client),
+            Program::Nothing | Program::Server(_) => None,
+        })
+    }
+}
+
+fn run(
+    config: Config,
+    server: Server,
+    clients: u16,
+    bytes: u32,
+    credits: u32,
+    warm_up: Time,
+    window: Time,
+) -> Contention {
+    let mut cluster = start(config, server, clients, bytes, credits, u64::MAX);
+    cluster.measured_from = warm_up;
+    cluster.run_until(warm_up);
+    let before = cluster.totals();
+    cluster.run_until(warm_up + window);
+    let after = cluster.totals();
+    let seconds = window.seconds_f64();
+    let results = cluster.clients().map(|client| ClientResult {
+        messages_s: client.replies as f64 / seconds,
+        round_trip_us: client.round_trips_ps as f64 / client.replies.max(1) as f64 * 1e-6,
+    });
+    let clients: Vec<_> = results.collect();
+    let messages_s = clients.iter().map(|client| client.messages_s).sum();
+    Contention {
+        messages_s,
+        mbyte_s: messages_s * f64::from(bytes) * 1e-6,
+        clients,
+        window: Totals {
+            events: after.events - before.events,
+            packets: after.packets - before.packets,
+            lost: after.lost - before.lost,
+            stops: after.stops - before.stops,
+            remaps: after.remaps - before.remaps,
+            refusals: after.refusals - before.refusals,
+            retransmissions: after.retransmissions - before.retransmissions,
+            returned: after.returned - before.returned,
+        },
+    }
+}

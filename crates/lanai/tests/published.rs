@@ -1,0 +1,137 @@
+//! What is given of the published system comes out, and so do the shapes of its experiments.
+
+use viaduct_engine::Time;
+use viaduct_interface::residency::{Policy, Stall};
+use viaduct_lanai::{Config, Contention, Server, contention, exchange, measure};
+
+fn assert_near(ours: f64, given: f64) {
+    let error = (ours - given).abs() / given;
+    assert!(error < 0.05, "{ours} where {given} is given");
+}
+
+fn contend(config: Config, server: Server, clients: u16) -> Contention {
+    let (warm_up, window) = (Time::from_milliseconds(50), Time::from_milliseconds(250));
+    contention(config, server, clients, 16, warm_up, window)
+}
+
+fn am(frames: u16) -> Config {
+    Config::am_myrinet(25, frames)
+}
+
+#[test]
+fn the_first_generation_has_its_given_figures() {
+    let measured = measure(&Config::gam_myrinet(2));
+    assert_near(measured.o_send_us + measured.o_recv_us, 5.8);
+    assert_near(measured.gap_us, 5.8);
+    assert_near(measured.bulk_mbyte_s, 38.0);
+}
+
+#[test]
+fn error_checking_costs_what_is_given_in_latency_and_in_gap() {
+    let with = Config::am_myrinet(2, 8);
+    let mut without = with.clone();
+    without.firmware.check = 0;
+    let (with, without) = (measure(&with), measure(&without));
+    assert_near(with.latency_us - without.latency_us, 1.1);
+    assert_near(with.gap_us - without.gap_us, 1.1);
+}
+
+#[test]
+fn remapping_begins_at_the_ninth_client_and_leaves_a_large_part_of_the_peak() {
+    for server in [Server::SingleThread, Server::MultiThread] {
+        let peak = contend(am(8), server, 8);
+        assert_eq!(peak.window.remaps, 0);
+        let mut last = peak.window.remaps;
+        for clients in [9, 12, 24] {
+            let result = contend(am(8), server, clients);
+            assert!(result.window.remaps > 100, "{result:?}");
+            assert!(result.messages_s > 0.75 * peak.messages_s, "{result:?}");
+            last += result.window.remaps;
+        }
+        assert!(last > 0);
+        assert_eq!(contend(am(96), server, 24).window.remaps, 0);
+    }
+}
+
+#[test]
+fn one_shared_endpoint_drops_once_credits_exceed_its_queue() {
+    let [one, two, four] = [1, 2, 4].map(|clients| contend(am(8), Server::One, clients));
+    assert_eq!((one.window.refusals, two.window.refusals), (0, 0));
+    assert!((one.messages_s / two.messages_s - 1.0).abs() < 0.02);
+    assert!(four.window.refusals > 0);
+    assert!(four.messages_s < 0.9 * two.messages_s, "{four:?}");
+}
+
+#[test]
+fn the_protocol_that_blocks_threads_collapses() {
+    let mut config = am(8);
+    let goes_on = contend(config.clone(), Server::SingleThread, 12);
+    config.stall = Stall::Thread;
+    let blocks = contend(config, Server::SingleThread, 12);
+    let ratio = blocks.messages_s / goes_on.messages_s;
+    assert!(ratio < 0.5, "{ratio}");
+}
+
+#[test]
+fn no_client_is_below_half_the_mean() {
+    for server in [Server::One, Server::SingleThread, Server::MultiThread] {
+        let (warm_up, window) = (Time::from_milliseconds(100), Time::from_milliseconds(2_000));
+        let result = contention(am(8), server, 24, 16, warm_up, window);
+        let mean = result.messages_s / 24.0;
+        for client in &result.clients {
+            assert!(
+                client.messages_s > mean / 2.0,
+                "{server:?}: {client:?} of {mean}"
+            );
+        }
+    }
+}
+
+#[test]
+fn equal_configurations_run_equally() {
+    let run = |seed| {
+        let mut config = am(4);
+        config.seed = seed;
+        contend(config, Server::SingleThread, 9)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn every_request_has_one_reply_under_loss_and_remapping_storms() {
+    // Goal: all parts together, with fewer frames than anybody would have and a bad network.
+    let mut losses = 0;
+    let mut remaps = 0;
+    for seed in 0..24 {
+        for (server, bytes) in [
+            (Server::One, 16),
+            (Server::SingleThread, 16),
+            (Server::MultiThread, 8192),
+        ] {
+            let mut config = Config::am_myrinet(8, 1 + (seed % 3) as u16);
+            config.seed = seed;
+            config.policy =
+                [Policy::Random, Policy::LeastRecentlyUsed, Policy::Clock][seed as usize % 3];
+            config.stall = [Stall::Nobody, Stall::Thread][seed as usize % 2];
+            config.network.lost_per_million = 10_000;
+            config.network.receive_buffers = 4;
+            let result = exchange(config, server, 7, bytes, 100);
+            assert_eq!(
+                result.replies, [100; 7],
+                "seed {seed}, {server:?}, {bytes} bytes"
+            );
+            assert_eq!(
+                (result.pending, result.totals.returned),
+                (0, 0),
+                "seed {seed}"
+            );
+            losses += result.totals.lost;
+            remaps += result.totals.remaps;
+        }
+    }
+    assert!(
+        losses > 1000 && remaps > 1000,
+        "{losses} lost, {remaps} remaps"
+    );
+}
