@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use viaduct_engine::{EventQueue, Stream, StreamKey, Time};
+use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
 use viaduct_interface::agreement::{
     Driver, InterfaceSide, News, Stamped, Task, ToDriver, ToInterface,
 };
@@ -20,9 +20,7 @@ pub(crate) const SHORT_BYTES: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The tail of this flight is there.
-    Arrives(u32),
-    /// The interface's processor has ended what it did.
+    /// The interface's processor has ended what it did, or something came for it.
     FirmwareFree(u16),
     /// The host's processor has.
     HostFree(u16),
@@ -93,12 +91,14 @@ pub(crate) struct Node {
     pub(crate) service: Service,
     pub(crate) side: InterfaceSide,
     pub(crate) driver: Driver,
-    pub(crate) inbox: VecDeque<u32>,
+    /// Packets on the last link to it and behind, in the order of their tails' arrivals.
+    pub(crate) incoming: VecDeque<(Time, u32)>,
     pub(crate) words_in: VecDeque<Stamped<ToInterface>>,
     pub(crate) words_on_way_in: VecDeque<Stamped<ToInterface>>,
     pub(crate) words_on_way_out: VecDeque<Stamped<ToDriver>>,
     pub(crate) busy_until: Time,
-    pub(crate) has_free_event: bool,
+    /// When the earliest event of its processor is.
+    pub(crate) wake_at: Time,
     pub(crate) deadline_at: Time,
     pub(crate) bus_free_at: Time,
     pub(crate) frames: Vec<FrameState>,
@@ -151,11 +151,23 @@ pub struct Totals {
     pub returned: u64,
 }
 
+/// Lanes of the event queue: events of about one delay each. They cannot change a result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lanes(pub(crate) [Lane; 5]);
+
+impl Lanes {
+    pub(crate) const ARRIVAL: usize = 0;
+    pub(crate) const HOST: usize = 1;
+    /// Work of the interface's processor, by its length.
+    pub(crate) const WORK: [usize; 3] = [2, 3, 4];
+}
+
 /// A cluster of hosts with programs.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) config: Config,
     pub(crate) queue: EventQueue<Event>,
+    pub(crate) lanes: Lanes,
     pub(crate) links: Links,
     pub(crate) nodes: Vec<Node>,
     pub(crate) messages: Vec<Message>,
@@ -175,8 +187,11 @@ impl Cluster {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let nodes = (0..config.hosts).map(|host| node(&config, host)).collect();
+        let mut queue = EventQueue::new();
+        let lanes = Lanes([(); 5].map(|()| queue.add_lane()));
         Self {
-            queue: EventQueue::new(),
+            queue,
+            lanes,
             links: Links::new(config.network, config.hosts),
             nodes,
             messages: Vec::new(),
@@ -232,13 +247,11 @@ impl Cluster {
 
     fn handle(&mut self, now: Time, event: Event) {
         match event {
-            Event::Arrives(flight) => {
-                let host = self.links.target(flight);
-                self.nodes[usize::from(host)].inbox.push_back(flight);
-                self.kick_firmware(host, now);
-            }
             Event::FirmwareFree(host) => {
-                self.nodes[usize::from(host)].has_free_event = false;
+                let node = &mut self.nodes[usize::from(host)];
+                if node.wake_at <= now {
+                    node.wake_at = Time::MAX;
+                }
                 self.kick_firmware(host, now);
             }
             Event::HostFree(host) => {
@@ -337,7 +350,12 @@ impl Cluster {
 
     fn schedule_arrivals(&mut self, arrivals: &mut Vec<(Time, u32)>) {
         for (at, flight) in arrivals.drain(..) {
-            self.queue.schedule(at, Event::Arrives(flight));
+            // A link carries one packet at a time, so they come in the order of their times.
+            let host = self.links.target(flight);
+            let node = &mut self.nodes[usize::from(host)];
+            node.incoming.push_back((at, flight));
+            let at = at.max(node.busy_until);
+            self.wake_firmware(host, at, Lanes::ARRIVAL);
         }
     }
 
@@ -347,6 +365,16 @@ impl Cluster {
         let span = Time::from_seconds_f64(f64::from(bytes) / bytes_s);
         node.bus_free_at = from.max(node.bus_free_at) + span;
         node.bus_free_at
+    }
+
+    /// Has the interface's processor look for work at `at`, unless it will before.
+    pub(crate) fn wake_firmware(&mut self, host: u16, at: Time, lane: usize) {
+        let node = &mut self.nodes[usize::from(host)];
+        if at < node.wake_at {
+            node.wake_at = at;
+            let event = Event::FirmwareFree(host);
+            self.queue.schedule_in_lane(self.lanes.0[lane], at, event);
+        }
     }
 
     pub(crate) fn cycles(&self, cycles: u32) -> Time {
@@ -383,12 +411,12 @@ fn node(config: &Config, host: u16) -> Node {
         service: Service::new(config.frames, config.hosts, config.discipline),
         side: InterfaceSide::new(config.frames),
         driver: Driver::new(residency),
-        inbox: VecDeque::new(),
+        incoming: VecDeque::new(),
         words_in: VecDeque::new(),
         words_on_way_in: VecDeque::new(),
         words_on_way_out: VecDeque::new(),
         busy_until: Time::ZERO,
-        has_free_event: false,
+        wake_at: Time::MAX,
         deadline_at: Time::MAX,
         bus_free_at: Time::ZERO,
         frames: vec![FrameState::default(); usize::from(config.frames)],

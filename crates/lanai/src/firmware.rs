@@ -9,29 +9,32 @@ use viaduct_interface::agreement::{Lookup, Task};
 use viaduct_interface::transport::{Output, Reason, Received, Ticket};
 use viaduct_interface::{Endpoint, Frame, Peer};
 
-use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES};
+use crate::cluster::{BulkWrite, Cluster, Event, Lanes, SHORT_BYTES};
 use crate::network::{Flight, Load};
 
 impl Cluster {
     /// Lets the processor go on if it is free and has something to do.
     pub(crate) fn kick_firmware(&mut self, host: u16, now: Time) {
         loop {
-            let node = &mut self.nodes[usize::from(host)];
-            let has_work =
-                !node.inbox.is_empty() || !node.words_in.is_empty() || !node.service.is_idle();
-            if !has_work || node.has_free_event {
+            let node = &self.nodes[usize::from(host)];
+            let arrives_at = node.incoming.front().map(|(at, _)| *at);
+            let has_other = !node.words_in.is_empty() || !node.service.is_idle();
+            let work_at = match arrives_at {
+                _ if has_other => now,
+                Some(at) => at,
+                None => return,
+            };
+            let at = work_at.max(node.busy_until);
+            if at > now {
+                let lane = match (at - now).picoseconds() {
+                    0..1_000_000 => Lanes::WORK[0],
+                    1_000_000..3_700_000 => Lanes::WORK[1],
+                    _ => Lanes::WORK[2],
+                };
+                self.wake_firmware(host, at, lane);
                 return;
             }
-            if node.busy_until > now {
-                node.has_free_event = true;
-                let at = node.busy_until;
-                self.queue.schedule(at, Event::FirmwareFree(host));
-                return;
-            }
-            let cycles = self.work(host, now);
-            let node = &mut self.nodes[usize::from(host)];
-            node.busy_until = node.busy_until.max(now);
-            if cycles == 0 {
+            if self.work(host, now) == 0 {
                 return;
             }
         }
@@ -51,7 +54,10 @@ impl Cluster {
             return cycles;
         }
         let node = &mut self.nodes[usize::from(host)];
-        if let Some(flight) = node.inbox.pop_front() {
+        if let Some((at, flight)) = node.incoming.front().copied()
+            && at <= now
+        {
+            node.incoming.pop_front();
             return self.receive_one(host, flight, now);
         }
         self.send_one(host, now)

@@ -4,7 +4,7 @@ use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 use viaduct_interface::residency::Write;
 
-use crate::cluster::{Cluster, Entry, Event, Message};
+use crate::cluster::{Cluster, Entry, Event, Lanes, Message};
 use crate::program::Program;
 
 impl Cluster {
@@ -42,6 +42,12 @@ impl Cluster {
                 Write::NoSuchEndpoint => self.free_messages.push(index),
             }
         }
+        self.begin_action(host, now);
+    }
+
+    /// Lets the processor begin what its program does next, if that is anything.
+    fn begin_action(&mut self, host: u16, now: Time) {
+        let now = now.max(self.nodes[usize::from(host)].host_busy_until);
         let Some((span, message)) = self.next_action(host, now) else {
             return;
         };
@@ -56,7 +62,8 @@ impl Cluster {
         let node = &mut self.nodes[usize::from(host)];
         if !core::mem::replace(&mut node.has_host_event, true) {
             let at = node.host_busy_until.max(now);
-            self.queue.schedule(at, Event::HostFree(host));
+            let lane = self.lanes.0[Lanes::HOST];
+            self.queue.schedule_in_lane(lane, at, Event::HostFree(host));
         }
     }
 
@@ -80,10 +87,9 @@ impl Cluster {
     pub(crate) fn message_came(&mut self, host: u16, endpoint: Endpoint, at: Time) {
         let node = &mut self.nodes[usize::from(host)];
         node.program.message_came(endpoint);
+        // A processor that has nothing to do looks at its queues all the time.
         if !node.has_host_event {
-            node.has_host_event = true;
-            let at = at.max(node.host_busy_until);
-            self.queue.schedule(at, Event::HostFree(host));
+            self.begin_action(host, at);
         }
     }
 
@@ -107,9 +113,13 @@ impl Cluster {
             Program::Nothing => None,
             Program::Client(client) => {
                 let state = &mut node.endpoints[client.endpoint.index()];
+                let mut span = costs.send;
                 if let Some(reply) = state.receive_queue.pop_front() {
                     client.take(reply, now + costs.receive, measured_from);
-                    return Some((costs.receive, None));
+                    if client.requests_left == 0 || !node.blocked.is_empty() {
+                        return Some((costs.receive, None));
+                    }
+                    span += costs.receive;
                 }
                 if client.credits == 0 || client.requests_left == 0 || !node.blocked.is_empty() {
                     return None;
@@ -121,7 +131,7 @@ impl Cluster {
                     from_endpoint: client.endpoint,
                     bytes: client.bytes,
                     is_reply: false,
-                    posted_at: now,
+                    posted_at: now + span - costs.send,
                 };
                 let message = Message {
                     entry,
@@ -130,7 +140,7 @@ impl Cluster {
                     name: None,
                     place: 0,
                 };
-                Some((costs.send, Some(message)))
+                Some((span, Some(message)))
             }
             Program::Server(server) => {
                 if server.is_single && !node.blocked.is_empty() {
