@@ -27,6 +27,7 @@ const DETERMINISTIC: &[&str] = &[
     "simfabric",
     "interface",
     "lanai",
+    "am",
 ];
 /// Words for work that is not done. Written in halves, so that this file keeps the rule too.
 const UNFINISHED: &[&str] = &[

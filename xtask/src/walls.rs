@@ -103,6 +103,18 @@ const WALLS: &[Wall] = &[
         reason: "a real fabric never sees the simulated world",
     },
     Wall {
+        package: "viaduct-am",
+        own: &[],
+        external: Some(&[]),
+        reason: "endpoints are the same over every carrier: it knows no fabric, clock or thread",
+    },
+    Wall {
+        package: "viaduct-endpoints",
+        own: &["viaduct-am", "viaduct-fabric", "viaduct-via"],
+        external: Some(&[]),
+        reason: "a carrier over the VIs of any fabric: it knows none",
+    },
+    Wall {
         package: "viaduct-conformance",
         own: &["viaduct-fabric", "viaduct-via"],
         external: None,

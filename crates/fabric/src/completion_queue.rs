@@ -50,6 +50,13 @@ impl<P: Provider> CompletionQueue<P> {
         Arc::clone(&self.shared)
     }
 
+    /// Its handle, for the operations of [`Provider`] that have no safe form, and for waiting while
+    /// another owner takes entries.
+    #[must_use]
+    pub fn handle(&self) -> CompletionQueueHandle {
+        self.shared.handle
+    }
+
     /// Takes the oldest entry, if there is one.
     ///
     /// # Errors

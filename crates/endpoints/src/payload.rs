@@ -1,0 +1,144 @@
+//! Bytes that arrived, and where their memory goes afterwards.
+
+use std::fmt;
+use std::mem;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use viaduct_fabric::{Buffer, Memory, Nic, Provider, Result};
+
+use crate::wire;
+
+/// Bytes that arrived: a part of a receive buffer, which goes back when they are dropped.
+pub struct Payload(Kind);
+
+enum Kind {
+    Buffer {
+        buffer: Buffer,
+        range: Range<u32>,
+        pool: Arc<Spare>,
+    },
+    Copied(Box<[u8]>),
+}
+
+impl Payload {
+    pub(crate) fn copied(bytes: &[u8]) -> Self {
+        Self(Kind::Copied(bytes.into()))
+    }
+
+    /// A part of a buffer; the caller has checked that it has it.
+    pub(crate) fn part(buffer: Buffer, range: Range<u32>, pool: &Arc<Spare>) -> Self {
+        Self(Kind::Buffer {
+            buffer,
+            range,
+            pool: Arc::clone(pool),
+        })
+    }
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0 {
+            Kind::Buffer { buffer, range, .. } => buffer
+                .get(range.start as usize..range.end as usize)
+                .unwrap_or(&[]),
+            Kind::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if let Kind::Buffer { buffer, pool, .. } = &mut self.0 {
+            pool.put(mem::replace(buffer, Buffer::empty()));
+        }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Payload({} bytes)", self.as_ref().len())
+    }
+}
+
+/// Buffers of messages to be sent.
+pub(crate) struct SendPool {
+    small: Arc<Spare>,
+    large: Arc<Spare>,
+}
+
+impl SendPool {
+    pub(crate) fn new() -> Self {
+        Self {
+            small: Spare::small(),
+            large: Spare::large(Memory::Private),
+        }
+    }
+
+    /// One that has room for all words, and for a payload of the longest if there is one.
+    pub(crate) fn take<P: Provider>(&self, nic: &Nic<P>, has_payload: bool) -> Result<Buffer> {
+        let spare = if has_payload {
+            &self.large
+        } else {
+            &self.small
+        };
+        spare.take(nic)
+    }
+
+    pub(crate) fn put(&self, buffer: Buffer) {
+        if buffer.len() > wire::SMALL_BYTES {
+            self.large.put(buffer);
+        } else {
+            self.small.put(buffer);
+        }
+    }
+}
+
+/// Buffers of one size that nobody uses. The lock is held for a push or a pop only.
+pub(crate) struct Spare {
+    buffers: Mutex<Vec<Buffer>>,
+    bytes: usize,
+    batch: usize,
+    memory: Memory,
+}
+
+impl Spare {
+    /// For the longest message.
+    pub(crate) fn large(memory: Memory) -> Arc<Self> {
+        Arc::new(Self {
+            buffers: Mutex::new(Vec::new()),
+            bytes: wire::MESSAGE_BYTES_MAX,
+            batch: 16,
+            memory,
+        })
+    }
+
+    /// For a message without payload.
+    pub(crate) fn small() -> Arc<Self> {
+        Arc::new(Self {
+            buffers: Mutex::new(Vec::new()),
+            bytes: wire::SMALL_BYTES,
+            batch: 64,
+            memory: Memory::Private,
+        })
+    }
+
+    /// One of them, a new one if there is none.
+    pub(crate) fn take<P: Provider>(&self, nic: &Nic<P>) -> Result<Buffer> {
+        if let Some(buffer) = self.lock().pop() {
+            return Ok(buffer);
+        }
+        let mut fresh = nic.buffers(self.batch, self.bytes, self.memory)?;
+        let one = fresh.pop().unwrap_or_else(Buffer::empty);
+        self.lock().append(&mut fresh);
+        Ok(one)
+    }
+
+    pub(crate) fn put(&self, buffer: Buffer) {
+        self.lock().push(buffer);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Buffer>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
