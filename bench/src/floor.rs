@@ -88,7 +88,7 @@ pub(crate) fn run(side: Side, arguments: &[String]) -> Result<(), String> {
 }
 
 /// Keeps this thread on one core.
-fn pin(core: usize) -> io::Result<()> {
+pub(crate) fn pin(core: usize) -> io::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     Ok(sched_setaffinity(None, &cores)?)

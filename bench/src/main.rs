@@ -4,6 +4,7 @@
 //! goes to the screen as it is made and to a JSON file with every sample.
 
 mod command;
+mod endpoints;
 mod floor;
 mod hold;
 mod programs;
@@ -32,14 +33,23 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
        viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
-  --only GROUP    hold, study, ideal, load, heavy, programs, scale,
-                  million or start
+  --only GROUP    hold, study, ideal, load, heavy, programs,
+                  endpoints, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
 /// The groups, in the order in which they are measured.
 const GROUPS: &[&str] = &[
-    "hold", "start", "study", "ideal", "load", "heavy", "programs", "scale", "million",
+    "hold",
+    "start",
+    "study",
+    "ideal",
+    "load",
+    "heavy",
+    "programs",
+    "endpoints",
+    "scale",
+    "million",
 ];
 
 /// Pending events at which a hold has a target.
@@ -74,6 +84,7 @@ fn main() -> ExitCode {
     }
     match arguments.first().map(String::as_str) {
         Some(transports::LEASHED) => return ended(transports::become_leashed(&arguments[1..])),
+        Some(endpoints::SERVER) => return ended(endpoints::serve(&arguments[1..])),
         Some("transports") => {
             return ended(transports::command(arguments.into_iter().skip(1)));
         }
@@ -177,6 +188,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "load" => studies::load(&viaduct, repeat),
             "heavy" => studies::heavy(&viaduct, simgrid.as_ref(), repeat),
             "programs" => programs::measure(repeat),
+            "endpoints" => endpoints::measure(repeat),
             "scale" => studies::scale(&viaduct, repeat),
             _ => studies::million(&viaduct),
         };

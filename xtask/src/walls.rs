@@ -195,9 +195,12 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-bench",
         own: &[
+            "viaduct-am",
+            "viaduct-endpoints",
             "viaduct-engine",
             "viaduct-fabric",
             "viaduct-scenario",
+            "viaduct-shm",
             "viaduct-simfabric",
         ],
         external: None,

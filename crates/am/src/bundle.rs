@@ -92,11 +92,15 @@ impl<C: Carrier, S> Bundle<C, S> {
     #[inline]
     pub fn poll(&mut self, limit: usize) -> usize {
         for handled in 0..limit {
-            let Some((member, arrival)) = self.carrier.take_any(self.group) else {
+            let Some(taken) = self.carrier.take_any(self.group) else {
                 return handled;
             };
-            if let Some(endpoint) = self.member_mut(member as usize) {
-                endpoint.handle(arrival);
+            let has_more = taken.has_more;
+            if let Some(endpoint) = self.member_mut(taken.member as usize) {
+                endpoint.handle(taken.arrival);
+            }
+            if !has_more {
+                return handled + 1;
             }
         }
         limit

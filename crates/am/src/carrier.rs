@@ -173,8 +173,17 @@ impl std::error::Error for CarrierError {}
 
 /// What an endpoint takes from a carrier.
 pub type ArrivalOf<C> = Arrival<<C as Carrier>::Payload, <C as Carrier>::ReturnPath>;
-/// What a group takes from a carrier: which member, and what for it.
-pub type Taken<C> = (u32, ArrivalOf<C>);
+
+/// What a carrier gave: an arrival, and whether the next look finds another at once.
+#[derive(Debug)]
+pub struct Taken<C: Carrier> {
+    /// Of a group: which member it is for. Else 0.
+    pub member: u32,
+    /// What arrived.
+    pub arrival: ArrivalOf<C>,
+    /// Whether more waits already.
+    pub has_more: bool,
+}
 
 /// Moves messages between endpoints.
 ///
@@ -228,7 +237,7 @@ pub trait Carrier: Clone {
     /// Sends the reply of a request; `None` gives the sender its credit back and runs no handler.
     fn reply(&self, slot: Slot, path: Self::ReturnPath, message: Option<&Message<'_>>);
     /// Takes the next arrival, replies before requests.
-    fn take(&self, slot: Slot) -> Option<ArrivalOf<Self>>;
+    fn take(&self, slot: Slot) -> Option<Taken<Self>>;
     /// Looks at an endpoint, without taking anything.
     fn look(&self, slot: Slot) -> Readiness;
 

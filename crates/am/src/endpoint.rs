@@ -282,10 +282,15 @@ impl<C: Carrier, S> Endpoint<C, S> {
     #[inline]
     pub fn poll_at_most(&mut self, limit: usize) -> usize {
         for handled in 0..limit {
-            let Some(arrival) = self.carrier.take(self.slot) else {
+            let Some(taken) = self.carrier.take(self.slot) else {
                 return handled;
             };
-            self.handle(arrival);
+            let has_more = taken.has_more;
+            self.handle(taken.arrival);
+            if !has_more {
+                // Another look costs, and the caller looks again.
+                return handled + 1;
+            }
         }
         limit
     }

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use viaduct_am::{
-    Admission, Arrival, ArrivalOf, Body, Bundle, Carrier, CarrierError, Content, ContentBody,
-    Endpoint, EventMask, Group, HandlerId, Handlers, Key, Message, Name, Options, Phase, Readiness,
-    Reason, Refusal, RequestError, Slot, Taken, TimedOut, Watch, Words,
+    Admission, Arrival, Body, Bundle, Carrier, CarrierError, Content, ContentBody, Endpoint,
+    EventMask, Group, HandlerId, Handlers, Key, Message, Name, Options, Phase, Readiness, Reason,
+    Refusal, RequestError, Slot, Taken, TimedOut, Watch, Words,
 };
 
 /// splitmix64.
@@ -193,14 +193,21 @@ impl Carrier for Maps {
         }
     }
 
-    fn take(&self, slot: Slot) -> Option<ArrivalOf<Self>> {
+    fn take(&self, slot: Slot) -> Option<Taken<Self>> {
         let mut world = self.0.borrow_mut();
         let its = world.boxes.get_mut(&slot.0)?;
-        if let Some(answer) = its.answers.pop_front() {
-            return Some(answer);
-        }
-        let (path, content) = its.requests.pop_front()?;
-        Some(Arrival::Request { path, content })
+        let arrival = match its.answers.pop_front() {
+            Some(answer) => answer,
+            None => {
+                let (path, content) = its.requests.pop_front()?;
+                Arrival::Request { path, content }
+            }
+        };
+        Some(Taken {
+            member: 0,
+            arrival,
+            has_more: !(its.answers.is_empty() && its.requests.is_empty()),
+        })
     }
 
     fn look(&self, slot: Slot) -> Readiness {
@@ -240,7 +247,12 @@ impl Carrier for Maps {
             (!is_empty).then_some((*slot, member))
         });
         let (slot, member) = ready?;
-        Some((member, self.take(Slot(slot))?))
+        let taken = self.take(Slot(slot))?;
+        Some(Taken {
+            member,
+            has_more: true,
+            ..taken
+        })
     }
 
     fn wait(

@@ -87,7 +87,7 @@ impl<P: Provider> Acceptor<P> {
             return None;
         }
         // The end of an earlier connection may stand in the queue.
-        state.progress();
+        state.progress(|_| false);
         let peer = state.peer_of(remote.host, identity);
         if peer == SELF {
             return None;

@@ -14,6 +14,8 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, Verdict, WINDOW};
 
 /// Receives that an end has posted, and sends that may be posted.
 pub(crate) const DEPTH: u32 = 2 * WINDOW + 8;
+/// Of these, receives that need not be posted at every moment.
+const UNPOSTED_MAX: usize = 4;
 
 /// The connection is of no use any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,6 +52,11 @@ pub(crate) struct Connection<P: Provider> {
     /// This end has said that all is acknowledged.
     pub(crate) has_agreed: bool,
 
+    /// Buffers that are to be posted again when there is time, at most [`UNPOSTED_MAX`].
+    unposted: Vec<Buffer>,
+    /// Whether it stands in the list of those with something to do when there is time.
+    pub(crate) has_chores: bool,
+
     pub(crate) used_last: u64,
     pub(crate) is_referenced: bool,
 }
@@ -74,6 +81,8 @@ impl<P: Provider> Connection<P> {
             has_asked: false,
             peer_asked: false,
             has_agreed: false,
+            unposted: Vec::with_capacity(UNPOSTED_MAX),
+            has_chores: false,
             used_last: 0,
             is_referenced: true,
         }
@@ -113,7 +122,7 @@ impl<P: Provider> Connection<P> {
     ///
     /// [`Broken`], with the message among what [`Connection::remains`] has.
     #[inline]
-    pub(crate) fn send(&mut self, mut frame: Frame, pool: &SendPool) -> Result<(), Broken> {
+    pub(crate) fn send(&mut self, mut frame: Frame, pool: &mut SendPool) -> Result<(), Broken> {
         wire::set_acknowledged(&mut frame.buffer, self.decided);
         self.sent = self.sent.wrapping_add(1);
         self.reported = self.decided;
@@ -125,7 +134,7 @@ impl<P: Provider> Connection<P> {
         &mut self,
         kind: Kind,
         mut buffer: Buffer,
-        pool: &SendPool,
+        pool: &mut SendPool,
     ) -> Result<(), Broken> {
         let header = Header {
             acknowledged: self.decided,
@@ -149,7 +158,7 @@ impl<P: Provider> Connection<P> {
         self.has_refusal
     }
 
-    fn post(&mut self, frame: Frame, is_counted: bool, pool: &SendPool) -> Result<(), Broken> {
+    fn post(&mut self, frame: Frame, is_counted: bool, pool: &mut SendPool) -> Result<(), Broken> {
         // Completions are taken when they are many: each look costs.
         if self.in_flight.len() > WINDOW as usize {
             self.reap(pool)?;
@@ -174,7 +183,7 @@ impl<P: Provider> Connection<P> {
     }
 
     /// Takes what the VI has sent.
-    pub(crate) fn reap(&mut self, pool: &SendPool) -> Result<(), Broken> {
+    pub(crate) fn reap(&mut self, pool: &mut SendPool) -> Result<(), Broken> {
         let outcome = loop {
             let (buffer, is_broken) = match self.vi.try_sent() {
                 Ok(Some(sent)) => (sent.buffer, false),
@@ -200,7 +209,7 @@ impl<P: Provider> Connection<P> {
         outcome
     }
 
-    fn reap_all(&mut self, pool: &SendPool) {
+    fn reap_all(&mut self, pool: &mut SendPool) {
         // Every failed one ends a call.
         for _ in 0..=DEPTH {
             if self.in_flight.is_empty() || self.reap(pool).is_ok() {
@@ -236,7 +245,7 @@ impl<P: Provider> Connection<P> {
     /// The next message that was not accepted, and its verdict.
     pub(crate) fn next_refused(
         &mut self,
-        pool: &SendPool,
+        pool: &mut SendPool,
     ) -> Result<Option<(Frame, Verdict)>, Broken> {
         if self.refused_count == 0 {
             return Ok(None);
@@ -288,13 +297,31 @@ impl<P: Provider> Connection<P> {
         self.vi.post_receive(buffer).map_err(|_| Broken)
     }
 
+    /// Offers a buffer again, soon: it costs less when nobody waits for an answer.
+    #[inline]
+    pub(crate) fn offer_later(&mut self, buffer: Buffer) -> Result<(), Broken> {
+        if self.unposted.len() == UNPOSTED_MAX {
+            return self.offer(buffer);
+        }
+        self.unposted.push(buffer);
+        Ok(())
+    }
+
+    /// Does what was left for when there is time.
+    pub(crate) fn do_chores(&mut self, pool: &mut SendPool) -> Result<(), Broken> {
+        while let Some(buffer) = self.unposted.pop() {
+            self.offer(buffer)?;
+        }
+        self.reap(pool)
+    }
+
     fn take_down(&mut self) {
         // Whatever it says: what is posted comes back, or stays with the VI.
         let _ = self.vi.disconnect();
     }
 
     /// Ends it: the messages that have no verdict, or one that says no.
-    pub(crate) fn remains(mut self, pool: &SendPool) -> Vec<(Frame, Option<Verdict>)> {
+    pub(crate) fn remains(mut self, pool: &mut SendPool) -> Vec<(Frame, Option<Verdict>)> {
         self.take_down();
         self.reap_all(pool);
         let mut remains = Vec::new();

@@ -24,17 +24,23 @@ enum After {
 }
 
 impl<P: Provider> State<P> {
-    /// Takes what has arrived.
+    /// Takes what has arrived, until there is enough.
     #[inline]
-    pub(crate) fn progress(&mut self) {
+    pub(crate) fn progress(&mut self, is_enough: impl Fn(&Self) -> bool) {
         let mut taken = 0;
         while taken < BATCH
             && let Ok(Some(entry)) = self.completions.try_next()
         {
             self.completed(entry);
             taken += 1;
+            if is_enough(self) {
+                break;
+            }
         }
         if taken == 0 {
+            if !self.chores.is_empty() {
+                self.do_chores();
+            }
             self.idle += 1;
             if self.idle >= IDLE_LOOKS {
                 self.idle = 0;
@@ -63,6 +69,16 @@ impl<P: Provider> State<P> {
         }
     }
 
+    fn do_chores(&mut self) {
+        while let Some(index) = self.chores.pop() {
+            self.with_connection(index, |state, connection| {
+                connection.has_chores = false;
+                connection.do_chores(&mut state.pool)?;
+                Ok(After::Goes)
+            });
+        }
+    }
+
     /// Sends every acknowledgement that is owed.
     pub(crate) fn acknowledge_all(&mut self) {
         for index in std::mem::take(&mut self.owing) {
@@ -84,7 +100,7 @@ impl<P: Provider> State<P> {
             }
             let buffer = state.pool.take(&state.nic, false).map_err(|_| Broken)?;
             connection.has_asked = true;
-            connection.send_control(Kind::Rest, buffer, &state.pool)?;
+            connection.send_control(Kind::Rest, buffer, &mut state.pool)?;
             Ok(After::Goes)
         });
     }
@@ -98,6 +114,10 @@ impl<P: Provider> State<P> {
                 let Some(received) = connection.receive()? else {
                     return Ok(After::Goes);
                 };
+                if !connection.has_chores {
+                    connection.has_chores = true;
+                    state.chores.push(index);
+                }
                 let after = state.dispatch(connection, received)?;
                 if after == After::Goes {
                     state.transmit(index, connection)?;
@@ -128,7 +148,7 @@ impl<P: Provider> State<P> {
 
     fn acknowledge(&mut self, connection: &mut Connection<P>) -> Result<(), Broken> {
         let buffer = self.pool.take(&self.nic, false).map_err(|_| Broken)?;
-        connection.send_control(Kind::Acknowledgement, buffer, &self.pool)
+        connection.send_control(Kind::Acknowledgement, buffer, &mut self.pool)
     }
 
     /// Sends what a connection has to send.
@@ -150,7 +170,7 @@ impl<P: Provider> State<P> {
             && !connection.has_unreturned()
         {
             let buffer = self.pool.take(&self.nic, false).map_err(|_| Broken)?;
-            connection.send_control(Kind::AtRest, buffer, &self.pool)?;
+            connection.send_control(Kind::AtRest, buffer, &mut self.pool)?;
             connection.has_agreed = true;
         }
         if connection.owed() > 0 && !connection.is_listed {
@@ -173,7 +193,7 @@ impl<P: Provider> State<P> {
                 parked.push_back(frame);
                 continue;
             }
-            connection.send(frame, &self.pool)?;
+            connection.send(frame, &mut self.pool)?;
         }
         if self.peers[peer].has_refused && self.peers[peer].has_room() {
             self.peers[peer].has_refused = false;
@@ -221,7 +241,7 @@ impl<P: Provider> State<P> {
             let verdict = self.take_in(connection, &packet, payload)?;
             connection.decide(verdict)?;
         }
-        connection.offer(buffer)?;
+        connection.offer_later(buffer)?;
         match kind {
             Kind::Rest => {
                 connection.peer_asked = true;
@@ -241,7 +261,7 @@ impl<P: Provider> State<P> {
         if !connection.has_unreturned() {
             return Ok(());
         }
-        while let Some((frame, verdict)) = connection.next_refused(&self.pool)? {
+        while let Some((frame, verdict)) = connection.next_refused(&mut self.pool)? {
             self.refused(connection.peer, frame, verdict)?;
         }
         if !connection.has_unreturned() {

@@ -61,65 +61,63 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// Buffers of messages to be sent.
+/// Buffers of messages to be sent. Its owner has the station's lock.
 pub(crate) struct SendPool {
-    small: Arc<Spare>,
-    large: Arc<Spare>,
+    small: Vec<Buffer>,
+    large: Vec<Buffer>,
 }
 
 impl SendPool {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
-            small: Spare::small(),
-            large: Spare::large(Memory::Private),
+            small: Vec::new(),
+            large: Vec::new(),
         }
     }
 
     /// One that has room for all words, and for a payload of the longest if there is one.
-    pub(crate) fn take<P: Provider>(&self, nic: &Nic<P>, has_payload: bool) -> Result<Buffer> {
-        let spare = if has_payload {
-            &self.large
-        } else {
-            &self.small
+    #[inline]
+    pub(crate) fn take<P: Provider>(&mut self, nic: &Nic<P>, has_payload: bool) -> Result<Buffer> {
+        let buffers = match has_payload {
+            true => &mut self.large,
+            false => &mut self.small,
         };
-        spare.take(nic)
+        if let Some(buffer) = buffers.pop() {
+            return Ok(buffer);
+        }
+        *buffers = match has_payload {
+            true => nic.buffers(LARGE_AT_ONCE, wire::MESSAGE_BYTES_MAX, Memory::Private)?,
+            false => nic.buffers(SMALL_AT_ONCE, wire::SMALL_BYTES, Memory::Private)?,
+        };
+        Ok(buffers.pop().unwrap_or_else(Buffer::empty))
     }
 
-    pub(crate) fn put(&self, buffer: Buffer) {
+    #[inline]
+    pub(crate) fn put(&mut self, buffer: Buffer) {
         if buffer.len() > wire::SMALL_BYTES {
-            self.large.put(buffer);
+            self.large.push(buffer);
         } else {
-            self.small.put(buffer);
+            self.small.push(buffer);
         }
     }
 }
 
-/// Buffers of one size that nobody uses. The lock is held for a push or a pop only.
+/// Buffers that are made in one registration.
+const SMALL_AT_ONCE: usize = 64;
+const LARGE_AT_ONCE: usize = 16;
+
+/// Receive buffers that nobody uses. Programs give them back at any time: so they have a lock of
+/// their own, held for a push or a pop only.
 pub(crate) struct Spare {
     buffers: Mutex<Vec<Buffer>>,
-    bytes: usize,
-    batch: usize,
     memory: Memory,
 }
 
 impl Spare {
-    /// For the longest message.
-    pub(crate) fn large(memory: Memory) -> Arc<Self> {
+    pub(crate) fn new(memory: Memory) -> Arc<Self> {
         Arc::new(Self {
             buffers: Mutex::new(Vec::new()),
-            bytes: wire::MESSAGE_BYTES_MAX,
-            batch: 16,
             memory,
-        })
-    }
-
-    /// For a message without payload.
-    pub(crate) fn small() -> Arc<Self> {
-        Arc::new(Self {
-            buffers: Mutex::new(Vec::new()),
-            bytes: wire::SMALL_BYTES,
-            batch: 64,
-            memory: Memory::Private,
         })
     }
 
@@ -128,7 +126,7 @@ impl Spare {
         if let Some(buffer) = self.lock().pop() {
             return Ok(buffer);
         }
-        let mut fresh = nic.buffers(self.batch, self.bytes, self.memory)?;
+        let mut fresh = nic.buffers(LARGE_AT_ONCE, wire::MESSAGE_BYTES_MAX, self.memory)?;
         let one = fresh.pop().unwrap_or_else(Buffer::empty);
         self.lock().append(&mut fresh);
         Ok(one)

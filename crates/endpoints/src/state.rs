@@ -58,6 +58,8 @@ pub(crate) struct State<P: Provider> {
     pub(crate) to_connect: VecDeque<u32>,
     /// Connections that owe an acknowledgement which nothing else carries yet.
     pub(crate) owing: Vec<usize>,
+    /// Connections with something to do when there is time.
+    pub(crate) chores: Vec<usize>,
     /// Peers that have something new to send.
     pub(crate) dirty: Vec<u32>,
     pub(crate) pool: SendPool,
@@ -103,9 +105,10 @@ impl<P: Provider> State<P> {
             by_vi: ViMap::default(),
             to_connect: VecDeque::new(),
             owing: Vec::new(),
+            chores: Vec::new(),
             dirty: Vec::new(),
             pool: SendPool::new(),
-            received: Spare::large(options.memory),
+            received: Spare::new(options.memory),
             replacement: Replacement::new(options.policy, seed),
             now: 0,
             idle: 0,
@@ -247,7 +250,7 @@ impl<P: Provider> State<P> {
             self.now += 1;
             connection.used_last = self.now;
             connection.is_referenced = true;
-            if connection.send(frame, &self.pool).is_err() {
+            if connection.send(frame, &mut self.pool).is_err() {
                 self.close(index, false);
             }
             return;
@@ -435,6 +438,13 @@ impl<P: Provider> State<P> {
         Some(taken)
     }
 
+    /// Whether some member of a group has something to take, most likely.
+    #[inline]
+    pub(crate) fn has_ready(&self, group: u32) -> bool {
+        let line = self.groups.get(group as usize).and_then(Option::as_ref);
+        line.is_some_and(|line| !line.is_empty())
+    }
+
     #[inline]
     pub(crate) fn pop_any(&mut self, group: u32) -> Option<(u32, Taken)> {
         loop {
@@ -578,7 +588,7 @@ impl<P: Provider> State<P> {
         if self.peers[peer as usize].connection == Some(index) {
             self.peers[peer as usize].connection = None;
         }
-        let remains = connection.remains(&self.pool);
+        let remains = connection.remains(&mut self.pool);
         for (frame, verdict) in remains {
             let verdict = verdict.unwrap_or(Verdict::Refused(Reason::ConnectionLost));
             // A reply that the peer calls busy is lost with the connection.

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use viaduct_am::{
-    Admission, ArrivalOf, Carrier, CarrierError, Group, Key, Message, Name, Readiness, Refusal,
-    Slot, Taken, TimedOut, Watch,
+    Admission, Carrier, CarrierError, Group, Key, Message, Name, Readiness, Refusal, Slot, Taken,
+    TimedOut, Watch,
 };
 use viaduct_fabric::{
     CompletionQueue, CompletionQueueHandle, Error, Nic, NicHandle, Provider, Result, ReturnCode,
@@ -199,7 +199,7 @@ impl<P: Provider> Shared<P> {
         let mut last = None;
         loop {
             let mut state = self.lock();
-            state.progress();
+            state.progress(|_| false);
             state.acknowledge_all();
             state.settle_late();
             let must_connect = !state.to_connect.is_empty();
@@ -290,17 +290,21 @@ impl<P: Provider> Carrier for Station<P> {
     }
 
     #[inline]
-    fn take(&self, slot: Slot) -> Option<ArrivalOf<Self>> {
+    fn take(&self, slot: Slot) -> Option<Taken<Self>> {
         let mut state = self.shared().lock();
         state.waiters.note_user();
-        let mut taken = state.pop(slot.0);
-        if taken.is_none() {
-            state.progress();
-            taken = state.pop(slot.0);
+        if state.endpoints[slot.0 as usize].is_empty() {
+            state.progress(|state| !state.endpoints[slot.0 as usize].is_empty());
         }
+        let arrival = state.pop(slot.0);
+        let has_more = !state.endpoints[slot.0 as usize].is_empty();
         state.follow();
         self.unlock(state);
-        taken
+        Some(Taken {
+            member: 0,
+            arrival: arrival?,
+            has_more,
+        })
     }
 
     fn look(&self, slot: Slot) -> Readiness {
@@ -356,14 +360,19 @@ impl<P: Provider> Carrier for Station<P> {
     fn take_any(&self, group: Group) -> Option<Taken<Self>> {
         let mut state = self.shared().lock();
         state.waiters.note_user();
-        let mut taken = state.pop_any(group.0);
-        if taken.is_none() {
-            state.progress();
-            taken = state.pop_any(group.0);
+        if !state.has_ready(group.0) {
+            state.progress(|state| state.has_ready(group.0));
         }
+        let popped = state.pop_any(group.0);
+        let has_more = state.has_ready(group.0);
         state.follow();
         self.unlock(state);
-        taken
+        let (member, arrival) = popped?;
+        Some(Taken {
+            member,
+            arrival,
+            has_more,
+        })
     }
 
     fn wait(

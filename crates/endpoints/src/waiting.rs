@@ -122,7 +122,7 @@ impl<P: Provider> Shared<P> {
         let outcome = loop {
             let mut state = self.lock();
             state.waiters.note_user();
-            state.progress();
+            state.progress(|_| false);
             if is_ready(&state, watch, is_over) {
                 break Ok(());
             }
@@ -237,7 +237,7 @@ impl<P: Provider> Shared<P> {
         let id = task_number(watch);
         state.waiters.has_tasks = true;
         loop {
-            state.progress();
+            state.progress(|_| false);
             if !state.to_connect.is_empty() {
                 drop(state);
                 self.connect_waiting();

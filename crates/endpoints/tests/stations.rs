@@ -1,6 +1,6 @@
 //! Stations of one process, over the fabric of threads: what is promised of messages.
 
-#![allow(clippy::unwrap_used, reason = "a failure of a test is a panic")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
