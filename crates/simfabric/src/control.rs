@@ -76,9 +76,11 @@ impl Cluster {
             delay += KERNEL_AGENTS;
         }
         let number = self.controls.insert(from, to, message);
-        let time = leaves + delay;
         let stream = self.host(from).stream(to);
-        stream.last_control = stream.last_control.max(time);
+        // None overtakes another: receives are posted before the other end hears that it is
+        // connected, and would be forgotten there.
+        let time = (leaves + delay).max(stream.last_control);
+        stream.last_control = time;
         self.queue.schedule(time, Event::Control(number));
     }
 
