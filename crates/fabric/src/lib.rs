@@ -65,6 +65,7 @@
 mod buffer;
 mod completion;
 mod completion_queue;
+mod counts;
 mod descriptor;
 mod error;
 mod half;
@@ -81,6 +82,7 @@ mod work_queue;
 pub use buffer::Buffer;
 pub use completion::{CompletionError, Received, Refused, Sent};
 pub use completion_queue::{CompletionQueue, ViHasher, ViMap};
+pub use counts::Counts;
 pub use descriptor::{
     CONTROL_SEGMENT_BYTES, ControlSegment, DESCRIPTOR_ALIGNMENT, Descriptor, Segment, control,
 };

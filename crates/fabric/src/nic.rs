@@ -7,6 +7,7 @@ use viaduct_via::{Address, HostAddress, MemoryAttributes, NicAttributes, Protect
 
 use crate::buffer::Buffer;
 use crate::completion_queue::CompletionQueue;
+use crate::counts::Counts;
 use crate::error::{Error, Result, ReturnCode};
 use crate::listener::Listener;
 use crate::provider::{ErrorHandler, NicHandle, Provider};
@@ -97,6 +98,15 @@ impl<P: Provider> Nic<P> {
     #[must_use]
     pub fn handle(&self) -> NicHandle {
         self.shared.handle
+    }
+
+    /// What it has counted of its traffic since it was opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`Provider::counts`].
+    pub fn counts(&self) -> Result<Counts> {
+        self.shared.fabric.counts(self.shared.handle)
     }
 
     /// The tag of its VIs and memory.

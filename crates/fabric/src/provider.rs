@@ -11,8 +11,9 @@ use viaduct_via::{
     Queue, RemoteViAttributes, ResourceCode, ViAttributes, ViState,
 };
 
+use crate::counts::Counts;
 use crate::descriptor::Descriptor;
-use crate::error::Result;
+use crate::error::{Error, Result, ReturnCode};
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
@@ -545,5 +546,19 @@ pub unsafe trait Provider: Send + Sync + 'static {
     /// completion queue.
     fn watch(&self, _watched: Watched, _waker: &Waker) -> Result<bool> {
         Ok(false)
+    }
+    /// Extension: what the NIC has counted of its traffic since it was opened.
+    ///
+    /// Looks at every VI of the NIC, whose threads it may hold up for microseconds: not for the
+    /// inside of a loop that is timed.
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported` where nothing is counted; `InvalidParameter`.
+    fn counts(&self, _nic: NicHandle) -> Result<Counts> {
+        Err(Error::new(
+            ReturnCode::NotSupported,
+            "this fabric does not count its traffic: use shm or a simulated host",
+        ))
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use viaduct_fabric::{
@@ -20,6 +20,7 @@ use viaduct_fabric::{
 
 pub(crate) use self::sources::NewSource;
 use self::sources::{Extent, Sources};
+use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::events;
 use crate::handle::{Slab, Slot};
@@ -198,6 +199,7 @@ pub(crate) fn wait(
     }
     let deadline = Deadline::after(limit);
     let mut spin = Spin::new();
+    let mut asleep = Asleep::default();
     loop {
         if let Some(entry) = queue.done(handle)? {
             return Ok(entry);
@@ -215,7 +217,7 @@ pub(crate) fn wait(
         let is_quiet = queue.look(Extent::All);
         let found = queue.done(handle);
         if is_quiet && matches!(found, Ok(None)) {
-            parker.sleep(deadline.remaining());
+            asleep.sleep(&parker, deadline.remaining(), || queue.open_nic());
         }
         queue.clear_sleeper(parker.mark());
         queue.rearm();
@@ -273,6 +275,10 @@ impl CompletionQueue {
     /// The NIC it belongs to, if it is alive under this handle.
     pub(crate) fn nic(&self) -> u64 {
         self.control().nic
+    }
+
+    fn open_nic(&self) -> Option<Arc<Nic>> {
+        NicHandle::from_bits(self.nic()).and_then(|nic| nic::find(nic).ok())
     }
 
     /// Appends an entry, and tells who waits for one.

@@ -33,6 +33,7 @@ mod cma;
 mod completion_queue;
 mod connect;
 mod copy;
+mod counting;
 mod deadline;
 mod events;
 mod handle;
@@ -64,9 +65,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use viaduct_fabric::{
-    CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Descriptor,
-    DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider, Result,
-    ReturnCode, ViHandle, ViInformation,
+    CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Counts,
+    Descriptor, DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider,
+    Result, ReturnCode, ViHandle, ViInformation,
 };
 use viaduct_via::{
     Address, HostAddress, MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag,
@@ -387,5 +388,9 @@ unsafe impl Provider for Shm {
 
     fn set_request_splitting(&self, vi: ViHandle, enabled: bool) -> Result<()> {
         vi::set_request_splitting(vi, enabled)
+    }
+
+    fn counts(&self, nic: NicHandle) -> Result<Counts> {
+        Ok(vi::counts(&*nic::find(nic)?))
     }
 }

@@ -7,6 +7,7 @@ use viaduct_fabric::{
 };
 use viaduct_via::{NicAttributes, ReliabilityLevel, ReliabilityLevels, Timespan};
 
+use crate::counting::Counting;
 use crate::handle::Slab;
 use crate::host::Host;
 use crate::regions::RegionTable;
@@ -25,6 +26,8 @@ pub(crate) struct Nic {
     pub(crate) attributes: Arc<NicAttributes>,
     pub(crate) regions: Arc<RegionTable>,
     pub(crate) thresholds: Arc<Thresholds>,
+    /// Of connections that are over, and of calls that wait.
+    pub(crate) counting: Counting,
     handler: Mutex<Option<ErrorHandler>>,
 }
 
@@ -79,6 +82,7 @@ pub(crate) fn open(device: &str) -> Result<NicHandle> {
         attributes,
         regions: Arc::new(regions),
         thresholds: Thresholds::of_process(),
+        counting: Counting::default(),
         handler: Mutex::new(None),
     };
     *slot.object.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(nic));

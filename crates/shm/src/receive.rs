@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use viaduct_fabric::ErrorCode;
+use viaduct_fabric::{Counts, ErrorCode};
 use viaduct_via::outcome::{self, Outcome};
 use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes};
 
@@ -48,6 +48,8 @@ pub(crate) struct Incoming {
     cookies: u32,
     /// A message of which more parts are to come.
     partial: Option<Partial>,
+    /// What was done on this connection.
+    pub(crate) counts: Counts,
 }
 
 /// How far a message in parts has come.
@@ -114,6 +116,7 @@ impl Incoming {
             posted: 0,
             cookies: 0,
             partial: None,
+            counts: Counts::default(),
         }
     }
 
@@ -127,12 +130,18 @@ impl Incoming {
     fn advance(&mut self, slots: u32, at_once: bool) {
         self.next = self.next.wrapping_add(slots);
         if at_once || self.next.wrapping_sub(self.published) >= LAZY_SLOTS {
-            self.published = self.next;
-            kill_point!();
-            self.direction
-                .consumed()
-                .store(self.next, Ordering::Release);
+            self.counts.returns += 1;
+            self.tell_consumed();
         }
+    }
+
+    #[inline]
+    fn tell_consumed(&mut self) {
+        self.published = self.next;
+        kill_point!();
+        self.direction
+            .consumed()
+            .store(self.next, Ordering::Release);
     }
 }
 
@@ -151,6 +160,9 @@ impl ReceiveSide {
         let direction = incoming.direction;
         self.incoming = Some(incoming);
         self.write_cookies();
+        if let Some(incoming) = &mut self.incoming {
+            incoming.counts.indexes += u64::from(posted > 0);
+        }
         kill_point!();
         direction.posted().store(posted, Ordering::Release);
         kill_point!();
@@ -179,7 +191,8 @@ impl ReceiveSide {
         } else {
             self.write_cookies();
         }
-        if let Some(incoming) = &self.incoming {
+        if let Some(incoming) = &mut self.incoming {
+            incoming.counts.indexes += 1;
             own_posted.store(posted, Ordering::Relaxed);
             kill_point!();
             incoming.direction.posted().store(posted, Ordering::Release);
@@ -204,6 +217,7 @@ impl ReceiveSide {
             if let Some(incoming) = &mut self.incoming {
                 if let Some(cookie) = cookie {
                     incoming.direction.write_cookie(number, cookie);
+                    incoming.counts.cookies += 1;
                 }
                 incoming.cookies = number.wrapping_add(1);
             }
@@ -438,6 +452,7 @@ impl ReceiveSide {
         self.side
             .complete(Queue::Receive, status, Some((left, immediate)));
         if let Some(incoming) = &mut self.incoming {
+            incoming.counts.received += 1;
             incoming.advance(slots, header.flags & flag::ACKNOWLEDGE != 0);
             if incoming.cookies != incoming.posted {
                 self.write_cookies();
@@ -492,6 +507,7 @@ impl ReceiveSide {
             return Look::Dealt;
         }
         // The counter stays before this message, or its sender would take it for delivered.
+        incoming.counts.returns += 1;
         kill_point!();
         incoming
             .direction
@@ -715,6 +731,7 @@ impl ReceiveSide {
         unsafe { copy::copy(target, words[1] as *const u8, bytes as usize) };
         drop(copying);
         if let Some(incoming) = &mut self.incoming {
+            incoming.counts.chunks += 1;
             incoming.advance(1, true);
         }
         Look::Dealt
@@ -740,13 +757,16 @@ impl ReceiveSide {
     /// Tells the sender of every slot that was used: it asked.
     pub(crate) fn tell_consumed(&mut self) {
         if let Some(incoming) = &mut self.incoming {
-            incoming.advance(0, true);
+            incoming.counts.answers += 1;
+            incoming.tell_consumed();
         }
     }
 
     /// Ends the connection's part of this side.
     pub(crate) fn end(&mut self) {
-        self.incoming = None;
+        if let (Some(incoming), Some(nic)) = (self.incoming.take(), &self.side.nic) {
+            nic.counting.keep(incoming.counts);
+        }
         self.side.flush(Queue::Receive);
     }
 }

@@ -229,6 +229,8 @@ impl SendSide {
                 slots,
             );
             out.messages = out.messages.wrapping_add(1);
+            out.counts.inline += 1;
+            out.counts.bytes += bytes as u64;
             return self.begin(number, completes, Status::PENDING);
         }
         self.send_long(number, flags, immediate, own_posted)
@@ -262,26 +264,37 @@ impl SendSide {
         let plan = out.plan(bytes, &target);
         let is_placed = match (plan.mechanism, target) {
             (Mechanism::Direct, Target::Mapped(target)) => {
+                let writes = &mut out.counts.data_writes;
                 entry.each_piece(0, bytes, |source, done, piece| {
+                    *writes += 1;
                     // SAFETY: the target range is inside the peer's mapped segment, the source was
                     // checked when the descriptor was posted.
                     unsafe {
                         copy_planned(target.as_ptr().add(done as usize), source, piece, plan)
                     };
                 });
+                out.counts.direct += 1;
                 true
             }
             (Mechanism::Copy, Target::Private(address)) => {
                 let local = pieces(entry, 0, bytes);
                 // SAFETY: the local ranges were checked when the descriptor was posted.
-                unsafe { cma::write(out.link.peer_pid(), &readable(&local), &[(address, bytes)]) }
-                    .is_ok()
+                let is_copied = unsafe {
+                    cma::write(out.link.peer_pid(), &readable(&local), &[(address, bytes)])
+                }
+                .is_ok();
+                if is_copied {
+                    out.counts.copied += 1;
+                    out.counts.copies += local.len() as u64;
+                }
+                is_copied
             }
             _ => false,
         };
         if !is_placed {
             return self.send_parts(number, flags, immediate, own_posted);
         }
+        out.counts.bytes += bytes;
         out.publish(Kind::Placed, flags, bytes as u32, immediate, own_posted, 1);
         out.messages = out.messages.wrapping_add(1);
         self.begin(number, completes, Status::PENDING)
@@ -319,6 +332,8 @@ impl SendSide {
             out.offset = end;
             if end >= u64::from(entry.bytes) {
                 out.messages = out.messages.wrapping_add(out.receives);
+                out.counts.pooled += 1;
+                out.counts.bytes += u64::from(entry.bytes);
                 return self.begin(number, completes, Status::PENDING);
             }
         }
@@ -337,6 +352,9 @@ impl SendSide {
         let failed_until = outcome as u32;
         let told = Status::from_bits((outcome >> 32) as u32 & Status::ERROR_MASK.bits());
         out.release();
+        if let Some(nic) = &self.side.nic {
+            nic.counting.keep(out.counts);
+        }
         let mut has_failed = false;
         while self.side.queue.done != self.side.queue.begun {
             let number = self.side.queue.done;

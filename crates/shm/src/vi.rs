@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use viaduct_fabric::{
-    CompletionQueueHandle, Error, ErrorCode, NicHandle, Result, ReturnCode, ViHandle, ViInformation,
+    CompletionQueueHandle, Counts, Error, ErrorCode, NicHandle, Result, ReturnCode, ViHandle,
+    ViInformation,
 };
 use viaduct_via::{Queue, Status, ViAttributes, ViState, check, outcome, transition};
 
@@ -215,6 +216,36 @@ pub(crate) fn query(handle: ViHandle) -> Result<ViInformation> {
         attributes,
         send_queue_empty,
         receive_queue_empty,
+    })
+}
+
+/// What a NIC has counted.
+pub(crate) fn counts(nic: &Nic) -> Counts {
+    nic.counting.sum(|| {
+        let mut counts = Counts::default();
+        for slot in VIS.living() {
+            let vi = &slot.object;
+            let is_of_nic = {
+                let control = vi.control();
+                let own = control.nic.as_ref();
+                own.is_some_and(|own| own.handle == nic.handle)
+            };
+            if !is_of_nic {
+                continue;
+            }
+            counts += vi
+                .send
+                .lock()
+                .out
+                .as_ref()
+                .map_or(Counts::default(), |out| out.counts);
+            let receive = vi.receive.lock();
+            counts += receive
+                .incoming
+                .as_ref()
+                .map_or(Counts::default(), |it| it.counts);
+        }
+        counts
     })
 }
 

@@ -141,8 +141,8 @@ impl Parker {
         barrier_everywhere();
     }
 
-    /// Sleeps until woken, or for `limit`.
-    pub(crate) fn sleep(&self, limit: Option<Duration>) {
+    /// Sleeps until woken, or for `limit`; whether somebody woke it.
+    pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
         let longest = if has_barrier() {
             LONGEST_SLEEP
         } else {
@@ -160,6 +160,7 @@ impl Parker {
             self.seen,
             Some(&limit),
         );
+        self.doorbells.word(self.number).load(Ordering::Acquire) != self.seen
     }
 }
 

@@ -307,3 +307,48 @@ fn a_remote_write_lands_and_a_remote_read_fetches() {
         }
     }
 }
+
+#[test]
+fn what_a_vi_counted_stays_counted_when_it_is_gone() {
+    let shm = Shm::global();
+    // Untouched by others of this process: counts are a NIC's own.
+    let (client, server) = pair(ReliabilityLevel::ReliableReception, true, b"counts");
+    let mut expected = 0;
+    for size in [8, 300_000] {
+        // A receive of two segments is told by no cookie: what does not go inline takes the pool.
+        let descriptor = server.descriptor(0, 0, size);
+        // SAFETY: not posted; two segments fit.
+        unsafe {
+            (*descriptor).control.segment_count = 2;
+            (*descriptor).segments[1] = (*descriptor).segments[0];
+            (*descriptor).segments[0].length = 0;
+        }
+        server.post_receive(descriptor);
+        client.post_send(client.descriptor(0, 0, size));
+        finish(|| shm.receive_done(server.vi).unwrap());
+        finish(|| shm.send_done(client.vi).unwrap());
+        expected += size as u64;
+    }
+    let sent = shm.counts(client.nic).unwrap();
+    assert_eq!((sent.inline, sent.pooled, sent.messages()), (1, 1, 2));
+    assert_eq!(
+        (sent.bytes, sent.direct, sent.data_writes),
+        (expected, 0, 0)
+    );
+    // Pieces of up to 64 KiB, an entry of the transfer queue each.
+    assert_eq!((sent.chunks, sent.transfers, sent.slots), (5, 6, 6));
+    let received = shm.counts(server.nic).unwrap();
+    assert_eq!((received.received, received.messages()), (2, 0));
+    assert_eq!((received.indexes, received.cookies), (2, 0));
+    // The sender waits for each message, and for each piece to get its chunk back.
+    assert_eq!(received.returns, 6);
+    for end in [&client, &server] {
+        let before = shm.counts(end.nic).unwrap();
+        shm.disconnect(end.vi).unwrap();
+        shm.destroy_vi(end.vi).unwrap();
+        assert_eq!(shm.counts(end.nic).unwrap().messages(), before.messages());
+        assert_eq!(shm.counts(end.nic).unwrap().received, before.received);
+        shm.close_nic(end.nic).unwrap();
+        assert!(shm.counts(end.nic).is_err());
+    }
+}

@@ -6,6 +6,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use viaduct_fabric::Counts;
+
 use super::Step;
 use crate::channel::{COOKIES, Direction, Header, Kind, OPAQUE, SLOTS};
 use crate::connect::RemoteEnd;
@@ -52,6 +54,8 @@ pub(crate) struct Outgoing {
     pub(super) receives: u32,
     /// What `consumed` was when the service thread last looked.
     pub(super) watched_at: u32,
+    /// What was done on this connection.
+    pub(crate) counts: Counts,
 }
 
 /// Where bytes that a remote read brings into a chunk belong.
@@ -106,6 +110,7 @@ impl Outgoing {
             splits,
             receives: 1,
             watched_at: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -191,6 +196,8 @@ impl Outgoing {
         self.direction
             .publish(self.next, header, immediate, own_posted);
         self.next = self.next.wrapping_add(slots);
+        self.counts.transfers += 1;
+        self.counts.slots += u64::from(slots);
         self.direction.prefetch_write(self.next.wrapping_add(5));
         // The look for a sleeper stays behind the publication; see `wait`.
         light_barrier();
@@ -201,22 +208,28 @@ impl Outgoing {
 
     /// Tells the receiver's completion queue, and wakes who sleeps.
     #[inline(never)]
-    pub(super) fn notify(&self) {
+    pub(super) fn notify(&mut self) {
         let tripwire = self.direction.tripwire().load(Ordering::Relaxed);
         if tripwire != 0 {
-            let notices = self.link.outgoing_notices();
-            self.wake(notices.post(tripwire - 1, self.channel));
+            self.counts.notices += 1;
+            let mark = self
+                .link
+                .outgoing_notices()
+                .post(tripwire - 1, self.channel);
+            self.wake(mark);
         }
         if self.direction.sleeper().load(Ordering::Relaxed) != 0 {
-            self.wake(self.direction.sleeper().swap(0, Ordering::AcqRel));
+            let mark = self.direction.sleeper().swap(0, Ordering::AcqRel);
+            self.wake(mark);
         }
     }
 
     #[inline]
-    fn wake(&self, mark: u32) {
+    fn wake(&mut self, mark: u32) {
         if mark == SERVICE_MARK {
             self.kick();
         } else if mark != 0 {
+            self.counts.kicks += 1;
             // SAFETY: the peer's doorbells are mapped as long as the link lives.
             unsafe { Doorbells::new(self.link.peer_doorbells()) }.wake(mark);
         }
@@ -224,7 +237,8 @@ impl Outgoing {
 
     /// Has the peer's service thread look at this connection.
     #[cold]
-    pub(crate) fn kick(&self) {
+    pub(crate) fn kick(&mut self) {
+        self.counts.kicks += 1;
         self.link.send(&LinkMessage::Kick {
             channel: self.channel,
         });
@@ -336,7 +350,8 @@ impl Outgoing {
     }
 
     /// Copies a part of a message into a chunk.
-    pub(super) fn fill(&self, entry: &Entry, chunk: Chunk, bytes: u64) {
+    pub(super) fn fill(&mut self, entry: &Entry, chunk: Chunk, bytes: u64) {
+        self.counts.chunks += 1;
         let (pool, _) = self.link.outgoing_pool();
         let plan = self.thresholds.choose(
             entry.bytes as usize,

@@ -60,10 +60,15 @@ impl SendSide {
             Verdict::Allowed(target) => {
                 let plan = out.plan(bytes, &target);
                 let is_placed = match target {
-                    _ if bytes == 0 => true,
+                    _ if bytes == 0 => {
+                        out.counts.direct += 1;
+                        true
+                    }
                     Target::Mapped(target) if plan.mechanism != Mechanism::Pool => {
                         let last = entry.segments().filter(|s| s.length > 0).count();
                         let mut seen = 0;
+                        out.counts.direct += 1;
+                        out.counts.data_writes += last as u64;
                         entry.each_piece(0, bytes, |source, done, piece| {
                             seen += 1;
                             // SAFETY: inside the peer's mapped segment; the source was checked.
@@ -88,21 +93,29 @@ impl SendSide {
                         let tail = bytes.min(8);
                         let body = bytes - tail;
                         let pid = out.link.peer_pid();
-                        let write = |start: u64, length: u64| {
+                        let mut copies = 0;
+                        let mut write = |start: u64, length: u64| {
                             let local = pieces(entry, start, length);
+                            copies += local.len() as u64;
                             // SAFETY: as above.
                             unsafe {
                                 cma::write(pid, &readable(&local), &[(address + start, length)])
                             }
                             .is_ok()
                         };
-                        (body == 0 || write(0, body)) && write(body, tail)
+                        let is_copied = (body == 0 || write(0, body)) && write(body, tail);
+                        if is_copied {
+                            out.counts.copied += 1;
+                            out.counts.copies += copies;
+                        }
+                        is_copied
                     }
                     _ => false,
                 };
                 if !is_placed {
                     return self.rdma_write_parts(number, flags, own_posted);
                 }
+                out.counts.bytes += bytes;
             }
         }
         if has_immediate {
@@ -180,6 +193,8 @@ impl SendSide {
             if end >= u64::from(entry.bytes) {
                 // The target may make no call at all.
                 out.kick();
+                out.counts.pooled += 1;
+                out.counts.bytes += u64::from(entry.bytes);
                 let takes_receive = flags & flag::IMMEDIATE != 0;
                 out.messages = out.messages.wrapping_add(takes_receive.into());
                 return self.begin(number, completes, Status::PENDING);
@@ -209,7 +224,10 @@ impl SendSide {
                 Verdict::Allowed(target) => {
                     let plan = out.plan(bytes, &target);
                     let is_here = match target {
-                        _ if bytes == 0 => true,
+                        _ if bytes == 0 => {
+                            out.counts.direct += 1;
+                            true
+                        }
                         Target::Mapped(source) if plan.mechanism != Mechanism::Pool => {
                             entry.each_piece(0, bytes, |target, done, piece| {
                                 // SAFETY: inside the peer's mapped segment; the target was checked.
@@ -217,17 +235,26 @@ impl SendSide {
                                     copy::copy(target, source.as_ptr().add(done as usize), piece)
                                 };
                             });
+                            out.counts.direct += 1;
                             true
                         }
                         Target::Private(address) if plan.mechanism != Mechanism::Pool => {
                             let local = pieces(entry, 0, bytes);
                             // SAFETY: the local ranges were checked when the descriptor was posted.
-                            unsafe { cma::read(out.link.peer_pid(), &local, &[(address, bytes)]) }
-                                .is_ok()
+                            let is_copied = unsafe {
+                                cma::read(out.link.peer_pid(), &local, &[(address, bytes)])
+                            }
+                            .is_ok();
+                            if is_copied {
+                                out.counts.copied += 1;
+                                out.counts.copies += local.len() as u64;
+                            }
+                            is_copied
                         }
                         _ => false,
                     };
                     if is_here {
+                        out.counts.bytes += bytes;
                         return self.begin(number, Completes::Now, Status::PENDING);
                     }
                 }
@@ -273,6 +300,8 @@ impl SendSide {
             out.chunks.push_back((out.next, chunk, Some(part)));
             out.offset = end;
             if is_last {
+                out.counts.pooled += 1;
+                out.counts.bytes += u64::from(entry.bytes);
                 out.kick();
                 return self.begin(number, Completes::WhenConsumed, Status::PENDING);
             }

@@ -9,6 +9,7 @@ use viaduct_via::{MemoryHandle, Queue, transition};
 
 use super::{Connected, LOOKS_A_YIELD, VIS, Vi, find};
 use crate::channel::SLOTS;
+use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
@@ -114,6 +115,7 @@ pub(crate) fn send_wait(handle: ViHandle, limit: Option<Duration>) -> Result<Don
     let deadline = Deadline::after(limit);
     let mut spin = Spin::new();
     let mut nap = Duration::from_micros(50);
+    let mut asleep = Asleep::default();
     loop {
         if vi.send.lock().side.completion_queue.is_some() {
             return Err(bound_to_completion_queue());
@@ -134,7 +136,8 @@ pub(crate) fn send_wait(handle: ViHandle, limit: Option<Duration>) -> Result<Don
         parker.announce();
         let found = vi.send_done(handle.bits());
         if matches!(found, Ok(Done::NotDone)) {
-            parker.sleep(Some(deadline.remaining().map_or(nap, |left| left.min(nap))));
+            let limit = deadline.remaining().map_or(nap, |left| left.min(nap));
+            asleep.sleep(&parker, Some(limit), || vi.send.lock().side.nic.clone());
         }
         vi.send.lock().side.waiters &= !parker.bit();
         match found? {
@@ -153,6 +156,7 @@ pub(crate) fn receive_wait(handle: ViHandle, limit: Option<Duration>) -> Result<
     }
     let deadline = Deadline::after(limit);
     let mut spin = Spin::new();
+    let mut asleep = Asleep::default();
     loop {
         match vi.receive_done(handle.bits())? {
             Done::NotDone => {}
@@ -170,7 +174,9 @@ pub(crate) fn receive_wait(handle: ViHandle, limit: Option<Duration>) -> Result<
         parker.announce();
         let found = vi.receive_done(handle.bits());
         if matches!(found, Ok(Done::NotDone)) {
-            parker.sleep(deadline.remaining());
+            asleep.sleep(&parker, deadline.remaining(), || {
+                vi.receive.lock().side.nic.clone()
+            });
         }
         vi.clear_sleeper(handle.bits(), parker.mark());
         vi.arm(handle.bits());
