@@ -12,9 +12,9 @@ use viaduct_fabric::via::{
     Queue, RemoteViAttributes, ViAttributes, protection,
 };
 use viaduct_fabric::{
-    CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Descriptor,
-    DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider, Result,
-    ReturnCode, ViHandle, ViInformation, Watched,
+    CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, Counts,
+    Descriptor, DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider,
+    Result, ReturnCode, ViHandle, ViInformation, Watched,
 };
 
 use crate::agent::{Attempt, CompletionQueue, OpenNic, Vi, WorkQueue};
@@ -518,5 +518,10 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             waker.wake_by_ref();
         }
         Ok(true)
+    }
+
+    fn counts(&self, nic: NicHandle) -> Result<Counts> {
+        self.runtime.access(|state| state.nic(nic).map(drop))?;
+        self.runtime.counts()
     }
 }

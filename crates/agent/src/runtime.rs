@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
-use viaduct_fabric::{Result, ViHandle};
+use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle};
 
 use crate::agent::Agent;
 
@@ -115,6 +115,18 @@ pub unsafe trait Runtime: Send + Sync + 'static {
     ///
     /// `NameService`.
     fn name(&self, address: HostAddress) -> Result<String>;
+
+    /// What it has counted of the messages of its NIC.
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported` where nothing is counted.
+    fn counts(&self) -> Result<Counts> {
+        Err(Error::new(
+            ReturnCode::NotSupported,
+            "this fabric does not count its traffic: use shm or a simulated host",
+        ))
+    }
 
     /// Hosts within so many hops of one, itself included.
     fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress>;

@@ -9,8 +9,8 @@ use viaduct_sim::config::{
     BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
 };
 use viaduct_simfabric::config::{
-    FirmwareModel, HostModel, KernelModel, Mechanism, ProcessorModel, RdmaModel, RemoteWriteModel,
-    SimulationConfig, Ways,
+    FirmwareModel, HostModel, KernelModel, Mechanism, ProcessorModel, QueueDesign, RdmaModel,
+    RemoteWriteModel, SimulationConfig, Ways,
 };
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
@@ -257,6 +257,14 @@ impl Numbers<'_> {
             dma_setup: self.time(table, "dma_setup")?,
             dma_interrupt: self.time(table, "dma_interrupt")?,
             slot_bytes: self.count(table, "slot")?,
+            queues: match self.choice(table, "queues")? {
+                "lapped" => QueueDesign::Lapped,
+                _ => QueueDesign::Indexed,
+            },
+            inline_bytes: self.count(table, "inline")?,
+            inline_first_bytes: self.count(table, "inline_first")?,
+            inline_next_bytes: self.count(table, "inline_next")?,
+            returned_every: self.count(table, "returned_every")?,
         })
     }
 

@@ -75,7 +75,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
     for model in &models {
         let count = match model.mechanism {
             "native" => 29,
-            "remote-writes" => 28,
+            "remote-writes" => 33,
             "firmware" => 29,
             "kernel" => 25,
             _ => 26,

@@ -111,8 +111,7 @@ impl Cluster {
             .mechanism
             .plan(&self.config.host, &self.config.links, &request);
         state.stream(target).messages += 1;
-        self.counts.remote_writes += u64::from(plan.remote_writes);
-        self.counts.dma_requests += u64::from(plan.dma_requests);
+        plan.tally.add_to(&mut state.counts, request.bytes);
         self.messages.insert(Message {
             host,
             vi,
@@ -387,6 +386,7 @@ impl Cluster {
             is_placed = nic.finish_receive(peer, receive.work, outcome)
                 && outcome == ReceiveOutcome::Placed;
         }
+        self.hosts[target as usize].counts.received += u64::from(is_placed);
         self.placed(id, is_placed);
     }
 
@@ -424,7 +424,9 @@ impl Cluster {
             return;
         };
         let (host, target, peer) = (message.host, message.target, message.peer.vi);
+        let slots = message.plan.tally.slots;
         let acknowledges = is_placed && self.host(target).nic().acknowledges(peer);
+        self.tell_read(target, peer, slots, acknowledges);
         self.settle(target, peer);
         if acknowledges {
             let bus = self.config.host.bus;
@@ -488,6 +490,7 @@ impl Cluster {
         let plan = state
             .mechanism
             .plan(&self.config.host, &self.config.links, &request);
+        plan.tally.add_to(&mut state.counts, length);
         message.is_answer = true;
         message.plan = Plan {
             processor: Time::ZERO,

@@ -158,7 +158,11 @@ impl Cluster {
                 has_moved = true;
             }
             while let Some(event) = self.host(host).nic().poll_event() {
+                let first = touched.len();
                 self.host(host).agent.hear(DEVICE, event, touched);
+                for &vi in &touched[first..] {
+                    self.tell_receives(host, vi);
+                }
                 has_moved = true;
             }
             if !has_moved {

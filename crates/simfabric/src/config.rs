@@ -103,6 +103,29 @@ pub struct RemoteWriteModel {
     pub dma_interrupt: Time,
     /// A message of the transfer queue, bytes on the bus.
     pub slot_bytes: u32,
+    /// How the library's message queues are made.
+    pub queues: QueueDesign,
+    /// Messages up to this size go with the message of the transfer queue, bytes. They are not
+    /// written into the receive's buffer, so that no cookie is looked up.
+    pub inline_bytes: u32,
+    /// Bytes of such a message that its first slot takes.
+    pub inline_first_bytes: u32,
+    /// Bytes of such a message that each further slot takes.
+    pub inline_next_bytes: u32,
+    /// Slots after which a reader tells how far it has read; at once where the sender waits for
+    /// it, at reliable reception.
+    pub returned_every: u32,
+}
+
+/// How a message in a queue between two hosts becomes visible to its reader.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum QueueDesign {
+    /// By a write index that is written after it. Of each posted receive the sender gets a message,
+    /// and one for each of its segments.
+    Indexed,
+    /// By a mark in its slot, which is written last. The sender gets a count of posted receives,
+    /// and a message for those of one segment that are longer than what goes inline.
+    Lapped,
 }
 
 /// A programmable adapter whose one processor handles every doorbell, descriptor and packet.

@@ -329,7 +329,7 @@ impl Simulation {
         Ok(Outcome {
             end: cluster.now(),
             events: cluster.queue.fired(),
-            counts: cluster.counts,
+            counts: cluster.all_counts(),
         })
     }
 

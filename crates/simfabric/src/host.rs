@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use viaduct_agent::{Agent, Device};
 use viaduct_engine::{EventId, Time};
+use viaduct_fabric::Counts;
 use viaduct_fabric::via::{ConnectionMessage, HostAddress, Nic, NicAttributes, ViId};
 
 use crate::config::HostModel;
 use crate::faults::Slowing;
 use crate::mechanism;
 use crate::message::MessageId;
+use crate::queues::Told;
 use crate::tasks::TaskId;
 
 /// The one NIC of a host's agent.
@@ -49,6 +51,8 @@ pub(crate) struct Host {
     pub(crate) timeout: Option<(Time, EventId)>,
     /// The task that calls this host's handlers.
     pub(crate) handler: Option<TaskId>,
+    /// What its NIC did to move messages.
+    pub(crate) counts: Counts,
     /// What makes the processor slow.
     pub(crate) slowings: Vec<Slowing>,
 }
@@ -86,6 +90,8 @@ pub(crate) struct Line {
     pub(crate) last_begin: Time,
     /// When the last of its messages arrives: none overtakes another.
     pub(crate) last_arrival: Time,
+    /// What its queues' other ends were told of.
+    pub(crate) told: Told,
 }
 
 /// What is under way to one peer.
@@ -116,6 +122,7 @@ impl Host {
             mechanism: mechanism::State::new(model),
             timeout: None,
             handler: None,
+            counts: Counts::default(),
             slowings: Vec::new(),
         }
     }

@@ -48,6 +48,7 @@
 //!      |
 //!      v
 //!  carry.rs      a message's way, as mechanism.rs planned it          control.rs: connections
+//!      |  queues.rs: what the message queues of CLAN write
 //!      v
 //!  network.rs    links and buses, shared by viaduct_sim's fluid rule
 //!
@@ -70,6 +71,7 @@ mod mechanism;
 mod message;
 mod network;
 mod process;
+mod queues;
 mod raw;
 mod tasks;
 pub mod traffic;

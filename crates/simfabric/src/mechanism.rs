@@ -10,6 +10,7 @@ mod kernel;
 mod native;
 mod rdma;
 mod remote_writes;
+mod tally;
 
 use viaduct_engine::Time;
 use viaduct_sim::config::{BusModel, LinkConfig};
@@ -17,6 +18,7 @@ use viaduct_sim::config::{BusModel, LinkConfig};
 use crate::config::{HostModel, Mechanism};
 use rdma::Rdma;
 use remote_writes::RemoteWrites;
+pub(crate) use tally::{Tally, Way};
 
 /// A message, as a mechanism sees it.
 #[derive(Clone, Copy, Debug)]
@@ -77,9 +79,8 @@ pub(crate) struct Plan {
     pub(crate) receive_last: Time,
     /// From the last byte to the completion in memory.
     pub(crate) completion: Time,
-    /// Remote writes and DMA requests, for counting.
-    pub(crate) remote_writes: u32,
-    pub(crate) dma_requests: u32,
+    /// What is counted at the sender.
+    pub(crate) tally: Tally,
 }
 
 /// A mechanism's state on one host.
@@ -161,8 +162,10 @@ impl Plan {
             receive_processor: Time::ZERO,
             receive_last: Time::ZERO,
             completion: Time::ZERO,
-            remote_writes: 0,
-            dma_requests: 0,
+            tally: Tally {
+                way: if bytes == 0 { Way::Inline } else { Way::Copied },
+                ..Tally::default()
+            },
         }
     }
 }

@@ -9,10 +9,9 @@ use std::time::Duration;
 use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
 use viaduct_engine::Time;
 use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
-use viaduct_fabric::{Error, Result, ReturnCode, ViHandle};
+use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle};
 
 use crate::cluster::Cluster;
-use crate::config::ProcessorModel;
 use crate::event::Event;
 use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
 use crate::host::{address_of, host_at};
@@ -191,12 +190,13 @@ impl Process {
         cluster.host(self.host).work(now, span);
     }
 
-    /// Looks until there is something to see, and does `work` to take it.
+    /// Looks until there is something to see. For a message, sleeping is counted, and the program
+    /// pays for taking it.
     fn see<T>(
         &self,
+        is_for_message: bool,
         limit: Option<Duration>,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
-        work: impl FnOnce(&ProcessorModel) -> Time,
     ) -> Result<Option<T>> {
         let mut cluster = self.synchronised(self.alive()?);
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
@@ -208,8 +208,11 @@ impl Process {
                     cluster.interrupt(self.host);
                     cluster = self.synchronised(cluster);
                 }
-                let work = work(&cluster.config.host.processor);
-                self.spend(&mut cluster, work);
+                if is_for_message {
+                    cluster.host(self.host).counts.wake_ups += u64::from(has_slept);
+                    let reap = cluster.config.host.processor.reap;
+                    self.spend(&mut cluster, reap);
+                }
                 return Ok(Some(seen));
             }
             if deadline.is_some_and(|deadline| deadline <= cluster.now()) {
@@ -221,6 +224,9 @@ impl Process {
                     "only a blocking program of the simulation can wait here: an asynchronous one \
                      awaits, and what is no program cannot",
                 ));
+            }
+            if is_for_message && !has_slept {
+                cluster.host(self.host).counts.sleeps += 1;
             }
             has_slept = true;
             cluster = self.wait(cluster, deadline, true);
@@ -339,6 +345,9 @@ unsafe impl Runtime for Process {
         let now = cluster.timestamp();
         let result = act(&mut cluster.host(self.host).agent, now);
         cluster.follow(self.host, vi);
+        if let Some(vi) = vi {
+            cluster.tell_receives(self.host, vi);
+        }
         result
     }
 
@@ -370,7 +379,7 @@ unsafe impl Runtime for Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        self.see(limit, look, |_| Time::ZERO)
+        self.see(false, limit, look)
     }
 
     fn perform<T>(
@@ -389,6 +398,9 @@ unsafe impl Runtime for Process {
         let now = cluster.timestamp();
         let result = act(&mut cluster.host(self.host).agent, now);
         cluster.follow_post(self.host, vi);
+        if work == Work::PostReceive {
+            cluster.tell_receives(self.host, vi);
+        }
         result
     }
 
@@ -397,7 +409,7 @@ unsafe impl Runtime for Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        self.see(limit, look, |processor| processor.reap)
+        self.see(true, limit, look)
     }
 
     fn is_handler(&self) -> bool {
@@ -429,6 +441,10 @@ unsafe impl Runtime for Process {
         host_at(address, hosts)
             .map(|number| format!("host{number}"))
             .ok_or_else(|| unknown(format!("no host has the address {:#x}", address.get())))
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        Ok(self.alive()?.host(self.host).counts)
     }
 
     fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress> {

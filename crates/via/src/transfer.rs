@@ -256,6 +256,24 @@ impl Nic {
         })
     }
 
+    /// How many receives were posted on a VI since it was made, and the segments of those that wait
+    /// to be started and were posted when it was `known` or more, oldest first.
+    #[inline]
+    pub fn receives_posted_since(
+        &self,
+        vi: ViId,
+        known: u64,
+    ) -> (u64, impl Iterator<Item = &[DataSegment]>) {
+        let queue = self.vis.get(vi.0).map(|vi| &vi.receives);
+        let posted = queue.map_or(0, |queue| queue.posted());
+        let slots = queue.map(|queue| queue.unstarted_from(known));
+        let segments = slots
+            .into_iter()
+            .flatten()
+            .map(|slot| slot.descriptor.segments.as_slice());
+        (posted, segments)
+    }
+
     /// Starts the oldest send that was not started; `None` if there is none, or if it must wait:
     /// for earlier remote reads (queue fence), for the peer's receives (flow control), or, when it
     /// is bad and will break the connection, for the sends before it. Ask again after a

@@ -125,6 +125,14 @@ impl WorkQueue {
         self.slots.range_mut(self.started as usize..)
     }
 
+    /// The descriptors that were not started, from a number on.
+    pub(crate) fn unstarted_from(&self, number: u64) -> impl Iterator<Item = &Slot> {
+        let first = number.saturating_sub(self.head).max(self.started.into());
+        self.slots
+            .iter()
+            .skip(usize::try_from(first).unwrap_or(usize::MAX))
+    }
+
     /// Whether a remote write or read was started and is not finished.
     pub(crate) fn has_remote_work_under_way(&self) -> bool {
         self.slots
@@ -135,7 +143,12 @@ impl WorkQueue {
 
     /// The number that the descriptor posted next will have.
     pub(crate) fn next_posted(&self) -> WorkId {
-        WorkId(self.head + self.slots.len() as u64)
+        WorkId(self.posted())
+    }
+
+    /// Descriptors that were ever posted.
+    pub(crate) fn posted(&self) -> u64 {
+        self.head + self.slots.len() as u64
     }
 
     /// Whether something was started and is not finished, or waits for something that is not.

@@ -40,6 +40,19 @@ pub(super) fn remote_writes_keys() -> Vec<Key> {
         Key::new("dma_setup", Kind::Time, "starting the engine"),
         Key::new("dma_interrupt", Kind::Time, "at the end of each request"),
         Key::new("slot", BYTES, "a message of the transfer queue"),
+        Key::new(
+            "queues",
+            Kind::Choice(&["indexed", "lapped"]),
+            "a write index tells of a slot, or a mark in it",
+        ),
+        Key::new("inline", BYTES, "up to here the data is in the slot"),
+        Key::new("inline_first", BYTES, "of it in a message's first slot"),
+        Key::new("inline_next", BYTES, "of it in each further slot"),
+        Key::new(
+            "returned_every",
+            NUMBER_FROM_1,
+            "slots read until the writer is told",
+        ),
         transfer_max(),
     ]
 }

@@ -4,13 +4,14 @@
 //! and then a message into the receiver's transfer queue: its body, and the write index that makes
 //! it visible. By PIO the processor does all of it. By DMA the data and, behind it, the index go
 //! through the queue of an engine that takes one request at a time and interrupts at the end of
-//! each; what is short the queue's scheduler writes itself.
+//! each; what is short the queue's scheduler writes itself. With queues of the other design a short
+//! message goes in the slot itself, which needs no index: so the real fabric does it.
 
 use viaduct_engine::Time;
 use viaduct_sim::config::{BusModel, Frame};
 
-use super::{Mover, Plan, Request};
-use crate::config::RemoteWriteModel;
+use super::{Mover, Plan, Request, Tally, Way};
+use crate::config::{QueueDesign, RemoteWriteModel};
 
 /// Bytes of a queue's index.
 const INDEX_BYTES: f64 = 4.0;
@@ -57,10 +58,14 @@ impl RemoteWrites {
         let slot_bytes = f64::from(model.slot_bytes);
         let frames = |bytes: u64| frame.wire_bytes(bytes) as f64;
         let mut processor = Time::ZERO;
-        let mut remote_writes = 2;
-        if bytes > 0 {
-            remote_writes += request.segments.max(1);
-            for _ in 0..request.segments.max(1) {
+        let is_inline = bytes <= model.inline_bytes;
+        let pieces = if bytes == 0 || is_inline {
+            0
+        } else {
+            request.segments.max(1)
+        };
+        if pieces > 0 {
+            for _ in 0..pieces {
                 processor += model.segment;
             }
             if !self.is_mapped(request.target) {
@@ -68,20 +73,36 @@ impl RemoteWrites {
             }
         }
         // Data, body of the slot, index: a write each, posted one behind the other.
-        let body = frames(u64::from(model.slot_bytes)) + frames(INDEX_BYTES as u64);
-        let data = if bytes > 0 {
+        let indexes = u32::from(model.queues == QueueDesign::Indexed);
+        let index = f64::from(indexes) * INDEX_BYTES;
+        let in_slot = u64::from(model.slot_bytes + if is_inline { bytes } else { 0 });
+        let body = frames(in_slot) + f64::from(indexes) * frames(INDEX_BYTES as u64);
+        let data = if pieces > 0 {
             frames(u64::from(bytes))
         } else {
             0.0
         };
-        let on_bus = f64::from(bytes) + slot_bytes + INDEX_BYTES;
+        let on_bus = f64::from(bytes) + slot_bytes + index;
         let wire_bytes = data + body;
         let arrival = Plan {
             wire_bytes,
             scale: wire_bytes / on_bus,
             adapters: Time::from_picoseconds(2 * model.adapter.picoseconds()),
             completion: bus.write,
-            remote_writes,
+            tally: Tally {
+                way: if pieces > 0 { Way::Direct } else { Way::Inline },
+                transfers: 1,
+                slots: if is_inline {
+                    model.inline_slots(bytes)
+                } else {
+                    1
+                },
+                indexes,
+                // The cookies of the receive are read. A count of receives needs no answer.
+                returns: indexes,
+                data_writes: pieces,
+                ..Tally::default()
+            },
             ..Plan::free(bytes)
         };
         let pushing = |bytes: f64| {
@@ -90,7 +111,8 @@ impl RemoteWrites {
             );
             bus.programmed_write + writes
         };
-        if bytes < model.dma_from_bytes && !request.is_behind {
+        let by_processor = bytes < model.dma_from_bytes || (is_inline && bytes > 0);
+        if by_processor && !request.is_behind {
             return Plan {
                 processor,
                 mover: Mover::Processor(pushing(on_bus)),
@@ -99,31 +121,44 @@ impl RemoteWrites {
                 ..arrival
             };
         }
-        // The data, if there is any, and the index: two requests.
-        let requests = 1 + u32::from(bytes > 0);
-        for _ in 0..requests {
+        // A request for each piece of the data, and one for what makes the message visible.
+        for _ in 0..=pieces {
             processor += model.dma_request;
         }
+        let tally = Tally {
+            way: if pieces > 0 { Way::Copied } else { Way::Inline },
+            indexes: 0,
+            data_writes: 0,
+            copies: pieces,
+            index_requests: 1,
+            ..arrival.tally
+        };
         if bytes <= model.dma_written_bytes && !request.is_behind {
             return Plan {
                 processor,
                 mover: Mover::Processor(pushing(on_bus)),
                 rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
                 adapters: arrival.adapters + bus.programmed_write,
-                dma_requests: requests,
+                tally,
                 ..arrival
             };
         }
         Plan {
             processor: processor + pushing(slot_bytes),
-            service: model.dma_setup,
+            // The interrupt at the end of each piece starts the next.
+            service: times(model.dma_setup, pieces.max(1))
+                + times(model.dma_interrupt, pieces.saturating_sub(1)),
             mover: Mover::HeldEngine,
             rate_max: f64::INFINITY,
             sent_interrupt: model.dma_interrupt,
             // The index follows the interrupt.
             completion: model.dma_interrupt + bus.programmed_write + bus.write,
-            dma_requests: requests,
+            tally,
             ..arrival
         }
     }
+}
+
+fn times(time: Time, count: u32) -> Time {
+    Time::from_picoseconds(time.picoseconds() * u64::from(count))
 }

@@ -8,7 +8,7 @@ use viaduct_sim::config::{
     BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
 };
 use viaduct_simfabric::config::{
-    HostModel, Mechanism, ProcessorModel, RemoteWriteModel, SimulationConfig,
+    HostModel, Mechanism, ProcessorModel, QueueDesign, RemoteWriteModel, SimulationConfig,
 };
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
@@ -148,6 +148,11 @@ pub(crate) fn remote_writes(name: &str, dma_from_bytes: u32) -> HostModel {
             dma_setup: nanoseconds(600),
             dma_interrupt: nanoseconds(3000),
             slot_bytes: 16,
+            queues: QueueDesign::Indexed,
+            inline_bytes: 0,
+            inline_first_bytes: 0,
+            inline_next_bytes: 0,
+            returned_every: 1,
         }),
         attributes: NicAttributes::default(),
     }
