@@ -61,6 +61,9 @@ pub(crate) struct MeasureArguments {
     /// The cores of the two sides [default: the first two that this process may use]
     #[arg(long, value_name = "A,B")]
     cores: Option<Cores>,
+    /// Say what the first side's NIC did meanwhile: remote writes, copies, wake-ups
+    #[arg(long)]
+    counts: bool,
     /// Draw a line a fabric into this file, as .svg or .png
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -265,6 +268,9 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         {
             text.push_str(&stages_table(hosts, &task.plan.sizes));
         }
+        if !arguments.json {
+            text.extend(reports.iter().filter_map(Report::counts_table));
+        }
         output::result(&text)
     };
     let draw = || picture.map_or(Ok(()), |picture| picture.draw(&reports));
@@ -413,6 +419,7 @@ fn plan(arguments: &MeasureArguments) -> Result<Plan, Failure> {
         Memory::Shared
     };
     plan.iterations = arguments.iterations.map(NonZeroU64::get);
+    plan.is_counted = arguments.counts;
     Ok(plan)
 }
 

@@ -75,6 +75,44 @@ fn latency_is_told_for_each_size() {
 }
 
 #[test]
+fn counts_are_told_when_asked_for_and_on_every_fabric_that_counts() {
+    let arguments = [
+        "latency",
+        "--on",
+        "shm,sim:clan-pio",
+        "--sizes",
+        "8,1KiB",
+        "--iterations",
+        "64",
+    ];
+    let told = json(&[&arguments[..], &["--counts"]].concat());
+    for report in told.as_array().unwrap() {
+        for row in report["rows"].as_array().unwrap() {
+            let count = |name: &str| row["counts"][name].as_u64().unwrap();
+            assert_eq!(row["round_trips"], row["counts"]["over"]);
+            for name in ["messages", "received", "transfers"] {
+                assert_eq!(count(name), count("over"), "{name}: {report}");
+            }
+            assert!(count("remote_writes") > count("over"), "{report}");
+        }
+    }
+    let shm = |row: usize, name: &str| told[0]["rows"][row]["counts"][name].clone();
+    assert_eq!(shm(0, "inline"), shm(0, "over"));
+    assert_eq!(shm(1, "inline"), 0);
+    for report in json(&arguments).as_array().unwrap() {
+        assert!(report["rows"][0].get("counts").is_none(), "{report}");
+    }
+    let output = run(&[&arguments[..], &["--counts"]].concat());
+    let table = text(&output.stdout);
+    for name in ["over shm:", "over sim:clan-pio:"] {
+        let (_, part) = table.split_once(name).unwrap();
+        let line = part.lines().find(|line| line.contains("transfers"));
+        let cells: Vec<&str> = line.unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["transfers", "1.000", "1.000"], "{table}");
+    }
+}
+
+#[test]
 fn the_other_tests_have_their_rows() {
     let common = [
         "--on",

@@ -137,6 +137,7 @@ mod tests {
                     line_ns_after: None,
                     placement: Some(*placement),
                     lost_fraction: 0.0,
+                    counts: None,
                 },
             })
         };

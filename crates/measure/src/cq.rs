@@ -13,7 +13,7 @@ use crate::latency::{Exchange, Pace};
 use crate::order::{Order, Task};
 use crate::plan::{Mode, Plan};
 use crate::report::CompletionQueueRow;
-use crate::run::{accept, asked, no_noise};
+use crate::run::{accept, asked, noise};
 use crate::samples::Samples;
 use crate::session::{PATIENCE, Session};
 
@@ -184,6 +184,7 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
     let memory_here = growth(memory_before, host.memory_bytes());
     let batch_requests = pace.batch * u64::from(count);
     let mut samples = Samples::with_capacity(pace.batches as usize);
+    let before = control.counts();
     let mut before_ns = host.now_ns();
     for _ in 0..pace.batches {
         requests(batch_requests, false)?;
@@ -191,6 +192,7 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
         samples.push(now_ns - before_ns);
         before_ns = now_ns;
     }
+    let after = control.counts();
     requests(u64::from(count), true)?;
 
     let farewell = stop(control, waiter)?;
@@ -204,7 +206,11 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
         bytes_per_vi,
         mean_requests_s: rate(samples.total_ns() as f64 / samples.len().max(1) as f64),
         requests: pace.batches * batch_requests,
-        noise: no_noise(samples.lost_fraction()),
+        noise: noise(
+            samples.lost_fraction(),
+            pace.batches * batch_requests,
+            (before, after),
+        ),
     })
 }
 

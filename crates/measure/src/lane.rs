@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use viaduct_fabric::via::Status;
 use viaduct_fabric::{
-    ControlSegment, Descriptor, Done, Memory, Provider, ReturnCode, Segment, ViHandle, control,
+    ControlSegment, Counts, Descriptor, Done, Memory, NicHandle, Provider, ReturnCode, Segment,
+    ViHandle, control,
 };
 
 use crate::error::{Doing, MeasureError, Result};
@@ -88,6 +89,7 @@ pub(crate) struct Arrival {
 #[derive(Debug)]
 pub(crate) struct Lane<'s, P: Provider> {
     provider: &'s P,
+    nic: NicHandle,
     pub(crate) vi: ViHandle,
     descriptors: NonNull<Descriptor>,
     descriptor_handle: viaduct_fabric::via::MemoryHandle,
@@ -120,6 +122,7 @@ impl<'s, P: Provider> Lane<'s, P> {
         );
         Self {
             provider: session.provider,
+            nic: session.nic,
             vi,
             // SAFETY: inside the block, by the assertion.
             descriptors: unsafe { blocks.descriptors.address.cast().add(descriptors_before) },
@@ -132,6 +135,11 @@ impl<'s, P: Provider> Lane<'s, P> {
             sends_outstanding: 0,
             _blocks: Rc::clone(blocks),
         }
+    }
+
+    /// What the NIC has counted so far; `None` where it does not count.
+    pub(crate) fn counts(&self) -> Option<Counts> {
+        self.provider.counts(self.nic).ok()
     }
 
     /// Posts every receive, before there is a connection.

@@ -6,7 +6,7 @@ use crate::error::{MeasureError, Result};
 use crate::host::Host;
 use crate::lane::{Arrival, Lane, Shape, Waiter};
 use crate::report::LatencyRow;
-use crate::run::no_noise;
+use crate::run::noise;
 use crate::samples::Samples;
 use crate::touch;
 
@@ -88,7 +88,7 @@ pub(crate) fn initiate<P: Provider, H: Host>(
 ) -> Result<LatencyRow> {
     let host = waiter.host;
     let mut last_slot = None;
-    let mut rounds = |count: u64| -> Result<()> {
+    let mut rounds = |lane: &mut Lane<'_, P>, count: u64| -> Result<()> {
         for _ in 0..count {
             exchange.send(lane)?;
             // While it travels: what the round before has left to do.
@@ -104,11 +104,12 @@ pub(crate) fn initiate<P: Provider, H: Host>(
         Ok(())
     };
 
-    let pace = Pace::find(host, iterations, &mut rounds)?;
+    let pace = Pace::find(host, iterations, &mut |count| rounds(lane, count))?;
     let mut samples = Samples::with_capacity(pace.batches as usize);
+    let before = lane.counts();
     let mut before_ns = host.now_ns();
     for _ in 0..pace.batches {
-        rounds(pace.batch)?;
+        rounds(lane, pace.batch)?;
         let now_ns = host.now_ns();
         samples.push(now_ns - before_ns);
         before_ns = now_ns;
@@ -121,7 +122,11 @@ pub(crate) fn initiate<P: Provider, H: Host>(
         half_rtt_us: samples.spread(factor),
         round_trips: pace.batch * pace.batches,
         batch: pace.batch,
-        noise: no_noise(samples.lost_fraction()),
+        noise: noise(
+            samples.lost_fraction(),
+            pace.batch * pace.batches,
+            (before, lane.counts()),
+        ),
     })
 }
 

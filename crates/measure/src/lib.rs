@@ -39,5 +39,7 @@ pub use host::Host;
 pub use line::Placement;
 pub use machine::{Machine, allowed_cores, pin_to_core};
 pub use plan::{Mode, Plan, Test, Transfer, Tuning};
-pub use report::{CompletionQueueRow, LatencyRow, Noise, Report, Row, Spread, StreamRow};
+pub use report::{
+    CompletionQueueRow, LatencyRow, Noise, Report, Row, RowCounts, Spread, StreamRow,
+};
 pub use run::{Meeting, initiate, respond};

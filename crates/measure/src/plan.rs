@@ -173,6 +173,8 @@ pub struct Plan {
     pub memory: Memory,
     /// Round trips or messages a row; if not said, as many as fill a third of a second.
     pub iterations: Option<u64>,
+    /// Whether a row says what the initiator's NIC counted while it was timed.
+    pub is_counted: bool,
 }
 
 impl Plan {
@@ -202,6 +204,7 @@ impl Plan {
             is_touched: false,
             memory: Memory::Shared,
             iterations: None,
+            is_counted: false,
         }
     }
 }

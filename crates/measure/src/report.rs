@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use viaduct_fabric::Memory;
+use viaduct_fabric::{Counts, Memory};
 
 use crate::line::Placement;
 use crate::plan::{Mode, Plan, Test, Transfer, level_name};
@@ -123,6 +123,31 @@ pub struct Noise {
     pub placement: Option<Placement>,
     /// The part of the timed time that was lost to interruptions.
     pub lost_fraction: f64,
+    /// What the initiator's NIC counted meanwhile, if that was asked for and it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<RowCounts>,
+}
+
+/// What the initiator's NIC counted while a row was timed.
+#[derive(Clone, Copy, Debug)]
+pub struct RowCounts {
+    /// Round trips, messages or requests that were timed.
+    pub over: u64,
+    /// What was counted in all of them.
+    pub counts: Counts,
+}
+
+impl Serialize for RowCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = self.counts.named();
+        let derived = [
+            ("over", self.over),
+            ("messages", self.counts.messages()),
+            ("remote_writes", self.counts.remote_writes()),
+            ("dma_requests", self.counts.dma_requests()),
+        ];
+        serializer.collect_map(derived.into_iter().chain(named))
+    }
 }
 
 impl Report {
@@ -220,6 +245,55 @@ impl Report {
         }
         let heads: Vec<&str> = heads.iter().copied().chain(noise).collect();
         aligned(&heads, &cells) + self.explanation()
+    }
+
+    /// What the initiator's NIC counted, for each round trip, message or request; `None` if nothing
+    /// was counted.
+    #[must_use]
+    pub fn counts_table(&self) -> Option<String> {
+        let counted: Vec<(u32, RowCounts)> = self
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.variant(), row.noise().counts?)))
+            .collect();
+        let (_, first) = counted.first()?;
+        // A line a count, a column a row: names are long, and most rows few.
+        let mut lines = vec![(
+            "remote_writes",
+            counted
+                .iter()
+                .map(|(_, row)| row.counts.remote_writes())
+                .collect(),
+        )];
+        for (place, (name, _)) in first.counts.named().into_iter().enumerate() {
+            let values = counted.iter().map(|(_, row)| row.counts.named()[place].1);
+            lines.push((name, values.collect::<Vec<u64>>()));
+        }
+        let heads = counted.iter().map(|(variant, _)| variant.to_string());
+        let heads: Vec<String> = std::iter::once(self.test.variant().to_owned())
+            .chain(heads)
+            .collect();
+        let cells = lines
+            .iter()
+            .filter(|(_, values)| values.iter().any(|value| *value > 0));
+        let cells = cells.map(|(name, values)| {
+            let values = values.iter().zip(&counted);
+            let each = values
+                .map(|(value, (_, row))| format!("{:.3}", *value as f64 / row.over.max(1) as f64));
+            std::iter::once((*name).to_owned()).chain(each).collect()
+        });
+        let cells: Vec<Vec<String>> = cells.collect();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        let each = match self.test {
+            Test::Latency => "a round trip",
+            Test::Bandwidth | Test::Rate => "a message",
+            Test::Cq => "a request",
+        };
+        Some(format!(
+            "\n  what the first side's NIC did for {each}, over {}:\n\n{}",
+            self.fabric,
+            aligned(&heads, &cells)
+        ))
     }
 
     /// Whether the sides had simulated hosts instead of cores.
@@ -406,6 +480,7 @@ mod tests {
                     line_ns_after: None,
                     placement: None,
                     lost_fraction: 0.0123,
+                    counts: None,
                 },
             })],
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use viaduct_fabric::via::{Address, ReliabilityLevel};
-use viaduct_fabric::{ConnectionHandle, IncomingRequest, Provider, ReturnCode, ViHandle};
+use viaduct_fabric::{ConnectionHandle, Counts, IncomingRequest, Provider, ReturnCode, ViHandle};
 
 use crate::error::{Doing, MeasureError, Result};
 use crate::host::Host;
@@ -12,7 +12,7 @@ use crate::latency::Exchange;
 use crate::line::Placement;
 use crate::order::{Order, Task};
 use crate::plan::{Plan, Test};
-use crate::report::{Noise, Row};
+use crate::report::{Noise, Row, RowCounts};
 use crate::session::Session;
 use crate::{cq, latency, stream};
 
@@ -70,6 +70,9 @@ pub fn initiate<P: Provider, H: Host>(
         noise.placement = before_ns
             .zip(line_ns)
             .map(|(before, after)| Placement::of_lines(before, after));
+        if !plan.is_counted {
+            row.noise_mut().counts = None;
+        }
         on_row(&row);
         rows.push(row);
         if let Some(reason) = host.stop_reason() {
@@ -316,12 +319,22 @@ pub(crate) fn accept<P: Provider>(
         .doing("accepting a connection")
 }
 
-/// What is known of a row's noise before the line is probed.
-pub(crate) const fn no_noise(lost_fraction: f64) -> Noise {
+/// What is known of a row's noise before the line is probed, and what was counted before and after
+/// so many repetitions.
+pub(crate) fn noise(
+    lost_fraction: f64,
+    over: u64,
+    (before, after): (Option<Counts>, Option<Counts>),
+) -> Noise {
+    let counts = before.zip(after);
     Noise {
         line_ns_before: None,
         line_ns_after: None,
         placement: None,
         lost_fraction,
+        counts: counts.map(|(before, after)| RowCounts {
+            over,
+            counts: after - before,
+        }),
     }
 }

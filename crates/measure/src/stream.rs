@@ -16,7 +16,7 @@ use crate::lane::{Lane, Shape, Waiter};
 use crate::latency::{Exchange, Pace};
 use crate::plan::Test;
 use crate::report::StreamRow;
-use crate::run::no_noise;
+use crate::run::noise;
 use crate::samples::Samples;
 
 /// Messages of a window.
@@ -66,7 +66,7 @@ pub(crate) fn initiate<P: Provider, H: Host>(
 ) -> Result<StreamRow> {
     let host = waiter.host;
     let mut unacknowledged = 0;
-    let mut windows = |count: u64| -> Result<()> {
+    let mut windows = |lane: &mut Lane<'_, P>, count: u64| -> Result<()> {
         for _ in 0..count {
             if unacknowledged == 2 {
                 acknowledgement(lane, waiter)?;
@@ -83,15 +83,17 @@ pub(crate) fn initiate<P: Provider, H: Host>(
     };
 
     let iterations = iterations.map(|messages| messages.div_ceil(u64::from(window)));
-    let pace = Pace::find(host, iterations, &mut windows)?;
+    let pace = Pace::find(host, iterations, &mut |count| windows(lane, count))?;
     let mut samples = Samples::with_capacity(pace.batches as usize);
+    let before = lane.counts();
     let mut before_ns = host.now_ns();
     for _ in 0..pace.batches {
-        windows(pace.batch)?;
+        windows(lane, pace.batch)?;
         let now_ns = host.now_ns();
         samples.push(now_ns - before_ns);
         before_ns = now_ns;
     }
+    let after = lane.counts();
     for _ in 0..unacknowledged {
         acknowledgement(lane, waiter)?;
     }
@@ -111,7 +113,11 @@ pub(crate) fn initiate<P: Provider, H: Host>(
         mean_messages_s,
         window,
         messages: pace.batches * pace.batch * u64::from(window),
-        noise: no_noise(samples.lost_fraction()),
+        noise: noise(
+            samples.lost_fraction(),
+            pace.batches * pace.batch * u64::from(window),
+            (before, after),
+        ),
     })
 }
 
