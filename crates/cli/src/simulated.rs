@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use viaduct_engine::Time;
-use viaduct_measure::{Host, MeasureError, Meeting, Report, Row, Test, Transfer};
+use viaduct_measure::{Host, MeasureError, Meeting, Report, Row, Stages, Test, Transfer};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs};
 use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{Process, Simulation, SimulationError, Stage, breakdown};
@@ -128,7 +128,12 @@ impl Simulated {
         simulation.stop_when(move || asked.is_asked());
         let outcome = simulation.run();
         let (mut rows, error) = std::mem::take(&mut *lock(&shared));
-        rows.iter_mut().for_each(count_all);
+        for row in &mut rows {
+            count_all(row);
+            if task.plan.test != Test::Cq {
+                row.set_stages(self.stages_us(row.variant()));
+            }
+        }
         on_row(rows.len());
         let report = Report::new(&self.name, &task.plan, Transfer::Auto, None, rows);
         let ending = match (outcome, error) {
@@ -147,6 +152,18 @@ impl Simulated {
             (Ok(_), None) => Ending::Complete,
         };
         Measured { report, ending }
+    }
+}
+
+impl Simulated {
+    /// Where the time of a message of so many bytes goes.
+    fn stages_us(&self, bytes: u32) -> Stages {
+        let stages = breakdown(&self.config, bytes).into_iter();
+        Stages(
+            stages
+                .map(|(stage, time)| (stage.name(), time.microseconds_f64()))
+                .collect(),
+        )
     }
 }
 

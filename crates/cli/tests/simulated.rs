@@ -82,14 +82,40 @@ fn the_stages_of_a_message_alone_add_up_to_what_is_measured() {
         let together = text.lines().find(|line| line.contains("together"));
         let sums = together.unwrap().split_whitespace().skip(1);
         let sums: Vec<f64> = sums.map(|cell| cell.parse().unwrap()).collect();
-        let measured = &latency(&[model], sizes)[0];
-        for (sum, measured) in sums.iter().zip(measured) {
+        let output = viaduct(&[
+            "measure", "latency", "--on", &on, "--sizes", sizes, "--json",
+        ]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!((rows.len(), sums.len()), (5, 5), "{model}");
+        for (row, sum) in rows.iter().zip(&sums) {
+            let measured = row["half_rtt_us"]["median"].as_f64().unwrap();
+            let stages = row["stages_us"].as_object().unwrap();
+            let us = |name: &str| stages[name].as_f64().unwrap();
+            let added: f64 = stages.keys().map(|name| us(name)).sum();
             // The clock of programs counts nanoseconds, the table a thousandth of a microsecond.
-            assert!(
-                (sum - measured).abs() < 0.002,
-                "{model}: {sums:?} {measured}"
-            );
+            assert!((sum - measured).abs() < 0.002, "{model}: {row} {sum}");
+            assert!((added - measured).abs() < 0.001_5, "{model}: {row}");
+            assert!(us("post") >= 0.0 && us("transfer") > 0.0, "{model}: {row}");
         }
+    }
+}
+
+#[test]
+fn streams_too_say_where_the_time_of_one_message_goes() {
+    let output = viaduct(&[
+        "measure",
+        "rate",
+        "--on",
+        "sim:clan-pio,sim:clan-dma",
+        "--sizes",
+        "4,16",
+        "--json",
+    ]);
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for report in reports.as_array().unwrap() {
+        let us = |row: usize| report["rows"][row]["stages_us"]["transfer"].as_f64();
+        assert!(us(0).unwrap() < us(1).unwrap(), "{report}");
     }
 }
 

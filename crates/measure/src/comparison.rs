@@ -132,6 +132,7 @@ mod tests {
                 },
                 round_trips: 1,
                 batch: 1,
+                stages_us: None,
                 noise: Noise {
                     line_ns_before: None,
                     line_ns_after: None,

@@ -122,6 +122,7 @@ pub(crate) fn initiate<P: Provider, H: Host>(
         half_rtt_us: samples.spread(factor),
         round_trips: pace.batch * pace.batches,
         batch: pace.batch,
+        stages_us: None,
         noise: noise(
             samples.lost_fraction(),
             pace.batch * pace.batches,

@@ -55,6 +55,10 @@ pub struct LatencyRow {
     pub round_trips: u64,
     /// Round trips of one batch: a quantile is one of batch means unless this is 1.
     pub batch: u64,
+    /// On simulated hosts, where the time goes of a message of these bytes that is alone in the
+    /// network and polled for; [`None`] elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages_us: Option<Stages>,
     /// What else was seen.
     #[serde(flatten)]
     pub noise: Noise,
@@ -77,6 +81,10 @@ pub struct StreamRow {
     pub window: u32,
     /// Messages that were timed.
     pub messages: u64,
+    /// On simulated hosts, where the time goes of a message of these bytes that is alone in the
+    /// network and polled for; [`None`] elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages_us: Option<Stages>,
     /// What else was seen.
     #[serde(flatten)]
     pub noise: Noise,
@@ -99,6 +107,17 @@ pub struct CompletionQueueRow {
     /// What else was seen.
     #[serde(flatten)]
     pub noise: Noise,
+}
+
+/// Stages of a message's way, in their order, and microseconds: an object in JSON, one key a stage.
+/// They add up to half a round trip.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stages(pub Vec<(&'static str, f64)>);
+
+impl Serialize for Stages {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
 }
 
 /// Least, middle and nearly greatest.
@@ -342,6 +361,15 @@ impl Row {
         }
     }
 
+    /// Says where the time of a message of the row's size goes; of no effect where rows have none.
+    pub fn set_stages(&mut self, stages_us: Stages) {
+        match self {
+            Self::Latency(row) => row.stages_us = Some(stages_us),
+            Self::Stream(row) => row.stages_us = Some(stages_us),
+            Self::CompletionQueue(_) => {}
+        }
+    }
+
     /// Bytes of a message, or connections.
     #[must_use]
     pub const fn variant(&self) -> u32 {
@@ -475,6 +503,7 @@ mod tests {
                 },
                 round_trips: 1000,
                 batch: 10,
+                stages_us: None,
                 noise: Noise {
                     line_ns_before: Some(50.2),
                     line_ns_after: None,
@@ -495,6 +524,16 @@ mod tests {
         assert_eq!(value["rows"][0]["half_rtt_us"]["median"], 0.08);
         assert_eq!(value["rows"][0]["line_ns_before"], 50.2);
         assert_eq!(value["rows"][0]["placement"], serde_json::Value::Null);
+        assert!(value["rows"][0].get("stages_us").is_none());
+    }
+
+    #[test]
+    fn stages_keep_their_order_in_the_object() {
+        let mut report = report();
+        report.rows[0].set_stages(Stages(vec![("post", 0.5), ("doorbell", 0.0), ("a", 1.25)]));
+        let json = report.to_json();
+        let wanted = r#""stages_us":{"post":0.5,"doorbell":0.0,"a":1.25}"#;
+        assert!(json.contains(wanted), "{json}");
     }
 
     #[test]

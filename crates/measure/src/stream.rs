@@ -113,6 +113,7 @@ pub(crate) fn initiate<P: Provider, H: Host>(
         mean_messages_s,
         window,
         messages: pace.batches * pace.batch * u64::from(window),
+        stages_us: None,
         noise: noise(
             samples.lost_fraction(),
             pace.batches * pace.batch * u64::from(window),
