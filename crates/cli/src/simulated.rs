@@ -1,13 +1,11 @@
 //! A measurement between two simulated hosts, in their own time.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
 use viaduct_engine::Time;
-use viaduct_measure::{Host, MeasureError, Meeting, Report, Row, Stages, Test, Transfer};
+use viaduct_fit::{Broken, measure_simulated};
+use viaduct_measure::{MeasureError, Report, Row, Stages, Test, Transfer};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs};
 use viaduct_simfabric::config::SimulationConfig;
-use viaduct_simfabric::{Process, Simulation, SimulationError, Stage, breakdown};
+use viaduct_simfabric::{SimulationError, Stage, breakdown};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -92,42 +90,13 @@ impl Simulated {
         interrupt: &Interrupt,
         on_row: &mut dyn FnMut(usize),
     ) -> Measured {
-        let mut simulation = Simulation::new(self.config.clone());
-        let last = simulation.hosts() - 1;
-        let meeting = Meeting {
-            device: "sim0".to_owned(),
-            host: Some(format!("host{last}")),
-            discriminator: b"measure".to_vec(),
-        };
         let mut plan = task.plan.clone();
         if plan.test != Test::Cq {
             plan.iterations = plan.iterations.or(Some(ITERATIONS));
         }
-        let level = plan.level;
-        let shared: Arc<Mutex<(Vec<Row>, Option<MeasureError>)>> = Arc::default();
-        let (results, initiators, responders) = (Arc::clone(&shared), meeting.clone(), meeting);
-        simulation.spawn(0, move |process| {
-            let fabric = process.fabric();
-            let host = SimulatedHost(process);
-            let on_row = |row: &Row| lock(&results).0.push(row.clone());
-            let outcome = viaduct_measure::initiate(&*fabric, &initiators, &plan, &host, on_row);
-            if let Err(error) = outcome {
-                lock(&results).1 = Some(error);
-            }
-        });
-        let results = Arc::clone(&shared);
-        simulation.spawn(last, move |process| {
-            let fabric = process.fabric();
-            let host = SimulatedHost(process);
-            let outcome = viaduct_measure::respond(&*fabric, &responders, level, &host);
-            if let Err(error) = outcome {
-                lock(&results).1.get_or_insert(error);
-            }
-        });
         let asked = interrupt.clone();
-        simulation.stop_when(move || asked.is_asked());
-        let outcome = simulation.run();
-        let (mut rows, error) = std::mem::take(&mut *lock(&shared));
+        let measured = measure_simulated(self.config.clone(), plan, move || asked.is_asked());
+        let mut rows = measured.rows;
         for row in &mut rows {
             count_all(row);
             if task.plan.test != Test::Cq {
@@ -136,20 +105,15 @@ impl Simulated {
         }
         on_row(rows.len());
         let report = Report::new(&self.name, &task.plan, Transfer::Auto, None, rows);
-        let ending = match (outcome, error) {
-            (Err(SimulationError::Stopped { .. }), _) => Ending::Interrupted,
-            (_, Some(MeasureError::Impossible { reason })) => {
+        let broken = |title: String| Ending::Failed(Failure::Broken { title, help: None });
+        let ending = match measured.ending {
+            Ok(()) => Ending::Complete,
+            Err(Broken::Simulation(SimulationError::Stopped { .. })) => Ending::Interrupted,
+            Err(Broken::Program(MeasureError::Impossible { reason })) => {
                 Ending::Failed(Failure::plain(reason))
             }
-            (_, Some(error)) => Ending::Failed(Failure::Broken {
-                title: error.to_string(),
-                help: None,
-            }),
-            (Err(error), None) => Ending::Failed(Failure::Broken {
-                title: error.to_string(),
-                help: None,
-            }),
-            (Ok(_), None) => Ending::Complete,
+            Err(Broken::Program(error)) => broken(error.to_string()),
+            Err(Broken::Simulation(error)) => broken(error.to_string()),
         };
         Measured { report, ending }
     }
@@ -210,25 +174,4 @@ const fn count_all(row: &mut Row) {
         }
         Row::CompletionQueue(row) => row.requests_s = row.mean_requests_s,
     }
-}
-
-/// A simulated host as the measuring programs know one.
-struct SimulatedHost(Process);
-
-impl Host for SimulatedHost {
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn relax(&self) {
-        self.0.relax();
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.0.sleep(time);
-    }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

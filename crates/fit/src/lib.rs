@@ -4,6 +4,7 @@
 //! measured   the JSON of `viaduct measure` to points, every third of them held out
 //! knobs      which numbers of a preset move together, by the kind of its adapter
 //! predict    what simulated hosts of such a preset measure: the simulation itself runs
+//! pair       the programs of `viaduct measure` between two simulated hosts, for whoever asks
 //! search     the factors that make both agree: Levenberg and Marquardt, in logarithms
 //! fit        joins them        written   the preset as text        shown   what came of it
 //! ```
@@ -12,6 +13,7 @@ mod error;
 mod fit;
 mod knobs;
 mod measured;
+mod pair;
 mod predict;
 mod search;
 mod shown;
@@ -20,3 +22,4 @@ mod written;
 pub use error::FitError;
 pub use fit::{Fit, FittedNumber, fit};
 pub use measured::{Measured, POINTS_MIN, Point};
+pub use pair::{Broken, Simulated, measure_simulated};

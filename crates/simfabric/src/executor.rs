@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -268,6 +269,18 @@ impl Simulation {
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.shared.lock().hosts.len() as u32
+    }
+
+    /// Simulated time so far.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.shared.lock().now().picoseconds() / 1000)
+    }
+
+    /// What was counted so far, however a run ended.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts
     }
 
     /// Whether a host, and its programs with it, has not died.
