@@ -64,6 +64,10 @@ pub(crate) struct MeasureArguments {
     /// Say what the first side's NIC did meanwhile: remote writes, copies, wake-ups
     #[arg(long)]
     counts: bool,
+    /// What goes wrong on simulated hosts, as in `--fault "loss 0.01 %"`, several times if several
+    /// things do; a wrong one is told all forms, and a study may have [[fault]] instead
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<String>,
     /// Draw a line a fabric into this file, as .svg or .png
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -213,9 +217,14 @@ pub(crate) enum Ending {
 /// Measures.
 pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let fabrics = arguments.fabrics.iter();
-    let fabrics: Vec<Subject> = fabrics
+    let mut fabrics: Vec<Subject> = fabrics
         .map(|name| Subject::named(name))
         .collect::<Result<_, _>>()?;
+    if !arguments.faults.is_empty() {
+        for fabric in &mut fabrics {
+            fabric.suffer(&arguments.faults)?;
+        }
+    }
     let mut plan = plan(arguments)?;
     if arguments.sizes.is_empty() {
         // The usual sizes, as far as every fabric has messages so long.
@@ -261,10 +270,12 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     }
     progress.clear();
 
+    let is_complete = matches!(ending, Ending::Complete);
     let show = || {
         let mut text = shown(&reports, fabrics.len() > 1, arguments.json);
         if let ([Subject::Simulated(hosts)], Test::Latency, false) =
             (&fabrics[..], task.plan.test, arguments.json)
+            && is_complete
         {
             text.push_str(&stages_table(hosts, &task.plan.sizes));
         }
@@ -287,7 +298,9 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         }
         Ending::Failed(failure) => {
             let has_rows = reports.iter().any(|report| !report.rows.is_empty());
-            if !arguments.json && has_rows {
+            // A program that asks for faults wants to know what they did.
+            let has_faults = reports.iter().any(|report| report.faults.is_some());
+            if arguments.json && has_faults || !arguments.json && has_rows {
                 show()?;
             }
             Err(failure)
@@ -325,6 +338,17 @@ impl Subject {
 }
 
 impl Subject {
+    /// Has faults strike.
+    fn suffer(&mut self, lines: &[String]) -> Result<(), Failure> {
+        match self {
+            Self::Real(fabric) => Err(Failure::new(
+                format!("`--fault` means nothing for `{}`", fabric.name()),
+                "faults strike simulated hosts: --on sim:clan-pio",
+            )),
+            Self::Simulated(hosts) => hosts.suffer(lines),
+        }
+    }
+
     /// Bytes of the longest message, where that is known before it is asked.
     fn longest_bytes(&self) -> Option<u32> {
         match self {

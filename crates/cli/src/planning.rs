@@ -38,6 +38,7 @@ impl Prepared {
                 .map(|seed| Override::fixed(format!("run.seed={seed}"))),
         );
         let study = Study::load(&scenario.scenario, &overrides)?;
+        study.check_runs()?;
         let cells = if study.sweep.is_empty() {
             vec![study.clone()]
         } else {

@@ -2,8 +2,8 @@
 
 use viaduct_engine::Time;
 use viaduct_fit::{Broken, measure_simulated};
-use viaduct_measure::{MeasureError, Report, Row, Stages, Test, Transfer};
-use viaduct_scenario::{ProgramsError, load_preset, load_programs};
+use viaduct_measure::{Happened, MeasureError, Report, Row, Stages, Test, Transfer};
+use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
 use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{SimulationError, Stage, breakdown};
 
@@ -83,6 +83,17 @@ impl Simulated {
         }
     }
 
+    /// Has faults strike, beside those of the study.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub(crate) fn suffer(&mut self, lines: &[String]) -> Result<(), Failure> {
+        let faults = read_faults(lines, &self.config.topology)?;
+        self.config.faults.extend(faults);
+        Ok(())
+    }
+
     /// Measures between the first host and the last; tells how many rows are done after each.
     pub(crate) fn measure(
         &self,
@@ -104,8 +115,20 @@ impl Simulated {
             }
         }
         on_row(rows.len());
-        let report = Report::new(&self.name, &task.plan, Transfer::Auto, None, rows);
-        let broken = |title: String| Ending::Failed(Failure::Broken { title, help: None });
+        let mut report = Report::new(&self.name, &task.plan, Transfer::Auto, None, rows);
+        let counts = measured.counts;
+        if !self.config.faults.is_empty() || !self.config.traffic.is_empty() {
+            report.faults = Some(Happened {
+                simulated_us: measured.end.as_nanos() as f64 / 1e3,
+                messages: counts.messages,
+                messages_lost: counts.lost,
+                messages_corrupted: counts.corrupted,
+                connections_broken: counts.connections_broken,
+                background_transfers: counts.transfers,
+            });
+        }
+        let help = self.why_broken(report.faults.as_ref());
+        let broken = |title: String| Ending::Failed(Failure::Broken { title, help });
         let ending = match measured.ending {
             Ok(()) => Ending::Complete,
             Err(Broken::Simulation(SimulationError::Stopped { .. })) => Ending::Interrupted,
@@ -120,6 +143,15 @@ impl Simulated {
 }
 
 impl Simulated {
+    /// What faults have to do with a measurement that broke.
+    fn why_broken(&self, happened: Option<&Happened>) -> Option<String> {
+        let happened = happened.filter(|_| !self.config.faults.is_empty())?;
+        Some(format!(
+            "{happened}. VIA sends nothing twice: what is lost breaks a connection at the reliable \
+             levels, and is waited for in vain at unreliable delivery"
+        ))
+    }
+
     /// Where the time of a message of so many bytes goes.
     fn stages_us(&self, bytes: u32) -> Stages {
         let stages = breakdown(&self.config, bytes).into_iter();

@@ -221,6 +221,96 @@ fn a_study_lends_its_network() {
     );
 }
 
+/// What a measurement of clan-pio under a fault says: exit code, report, stderr.
+fn under(fault: &str, options: &[&str]) -> (Option<i32>, Value, String) {
+    let on = [
+        "measure",
+        "latency",
+        "--on",
+        "sim:clan-pio",
+        "--sizes",
+        "8,64",
+        "--json",
+    ];
+    let output = viaduct(&[&on[..], &["--fault", fault], options].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code(), report, errors)
+}
+
+#[test]
+fn what_faults_did_is_told_though_the_measurement_broke() {
+    for (fault, level, wanted) in [
+        ("loss 1 %", "rd", [1, 0, 1]),
+        ("loss 1 %", "ud", [1, 0, 0]),
+        ("corruption 1 %", "rd", [0, 1, 1]),
+        ("corruption 1 %", "ud", [0, 1, 0]),
+        ("link host 1 down 1 ms..", "rd", [1, 0, 1]),
+        ("link host 1 down 1 ms..", "ud", [1, 0, 1]),
+        ("host 1 dies at 1 ms", "rr", [1, 0, 1]),
+    ] {
+        let (code, report, errors) = under(fault, &["--level", level]);
+        let count = |name: &str| report["faults"][name].as_u64().unwrap();
+        let names = ["messages_lost", "messages_corrupted", "connections_broken"];
+        assert_eq!(names.map(count), wanted, "{fault} {level}: {report}");
+        assert_eq!(code, Some(2), "{fault} {level}: {errors}");
+        assert!(errors.contains("VIA sends nothing twice"), "{errors}");
+        assert_eq!(report["rows"].as_array().unwrap().len(), 0, "{report}");
+    }
+}
+
+#[test]
+fn faults_that_break_nothing_change_the_figures_and_are_told() {
+    let median = |report: &Value| report["rows"][0]["half_rtt_us"]["median"].as_f64().unwrap();
+    let alone = latency(&["clan-pio"], "8")[0][0];
+    let (code, report, errors) = under("host 1 slow 3 us a message", &[]);
+    assert_eq!((code, &errors[..]), (Some(0), ""));
+    // On one of the two ways of a round trip.
+    let slower = median(&report) - alone;
+    assert!((1.0..=1.6).contains(&slower), "{slower} us: {report}");
+    let (code, report, _) = under("link host 1 down 1 s..2 s", &[]);
+    assert_eq!(
+        (code, report["faults"]["messages_lost"].as_u64()),
+        (Some(0), Some(0))
+    );
+    assert_eq!(median(&report), alone);
+}
+
+#[test]
+fn a_study_brings_faults_and_background_traffic_for_programs_alone() {
+    let path = format!("{}/shared-link.toml", env!("CARGO_TARGET_TMPDIR"));
+    let study = "[run]\nuntil = \"10 ms\"\n[network]\ntopology = \"chain\"\nswitches = 2\n\
+                 [links]\nrate = \"1 Gbit/s\"\n[traffic]\npattern = \"uniform\"\nrate = \"100/s\"\n\
+                 size = \"64 B\"\n";
+    std::fs::write(&path, study).unwrap();
+    let on = format!("clan-dma@{path}");
+    let alone = bandwidth(&[&on], "32KiB")[0][0];
+    let background = "[[background]]\nsource = 0\ntarget = 1\ninterval = \"100 us\"\nsize = \"4 KiB\"\n\
+                      [[fault]]\nkind = \"slow-host\"\nhost = 0\nfactor = 1.5\n";
+    std::fs::write(&path, format!("{study}{background}")).unwrap();
+    let beside = bandwidth(&[&on], "32KiB")[0][0];
+    assert!(beside < 0.9 * alone, "{beside} {alone}");
+    let on = format!("sim:{on}");
+    let output = viaduct(&["measure", "bandwidth", "--on", &on, "--sizes", "32KiB"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("  faults: in ") && text.contains("background transfers "),
+        "{text}"
+    );
+    for command in ["run", "check", "why"] {
+        let mut arguments = vec![command, &path];
+        arguments.extend((command == "why").then_some("--slowest"));
+        let output = viaduct(&arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("[[fault]] is for programs"), "{errors}");
+        assert!(
+            errors.contains("viaduct measure latency --on sim:"),
+            "{errors}"
+        );
+    }
+}
+
 #[test]
 fn what_does_not_go_is_told() {
     for (arguments, wanted) in [
@@ -232,6 +322,11 @@ fn what_does_not_go_is_told() {
         ),
         (&["--on", "sim:m-via", "--sizes", "1MiB"], "65535"),
         (&["--on", "simulated"], "sim:MODEL"),
+        (
+            &["--on", "sim:clan", "--fault", "link 0-1 down 1 ms.."],
+            "s0 <-> s1",
+        ),
+        (&["--on", "shm", "--fault", "loss 1 %"], "--on sim:clan-pio"),
     ] {
         let output = viaduct(&[&["measure", "latency"], arguments].concat());
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -58,7 +58,9 @@ impl Carry for Agent {
         let target = self.devices.iter_mut().find(|device| device.address == to);
         match target {
             Some(device) => device.nic.handle_connection_message(source, message, now),
-            None => self.devices[from].nic.handle_host_unreachable(to),
+            None => {
+                self.devices[from].nic.handle_host_unreachable(to);
+            }
         }
     }
 

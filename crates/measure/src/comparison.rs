@@ -111,7 +111,12 @@ impl<'a> Comparison<'a> {
             "  Some rows had their two cores nearer to each other than others and do not compare:\n  \
              `--json` tells each row's placement.\n"
         };
-        format!("  {what} Spread and noise: `--json`, or one fabric alone.\n{placement}")
+        let named = self.names().into_iter().zip(self.reports);
+        let happened = named.filter_map(|(name, report)| Some((name, report.faults?)));
+        let faults: String = happened
+            .map(|(name, it)| format!("  faults, {name}: {it}\n"))
+            .collect();
+        format!("  {what} Spread and noise: `--json`, or one fabric alone.\n{placement}{faults}")
     }
 }
 

@@ -40,6 +40,7 @@ pub use line::Placement;
 pub use machine::{Machine, allowed_cores, pin_to_core};
 pub use plan::{Mode, Plan, Test, Transfer, Tuning};
 pub use report::{
-    CompletionQueueRow, LatencyRow, Noise, Report, Row, RowCounts, Spread, Stages, StreamRow,
+    CompletionQueueRow, Happened, LatencyRow, Noise, Report, Row, RowCounts, Spread, Stages,
+    StreamRow,
 };
 pub use run::{Meeting, initiate, respond};

@@ -1,6 +1,6 @@
 //! What was measured: for a person and for a program.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::{Serialize, Serializer};
 
@@ -28,8 +28,44 @@ pub struct Report {
     pub touched: bool,
     /// The cores of the two sides.
     pub cores: Option<[usize; 2]>,
+    /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Happened>,
     /// A row a size, or a number of connections.
     pub rows: Vec<Row>,
+}
+
+/// What faults and background traffic did while programs ran on simulated hosts.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Happened {
+    /// Simulated time at the end, microseconds.
+    pub simulated_us: f64,
+    /// Messages that arrived.
+    pub messages: u64,
+    /// Messages that did not arrive for a fault, acknowledgements included.
+    pub messages_lost: u64,
+    /// Messages that arrived corrupt.
+    pub messages_corrupted: u64,
+    /// Connections that a fault broke.
+    pub connections_broken: u64,
+    /// Transfers of background traffic that ended.
+    pub background_transfers: u64,
+}
+
+impl fmt::Display for Happened {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "in {:.1} us {} messages arrived, corrupt {}, lost {}; connections broken {}; \
+             background transfers {}",
+            self.simulated_us,
+            grouped(self.messages as f64),
+            grouped(self.messages_corrupted as f64),
+            grouped(self.messages_lost as f64),
+            self.connections_broken,
+            grouped(self.background_transfers as f64)
+        )
+    }
 }
 
 /// One row.
@@ -191,6 +227,7 @@ impl Report {
             },
             touched: plan.is_touched,
             cores,
+            faults: None,
             rows,
         }
     }
@@ -260,7 +297,8 @@ impl Report {
                 .map(|row| row.into_iter().take(own).collect())
                 .collect();
             let explanation = "\n  simulated time: every run gives these figures again.\n";
-            return aligned(heads, &cells) + explanation;
+            let happened = self.faults.map(|it| format!("  faults: {it}\n"));
+            return aligned(heads, &cells) + explanation + &happened.unwrap_or_default();
         }
         let heads: Vec<&str> = heads.iter().copied().chain(noise).collect();
         aligned(&heads, &cells) + self.explanation()
@@ -494,6 +532,7 @@ mod tests {
             memory: "shared",
             touched: false,
             cores: Some([0, 1]),
+            faults: None,
             rows: vec![Row::Latency(LatencyRow {
                 bytes: 8,
                 half_rtt_us: Spread {

@@ -105,10 +105,11 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     }
 }
 
-struct Builder<'a> {
-    settings: &'a Settings,
-    files: &'a mut Files,
-    diagnostics: &'a mut Diagnostics,
+/// Makes parts of a configuration from settings.
+pub(crate) struct Builder<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) files: &'a mut Files,
+    pub(crate) diagnostics: &'a mut Diagnostics,
 }
 
 impl Builder<'_> {
@@ -316,7 +317,12 @@ impl Builder<'_> {
         })
     }
 
-    fn interval(&mut self, table: &str, mean_picoseconds: Option<f64>) -> Option<Interval> {
+    /// The intervals that a table describes, with the mean that it gives.
+    pub(crate) fn interval(
+        &mut self,
+        table: &str,
+        mean_picoseconds: Option<f64>,
+    ) -> Option<Interval> {
         let distribution = self.choice(table, "interval_distribution")?;
         let needs_mean = !matches!(distribution, "uniform" | "empirical");
         if needs_mean && mean_picoseconds.is_none() {
@@ -371,7 +377,8 @@ impl Builder<'_> {
         );
     }
 
-    fn size(&mut self, table: &str) -> Option<SizeDistribution> {
+    /// The sizes that a table describes.
+    pub(crate) fn size(&mut self, table: &str) -> Option<SizeDistribution> {
         let distribution = self.choice(table, "size_distribution")?;
         let made = match distribution {
             "uniform" | "pareto" => {

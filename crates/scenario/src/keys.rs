@@ -49,6 +49,20 @@ pub struct Table {
 }
 
 impl Table {
+    /// Whether it is of the rows of a list.
+    pub(crate) fn is_list(&self) -> bool {
+        LISTS.contains(&self.name)
+    }
+
+    /// How a file heads it: `[traffic]`, `[[fault]]`.
+    pub(crate) fn heading(&self) -> String {
+        if self.is_list() {
+            let name = self.name.strip_prefix("preset.").unwrap_or(self.name);
+            return format!("[[{name}]]");
+        }
+        format!("[{}]", self.name)
+    }
+
     /// The key of a name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Key> {
@@ -140,11 +154,14 @@ pub fn key_at(path: &str) -> Option<(&'static Table, &'static Key)> {
     Some((table, table.find(key)?))
 }
 
-/// Tables that hold settings of a run; `published`, `sweep` and `files` are lists beside them.
+/// Tables whose keys are those of a row: a file has any number of them.
+const LISTS: [&str; 4] = ["published", "preset.published", "fault", "background"];
+
+/// Tables that hold settings of a study; lists, and `sweep` and `files`, stand beside them.
 pub(crate) fn setting_tables() -> impl Iterator<Item = &'static Table> {
     TABLES
         .iter()
-        .filter(|table| table.name != "published" && !table.name.starts_with("preset"))
+        .filter(|table| !table.is_list() && !table.name.starts_with("preset"))
 }
 
 /// What `viaduct keys` and `viaduct keys TABLE` print.

@@ -89,17 +89,19 @@ pub fn programs_of(
         });
     };
     if let Some(study) = study {
-        let config = Study::load(study, &[])
-            .map_err(ProgramsError::Wrong)?
-            .config;
+        let Study {
+            config,
+            for_programs,
+            ..
+        } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
         return Ok(SimulationConfig {
             topology: config.topology,
             links: config.links,
             switch: config.switch,
             host,
-            faults: Vec::new(),
-            traffic: Vec::new(),
-            detection: Detection::default(),
+            faults: for_programs.faults,
+            traffic: for_programs.background,
+            detection: for_programs.detection,
             seed: config.run.seed,
         });
     }

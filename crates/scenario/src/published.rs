@@ -1,10 +1,11 @@
 //! The lists of a study beside its settings: published figures, and the values it runs over.
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::document::{Entry, Raw, Tree, quote};
 use crate::keys;
 use crate::overrides::Setter;
-use crate::settings::{Settings, bad_value, unknown_key};
+use crate::rows::{List, Row};
+use crate::settings::{Settings, bad_value};
 use crate::value::{LIST_LENGTH_MAX, Value};
 
 /// Most published figures of a study.
@@ -41,6 +42,15 @@ pub enum Role {
 }
 
 impl Role {
+    /// Of the word that files use.
+    pub(crate) fn of(word: &str) -> Self {
+        match word {
+            "given" => Self::Given,
+            "context" => Self::Context,
+            _ => Self::Result,
+        }
+    }
+
     /// The word that files use.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -95,94 +105,38 @@ fn at_value(path: &str, wanted: &str) -> Option<Value> {
     crate::settings::default_value(key, wanted)
 }
 
-/// Takes the published figures out of the tree.
-pub(crate) fn read(tree: &mut Tree, diagnostics: &mut Diagnostics) -> Vec<Published> {
-    let mut list = Vec::new();
-    if let Some(entry) = tree.find("published") {
-        match &entry.node.raw {
-            Raw::Array(rows) if rows.len() > PUBLISHED_MAX => {
-                let title = format!("more than {PUBLISHED_MAX} published figures");
-                diagnostics.push(Diagnostic::error(title).at(entry.name_place));
-            }
-            Raw::Array(rows) => {
-                for node in rows {
-                    match &node.raw {
-                        Raw::Table(row) => list.extend(figure(row, node.place, diagnostics)),
-                        raw => diagnostics.push(
-                            Diagnostic::error("a published figure is a table of keys")
-                                .at(node.place)
-                                .label(format!("this is {}", raw.noun())),
-                        ),
-                    }
-                }
-            }
-            _ => diagnostics.push(
-                Diagnostic::error("published figures stand in rows")
-                    .at(entry.name_place)
-                    .help("write [[published]], once for each"),
-            ),
-        }
+/// Published figures, of a study or of a preset, whose keys stand in `table`.
+pub(crate) const fn list(table: &'static str) -> List {
+    List {
+        root: "published",
+        table,
+        nouns: ["a published figure", "published figures"],
+        rows_max: PUBLISHED_MAX,
     }
-    tree.remove("published");
-    list
 }
 
-fn figure(row: &Tree, place: Place, diagnostics: &mut Diagnostics) -> Option<Published> {
-    let table = keys::known_table("published");
-    let mut values: Vec<Option<Value>> = Vec::new();
-    for entry in &row.entries {
-        if table.find(&entry.name).is_none() && entry.name != "at" && !diagnostics.is_full() {
-            diagnostics.push(unknown_key(table, &entry.name).at(entry.name_place));
-        }
-    }
-    for key in &table.keys {
-        let value = match (row.find(key.name), key.fallback) {
-            (Some(entry), _) => match key.kind.read(&entry.node, false) {
-                Ok(value) => Some(value),
-                Err(error) => {
-                    diagnostics.push(bad_value(table, key, &entry.node, &error));
-                    None
-                }
-            },
-            (None, keys::Fallback::Value(text)) => crate::settings::default_value(key, text),
-            (None, _) => {
-                let title = format!("missing key `{}` in [[published]]", key.name);
-                let help = format!("add it: {}", key.meaning);
-                diagnostics.push(Diagnostic::error(title).at(place).help(help));
-                None
-            }
-        };
-        values.push(value);
-    }
-    let mut at = Vec::new();
-    if let Some(entry) = row.find("at") {
-        at = conditions(entry, diagnostics)?;
-    }
-    let mut values = values.into_iter();
-    let mut next = || values.next().flatten();
-    let text = |value: Option<Value>| match value? {
-        Value::Text(text) => Some(text),
-        _ => None,
+/// Takes the published figures out of the tree.
+pub(crate) fn read(tree: &mut Tree, diagnostics: &mut Diagnostics) -> Vec<Published> {
+    let rows = list("published").read(tree, "at", diagnostics);
+    let figures = rows.into_iter();
+    let figures = figures.filter_map(|(row, at)| figure(&row, at, diagnostics));
+    let figures = figures.collect();
+    tree.remove("published");
+    figures
+}
+
+fn figure(row: &Row, at: Option<&Entry>, diagnostics: &mut Diagnostics) -> Option<Published> {
+    let at = match at {
+        Some(entry) => conditions(entry, diagnostics)?,
+        None => Vec::new(),
     };
-    let (quantity, value, unit, source) = (next(), next(), next(), next());
-    let (role, tolerance) = (next(), next());
     Some(Published {
-        quantity: text(quantity)?,
-        value: match value? {
-            Value::Real(value) => value,
-            _ => return None,
-        },
-        unit: text(unit)?,
-        source: text(source)?,
-        role: match role? {
-            Value::Choice("given") => Role::Given,
-            Value::Choice("context") => Role::Context,
-            _ => Role::Result,
-        },
-        tolerance: match tolerance? {
-            Value::Ratio(tolerance) => tolerance,
-            _ => return None,
-        },
+        quantity: row.text("quantity")?,
+        value: row.real("value")?,
+        unit: row.text("unit")?,
+        source: row.text("source")?,
+        role: Role::of(row.choice("role")?),
+        tolerance: row.real("tolerance")?,
         at,
     })
 }

@@ -1,6 +1,7 @@
 //! The list of keys: name, kind, default, meaning.
 
 mod adapters;
+mod faults;
 mod hardware;
 
 use crate::keys::{Key, Table};
@@ -9,6 +10,7 @@ use adapters::{
     figure_keys, firmware_keys, kernel_keys, link_keys as preset_link_keys, rdma_keys,
     remote_writes_keys,
 };
+use faults::{background_keys, detection_keys, fault_keys};
 use hardware::{bus_keys, cpu_keys, model_keys, nic_keys};
 
 /// Largest message that a key takes: sizes of messages are 32-bit numbers.
@@ -78,6 +80,21 @@ pub(crate) fn list() -> Vec<Table> {
             bus_load_keys(),
         ),
         table("traffic", "what the applications send", traffic_keys()),
+        optional(
+            "detection",
+            "for programs: how long simulated hosts take to notice a fault",
+            detection_keys(),
+        ),
+        optional(
+            "fault",
+            "[[fault]], for programs: something that goes wrong, one a row",
+            fault_keys(),
+        ),
+        optional(
+            "background",
+            "[[background]], for programs: traffic of others beside them, one a row",
+            background_keys(),
+        ),
         optional(
             "published",
             "[[published]]: a published figure, one a row",

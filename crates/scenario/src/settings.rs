@@ -53,7 +53,7 @@ pub(crate) struct Settings {
 }
 
 /// Roots of a study that are no tables of settings.
-const OTHER_ROOTS: [&str; 3] = ["published", "sweep", "files"];
+const OTHER_ROOTS: [&str; 5] = ["published", "fault", "background", "sweep", "files"];
 
 impl Settings {
     /// Reads a tree. What is wrong goes to the diagnostics; its value is then none.
@@ -101,6 +101,33 @@ impl Settings {
             };
             reader.read(&mut settings, diagnostics);
         }
+        settings
+    }
+
+    /// Reads one row of a list of tables.
+    pub(crate) fn of_row(
+        table: &'static Table,
+        row: &Tree,
+        place: Place,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let mut settings = Self {
+            study_source: place.source,
+            headers: vec![(table.name, place)],
+            ..Self::default()
+        };
+        unknown_keys(table, row, diagnostics);
+        let reader = Reader {
+            table,
+            subtree: row,
+            context: Context {
+                study_source: place.source,
+                set_source: usize::MAX,
+                model_missing: false,
+            },
+            header: Some(place),
+        };
+        reader.read(&mut settings, diagnostics);
         settings
     }
 
@@ -285,8 +312,8 @@ impl Reader<'_> {
             }
         });
         let condition = condition.unwrap_or_default();
-        let name = self.table.name;
-        Diagnostic::error(format!("`{}` in [{name}] has no effect here", key.name))
+        let heading = self.table.heading();
+        Diagnostic::error(format!("`{}` in {heading} has no effect here", key.name))
             .at(entry.name_place)
             .label(format!("not used with {condition}"))
             .help(format!("leave it out, or write {}", key.used_with()))
@@ -301,7 +328,8 @@ impl Reader<'_> {
             if other.name_place < entry.name_place {
                 let (name, earlier) = (key.name, &other.name);
                 let table = self.table.name;
-                let title = format!("`{name}` and `{earlier}` in [{table}] exclude each other");
+                let heading = self.table.heading();
+                let title = format!("`{name}` and `{earlier}` in {heading} exclude each other");
                 let help = match table {
                     "links" => {
                         "write `rate`, after line coding, or `signal_rate` and `coding`".to_owned()
@@ -373,15 +401,16 @@ impl Reader<'_> {
             start: 0,
             end: 0,
         };
+        let heading = self.table.heading();
         let (title, help) = match keys[..] {
             [] => return,
             [key] => (
-                format!("missing key `{}` in [{table}]", key.name),
+                format!("missing key `{}` in {heading}", key.name),
                 format!("add {}: {}", example(key), key.meaning),
             ),
             _ => {
                 let names: Vec<String> = keys.iter().map(|key| format!("`{}`", key.name)).collect();
-                let title = format!("missing keys in [{table}]: {}", names.join(", "));
+                let title = format!("missing keys in {heading}: {}", names.join(", "));
                 (title, format!("what they mean: viaduct keys {table}"))
             }
         };
@@ -428,7 +457,7 @@ fn given(entry: &Entry) -> Given {
 
 /// The message of a value that could not be read.
 pub(crate) fn bad_value(table: &Table, key: &Key, node: &Node, error: &UnitError) -> Diagnostic {
-    let title = format!("bad value for `{}` in [{}]", key.name, table.name);
+    let title = format!("bad value for `{}` in {}", key.name, table.heading());
     let diagnostic = Diagnostic::error(title)
         .at(node.place)
         .label(error.problem.clone());
@@ -561,5 +590,6 @@ pub(crate) fn unknown_key(table: &'static Table, name: &str) -> Diagnostic {
         (None, None) => all,
     };
     let name = excerpt(name);
-    Diagnostic::error(format!("unknown key `{name}` in [{}]", table.name)).help(help)
+    let heading = table.heading();
+    Diagnostic::error(format!("unknown key `{name}` in {heading}")).help(help)
 }

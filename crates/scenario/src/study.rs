@@ -11,6 +11,7 @@ use crate::builtin;
 use crate::checks;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, nearest};
 use crate::document::{self, Node, Raw, Tree};
+use crate::faults::ForPrograms;
 use crate::files::{self, Files};
 use crate::keys::{self, Fallback};
 use crate::network::TopologyCache;
@@ -47,6 +48,7 @@ pub struct Study {
     pub warnings: Diagnostics,
     settings: Settings,
     files: Arc<BTreeMap<String, Arc<str>>>,
+    pub(crate) for_programs: ForPrograms,
     cells: Vec<Self>,
     own_sources: [usize; 2],
 }
@@ -128,6 +130,30 @@ impl Study {
         } else {
             self.cells.clone()
         }
+    }
+
+    /// Whether its own traffic can be run: nothing in it is for programs on its hosts alone.
+    ///
+    /// # Errors
+    ///
+    /// When it has faults or background traffic: the place, and what runs them.
+    pub fn check_runs(&self) -> Result<(), Diagnostics> {
+        let Some((place, heading)) = self.for_programs.first else {
+            return Ok(());
+        };
+        let mut diagnostics = self.warnings.same_sources();
+        let help = format!(
+            "leave {heading} out, or run programs on the study's hosts: viaduct measure latency \
+             --on sim:{}@STUDY",
+            self.config.host.name
+        );
+        diagnostics.push(
+            Diagnostic::error(format!("{heading} is for programs on simulated hosts"))
+                .at(place)
+                .label("the study's own traffic runs without")
+                .help(help),
+        );
+        Err(diagnostics)
     }
 
     /// The value of a key, by its whole path, as a person writes it; none where the key does not
@@ -233,6 +259,7 @@ impl Study {
                 }
             }
         }
+        text.push_str(&self.for_programs.to_toml());
         for published in &self.published {
             text.push_str(&published.to_toml());
         }
@@ -473,6 +500,13 @@ impl Frame {
             diagnostics,
         );
         let config = config?;
+        let for_programs = ForPrograms::read(
+            &tree,
+            &settings,
+            &config.topology,
+            &mut self.files,
+            diagnostics,
+        );
         let words = |key| match settings.value("study", key) {
             Some(Value::Text(text)) => text.clone(),
             _ => String::new(),
@@ -500,6 +534,7 @@ impl Frame {
             warnings: Diagnostics::default(),
             files: Arc::new(self.files.used().clone()),
             settings,
+            for_programs,
             cells: Vec::new(),
             own_sources: [self.study_source, self.set_source],
         })

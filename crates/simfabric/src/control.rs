@@ -1,7 +1,7 @@
 //! Messages about connections: between the kernel agents of two hosts, in order.
 
 use viaduct_engine::Time;
-use viaduct_fabric::via::{ConnectionMessage, Transmit};
+use viaduct_fabric::via::{BreakReason, ConnectionMessage, Transmit};
 
 use crate::cluster::Cluster;
 use crate::event::Event;
@@ -49,6 +49,13 @@ impl Cluster {
             self.host(from).nic().handle_host_unreachable(to);
             return;
         };
+        if let ConnectionMessage::Broken {
+            reason: BreakReason::Transport,
+            ..
+        } = message
+        {
+            self.counts.connections_broken += 1;
+        }
         let stream = self.host(from).stream(target);
         let ends = matches!(
             message,

@@ -15,6 +15,8 @@ pub struct Counts {
     pub lost: u64,
     /// Messages that arrived corrupt.
     pub corrupted: u64,
+    /// Connections that a fault broke, however many ends noticed.
+    pub connections_broken: u64,
     /// Transfers of generators that ended.
     pub transfers: u64,
 }

@@ -125,7 +125,8 @@ impl Cluster {
         for host in 0..self.hosts.len() as u32 {
             let streams = &self.hosts[host as usize].streams;
             if own.contains(&host) || streams.iter().any(|stream| stream.peer == dead) {
-                self.miss(host, dead);
+                let broken = self.miss(host, dead);
+                self.counts.connections_broken += broken;
             }
         }
     }
@@ -150,17 +151,20 @@ impl Cluster {
 
     /// Two hosts no longer hear of each other.
     fn lose_touch(&mut self, one: u32, other: u32) {
-        self.miss(one, other);
-        self.miss(other, one);
+        // What is up at one end only was broken, and counted, when the other noticed.
+        let (here, there) = (self.miss(one, other), self.miss(other, one));
+        self.counts.connections_broken += here.min(there);
     }
 
-    /// A host no longer hears of another.
-    fn miss(&mut self, host: u32, missed: u32) {
-        if !self.is_dead(host) {
-            let missed = address_of(missed);
-            self.host(host).nic().handle_host_unreachable(missed);
-            self.follow(host, None);
+    /// A host no longer hears of another; how many connections that broke.
+    fn miss(&mut self, host: u32, missed: u32) -> u64 {
+        if self.is_dead(host) {
+            return 0;
         }
+        let missed = address_of(missed);
+        let broken = self.host(host).nic().handle_host_unreachable(missed);
+        self.follow(host, None);
+        broken as u64
     }
 
     /// When a message about connections can leave that is sent now; `None` if it never gets

@@ -28,15 +28,15 @@ impl Nic {
     /// A host can no longer be reached, or its consumer is gone.
     ///
     /// Connections to it fail as by [`handle_transport_failure`](Self::handle_transport_failure),
-    /// requests to it fail, requests from it are withdrawn.
-    pub fn handle_host_unreachable(&mut self, host: HostAddress) {
+    /// requests to it fail, requests from it are withdrawn. Tells how many connections that ended.
+    pub fn handle_host_unreachable(&mut self, host: HostAddress) -> usize {
         if let Some(connections) = &mut self.connections {
             connections.withdraw_host(host);
             for attempt in connections.take_attempts_to(Some(host)) {
                 self.fail_attempt(attempt.vi, ConnectFailure::NotReachable);
             }
         }
-        self.fail_transports(Some(host));
+        self.fail_transports(Some(host))
     }
 
     /// The NIC is unusable (`VIP_ERROR_CATASTROPHIC`): every connection fails, as does every
@@ -52,8 +52,8 @@ impl Nic {
         self.fail_transports(None);
     }
 
-    /// Fails every connection to `host`, or every one; its other end is not told.
-    fn fail_transports(&mut self, host: Option<HostAddress>) {
+    /// Fails every connection to `host`, or every one; its other end is not told. How many.
+    fn fail_transports(&mut self, host: Option<HostAddress>) -> usize {
         let is_lost = |vi: &Vi| match &vi.connection {
             Connection::Up { peer, .. } => host.is_none_or(|host| peer.host == host),
             _ => false,
@@ -64,9 +64,10 @@ impl Nic {
             .filter(|(_, vi)| is_lost(vi))
             .map(|(key, _)| ViId(key))
             .collect();
-        for vi in lost {
-            self.fail_transport(vi, false);
+        for vi in &lost {
+            self.fail_transport(*vi, false);
         }
+        lost.len()
     }
 
     fn fail_transport(&mut self, id: ViId, tells_peer: bool) -> bool {

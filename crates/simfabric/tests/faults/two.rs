@@ -237,6 +237,10 @@ pub(crate) fn expect(
             let place = format!("{level:?} on {}", model.name);
             assert!(outcome.is_ok(), "{place}: {outcome:?}");
             assert_eq!(was, told(level), "{place}");
+            let mut states = was.iter().flatten().map(|told| told.state);
+            let broken = u64::from(states.any(|state| state == ViState::Error));
+            let counted = outcome.unwrap().counts.connections_broken;
+            assert_eq!(counted, broken, "{place}: connections broken");
         }
     }
 }
