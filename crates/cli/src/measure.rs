@@ -36,9 +36,13 @@ pub(crate) struct MeasureArguments {
     /// Bytes of a message, a row each, as in `--sizes 8,4KiB,1MiB` [default: depends on the test]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     sizes: Vec<Size>,
-    /// Connections, a row each, for `cq` [default: 1,16,64,256,1024]
+    /// Connections, a row each, for `cq` [default: 1,16,64,256,1024; with `--load` 64]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
+    /// Requests a second that the connections of `cq` offer together, a row each, as in
+    /// `--load 50k,100k,200k`; `auto`: around the most that is answered [default: that most]
+    #[arg(long = "load", value_name = "REQUESTS/S", value_delimiter = ',')]
+    loads: Vec<Load>,
     /// How both sides wait: look again and again, or sleep
     #[arg(long, value_enum, default_value_t = ModeName::Poll)]
     mode: ModeName,
@@ -167,8 +171,39 @@ impl FromStr for Size {
     }
 }
 
+/// An offered load: requests a second, or those around the most that a fabric answers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Load {
+    Auto,
+    Requests(u32),
+}
+
+impl FromStr for Load {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let text = text.strip_suffix("/s").unwrap_or(text).trim();
+        let (digits, factor) = match text.strip_suffix('k') {
+            Some(digits) => (digits, 1000),
+            None => text
+                .strip_suffix('M')
+                .map_or((text, 1), |it| (it, 1_000_000)),
+        };
+        let number = digits.trim_end().parse::<u32>().ok();
+        number
+            .and_then(|number| number.checked_mul(factor))
+            .filter(|requests_s| *requests_s > 0)
+            .map(Self::Requests)
+            .ok_or_else(|| "requests a second are wanted, as in 50000 or 50k, or auto".to_owned())
+    }
+}
+
 /// What is asked of every fabric alike.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Task {
     /// The program and its rows.
     pub(crate) plan: Plan,
@@ -232,7 +267,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         plan.sizes
             .retain(|bytes| longest.is_none_or(|longest| *bytes <= longest));
     }
-    let task = Task {
+    let mut task = Task {
         plan,
         level: arguments.level,
         transfer: arguments.transfer.map(TransferName::transfer),
@@ -249,6 +284,12 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     let has_real = fabrics.iter().any(|it| matches!(it, Subject::Real(_)));
     let pair = has_real.then(|| Pair::on(arguments.cores)).transpose()?;
     let interrupt = Interrupt::listen();
+    if arguments.loads == [Load::Auto] {
+        match loads_around(&fabrics, &task, pair.as_ref(), &interrupt)? {
+            Some(loads) => task.plan.loads_requests_s = loads,
+            None => return Ok(Exit::Interrupted),
+        }
+    }
 
     let progress = Progress::of(&task.plan, fabrics.len(), arguments.json);
     let mut reports = Vec::new();
@@ -306,6 +347,39 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             Err(failure)
         }
     }
+}
+
+/// Loads around the most that any of the fabrics answers; `None` when the user stops it.
+fn loads_around(
+    fabrics: &[Subject],
+    task: &Task,
+    pair: Option<&Pair>,
+    interrupt: &Interrupt,
+) -> Result<Option<Vec<u32>>, Failure> {
+    /// Of that most: the line to it, the bend, and what is beyond.
+    const SHARES: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5];
+
+    let mut task = task.clone();
+    task.plan.iterations = Some(task.plan.iterations.unwrap_or(50_000).max(1000));
+    let mut most: f64 = 0.0;
+    for fabric in fabrics {
+        let measured = measure_one(fabric, &task, pair, interrupt, &mut |_| {})?;
+        match measured.ending {
+            Ending::Complete => {}
+            Ending::Interrupted => return Ok(None),
+            Ending::Failed(failure) => return Err(failure),
+        }
+        for row in &measured.report.rows {
+            most = most.max(row.figure(Test::Cq));
+        }
+    }
+    // Two digits: a round number is as good, and the same again on simulated hosts.
+    let step = 10_f64.powf((most / 10.0).max(1.0).log10().floor());
+    let mut loads = SHARES.map(|share| ((most * share / step).round() * step).max(1.0) as u32);
+    loads.sort_unstable();
+    let mut loads = loads.to_vec();
+    loads.dedup();
+    Ok(Some(loads))
 }
 
 /// What goes to stdout.
@@ -384,7 +458,7 @@ struct Progress {
 impl Progress {
     fn of(plan: &Plan, fabrics: usize, is_for_a_program: bool) -> Self {
         Self {
-            rows: plan.sizes.len().max(plan.connections.len()),
+            rows: plan.rows().len(),
             fabrics,
             is_shown: !is_for_a_program && io::stderr().is_terminal(),
         }
@@ -405,6 +479,9 @@ impl Progress {
     }
 }
 
+/// Connections that offer a load, if nobody says how many.
+const LOADED_CONNECTIONS: u32 = 64;
+
 fn plan(arguments: &MeasureArguments) -> Result<Plan, Failure> {
     let test = match arguments.test {
         TestName::Latency => Test::Latency,
@@ -424,7 +501,34 @@ fn plan(arguments: &MeasureArguments) -> Result<Plan, Failure> {
             "it uses one connection; `viaduct measure cq` uses many",
         ));
     }
+    if test != Test::Cq && !arguments.loads.is_empty() {
+        return Err(Failure::new(
+            format!("`--load` means nothing for `{}`", test.name()),
+            "it sends as fast as it goes; `viaduct measure cq` can offer a load",
+        ));
+    }
+    let loads = arguments.loads.iter().map(|load| match load {
+        Load::Auto => None,
+        Load::Requests(requests_s) => Some(*requests_s),
+    });
+    let loads: Option<Vec<u32>> = loads.collect();
+    if loads.is_none() && arguments.loads.len() > 1 {
+        return Err(Failure::new(
+            "`--load` has `auto` beside loads of its own",
+            "give `--load auto` alone, or requests a second: --load 50k,100k",
+        ));
+    }
+    if !arguments.loads.is_empty() && arguments.connections.len() > 1 {
+        return Err(Failure::new(
+            "`--load` has a row a load, and `--connections` more than one number",
+            "give one number of connections, as in `--connections 64`",
+        ));
+    }
     let mut plan = Plan::usual(test);
+    if !arguments.loads.is_empty() {
+        plan.connections = vec![LOADED_CONNECTIONS];
+        plan.loads_requests_s = loads.unwrap_or_default();
+    }
     if !arguments.sizes.is_empty() {
         plan.sizes = arguments.sizes.iter().map(|size| size.0).collect();
     }
@@ -450,6 +554,18 @@ fn plan(arguments: &MeasureArguments) -> Result<Plan, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loads_are_a_second() {
+        assert_eq!("auto".parse(), Ok(Load::Auto));
+        for text in ["50000", "50k", " 50 k/s", "50000/s"] {
+            assert_eq!(text.parse(), Ok(Load::Requests(50_000)), "{text}");
+        }
+        assert_eq!("2M".parse(), Ok(Load::Requests(2_000_000)));
+        for wrong in ["", "0", "-1", "1.5k", "50K", "9999999M", "max", "5 m"] {
+            assert!(wrong.parse::<Load>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_have_units() {

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use viaduct_measure::{Comparison, Report, Test};
+use viaduct_measure::{Comparison, Report, Row, Test};
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
 use crate::failure::Failure;
@@ -103,22 +103,31 @@ fn chart(first: &Report, reports: &[Report]) -> LineChart {
             points: points.collect(),
         }
     });
-    let (x, notation) = match test {
-        Test::Latency | Test::Bandwidth | Test::Rate => ("size of a message", Notation::Bytes),
-        Test::Cq => ("connections", Notation::Plain),
+    let has_loads = reports.iter().any(Report::has_loads);
+    let (x, x_scale, notation) = match test {
+        Test::Latency | Test::Bandwidth | Test::Rate => {
+            ("size of a message", Scale::Binary, Notation::Bytes)
+        }
+        Test::Cq if has_loads => ("offered load, requests/s", Scale::Linear, Notation::Plain),
+        Test::Cq => ("connections", Scale::Binary, Notation::Plain),
     };
     // What differs by orders of magnitude from fabric to fabric is seen by its logarithm.
     let (y, scale) = match test {
         Test::Latency => ("half a round trip, us (median)", Scale::Decimal),
         Test::Bandwidth => ("bandwidth, MB/s", Scale::Linear),
         Test::Rate => ("messages/s", Scale::Decimal),
+        Test::Cq if has_loads => ("answered, requests/s", Scale::Linear),
         Test::Cq => ("requests/s", Scale::Decimal),
     };
     let settings = [
         format!("level {}", first.level),
         first.mode.name().to_owned(),
     ];
-    let settings = settings.into_iter();
+    let connections = first.rows.iter().find_map(|row| match row {
+        Row::CompletionQueue(row) if has_loads => Some(format!("{} connections", row.connections)),
+        _ => None,
+    });
+    let settings = settings.into_iter().chain(connections);
     let settings = settings.chain(first.touched.then(|| "touched".to_owned()));
     let settings: Vec<String> = settings
         .chain((first.memory != "shared").then(|| format!("{} memory", first.memory)))
@@ -132,7 +141,7 @@ fn chart(first: &Report, reports: &[Report]) -> LineChart {
         ),
         x: Axis {
             title: x.to_owned(),
-            scale: Scale::Binary,
+            scale: x_scale,
             notation,
         },
         y: Axis {

@@ -17,6 +17,9 @@ const PREFIX: &str = "sim:";
 /// Repetitions of a row if nobody says: simulated time does not vary.
 const ITERATIONS: u64 = 200;
 
+/// Requests of each connection in a row with an offered load, if nobody says.
+const LOADED_ROUNDS: u64 = 100;
+
 /// Hosts of a model, in the network of a study if one is named.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulated {
@@ -104,6 +107,10 @@ impl Simulated {
         let mut plan = task.plan.clone();
         if plan.test != Test::Cq {
             plan.iterations = plan.iterations.or(Some(ITERATIONS));
+        } else if !plan.loads_requests_s.is_empty() {
+            let connections = plan.connections.iter().copied().max().unwrap_or_default();
+            let usual = LOADED_ROUNDS * u64::from(connections);
+            plan.iterations = plan.iterations.or(Some(usual));
         }
         let asked = interrupt.clone();
         let measured = measure_simulated(self.config.clone(), plan, move || asked.is_asked());

@@ -193,6 +193,54 @@ fn requests_into_one_queue_do_not_fall_with_load() {
 }
 
 #[test]
+fn requests_answered_follow_the_offered_load_and_stay_where_they_end() {
+    let models = ["giganet-clan-linux", "clan-pio", "clan-dma"];
+    let plot = format!("{}/offered-load.svg", env!("CARGO_TARGET_TMPDIR"));
+    let loads = [50, 150, 450, 700, 1000];
+    let options = ["--load", "50k,150k,450k,700k,1M", "--plot", &plot];
+    let answered = rows("cq", &models, &options, &["mean_requests_s"]);
+    for model in &answered {
+        for (answered, load) in model.iter().zip(&loads[..2]) {
+            let share = answered / f64::from(load * 1000);
+            assert!((share - 1.0).abs() < 0.005, "{share}");
+        }
+        // Flat: more clients' wishes cost the server nothing.
+        for beyond in &model[3..] {
+            assert!((beyond / model[2] - 1.0).abs() < 0.005, "{answered:?}");
+        }
+    }
+    let most = |model: usize| answered[model][4];
+    assert!(
+        most(0) > 1.1 * most(1) && most(1) > 1.1 * most(2),
+        "{answered:?}"
+    );
+    let picture = std::fs::read_to_string(&plot).unwrap();
+    assert!(picture.contains("offered load, requests/s") && picture.contains("64 connections"));
+}
+
+#[test]
+fn loads_are_chosen_around_the_most_of_all_fabrics() {
+    let options = [
+        "--load",
+        "auto",
+        "--connections",
+        "16",
+        "--iterations",
+        "1600",
+    ];
+    let models = ["clan-pio", "clan-dma"];
+    let offered = rows("cq", &models, &options, &["offered_requests_s"]);
+    let most = rows("cq", &models, &["--connections", "16"], &["requests_s"])[0][0];
+    assert_eq!(offered[0], offered[1]);
+    assert!(offered[0].is_sorted_by(|a, b| a < b), "{offered:?}");
+    let (least, greatest) = (offered[0][0], offered[0][offered[0].len() - 1]);
+    assert!(
+        least < 0.2 * most && greatest > 1.4 * most,
+        "{offered:?} {most}"
+    );
+}
+
+#[test]
 fn sleeping_costs_an_interrupt_and_a_wake_up() {
     let figure = ["half_rtt_us", "median"];
     let of = |mode| {
@@ -327,11 +375,26 @@ fn what_does_not_go_is_told() {
             "s0 <-> s1",
         ),
         (&["--on", "shm", "--fault", "loss 1 %"], "--on sim:clan-pio"),
+        (&["--on", "sim:clan", "--load", "50k"], "viaduct measure cq"),
     ] {
         let output = viaduct(&[&["measure", "latency"], arguments].concat());
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
         assert!(errors.contains(wanted), "{arguments:?}: {errors}");
+    }
+    for (options, wanted) in [
+        (&["--load", "50k,auto"][..], "give `--load auto` alone"),
+        (
+            &["--load", "50k", "--connections", "1,4"],
+            "`--connections 64`",
+        ),
+        (&["--load", "50KB"], "50000 or 50k, or auto"),
+        (&["--load", "0"], "50000 or 50k, or auto"),
+    ] {
+        let output = viaduct(&[&["measure", "cq", "--on", "sim:clan"], options].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_ne!(output.status.code(), Some(0), "{options:?}: {errors}");
+        assert!(errors.contains(wanted), "{options:?}: {errors}");
     }
     let output = viaduct(&[
         "run",

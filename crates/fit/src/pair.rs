@@ -107,6 +107,10 @@ impl Host for SimulatedHost {
         self.0.relax();
     }
 
+    fn relax_for(&self, longest: Duration) {
+        self.0.relax_for(longest);
+    }
+
     fn sleep(&self, time: Duration) {
         self.0.sleep(time);
     }

@@ -71,12 +71,12 @@ impl<'a> Comparison<'a> {
             return String::new();
         };
         let names = self.names();
-        let variant = [first.test.variant()];
+        let longest = self.reports.iter().max_by_key(|report| report.rows.len());
+        let longest = longest.unwrap_or(first);
+        let variant = [longest.variant()];
         let heads = variant.into_iter().chain(names.iter().map(String::as_str));
         let heads: Vec<&str> = heads.collect();
         // One that ended early has the beginning of what the others have.
-        let longest = self.reports.iter().max_by_key(|report| report.rows.len());
-        let longest = longest.unwrap_or(first);
         let rows = longest.rows.iter().enumerate().map(|(index, row)| {
             let cells = self.reports.iter().map(|report| {
                 let row = report.rows.get(index);

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use viaduct_fabric::via::{Address, Queue, ReliabilityLevel};
-use viaduct_fabric::{CompletionQueueHandle, Provider, ViHandle, ViMap};
+use viaduct_fabric::{CompletionQueueHandle, Provider, ReturnCode, ViHandle, ViMap};
 
 use crate::error::{Doing, MeasureError, Result};
 use crate::host::Host;
-use crate::lane::{Arrival, Blocks, Lane, Shape, Waiter};
+use crate::lane::{Arrival, Blocks, Lane, Patience, Shape, Waiter};
 use crate::latency::{Exchange, Pace};
 use crate::order::{Order, Task};
+use crate::pacer::Pacer;
 use crate::plan::{Mode, Plan};
 use crate::report::CompletionQueueRow;
 use crate::run::{accept, asked, noise};
@@ -73,6 +75,34 @@ impl<'s, P: Provider> CompletionQueue<'s, P> {
         debug_assert_eq!(entry.queue, Queue::Receive);
         Ok(entry.vi)
     }
+
+    /// The next VI that has received something, if one has within a limit: asleep, or after one
+    /// look and a pause.
+    #[inline]
+    fn next_within<H: Host>(
+        &self,
+        waiter: &Waiter<'_, H>,
+        limit: Option<Duration>,
+    ) -> Result<Option<ViHandle>> {
+        const DOING: &str = "waiting for a completion";
+
+        let limit = limit.unwrap_or(PATIENCE).min(PATIENCE);
+        let entry = match waiter.mode {
+            Mode::Poll => {
+                let entry = self.provider.completion_done(self.handle).doing(DOING)?;
+                if entry.is_none() {
+                    waiter.host.relax_for(limit);
+                }
+                entry
+            }
+            Mode::Block => match self.provider.completion_wait(self.handle, Some(limit)) {
+                Ok(entry) => Some(entry),
+                Err(error) if error.code() == ReturnCode::Timeout && limit < PATIENCE => None,
+                Err(error) => return Err(waiter.refused(DOING, error)),
+            },
+        };
+        Ok(entry.map(|entry| entry.vi))
+    }
 }
 
 impl<P: Provider> Drop for CompletionQueue<'_, P> {
@@ -103,10 +133,9 @@ impl<'s, P: Provider> Lanes<'s, P> {
     }
 
     #[inline]
-    fn get(&mut self, vi: ViHandle) -> Result<&mut (Lane<'s, P>, Exchange)> {
+    fn index(&self, vi: ViHandle) -> Result<usize> {
         let index = self.index_of.get(&vi).copied();
-        let lane = index.and_then(|index| self.lanes.get_mut(index));
-        lane.ok_or_else(|| MeasureError::WrongData {
+        index.ok_or_else(|| MeasureError::WrongData {
             what: "a completion of a VI that is not of this row".to_owned(),
         })
     }
@@ -120,12 +149,14 @@ fn take<P: Provider>(lane: &mut Lane<'_, P>) -> Result<Arrival> {
     })
 }
 
-/// Opens the connections over a control lane's session, and times requests.
+/// Opens the connections over a control lane's session, and times requests: as many as can be
+/// answered, or so many a second.
 pub(crate) fn initiate<'s, P: Provider, H: Host>(
     session: &'s Session<'s, P>,
     remote: &Address,
     order: Order,
     plan: &Plan,
+    offered_requests_s: Option<u32>,
     control: &mut Lane<'s, P>,
     waiter: &Waiter<'_, H>,
 ) -> Result<CompletionQueueRow> {
@@ -150,68 +181,185 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
         lanes.push(lane, order.is_touched);
     }
 
-    // As many requests as connections are out at any time, until so many are asked for.
-    let mut outstanding = 0;
-    let mut requests = |wanted: u64, is_last: bool| -> Result<()> {
-        if outstanding == 0 {
-            for (lane, exchange) in &mut lanes.lanes {
-                exchange.send(lane)?;
-                outstanding += 1;
-            }
-        }
-        for _ in 0..wanted {
-            let (lane, exchange) = lanes.get(queue.next(waiter)?)?;
-            let arrival = take(lane)?;
-            exchange.accept(lane, arrival)?;
-            exchange.next();
-            lane.post_receive(arrival.slot)?;
-            lane.drain_sends(0, waiter)?;
-            if is_last {
-                outstanding -= 1;
-            } else {
-                exchange.send(lane)?;
-            }
-        }
-        Ok(())
+    let mut client = Client {
+        lanes,
+        queue,
+        waiter,
+        outstanding: 0,
     };
-    let rounds = plan
-        .iterations
-        .map(|requests| requests.div_ceil(u64::from(count)));
-    let pace = Pace::find(host, rounds, &mut |rounds| {
-        requests(rounds * u64::from(count), false)
-    })?;
-    // Every connection has been used; the samples' memory is not there yet.
-    let memory_here = growth(memory_before, host.memory_bytes());
-    let batch_requests = pace.batch * u64::from(count);
-    let mut samples = Samples::with_capacity(pace.batches as usize);
-    let before = control.counts();
-    let mut before_ns = host.now_ns();
-    for _ in 0..pace.batches {
-        requests(batch_requests, false)?;
-        let now_ns = host.now_ns();
-        samples.push(now_ns - before_ns);
-        before_ns = now_ns;
-    }
+    let (mut memory_here, mut before) = (None, None);
+    // Every connection has been used by then; the samples' memory is not there yet.
+    let mut warm = || {
+        memory_here = growth(memory_before, host.memory_bytes());
+        before = control.counts();
+    };
+    let timed = match offered_requests_s {
+        None => client.saturate(plan.iterations, &mut warm)?,
+        Some(load) => client.offer(load, plan.iterations, &mut warm)?,
+    };
     let after = control.counts();
-    requests(u64::from(count), true)?;
+    client.finish()?;
 
     let farewell = stop(control, waiter)?;
     let bytes_per_vi = memory_here
         .zip(farewell)
         .map(|(here, there)| (here + there) / u64::from(count));
-    let rate = |nanoseconds: f64| batch_requests as f64 * 1e9 / nanoseconds.max(1.0);
+    let Timed { samples, batch } = timed;
+    let rate = |nanoseconds: f64| batch as f64 * 1e9 / nanoseconds.max(1.0);
     Ok(CompletionQueueRow {
         connections: count,
+        offered_requests_s,
         requests_s: rate(samples.spread(1.0).median),
         bytes_per_vi,
         mean_requests_s: rate(samples.total_ns() as f64 / samples.len().max(1) as f64),
-        requests: pace.batches * batch_requests,
+        requests: samples.len() as u64 * batch,
         noise: noise(
             samples.lost_fraction(),
-            pace.batches * batch_requests,
+            samples.len() as u64 * batch,
             (before, after),
         ),
     })
+}
+
+/// Times of batches of so many requests.
+struct Timed {
+    samples: Samples,
+    batch: u64,
+}
+
+/// The side that asks, with its connections.
+struct Client<'s, 'h, P: Provider, H: Host> {
+    /// Dropped before the queue that their VIs tell.
+    lanes: Lanes<'s, P>,
+    queue: CompletionQueue<'s, P>,
+    waiter: &'h Waiter<'h, H>,
+    /// Requests that are not answered.
+    outstanding: usize,
+}
+
+impl<P: Provider, H: Host> Client<'_, '_, P, H> {
+    fn count(&self) -> u64 {
+        self.lanes.lanes.len() as u64
+    }
+
+    /// Keeps a request of each connection out; `warm` is told when the timing begins.
+    fn saturate(&mut self, iterations: Option<u64>, warm: &mut impl FnMut()) -> Result<Timed> {
+        let host = self.waiter.host;
+        let count = self.count();
+        for index in 0..self.lanes.lanes.len() {
+            self.send(index)?;
+        }
+        let mut requests = |wanted: u64| -> Result<()> {
+            for _ in 0..wanted {
+                let vi = self.queue.next(self.waiter)?;
+                let index = self.take(vi)?;
+                self.send(index)?;
+            }
+            Ok(())
+        };
+        let rounds = iterations.map(|requests| requests.div_ceil(count));
+        let pace = Pace::find(host, rounds, &mut |rounds| requests(rounds * count))?;
+        warm();
+        let batch = pace.batch * count;
+        let mut samples = Samples::with_capacity(pace.batches as usize);
+        let mut before_ns = host.now_ns();
+        for _ in 0..pace.batches {
+            requests(batch)?;
+            let now_ns = host.now_ns();
+            samples.push(now_ns - before_ns);
+            before_ns = now_ns;
+        }
+        Ok(Timed { samples, batch })
+    }
+
+    /// Issues so many requests a second, as long as a connection is free for one.
+    fn offer(
+        &mut self,
+        requests_s: u32,
+        iterations: Option<u64>,
+        warm: &mut impl FnMut(),
+    ) -> Result<Timed> {
+        /// Of timed time, if it may have its way.
+        const ROW_S: f64 = 0.3;
+        /// Requests of a connection, at the least.
+        const ROUNDS_MIN: u64 = 10;
+        const BATCHES_MAX: u64 = 1 << 16;
+
+        let host = self.waiter.host;
+        let count = self.count();
+        let usual = ((f64::from(requests_s) * ROW_S) as u64).max(ROUNDS_MIN * count);
+        let requests = iterations.unwrap_or(usual).max(1);
+        // A round of all connections, so that each batch has the same share of each.
+        let batch = count * requests.div_ceil(count).div_ceil(BATCHES_MAX);
+        let batches = requests.div_ceil(batch);
+        let mut pacer = Pacer::new(self.lanes.lanes.len(), requests_s, host.now_ns());
+        self.paced(2 * count, &mut pacer)?;
+        warm();
+        let mut samples = Samples::with_capacity(batches as usize);
+        let mut before_ns = host.now_ns();
+        for _ in 0..batches {
+            self.paced(batch, &mut pacer)?;
+            let now_ns = host.now_ns();
+            samples.push(now_ns - before_ns);
+            before_ns = now_ns;
+        }
+        Ok(Timed { samples, batch })
+    }
+
+    /// Sends what is due until so many requests have been answered.
+    fn paced(&mut self, wanted: u64, pacer: &mut Pacer) -> Result<()> {
+        let host = self.waiter.host;
+        let mut patience = Patience::default();
+        let mut answered = 0;
+        while answered < wanted {
+            let now_ns = host.now_ns();
+            if let Some(index) = pacer.take_due(now_ns) {
+                self.send(index)?;
+                continue;
+            }
+            match self.queue.next_within(self.waiter, pacer.pause(now_ns))? {
+                Some(vi) => {
+                    let index = self.take(vi)?;
+                    pacer.answered(index, host.now_ns());
+                    answered += 1;
+                    patience = Patience::default();
+                }
+                None => patience.has_looked(self.waiter)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the answers that are due, and asks no more.
+    fn finish(&mut self) -> Result<()> {
+        while self.outstanding > 0 {
+            let vi = self.queue.next(self.waiter)?;
+            self.take(vi)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, index: usize) -> Result<()> {
+        let (lane, exchange) = &mut self.lanes.lanes[index];
+        exchange.send(lane)?;
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    /// Takes the answer that a VI has; whose it is.
+    #[inline]
+    fn take(&mut self, vi: ViHandle) -> Result<usize> {
+        let index = self.lanes.index(vi)?;
+        let (lane, exchange) = &mut self.lanes.lanes[index];
+        let arrival = take(lane)?;
+        exchange.accept(lane, arrival)?;
+        exchange.next();
+        lane.post_receive(arrival.slot)?;
+        lane.drain_sends(0, self.waiter)?;
+        self.outstanding -= 1;
+        Ok(index)
+    }
 }
 
 /// Has the server stop, and learns how much its memory grew.
@@ -279,7 +427,8 @@ pub(crate) fn respond<'s, P: Provider, H: Host>(
         if vi == control.vi {
             break;
         }
-        let (lane, exchange) = lanes.get(vi)?;
+        let index = lanes.index(vi)?;
+        let (lane, exchange) = &mut lanes.lanes[index];
         let arrival = take(lane)?;
         exchange.accept(lane, arrival)?;
         exchange.send(lane)?;

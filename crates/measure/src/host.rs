@@ -14,6 +14,12 @@ pub trait Host {
         std::hint::spin_loop();
     }
 
+    /// The same, where something else is to be done after so long.
+    #[inline]
+    fn relax_for(&self, _longest: Duration) {
+        self.relax();
+    }
+
     /// Lets time pass.
     fn sleep(&self, time: Duration);
 

@@ -400,37 +400,17 @@ impl<H: Host> Waiter<'_, H> {
         doing: &'static str,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        /// About a millisecond.
-        const LOOKS_PER_CHECK: u32 = 1 << 15;
-
-        let mut looks = 0_u32;
-        let mut start_ns = None;
+        let mut patience = Patience::default();
         loop {
             if let Some(found) = look()? {
                 return Ok(found);
             }
             self.host.relax();
-            looks += 1;
-            if looks == LOOKS_PER_CHECK {
-                looks = 0;
-                self.check(doing, &mut start_ns)?;
+            patience.looks += 1;
+            if patience.looks == LOOKS_PER_CHECK {
+                patience.check(doing, self)?;
             }
         }
-    }
-
-    #[cold]
-    fn check(&self, doing: &'static str, start_ns: &mut Option<u64>) -> Result<()> {
-        if let Some(reason) = self.host.stop_reason() {
-            return Err(MeasureError::Stopped { reason });
-        }
-        let now_ns = self.host.now_ns();
-        let waited = Duration::from_nanos(now_ns - *start_ns.get_or_insert(now_ns));
-        if waited > PATIENCE {
-            return Err(MeasureError::Stalled { doing, waited });
-        }
-        // With fewer cores than sides the other one needs this one.
-        std::thread::yield_now();
-        Ok(())
     }
 
     /// What a wait that the fabric refused means.
@@ -450,6 +430,48 @@ impl<H: Host> Waiter<'_, H> {
             };
         }
         MeasureError::Refused { doing, error }
+    }
+}
+
+/// About a millisecond.
+const LOOKS_PER_CHECK: u32 = 1 << 15;
+
+/// Looks in vain, and since when.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    looks: u32,
+    start_ns: Option<u64>,
+}
+
+impl Patience {
+    /// After a look for a completion that found nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it has gone on for too long.
+    #[inline]
+    pub(crate) fn has_looked<H: Host>(&mut self, waiter: &Waiter<'_, H>) -> Result<()> {
+        self.looks += 1;
+        if self.looks == LOOKS_PER_CHECK {
+            self.check("waiting for a completion", waiter)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn check<H: Host>(&mut self, doing: &'static str, waiter: &Waiter<'_, H>) -> Result<()> {
+        self.looks = 0;
+        if let Some(reason) = waiter.host.stop_reason() {
+            return Err(MeasureError::Stopped { reason });
+        }
+        let now_ns = waiter.host.now_ns();
+        let waited = Duration::from_nanos(now_ns - *self.start_ns.get_or_insert(now_ns));
+        if waited > PATIENCE {
+            return Err(MeasureError::Stalled { doing, waited });
+        }
+        // With fewer cores than sides the other one needs this one.
+        std::thread::yield_now();
+        Ok(())
     }
 }
 

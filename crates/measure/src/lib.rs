@@ -25,6 +25,7 @@ mod latency;
 mod line;
 mod machine;
 mod order;
+mod pacer;
 mod plan;
 mod report;
 mod run;

@@ -43,14 +43,6 @@ impl Test {
         }
     }
 
-    /// What differs from row to row.
-    pub(crate) const fn variant(self) -> &'static str {
-        match self {
-            Self::Latency | Self::Bandwidth | Self::Rate => "bytes",
-            Self::Cq => "connections",
-        }
-    }
-
     /// The one value that says most of a row, with its unit: see [`Row::figure`](crate::Row).
     pub(crate) const fn figure(self) -> &'static str {
         match self {
@@ -163,6 +155,9 @@ pub struct Plan {
     pub sizes: Vec<u32>,
     /// Connections, a row each; only for [`Test::Cq`].
     pub connections: Vec<u32>,
+    /// Requests a second that all connections together offer, a row each for every number of
+    /// connections; only for [`Test::Cq`], and if empty, as many as are answered.
+    pub loads_requests_s: Vec<u32>,
     /// How both sides wait.
     pub mode: Mode,
     /// The connections' level.
@@ -178,6 +173,21 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What each row is about: bytes or connections, and the offered load if there is one.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(u32, Option<u32>)> {
+        let plain = |values: &[u32]| values.iter().map(|value| (*value, None)).collect();
+        match self.test {
+            Test::Latency | Test::Bandwidth | Test::Rate => plain(&self.sizes),
+            Test::Cq if self.loads_requests_s.is_empty() => plain(&self.connections),
+            Test::Cq => {
+                let loads = self.loads_requests_s.iter();
+                let of = |count: u32| loads.clone().map(move |load| (count, Some(*load)));
+                self.connections.iter().copied().flat_map(of).collect()
+            }
+        }
+    }
+
     /// A plan with the usual rows and settings of a test.
     #[must_use]
     pub fn usual(test: Test) -> Self {
@@ -199,6 +209,7 @@ impl Plan {
             test,
             sizes: sizes.to_vec(),
             connections: connections.to_vec(),
+            loads_requests_s: Vec::new(),
             mode: Mode::Poll,
             level: ReliabilityLevel::ReliableDelivery,
             is_touched: false,

@@ -131,6 +131,10 @@ pub struct StreamRow {
 pub struct CompletionQueueRow {
     /// Connections, with one request of 32 bytes outstanding each.
     pub connections: u32,
+    /// Requests a second that the connections offered together; [`None`] for as many as are
+    /// answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offered_requests_s: Option<u32>,
     /// Requests answered a second, of the median batch.
     pub requests_s: f64,
     /// Memory of a connection, both ends together, without the program's own buffers and
@@ -284,6 +288,16 @@ impl Report {
                 &["bytes", "MB/s", "messages/s", "mean MB/s"],
                 self.rows.iter().map(Row::cells).collect(),
             ),
+            Test::Cq if self.has_loads() => (
+                &[
+                    "connections",
+                    "offered/s",
+                    "requests/s",
+                    "mean requests/s",
+                    "bytes a VI",
+                ],
+                self.rows.iter().map(Row::cells).collect(),
+            ),
             Test::Cq => (
                 &["connections", "requests/s", "mean requests/s", "bytes a VI"],
                 self.rows.iter().map(Row::cells).collect(),
@@ -327,7 +341,7 @@ impl Report {
             lines.push((name, values.collect::<Vec<u64>>()));
         }
         let heads = counted.iter().map(|(variant, _)| variant.to_string());
-        let heads: Vec<String> = std::iter::once(self.test.variant().to_owned())
+        let heads: Vec<String> = std::iter::once(self.variant().to_owned())
             .chain(heads)
             .collect();
         let cells = lines
@@ -351,6 +365,22 @@ impl Report {
             self.fabric,
             aligned(&heads, &cells)
         ))
+    }
+
+    /// Whether its rows differ by the offered load.
+    #[must_use]
+    pub fn has_loads(&self) -> bool {
+        let is_loaded = |row: &Row| matches!(row, Row::CompletionQueue(row) if row.offered_requests_s.is_some());
+        self.rows.iter().any(is_loaded)
+    }
+
+    /// What differs from row to row.
+    pub(crate) fn variant(&self) -> &'static str {
+        match self.test {
+            Test::Latency | Test::Bandwidth | Test::Rate => "bytes",
+            Test::Cq if self.has_loads() => "offered/s",
+            Test::Cq => "connections",
+        }
     }
 
     /// Whether the sides had simulated hosts instead of cores.
@@ -408,13 +438,16 @@ impl Row {
         }
     }
 
-    /// Bytes of a message, or connections.
+    /// Bytes of a message, requests a second that are offered, or connections.
     #[must_use]
     pub const fn variant(&self) -> u32 {
         match self {
             Self::Latency(row) => row.bytes,
             Self::Stream(row) => row.bytes,
-            Self::CompletionQueue(row) => row.connections,
+            Self::CompletionQueue(row) => match row.offered_requests_s {
+                Some(offered) => offered,
+                None => row.connections,
+            },
         }
     }
 
@@ -452,13 +485,18 @@ impl Row {
                 grouped(row.messages_s),
                 significant(row.mean_mbyte_s),
             ],
-            Self::CompletionQueue(row) => vec![
-                row.connections.to_string(),
-                grouped(row.requests_s),
-                grouped(row.mean_requests_s),
-                row.bytes_per_vi
-                    .map_or_else(|| "-".to_owned(), |bytes| grouped(bytes as f64)),
-            ],
+            Self::CompletionQueue(row) => {
+                let connections = std::iter::once(row.connections.to_string());
+                let offered = row.offered_requests_s;
+                let offered = offered.map(|offered| grouped(f64::from(offered)));
+                let others = [
+                    grouped(row.requests_s),
+                    grouped(row.mean_requests_s),
+                    row.bytes_per_vi
+                        .map_or_else(|| "-".to_owned(), |bytes| grouped(bytes as f64)),
+                ];
+                connections.chain(offered).chain(others).collect()
+            }
         };
         let noise = self.noise();
         cells.push(match (noise.line_ns_before, noise.line_ns_after) {

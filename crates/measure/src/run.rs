@@ -49,14 +49,11 @@ pub fn initiate<P: Provider, H: Host>(
     let remote = Address::new(remote, &meeting.discriminator);
     check(plan, &session)?;
 
-    let variants = match plan.test {
-        Test::Cq => &plan.connections,
-        Test::Latency | Test::Bandwidth | Test::Rate => &plan.sizes,
-    };
+    let variants = plan.rows();
     let mut rows = Vec::with_capacity(variants.len());
     let mut line_ns = host.line_ns();
     for variant in variants {
-        let row = initiate_row(&session, &remote, plan, *variant, host);
+        let row = initiate_row(&session, &remote, plan, variant, host);
         let mut row = row.map_err(|error| match (error, host.stop_reason()) {
             // The host knows better than a call that found nobody.
             (MeasureError::Refused { .. }, Some(reason)) => MeasureError::Stopped { reason },
@@ -105,6 +102,11 @@ fn check<P: Provider>(plan: &Plan, session: &Session<'_, P>) -> Result<()> {
             ),
         });
     }
+    if plan.loads_requests_s.contains(&0) {
+        return Err(MeasureError::Impossible {
+            reason: "a load of 0 requests a second is asked for; no row would end".to_owned(),
+        });
+    }
     if !session.attributes.reliability_levels.contains(plan.level) {
         return Err(MeasureError::Impossible {
             reason: "this fabric does not have the reliability level asked for".to_owned(),
@@ -117,7 +119,7 @@ fn initiate_row<P: Provider, H: Host>(
     session: &Session<'_, P>,
     remote: &Address,
     plan: &Plan,
-    variant: u32,
+    (variant, load): (u32, Option<u32>),
     host: &H,
 ) -> Result<Row> {
     let (task, bytes, count) = match plan.test {
@@ -164,7 +166,7 @@ fn initiate_row<P: Provider, H: Host>(
         )?),
         Test::Cq => {
             // It says farewell itself.
-            let row = cq::initiate(session, remote, order, plan, &mut lane, &waiter)?;
+            let row = cq::initiate(session, remote, order, plan, load, &mut lane, &waiter)?;
             return Ok(Row::CompletionQueue(row));
         }
     };

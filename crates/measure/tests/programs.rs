@@ -132,6 +132,33 @@ fn many_connections_share_a_queue() {
 }
 
 #[test]
+fn no_more_requests_are_issued_than_the_load_that_is_asked_for() {
+    for mode in [Mode::Poll, Mode::Block] {
+        let mut plan = small(Test::Cq);
+        plan.mode = mode;
+        plan.connections = vec![4];
+        plan.loads_requests_s = vec![2000, 5000];
+        let report = run(&plan).unwrap();
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2);
+        for (row, load) in rows.iter().zip(&plan.loads_requests_s) {
+            assert_eq!(
+                (&row["connections"], &row["offered_requests_s"]),
+                (&4.into(), &(*load).into())
+            );
+            assert_eq!(row["requests"], 100);
+            // 25 of each connection take 24 intervals, one of which it may make up for.
+            let answered = positive(&row["mean_requests_s"]) / f64::from(*load);
+            assert!(answered <= 1.09, "{row}");
+        }
+    }
+    let mut plan = small(Test::Cq);
+    plan.loads_requests_s = vec![0];
+    let error = run(&plan).unwrap_err().to_string();
+    assert!(error.contains("0 requests a second"), "{error}");
+}
+
+#[test]
 fn every_byte_is_checked_at_every_level_and_in_any_memory() {
     let levels = [
         ReliabilityLevel::Unreliable,

@@ -46,11 +46,23 @@ pub(crate) fn scene(chart: &LineChart) -> Scene {
     let label_width_max = label_widths.fold(0.0, f64::max);
 
     let left = MARGIN + AXIS_SIZE * LINE_HEIGHT + label_width_max + TICK_LENGTH + 8.0;
-    let right = WIDTH - MARGIN - 10.0;
     let x_values: Vec<f64> = points().map(|point| point.0).collect();
-    let x = Ruler::new(&chart.x, &x_values, |label| {
-        (sheet.width(label) + LABEL_GAP) / (right - left)
+    let ruler = |right: f64| {
+        Ruler::new(&chart.x, &x_values, |label| {
+            (sheet.width(label) + LABEL_GAP) / (right - left)
+        })
+    };
+    let mut right = WIDTH - MARGIN - 10.0;
+    let mut x = ruler(right);
+    // A long label at the end of the axis reaches over it.
+    let ends = x.ticks.iter().map(|tick| {
+        left + tick.at * (right - left) + sheet.width(&tick.label) / 2.0 - (WIDTH - MARGIN / 2.0)
     });
+    let beyond = ends.fold(0.0, f64::max);
+    if beyond > 0.0 {
+        right -= beyond;
+        x = ruler(right);
+    }
 
     let frame = Frame {
         left,
@@ -274,4 +286,42 @@ impl Sheet {
 
 fn is_on_axis(part: f64) -> bool {
     (-1e-9..=1.0 + 1e-9).contains(&part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::{Axis, Notation, Scale};
+
+    #[test]
+    fn no_label_of_the_axis_reaches_over_the_sheet() {
+        let axis = || Axis {
+            title: "requests/s".to_owned(),
+            scale: Scale::Linear,
+            notation: Notation::Plain,
+        };
+        for most in [6.0, 6e5, 6e9, 1e12] {
+            let series = Series {
+                name: "a line".to_owned(),
+                points: vec![(0.0, 1.0), (most, 2.0)],
+            };
+            let chart = LineChart {
+                title: "a chart".to_owned(),
+                x: axis(),
+                y: axis(),
+                series: vec![series],
+            };
+            let scene = scene(&chart);
+            let font = Font::new();
+            for shape in &scene.shapes {
+                if let Shape::Text(text) = shape
+                    && text.anchor == Anchor::Middle
+                    && text.direction == Direction::Right
+                {
+                    let half = font.width(&text.words, text.size) / 2.0;
+                    assert!(text.at.0 + half <= scene.width, "{most}: {}", text.words);
+                }
+            }
+        }
+    }
 }

@@ -115,10 +115,15 @@ impl Process {
     /// Lets time pass until something changes on this host, some microseconds at most: for the
     /// pauses of a loop that looks again and again.
     pub fn relax(&self) {
+        self.relax_for(Duration::MAX);
+    }
+
+    /// The same, so long at most.
+    pub fn relax_for(&self, longest: Duration) {
         const PAUSE: Time = Time::from_picoseconds(20_000_000);
 
         let cluster = self.synchronised(self.shared.lock());
-        let until = cluster.now() + PAUSE;
+        let until = cluster.now() + PAUSE.min(time_of(longest));
         let mut cluster = self.wait(cluster, Some(until), true);
         // A loop over memory sees a change half a turn late.
         if cluster.now() < until {
