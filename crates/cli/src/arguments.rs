@@ -58,7 +58,9 @@ pub(crate) enum Command {
     /// Measure a fabric: two processes of this machine exchange messages
     #[command(after_help = "Examples:\n  viaduct measure latency --on shm\n  \
         viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch --plot bandwidth.svg\n  \
-        viaduct measure cq --on shm --connections 1024 --mode block --json")]
+        viaduct measure cq --on shm --connections 1024 --mode block --json\n  \
+        viaduct measure latency --on sim:clan-pio,sim:my-host.toml\n  \
+        viaduct measure cq --on sim:clan-pio@four-hop --load auto --plot load.svg")]
     Measure(MeasureArguments),
     /// Make a preset from a measurement: fit the numbers of another to it
     #[command(after_help = "Example:\n  \

@@ -35,7 +35,8 @@ impl Fabric {
             Failure::new(
                 format!("no fabric is called `{name}`"),
                 format!(
-                    "the fabrics: {}, sim:MODEL (between simulated hosts, see viaduct models)",
+                    "the fabrics: {}, sim:MODEL[@STUDY] (between simulated hosts; MODEL is a preset of \
+                     `viaduct models` or the path of a preset file)",
                     names.join(", ")
                 ),
             )

@@ -405,5 +405,9 @@ fn what_does_not_go_is_told() {
     ]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("--on sim:clan-pio"), "{errors}");
+    assert!(errors.contains("--on sim:clan-pio@STUDY"), "{errors}");
+    assert!(
+        errors.contains("giganet-clan, giganet-clan-linux, ideal"),
+        "{errors}"
+    );
 }

@@ -221,9 +221,13 @@ pub(crate) fn merge(
     if preset.mechanism != "native" {
         let title = "studies take adapters with VIA of their own";
         let label = format!("`{}` is of the kind {}", preset.name, preset.mechanism);
+        let native = list_models().into_iter();
+        let native = native.filter(|preset| preset.mechanism == "native");
+        let native: Vec<String> = native.map(|preset| preset.name).collect();
         let help = format!(
-            "it is for programs: viaduct measure latency --on sim:{name}; viaduct models lists \
-             the presets"
+            "a study's own traffic runs on {}, or a file that inherits one; programs run on \
+             `{name}`: viaduct measure latency --on sim:{name}@STUDY, in the study's network",
+            native.join(", ")
         );
         let mut diagnostic = Diagnostic::error(title).help(help);
         if let Some(place) = place {
