@@ -26,8 +26,8 @@ pub(crate) struct MeasureArguments {
     #[arg(value_name = "TEST")]
     test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
-    /// `viaduct models` or the path of a preset file, STUDY one whose network they stand in; several
-    /// are measured one after the other and compared
+    /// `viaduct models` or the path of a preset file, STUDY one whose network they stand in;
+    /// several are measured one after the other and compared
     #[arg(
         long = "on",
         value_name = "FABRIC",
