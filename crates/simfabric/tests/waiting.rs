@@ -1,10 +1,9 @@
-//! Programs that wait without a stack, or give up waiting so.
+//! Programs that wait without a stack.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use viaduct_fabric::{Memory, Nic, Vi};
@@ -37,18 +36,6 @@ fn accept(nic: &Nic<SimulatedFabric>, mut vi: Vi<SimulatedFabric>) -> Vi<Simulat
     }
     nic.listen(b"waiting").accept(&mut vi, None).unwrap();
     vi
-}
-
-/// Runs both hosts; the receiver counts what it takes.
-fn run(receiver: impl FnOnce(&Process, &AtomicU32) + Send + 'static) -> Outcome {
-    let mut simulation = Simulation::new(load_programs("clan", None, 2).unwrap());
-    let taken = Arc::new(AtomicU32::new(0));
-    simulation.spawn(0, |process| send_all(&process));
-    let counter = Arc::clone(&taken);
-    simulation.spawn(1, move |process| receiver(&process, &counter));
-    let outcome = simulation.run().unwrap();
-    assert_eq!(taken.load(Ordering::Relaxed), MESSAGES);
-    outcome
 }
 
 #[test]
@@ -104,21 +91,4 @@ fn run_async(has_queue: bool) -> Outcome {
     let outcome = simulation.run().unwrap();
     assert_eq!(taken.load(Ordering::Relaxed), MESSAGES);
     outcome
-}
-
-#[test]
-fn a_program_that_gives_up_a_future_may_wait_on_its_stack() {
-    run(|process, taken| {
-        let nic = Nic::open(process.fabric(), "sim0").unwrap();
-        let mut vi = accept(&nic, nic.vi().receive_depth(MESSAGES).build().unwrap());
-        for number in 0..MESSAGES {
-            let context = Context::from_waker(Waker::noop());
-            let received = match vi.poll_receive(&context) {
-                Poll::Ready(received) => received.unwrap(),
-                Poll::Pending => vi.receive(None).unwrap(),
-            };
-            assert_eq!(received.buffer[0], number as u8);
-            taken.fetch_add(1, Ordering::Relaxed);
-        }
-    });
 }
