@@ -205,6 +205,13 @@ impl Agent {
         self.vis.get(vi).map(|vi| (vi.device, vi.id))
     }
 
+    /// Whether a work queue of a VI is bound to a completion queue.
+    #[must_use]
+    pub fn is_bound(&self, vi: ViHandle, queue: Queue) -> bool {
+        let vi = self.vis.get(vi);
+        vi.is_some_and(|vi| vi.queues[queue as usize].is_bound)
+    }
+
     /// The handle of a VI of a NIC.
     #[must_use]
     pub fn handle_of(&self, device: usize, vi: ViId) -> Option<ViHandle> {

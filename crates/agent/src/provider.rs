@@ -20,7 +20,7 @@ use viaduct_fabric::{
 use crate::agent::{Attempt, CompletionQueue, OpenNic, Vi, WorkQueue};
 use crate::memory::SharedBlock;
 use crate::refusal::{OrRefuse, dead, full};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Work};
 
 /// The operations of a fabric over the semantics, where a [`Runtime`] carries the messages.
 pub struct AgentProvider<R> {
@@ -272,6 +272,8 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         length: usize,
         attributes: &MemoryAttributes,
     ) -> Result<MemoryHandle> {
+        let bytes = length as u64;
+        self.runtime.charge(Work::Register { bytes });
         self.runtime.operate(None, |state, _| {
             state.nic(nic)?.check_tag(attributes.tag)?;
             if address.is_null() {
@@ -412,7 +414,8 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     }
 
     fn completion_done(&self, queue: CompletionQueueHandle) -> Result<Option<CompletionEntry>> {
-        self.runtime.poll(|state| state.take_entry(queue))
+        self.runtime
+            .poll(Watched::Entries(queue), |state| state.take_entry(queue))
     }
 
     fn completion_wait(
@@ -420,7 +423,10 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         queue: CompletionQueueHandle,
         limit: Option<Duration>,
     ) -> Result<CompletionEntry> {
-        let found = self.runtime.take(limit, |state| state.take_entry(queue))?;
+        let watched = Watched::Entries(queue);
+        let found = self
+            .runtime
+            .take(watched, limit, |state| state.take_entry(queue))?;
         found.ok_or_else(|| Error::new(ReturnCode::Timeout, "no entry came in the time given"))
     }
 
@@ -429,6 +435,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         queue: CompletionQueueHandle,
         handler: CompletionHandler,
     ) -> Result<()> {
+        self.runtime.expect(Watched::Entries(queue));
         self.runtime.operate(None, |state, _| {
             state.completion_queue(queue)?.notifies.push_back(handler);
             Ok(())
@@ -513,6 +520,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     }
 
     fn watch(&self, watched: Watched, waker: &Waker) -> Result<bool> {
+        self.runtime.expect(watched);
         let is_there = self.runtime.access(|state| state.watch(watched, waker))?;
         if is_there {
             waker.wake_by_ref();

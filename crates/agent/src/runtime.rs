@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
-use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle};
+use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
 
 use crate::agent::Agent;
 
@@ -14,6 +14,11 @@ pub enum Work {
     PostSend,
     /// Putting a descriptor into a receive queue.
     PostReceive,
+    /// Registering so many bytes of memory.
+    Register {
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// Where an agent runs: its lock, its time, how callers wait, and who carries its messages.
@@ -68,9 +73,19 @@ pub unsafe trait Runtime: Send + Sync + 'static {
     /// # Errors
     ///
     /// Those of `look`.
-    fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
+    fn poll<T>(
+        &self,
+        _watched: Watched,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         self.access(&mut look)
     }
+
+    /// A handler is about to be told of what comes there.
+    fn expect(&self, _watched: Watched) {}
+
+    /// Has a program pay for work that is part of an operation.
+    fn charge(&self, _work: Work) {}
 
     /// As [`Runtime::block`], by a program that pays for taking what it sees.
     ///
@@ -79,6 +94,7 @@ pub unsafe trait Runtime: Send + Sync + 'static {
     /// Those of `look`.
     fn take<T>(
         &self,
+        _watched: Watched,
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {

@@ -109,17 +109,18 @@ impl<R: Runtime> AgentProvider<R> {
     }
 
     pub(crate) fn done(&self, vi: ViHandle, queue: Queue) -> Result<Done> {
-        let found = self
-            .runtime
-            .poll(|state| match state.vi(vi)?.queue(queue).take() {
+        let found = self.runtime.poll(Watched::Vi(vi, queue), |state| {
+            match state.vi(vi)?.queue(queue).take() {
                 Done::NotDone => Ok(None),
                 done => Ok(Some(done)),
-            })?;
+            }
+        })?;
         Ok(found.unwrap_or(Done::NotDone))
     }
 
     pub(crate) fn wait(&self, vi: ViHandle, queue: Queue, limit: Option<Duration>) -> Result<Done> {
-        let found = self.runtime.take(limit, |state| {
+        let watched = Watched::Vi(vi, queue);
+        let found = self.runtime.take(watched, limit, |state| {
             let work = state.vi(vi)?.queue(queue);
             work.check_unbound()?;
             Ok(match work.take() {
@@ -139,6 +140,7 @@ impl<R: Runtime> AgentProvider<R> {
         queue: Queue,
         handler: DescriptorHandler,
     ) -> Result<()> {
+        self.runtime.expect(Watched::Vi(vi, queue));
         self.runtime.operate(Some(vi), |state, _| {
             let work = state.vi(vi)?.queue(queue);
             work.check_unbound()?;
@@ -152,11 +154,7 @@ impl Agent {
     /// Has a waker woken by the next completion, unless there is one: then says so.
     pub(crate) fn watch(&mut self, watched: Watched, waker: &Waker) -> Result<bool> {
         let (is_there, watcher) = match watched {
-            Watched::Sends(vi) | Watched::Receives(vi) => {
-                let queue = match watched {
-                    Watched::Sends(_) => Queue::Send,
-                    _ => Queue::Receive,
-                };
+            Watched::Vi(vi, queue) => {
                 let work = self.vi(vi)?.queue(queue);
                 work.check_unbound()?;
                 (work.completed > 0, &mut work.watcher)

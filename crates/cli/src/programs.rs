@@ -3,7 +3,8 @@
 use viaduct_measure::{Plan, Row, Test};
 use viaduct_report::Comparison;
 use viaduct_scenario::{Figure, FigureTest, Preset, Role, format_size};
-use viaduct_simfabric::{remote_write_latency, remote_write_rate};
+use viaduct_simfabric::SimulationError;
+use viaduct_simfabric::raw::{remote_write_latency, remote_write_rate};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -55,11 +56,11 @@ fn ours(hosts: &Simulated, figure: &Figure, interrupt: &Interrupt) -> Result<Opt
         FigureTest::Latency => Test::Latency,
         FigureTest::Bandwidth => Test::Bandwidth,
         FigureTest::RawLatency => {
-            let time = remote_write_latency(hosts.config(), figure.bytes);
+            let time = remote_write_latency(hosts.config(), figure.bytes).map_err(broken)?;
             return Ok(time.map(|time| time.microseconds_f64()));
         }
         FigureTest::RawBandwidth => {
-            let rate = remote_write_rate(hosts.config(), figure.bytes);
+            let rate = remote_write_rate(hosts.config(), figure.bytes).map_err(broken)?;
             return Ok(rate.map(|rate| rate.bits_per_second() / 1e6));
         }
     };
@@ -75,4 +76,11 @@ fn ours(hosts: &Simulated, figure: &Figure, interrupt: &Interrupt) -> Result<Opt
         Row::Stream(row) => row.mbyte_s * 8.0,
         Row::CompletionQueue(row) => row.requests_s,
     }))
+}
+
+fn broken(error: SimulationError) -> Failure {
+    Failure::Broken {
+        title: error.to_string(),
+        help: None,
+    }
 }

@@ -10,6 +10,7 @@ use viaduct_simfabric::{SimulationError, Stage, breakdown};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::measure::{Ending, Measured, Task};
+use crate::output;
 
 /// What such fabrics' names begin with.
 const PREFIX: &str = "sim:";
@@ -114,6 +115,14 @@ impl Simulated {
         }
         let asked = interrupt.clone();
         let measured = measure_simulated(self.config.clone(), plan, move || asked.is_asked());
+        for shortage in &measured.shortages {
+            let title = format!("{}: {shortage}", self.name);
+            output::message(
+                "warning",
+                &title,
+                Some("`viaduct models` has the adapter's numbers"),
+            );
+        }
         let mut rows = measured.rows;
         for row in &mut rows {
             count_all(row);

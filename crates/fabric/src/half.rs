@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use viaduct_via::Status;
+use viaduct_via::{Queue, Status};
 
 use crate::buffer::Buffer;
 use crate::completion::{CompletionError, Received, Refused, Sent};
@@ -218,7 +218,7 @@ impl<P: Provider> Sender<P> {
             }
             if self
                 .fabric
-                .watch(Watched::Sends(self.vi), context.waker())?
+                .watch(Watched::Vi(self.vi, Queue::Send), context.waker())?
             {
                 return Poll::Pending;
             }
@@ -360,7 +360,7 @@ impl<P: Provider> Receiver<P> {
             if let Some(result) = self.try_receive().transpose() {
                 return Poll::Ready(result);
             }
-            let watched = Watched::Receives(self.vi);
+            let watched = Watched::Vi(self.vi, Queue::Receive);
             if self.fabric.watch(watched, context.waker())? {
                 return Poll::Pending;
             }

@@ -62,10 +62,8 @@ handle! {
 /// Something that completions come to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Watched {
-    /// The send queue of a VI.
-    Sends(ViHandle),
-    /// The receive queue of a VI.
-    Receives(ViHandle),
+    /// A work queue of a VI.
+    Vi(ViHandle, Queue),
     /// A completion queue.
     Entries(CompletionQueueHandle),
 }

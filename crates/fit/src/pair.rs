@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use viaduct_measure::{Host, MeasureError, Meeting, Plan, Row};
 use viaduct_simfabric::config::SimulationConfig;
-use viaduct_simfabric::{Counts, Process, Simulation, SimulationError};
+use viaduct_simfabric::{Counts, Process, Shortage, Simulation, SimulationError};
 
 /// What came of measuring between two simulated hosts.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Simulated {
     pub end: Duration,
     /// What happened on the way.
     pub counts: Counts,
+    /// What became short on the adapters.
+    pub shortages: Vec<Shortage>,
 }
 
 /// What ended a measurement early.
@@ -84,6 +86,7 @@ pub fn measure_simulated(
         ending,
         end: simulation.now(),
         counts: simulation.counts(),
+        shortages: simulation.shortages(),
     }
 }
 

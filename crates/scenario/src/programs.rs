@@ -9,8 +9,8 @@ use viaduct_sim::config::{
     BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
 };
 use viaduct_simfabric::config::{
-    FirmwareModel, HostModel, KernelModel, Mechanism, ProcessorModel, QueueDesign, RdmaModel,
-    RemoteWriteModel, SimulationConfig, Ways,
+    FirmwareModel, HostModel, KernelModel, Mechanism, NoticeModel, ProcessorModel, QueueDesign,
+    RdmaModel, RemoteWriteModel, SimulationConfig, Ways,
 };
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
@@ -267,6 +267,13 @@ impl Numbers<'_> {
             inline_first_bytes: self.count(table, "inline_first")?,
             inline_next_bytes: self.count(table, "inline_next")?,
             returned_every: self.count(table, "returned_every")?,
+            notices: NoticeModel {
+                tripwires: self.count(table, "tripwires")?,
+                tripwire: self.time(table, "tripwire")?,
+                events: self.count(table, "events")?,
+                event: self.time(table, "event")?,
+                look: self.time(table, "look")?,
+            },
         })
     }
 

@@ -25,6 +25,7 @@ use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
 use crate::mechanism::{Mover, Plan, Request};
 use crate::message::{Message, MessageId};
+use crate::raw::raw_of_tag;
 use crate::traffic::TAG;
 
 impl Cluster {
@@ -162,13 +163,17 @@ impl Cluster {
     }
 
     /// The sending engine takes its next turn, if it is free.
-    fn serve(&mut self, host: u32) {
+    pub(crate) fn serve(&mut self, host: u32) {
         while !self.host(host).engine.is_busy {
             let Some(turn) = self.host(host).engine.turns.pop_front() else {
                 self.host(host).engine.in_batch = 0;
                 return;
             };
             let message = match turn {
+                Turn::Raw(write) => {
+                    self.serve_raw(host, write);
+                    return;
+                }
                 Turn::Message(message) => Some(message),
                 Turn::Vi(vi) => {
                     let message = self.start(host, vi);
@@ -192,7 +197,7 @@ impl Cluster {
             state.engine.is_busy = true;
             // A request is there when the processor has written it.
             let mut from = match turn {
-                Turn::Message(_) => state.processor_free.max(now),
+                Turn::Message(_) | Turn::Raw(_) => state.processor_free.max(now),
                 Turn::Vi(_) if processor > Time::ZERO => state.work(now, processor),
                 Turn::Vi(_) => now,
             };
@@ -269,6 +274,10 @@ impl Cluster {
             self.end_transfer();
             return;
         }
+        if let Some(write) = raw_of_tag(tag) {
+            self.end_raw(write);
+            return;
+        }
         let id = MessageId(tag);
         let now = self.now();
         let Some(message) = self.messages.get(id) else {
@@ -324,6 +333,12 @@ impl Cluster {
             return;
         };
         let (host, vi, work) = (message.host, message.vi, message.work);
+        if message.plan.mover == Mover::HeldEngine {
+            self.end_request(host, vi);
+        }
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
         if message.header.operation != Operation::RdmaRead {
             self.host(host)
                 .nic()
@@ -425,6 +440,11 @@ impl Cluster {
         };
         let (host, target, peer) = (message.host, message.target, message.peer.vi);
         let slots = message.plan.tally.slots;
+        let is_told =
+            message.header.operation != Operation::RdmaWrite || message.header.immediate.is_some();
+        if is_told {
+            self.fire(target, peer, Queue::Receive);
+        }
         let acknowledges = is_placed && self.host(target).nic().acknowledges(peer);
         self.tell_read(target, peer, slots, acknowledges);
         self.settle(target, peer);
@@ -448,6 +468,7 @@ impl Cluster {
             return;
         };
         let (host, vi, work) = (message.host, message.vi, message.work);
+        self.fire(host, vi, Queue::Send);
         self.host(host).nic().handle_acknowledgement(vi, work);
         self.finish_at_sender(host, vi);
         self.messages.release(id);

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
+use viaduct_agent::Call;
 use viaduct_engine::{EventQueue, Time};
 use viaduct_fabric::ViHandle;
 use viaduct_fabric::via::{Timestamp, ViId};
@@ -16,6 +18,7 @@ use crate::faults::Faults;
 use crate::host::{DEVICE, Host};
 use crate::message::Messages;
 use crate::network::Network;
+use crate::raw::RawWrites;
 use crate::tasks::{TaskId, Tasks};
 use crate::traffic::Generators;
 
@@ -26,6 +29,8 @@ pub(crate) struct Cluster {
     pub(crate) network: Network,
     pub(crate) hosts: Vec<Host>,
     pub(crate) messages: Messages,
+    /// What CLAN's programs do below VIA.
+    pub(crate) raw: RawWrites,
     pub(crate) controls: Controls,
     pub(crate) tasks: Tasks,
     /// Programs that were started and have no stack yet.
@@ -42,6 +47,11 @@ pub(crate) struct Cluster {
     touched: Vec<ViHandle>,
 }
 
+/// In the mean, what is looked for in rounds is found in the middle of one.
+pub(crate) const fn half(round: Time) -> Time {
+    Time::from_picoseconds(round.picoseconds() / 2)
+}
+
 impl Cluster {
     pub(crate) fn new(config: SimulationConfig) -> Self {
         let attributes = Arc::new(config.host.attributes.clone());
@@ -53,6 +63,7 @@ impl Cluster {
             queue: EventQueue::new(),
             hosts,
             messages: Messages::default(),
+            raw: RawWrites::default(),
             controls: Controls::default(),
             tasks: Tasks::default(),
             spawned: VecDeque::new(),
@@ -103,6 +114,7 @@ impl Cluster {
             Event::Call(host) => self.calls.push_back(host),
             Event::Follows(consequence) => self.handle_consequence(consequence),
             Event::Transfers(place) => self.handle_transfer(place),
+            Event::Raw(event) => self.handle_raw(event),
             Event::Timeout(host) => {
                 self.host(host).timeout = None;
                 let now = self.timestamp();
@@ -202,8 +214,36 @@ impl Cluster {
         }
     }
 
+    /// The next call of a host's handlers, which has read of the event queue what it is about.
+    pub(crate) fn next_call(&mut self, host: u32) -> Option<Call> {
+        let call = self.host(host).agent.next_call()?;
+        let (read, now) = (self.read_event(host), self.now());
+        self.host(host).work(now, read);
+        Some(call)
+    }
+
+    /// The next waker of a host, as [`Cluster::next_call`].
+    pub(crate) fn next_wake(&mut self, host: u32) -> Option<Waker> {
+        let waker = self.host(host).agent.next_wake()?;
+        let (read, now) = (self.read_event(host), self.now());
+        self.host(host).work(now, read);
+        Some(waker)
+    }
+
     /// A host's processor is interrupted for somebody who sleeps; when it has woken them.
     pub(crate) fn interrupt(&mut self, host: u32) -> Time {
+        let model = self.config.host.processor;
+        let now = self.now();
+        let notices = self.host(host).notices.as_ref();
+        if let Some(round) = notices.and_then(|notices| notices.round()) {
+            // Whoever calls handlers cannot sleep for what no tripwire watches: it looks.
+            return self.host(host).work(now, model.polling_delay + half(round));
+        }
+        self.wake(host)
+    }
+
+    /// An interrupt, and scheduling whoever sleeps; when that is over.
+    pub(crate) fn wake(&mut self, host: u32) -> Time {
         self.counts.wake_ups += 1;
         let model = self.config.host.processor;
         let now = self.now();

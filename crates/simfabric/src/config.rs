@@ -115,6 +115,8 @@ pub struct RemoteWriteModel {
     /// Slots after which a reader tells how far it has read; at once where the sender waits for
     /// it, at reliable reception.
     pub returned_every: u32,
+    /// How programs hear of what was written.
+    pub notices: NoticeModel,
 }
 
 /// How a message in a queue between two hosts becomes visible to its reader.
@@ -126,6 +128,21 @@ pub enum QueueDesign {
     /// By a mark in its slot, which is written last. The sender gets a count of posted receives,
     /// and a message for those of one segment that are longer than what goes inline.
     Lapped,
+}
+
+/// CLAN's tripwires and its asynchronous event queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NoticeModel {
+    /// Locations that the adapter's content-addressable memory can watch at a time.
+    pub tripwires: u32,
+    /// Setting a tripwire.
+    pub tripwire: Time,
+    /// Entries of the event queue.
+    pub events: u32,
+    /// Reading an entry of it, at user level.
+    pub event: Time,
+    /// Looking at a location that no tripwire watches, one of many in turn.
+    pub look: Time,
 }
 
 /// A programmable adapter whose one processor handles every doorbell, descriptor and packet.

@@ -98,6 +98,9 @@ impl Cluster {
         if self.control_is_lost(from, to) {
             return;
         }
+        if !matches!(message, ConnectionMessage::ReceivesPosted { .. }) {
+            self.hear_out_of_band(to);
+        }
         let now = self.timestamp();
         self.host(to)
             .nic()

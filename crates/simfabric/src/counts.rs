@@ -7,8 +7,12 @@ pub struct Counts {
     pub messages: u64,
     /// Writes into another host's memory by CLAN adapters.
     pub remote_writes: u64,
+    /// Of these, below VIA: those into memory that was taken back, which changed nothing.
+    pub refused_writes: u64,
     /// Requests to DMA engines of CLAN adapters.
     pub dma_requests: u64,
+    /// Entries of the asynchronous event queues of CLAN adapters.
+    pub events: u64,
     /// Times that a sleeping program was woken.
     pub wake_ups: u64,
     /// Messages that did not arrive for a fault, acknowledgements included.

@@ -5,6 +5,7 @@ use viaduct_sim::fluid::FlowId;
 
 use crate::failures::Consequence;
 use crate::message::MessageId;
+use crate::raw::RawEvent;
 use crate::tasks::TaskId;
 
 /// One event.
@@ -34,6 +35,8 @@ pub(crate) enum Event {
     Call(u32),
     /// A generator starts a transfer.
     Transfers(u32),
+    /// Something happens to a write below VIA.
+    Raw(RawEvent),
     /// Something of the semantics on a host has run out of time.
     Timeout(u32),
     /// Something follows from a fault.

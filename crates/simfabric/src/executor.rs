@@ -23,6 +23,7 @@ use crate::config::SimulationConfig;
 use crate::counts::Counts;
 use crate::event::Event;
 use crate::lock::{Guard, RunLock};
+use crate::notices::Shortage;
 use crate::process::Process;
 use crate::tasks::TaskId;
 
@@ -289,6 +290,12 @@ impl Simulation {
         !self.shared.lock().is_dead(host)
     }
 
+    /// What became short on adapters so far, and cost time: tripwires and events of CLAN.
+    #[must_use]
+    pub fn shortages(&self) -> Vec<Shortage> {
+        self.shared.lock().shortages()
+    }
+
     /// A program's view of a host.
     ///
     /// # Panics
@@ -373,7 +380,7 @@ impl Simulation {
                     continue;
                 }
                 // Wakers need no stack to be called on; they may do anything but wait.
-                while let Some(waker) = cluster.host(host).agent.next_wake() {
+                while let Some(waker) = cluster.next_wake(host) {
                     drop(cluster);
                     waker.wake();
                     cluster = shared.lock();
@@ -549,7 +556,7 @@ fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) 
     loop {
         let host = shared.lock().tasks.host(task);
         loop {
-            let call = shared.lock().host(host).agent.next_call();
+            let call = shared.lock().next_call(host);
             let Some(call) = call else { break };
             // A handler that panics has said so; the others go on.
             let _ = catch_unwind(AssertUnwindSafe(|| call.run()));

@@ -12,7 +12,9 @@ use crate::config::HostModel;
 use crate::faults::Slowing;
 use crate::mechanism;
 use crate::message::MessageId;
+use crate::notices::Notices;
 use crate::queues::Told;
+use crate::raw::WriteId;
 use crate::tasks::TaskId;
 
 /// The one NIC of a host's agent.
@@ -47,6 +49,8 @@ pub(crate) struct Host {
     /// By peer: what is under way to it.
     pub(crate) streams: Vec<Stream>,
     pub(crate) mechanism: mechanism::State,
+    /// Tripwires and the event queue, of an adapter that has them.
+    pub(crate) notices: Option<Box<Notices>>,
     /// When the semantics is to be told that time has passed.
     pub(crate) timeout: Option<(Time, EventId)>,
     /// The task that calls this host's handlers.
@@ -73,6 +77,8 @@ pub(crate) enum Turn {
     Vi(ViId),
     /// A message that was started by the processor.
     Message(MessageId),
+    /// A request below VIA.
+    Raw(WriteId),
 }
 
 /// The messages of one VI.
@@ -92,6 +98,8 @@ pub(crate) struct Line {
     pub(crate) last_arrival: Time,
     /// What its queues' other ends were told of.
     pub(crate) told: Told,
+    /// By queue: the VI for which it was settled whether it needs a tripwire.
+    pub(crate) is_arranged: [Option<ViId>; 2],
 }
 
 /// What is under way to one peer.
@@ -120,6 +128,7 @@ impl Host {
             watchers: Vec::new(),
             streams: Vec::new(),
             mechanism: mechanism::State::new(model),
+            notices: Notices::new(&model.mechanism),
             timeout: None,
             handler: None,
             counts: Counts::default(),

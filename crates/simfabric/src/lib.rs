@@ -44,12 +44,14 @@
 //!  programs      executor.rs: stacks and futures, one at a time      tasks.rs: who waits
 //!      |  process.rs: Runtime of viaduct_agent, time, compute
 //!      v
+//!      |                                                          raw.rs: CLAN below VIA
 //!  cluster.rs    events; host.rs: agent, processor, engines
 //!      |
 //!      v
 //!  carry.rs      a message's way, as mechanism.rs planned it          control.rs: connections
 //!      |  queues.rs: what the message queues of CLAN write
 //!      v
+//!  notices.rs    how CLAN's programs hear of it: tripwires, events
 //!  network.rs    links and buses, shared by viaduct_sim's fluid rule
 //!
 //!  faults.rs     what goes wrong where and when                      failures.rs: what follows
@@ -70,14 +72,15 @@ mod lock;
 mod mechanism;
 mod message;
 mod network;
+mod notices;
 mod process;
 mod queues;
-mod raw;
+pub mod raw;
 mod tasks;
 pub mod traffic;
 
 pub use breakdown::{Stage, breakdown};
 pub use counts::Counts;
 pub use executor::{Outcome, Simulation, SimulationError, die};
+pub use notices::{Resource, Shortage};
 pub use process::{Process, SimulatedFabric};
-pub use raw::{remote_write_latency, remote_write_rate};

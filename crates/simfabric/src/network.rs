@@ -76,7 +76,7 @@ impl Network {
     }
 
     /// As [`Network::begin`] tells it.
-    fn head_delay(
+    pub(crate) fn head_delay(
         &mut self,
         config: &SimulationConfig,
         (source, target): (u32, u32),

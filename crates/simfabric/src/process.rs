@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
 use viaduct_engine::Time;
-use viaduct_fabric::via::{HostAddress, Timespan, Timestamp};
-use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle};
+use viaduct_fabric::via::{HostAddress, Queue, Timespan, Timestamp};
+use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, half};
 use crate::event::Event;
 use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
 use crate::host::{address_of, host_at};
+use crate::notices::Told;
 use crate::tasks::TaskId;
 
 /// The fabric, as the programs of a simulated host use it.
@@ -70,6 +71,15 @@ impl Process {
         let mut cluster = self.shared.lock();
         let time = self.local(&mut cluster);
         Duration::from_nanos(time.picoseconds() / 1000)
+    }
+
+    /// As [`Process::now`], to the picosecond.
+    pub(crate) fn time(&self) -> Time {
+        self.local(&mut self.shared.lock())
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.shared.lock()
     }
 
     fn local(&self, cluster: &mut Cluster) -> Time {
@@ -190,33 +200,53 @@ impl Process {
     }
 
     /// Has the processor work for the program from now on.
-    fn spend(&self, cluster: &mut Cluster, span: Time) {
+    pub(crate) fn spend(&self, cluster: &mut Cluster, span: Time) {
         let now = cluster.now();
         cluster.host(self.host).work(now, span);
     }
 
-    /// Looks until there is something to see. For a message, sleeping is counted, and the program
-    /// pays for taking it.
-    fn see<T>(
+    /// A program's wait is over: it pays for how it was told. What it still has to read.
+    fn wake_up<'a>(&'a self, mut cluster: Guard<'a>, told: Told) -> (Guard<'a>, Time) {
+        let event = match told {
+            Told::Woken(event) => {
+                cluster.wake(self.host);
+                cluster.counts.events += u64::from(event.is_some());
+                event.unwrap_or(Time::ZERO)
+            }
+            Told::Looks(round) => {
+                let delay = cluster.config.host.processor.polling_delay;
+                self.spend(&mut cluster, delay + half(round));
+                Time::ZERO
+            }
+        };
+        (self.synchronised(cluster), event)
+    }
+
+    /// Waits until there is something to see. What is watched is for a message: sleeping for it is
+    /// counted, and the program pays for taking it.
+    fn block_for<T>(
         &self,
-        is_for_message: bool,
+        watched: Option<Watched>,
         limit: Option<Duration>,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let mut cluster = self.synchronised(self.alive()?);
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
-        let mut has_slept = false;
+        let (mut told, mut has_slept) = (None, false);
         loop {
             if let Some(seen) = look(&mut cluster.host(self.host).agent)? {
-                if has_slept {
-                    // Woken by an interrupt: it pays for both.
-                    cluster.interrupt(self.host);
-                    cluster = self.synchronised(cluster);
+                let read = watched.map_or(Time::ZERO, |watched| self.read(&mut cluster, watched));
+                let mut event = Time::ZERO;
+                if let Some(told) = told
+                    && has_slept
+                {
+                    (cluster, event) = self.wake_up(cluster, told);
                 }
-                if is_for_message {
-                    cluster.host(self.host).counts.wake_ups += u64::from(has_slept);
+                if watched.is_some() {
+                    let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
+                    cluster.host(self.host).counts.wake_ups += u64::from(was_asleep);
                     let reap = cluster.config.host.processor.reap;
-                    self.spend(&mut cluster, reap);
+                    self.spend(&mut cluster, event + read + reap);
                 }
                 return Ok(Some(seen));
             }
@@ -230,11 +260,84 @@ impl Process {
                      awaits, and what is no program cannot",
                 ));
             }
-            if is_for_message && !has_slept {
+            if told.is_none() {
+                let arranged = watched.map(|watched| cluster.arrange(self.host, watched));
+                told = Some(arranged.unwrap_or(Told::Woken(None)));
+                // Setting a tripwire takes time, in which what is waited for may come.
+                cluster = self.synchronised(cluster);
+                if arranged.is_some() {
+                    continue;
+                }
+            }
+            let sleeps = watched.is_some() && matches!(told, Some(Told::Woken(_)));
+            if sleeps && !has_slept {
                 cluster.host(self.host).counts.sleeps += 1;
             }
             has_slept = true;
             cluster = self.wait(cluster, deadline, true);
+        }
+    }
+
+    /// Looks at memory in a loop.
+    pub(crate) fn poll_memory<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<T> {
+        let (mut cluster, seen, has_waited) = self.see(limit, look)?;
+        if has_waited {
+            let delay = cluster.config.host.processor.polling_delay;
+            self.spend(&mut cluster, delay);
+        }
+        Some(seen)
+    }
+
+    /// Sleeps for a byte of memory that is given below VIA.
+    pub(crate) fn wait_for_memory<T>(
+        &self,
+        place: (u32, u32),
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<T> {
+        let told = self.shared.lock().arrange_memory(self.host, place);
+        let (cluster, seen, has_slept) = self.see(limit, look)?;
+        if has_slept {
+            let (mut cluster, event) = self.wake_up(cluster, told);
+            self.spend(&mut cluster, event);
+        }
+        Some(seen)
+    }
+
+    /// Waits until there is something to see; whether it had to wait.
+    fn see<T>(
+        &self,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<(Guard<'_>, T, bool)> {
+        let mut cluster = self.synchronised(self.shared.lock());
+        let deadline = limit.map(|limit| cluster.now() + time_of(limit));
+        let mut has_waited = false;
+        loop {
+            if let Some(seen) = look(&mut cluster) {
+                if !has_waited {
+                    self.spend(&mut cluster, QUESTION);
+                }
+                return Some((cluster, seen, has_waited));
+            }
+            let is_late = deadline.is_some_and(|deadline| deadline <= cluster.now());
+            if is_late || !may_block() {
+                return None;
+            }
+            has_waited = true;
+            cluster = self.wait(cluster, deadline, true);
+        }
+    }
+
+    /// What there is to read of the event queue by a program that has found something.
+    fn read(&self, cluster: &mut Cluster, watched: Watched) -> Time {
+        match watched {
+            Watched::Entries(_) => cluster.read_event(self.host),
+            Watched::Vi(..) => Time::ZERO,
         }
     }
 
@@ -331,7 +434,7 @@ impl Process {
     }
 }
 
-type Guard<'a> = crate::lock::Guard<'a, Cluster>;
+pub(crate) type Guard<'a> = crate::lock::Guard<'a, Cluster>;
 
 // SAFETY: messages are carried by the verdicts of the semantics, under the lock of all operations.
 unsafe impl Runtime for Process {
@@ -356,13 +459,19 @@ unsafe impl Runtime for Process {
         result
     }
 
-    fn poll<T>(&self, mut look: impl FnMut(&mut Agent) -> Result<Option<T>>) -> Result<Option<T>> {
+    fn poll<T>(
+        &self,
+        watched: Watched,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let mut cluster = self.synchronised(self.alive()?);
         let model = cluster.config.host.processor;
-        let (delay, reap) = (model.polling_delay, model.reap);
+        let round = cluster.round(self.host, watched);
+        let (delay, reap) = (model.polling_delay + half(round), model.reap);
         let seen = look(&mut cluster.host(self.host).agent)?;
         if seen.is_some() {
-            self.spend(&mut cluster, reap);
+            let read = self.read(&mut cluster, watched);
+            self.spend(&mut cluster, half(round) + read + reap);
             return Ok(seen);
         }
         if !may_block() {
@@ -374,7 +483,8 @@ unsafe impl Runtime for Process {
         let mut cluster = self.wait(cluster, Some(until), true);
         let seen = look(&mut cluster.host(self.host).agent)?;
         if seen.is_some() {
-            self.spend(&mut cluster, delay + reap);
+            let read = self.read(&mut cluster, watched);
+            self.spend(&mut cluster, delay + read + reap);
         }
         Ok(seen)
     }
@@ -384,7 +494,7 @@ unsafe impl Runtime for Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        self.see(false, limit, look)
+        self.block_for(None, limit, look)
     }
 
     fn perform<T>(
@@ -394,11 +504,17 @@ unsafe impl Runtime for Process {
         act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T> {
         let mut cluster = self.alive()?;
-        match work {
-            Work::PostSend | Work::PostReceive => {
-                let post = cluster.config.host.processor.post;
-                self.spend(&mut cluster, post);
-            }
+        let queue = match work {
+            Work::PostReceive => Queue::Receive,
+            Work::PostSend | Work::Register { .. } => Queue::Send,
+        };
+        let post = cluster.config.host.processor.post;
+        self.spend(&mut cluster, post);
+        let state = cluster.host(self.host);
+        if state.notices.is_some()
+            && let Some((_, id)) = state.agent.place_of(vi)
+        {
+            cluster.arrange_bound(self.host, id, queue);
         }
         let now = cluster.timestamp();
         let result = act(&mut cluster.host(self.host).agent, now);
@@ -411,10 +527,15 @@ unsafe impl Runtime for Process {
 
     fn take<T>(
         &self,
+        watched: Watched,
         limit: Option<Duration>,
         look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        self.see(true, limit, look)
+        self.block_for(Some(watched), limit, look)
+    }
+
+    fn expect(&self, watched: Watched) {
+        self.shared.lock().arrange(self.host, watched);
     }
 
     fn is_handler(&self) -> bool {

@@ -53,6 +53,15 @@ pub(super) fn remote_writes_keys() -> Vec<Key> {
             NUMBER_FROM_1,
             "slots read until the writer is told",
         ),
+        Key::new(
+            "tripwires",
+            Kind::Count(0, 1 << 20),
+            "locations that the adapter can watch",
+        ),
+        Key::new("tripwire", Kind::Time, "setting one"),
+        Key::new("events", NUMBER_FROM_1, "entries of the event queue"),
+        Key::new("event", Kind::Time, "reading one"),
+        Key::new("look", Kind::Time, "at a location without a tripwire"),
         transfer_max(),
     ]
 }

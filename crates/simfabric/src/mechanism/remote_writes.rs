@@ -162,3 +162,37 @@ impl RemoteWrites {
 fn times(time: Time, count: u32) -> Time {
     Time::from_picoseconds(time.picoseconds() * u64::from(count))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mapping_that_was_used_longest_ago_goes() {
+        let mut library = RemoteWrites::new(3);
+        for (buffer, was_mapped) in [
+            (1, false),
+            (2, false),
+            (3, false),
+            (1, true),
+            // 2 goes, since 1 was used again.
+            (4, false),
+            (1, true),
+            (3, true),
+            (2, false),
+            (4, false),
+            (3, true),
+        ] {
+            assert_eq!(library.is_mapped((0, buffer)), was_mapped, "{buffer}");
+            assert!(library.mapped.len() <= 3);
+        }
+    }
+
+    #[test]
+    fn buffers_of_one_number_on_two_hosts_are_two_mappings() {
+        let mut library = RemoteWrites::new(8);
+        assert!(!library.is_mapped((0, 7)));
+        assert!(!library.is_mapped((1, 7)));
+        assert!(library.is_mapped((0, 7)));
+    }
+}

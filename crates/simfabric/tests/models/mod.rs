@@ -8,7 +8,8 @@ use viaduct_sim::config::{
     BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
 };
 use viaduct_simfabric::config::{
-    HostModel, Mechanism, ProcessorModel, QueueDesign, RemoteWriteModel, SimulationConfig,
+    HostModel, Mechanism, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
+    SimulationConfig,
 };
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
@@ -130,6 +131,14 @@ pub(crate) fn native() -> HostModel {
     }
 }
 
+pub(crate) const NOTICES: NoticeModel = NoticeModel {
+    tripwires: 4096,
+    tripwire: nanoseconds(400),
+    events: 1024,
+    event: nanoseconds(150),
+    look: nanoseconds(30),
+};
+
 /// VIA above remote writes: by the processor below so many bytes, by the engine from there on.
 pub(crate) fn remote_writes(name: &str, dma_from_bytes: u32) -> HostModel {
     HostModel {
@@ -153,6 +162,7 @@ pub(crate) fn remote_writes(name: &str, dma_from_bytes: u32) -> HostModel {
             inline_first_bytes: 0,
             inline_next_bytes: 0,
             returned_every: 1,
+            notices: NOTICES,
         }),
         attributes: NicAttributes::default(),
     }
