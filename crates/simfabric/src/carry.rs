@@ -7,9 +7,10 @@
 //!                                                            Sent    Acknowledged
 //! ```
 //!
-//! A receive is matched when the message's last byte is there. Until then its bytes are the
-//! network's: they were taken from the sender's memory when the message started, and are put into
-//! the receiver's after the checks of the semantics, under one lock.
+//! A receive is matched when the message's first byte is there, where the adapter does that
+//! (`Heads`), and else when its last byte is. Until that has come the bytes are the network's: they
+//! were taken from the sender's memory when the message started, and are put into the receiver's
+//! after the checks of the semantics, under one lock.
 
 use viaduct_agent::{copy, gather};
 use viaduct_engine::Time;
@@ -24,7 +25,7 @@ use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
 use crate::mechanism::{Mover, Plan, Request};
-use crate::message::{Message, MessageId};
+use crate::message::{Matched, Message, MessageId};
 use crate::raw::raw_of_tag;
 use crate::traffic::TAG;
 
@@ -125,6 +126,7 @@ impl Cluster {
             begun: Time::ZERO,
             head: Time::ZERO,
             is_answer: false,
+            matched: Matched::Not,
             fate: Fate::Whole,
             payload,
             references: 2,
@@ -256,16 +258,53 @@ impl Cluster {
         } else {
             (message.host, message.target)
         };
+        let plan = message.plan;
         let demand = FlowDemand {
-            wire_bytes: message.plan.wire_bytes,
-            scale: message.plan.scale,
-            rate_max: message.plan.rate_max,
+            wire_bytes: plan.wire_bytes,
+            scale: plan.scale,
+            rate_max: plan.rate_max,
             tag: id.0,
         };
-        let (_, head) = self
+        let is_send = message.header.operation == Operation::SendReceive;
+        let (host, vi, target) = (message.host, message.vi, message.target);
+        let (_, way) = self
             .network
             .begin(&mut self.queue, &self.config, ends, demand);
-        message.head = head;
+        message.head = way;
+        if self.faults.is_some() {
+            self.draw_fate(id, ends);
+        }
+        if plan.matches_first && is_send {
+            let last_control = self.host(host).stream(target).last_control;
+            // What came before on the VI ends well, whatever this meets.
+            let last = self.host(host).line(vi).last_arrival.max(last_control);
+            let heads = (now + way + plan.adapters).max(last);
+            if let Some(message) = self.messages.get(id) {
+                message.references += 1;
+            }
+            self.queue.schedule(heads, Event::Heads(id));
+        }
+    }
+
+    /// A message's first byte is there: it takes a receive, or will be dropped.
+    pub(crate) fn handle_head(&mut self, id: MessageId) {
+        if self.faults.is_some() && self.is_hidden(id) {
+            self.messages.release(id);
+            return;
+        }
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (peer, target) = (message.peer.vi, message.target);
+        let nic = self.hosts[target as usize].nic();
+        message.matched = match nic.start_receive(peer, &message.header) {
+            ReceiveVerdict::Place(receive) => Matched::Receive(receive),
+            ReceiveVerdict::Drop(_) => Matched::Dropped,
+        };
+        if matches!(message.matched, Matched::Dropped) {
+            self.settle(target, peer);
+        }
+        self.messages.release(id);
     }
 
     pub(crate) fn handle_flow_end(&mut self, flow: FlowId) {
@@ -383,21 +422,41 @@ impl Cluster {
         let (peer, target) = (message.peer.vi, message.target);
         let nic = self.hosts[target as usize].nic();
         let mut is_placed = false;
-        if let ReceiveVerdict::Place(receive) = nic.start_receive(peer, &message.header) {
+        let is_early = !matches!(message.matched, Matched::Not);
+        let receive = match message.matched {
+            Matched::Not => match nic.start_receive(peer, &message.header) {
+                ReceiveVerdict::Place(receive) => Some(receive),
+                ReceiveVerdict::Drop(_) => None,
+            },
+            Matched::Receive(receive) => Some(receive),
+            Matched::Dropped => None,
+        };
+        if let Some(receive) = receive {
+            let mut outcome = message.outcome();
+            let agent = &self.hosts[target as usize].agent;
+            let nic = &agent.devices[DEVICE].nic;
             let first = nic.receive_segments(peer, receive.work);
-            if receive.receives == 1 {
-                // SAFETY: `start_receive` has just checked that the segments lie in registered
-                // memory and hold the message, under this lock.
-                unsafe { place(&message.payload, first) };
+            let several: Vec<DataSegment>;
+            let segments = if receive.receives == 1 {
+                first
             } else {
-                let all: Vec<DataSegment> = (0..u64::from(receive.receives))
+                several = (0..u64::from(receive.receives))
                     .flat_map(|place| nic.receive_segments(peer, receive.work.following(place)))
                     .copied()
                     .collect();
-                // SAFETY: as above.
-                unsafe { place(&message.payload, &all) };
+                &several
+            };
+            // What was registered when the first byte came may not be any more.
+            let handle = agent.handle_of(DEVICE, peer);
+            if !is_early || handle.is_some_and(|handle| agent.may_touch(handle, segments)) {
+                // SAFETY: `start_receive` has just checked that the segments lie in registered
+                // memory and hold the message, or did so before and they lie there still; under
+                // this lock.
+                unsafe { place(&message.payload, segments) };
+            } else {
+                outcome = ReceiveOutcome::Refused;
             }
-            let outcome = message.outcome();
+            let nic = self.hosts[target as usize].nic();
             is_placed = nic.finish_receive(peer, receive.work, outcome)
                 && outcome == ReceiveOutcome::Placed;
         }

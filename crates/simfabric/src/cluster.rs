@@ -105,6 +105,7 @@ impl Cluster {
             Event::Doorbell(host, vi) => self.handle_doorbell(host, vi),
             Event::Fetched(message) => self.handle_fetched(message),
             Event::Begins(message) => self.move_in_order(message),
+            Event::Heads(message) => self.handle_head(message),
             Event::FlowEnds(flow) => self.handle_flow_end(flow),
             Event::EngineFree(host) => self.handle_engine_free(host),
             Event::Sent(message) => self.handle_sent(message),

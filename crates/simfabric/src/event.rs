@@ -19,6 +19,8 @@ pub(crate) enum Event {
     Fetched(MessageId),
     /// A processor begins to write a message's bytes.
     Begins(MessageId),
+    /// A message's first byte is at the receiver, where that takes a receive.
+    Heads(MessageId),
     /// A flow has moved all its bytes.
     FlowEnds(FlowId),
     /// A held engine is free again.

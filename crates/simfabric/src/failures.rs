@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::faults::{Death, Fate, Faults, Slowing, Timetable};
 use crate::host::{Host, address_of};
-use crate::message::{Message, MessageId};
+use crate::message::{Matched, Message, MessageId};
 
 /// Something that follows from a fault.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +189,37 @@ impl Cluster {
         self.is_silent(from) || self.is_silent(to)
     }
 
+    /// A message's bytes begin to move: whether its links lose or corrupt it.
+    pub(crate) fn draw_fate(&mut self, id: MessageId, (from, to): (u32, u32)) {
+        let way = self.network.way(&self.config, from, to);
+        if let Some(faults) = &mut self.faults
+            && let Some(message) = self.messages.get(id)
+        {
+            message.fate = faults.draw(way);
+        }
+    }
+
+    /// Whether a message's first byte, that would be there now, is not: it was lost before, or
+    /// nobody sends or receives it.
+    pub(crate) fn is_hidden(&mut self, id: MessageId) -> bool {
+        let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return true;
+        };
+        let (host, target, begun) = (message.host, message.target, message.begun);
+        let (connection, fate) = (message.peer.connection, message.fate);
+        let way = self.network.way(&self.config, host, target);
+        let is_cut = |faults: &Faults| faults.is_cut(way, begun, now);
+        let faults = self.faults.as_ref();
+        fate == Fate::Lost
+            || faults.is_some_and(|faults| {
+                is_cut(faults)
+                    || faults.is_nic_dead(host)
+                    || faults.is_nic_dead(target)
+                    || faults.has_gap(target, connection)
+            })
+    }
+
     /// The last of a message's bytes has left: what became of it on its way.
     pub(crate) fn decide_fate(&mut self, id: MessageId, (from, to): (u32, u32), begun: Time) {
         let now = self.now();
@@ -196,7 +227,9 @@ impl Cluster {
         if let Some(faults) = &mut self.faults
             && let Some(message) = self.messages.get(id)
         {
-            message.fate = faults.fate(way, begun, now);
+            if faults.is_cut(way, begun, now) {
+                message.fate = Fate::Lost;
+            }
             if message.fate == Fate::Corrupt {
                 // Whoever does not look at the status sees it.
                 message
@@ -236,6 +269,7 @@ impl Cluster {
             return false;
         }
         self.counts.lost += 1;
+        self.cut_short(id);
         let is_reliable = self
             .host(target)
             .nic()
@@ -252,6 +286,24 @@ impl Cluster {
             self.leave_stream(host, target);
         }
         true
+    }
+
+    /// What a message has taken that is lost behind its first byte ends with what came of it.
+    fn cut_short(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (target, peer) = (message.target, message.peer.vi);
+        let Matched::Receive(receive) = message.matched else {
+            return;
+        };
+        message.matched = Matched::Dropped;
+        if !self.is_silent(target) {
+            let outcome = ReceiveOutcome::CutShort { placed_bytes: 0 };
+            let nic = self.host(target).nic();
+            nic.finish_receive(peer, receive.work, outcome);
+            self.settle(target, peer);
+        }
     }
 
     /// The acknowledgement of a message, that would be there at a time, is lost on its way.

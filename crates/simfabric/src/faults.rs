@@ -309,6 +309,26 @@ impl Faults {
         fate
     }
 
+    /// What the rates of these links do to a message that begins to move.
+    pub(crate) fn draw(&mut self, links: &[LinkId]) -> Fate {
+        let mut fate = Fate::Whole;
+        for link in links {
+            if self.loss.strikes(link.0) {
+                return Fate::Lost;
+            }
+            if self.corruption.strikes(link.0) {
+                fate = Fate::Corrupt;
+            }
+        }
+        fate
+    }
+
+    /// Whether one of these links is down at some time between two.
+    pub(crate) fn is_cut(&self, links: &[LinkId], from: Time, to: Time) -> bool {
+        let times = links.iter().filter_map(|link| self.down.get(&link.0));
+        times.flatten().any(|(down, up)| *down <= to && from < *up)
+    }
+
     /// The first time from `from` on at which none of these links is down.
     pub(crate) fn up_again(&self, links: &[LinkId], from: Time) -> Time {
         let mut time = from;

@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) adapters: Time,
     /// Work of the receiving engine, beginning with the first byte.
     pub(crate) match_service: Time,
+    /// Whether a message takes its receive when its first byte comes, not its last.
+    pub(crate) matches_first: bool,
     /// Whether that is the engine that sends as well.
     pub(crate) is_one_engine: bool,
     /// Work of the receiving processor, most of it while the bytes come.
@@ -158,6 +160,7 @@ impl Plan {
             fetch: Time::ZERO,
             adapters: Time::ZERO,
             match_service: Time::ZERO,
+            matches_first: false,
             is_one_engine: false,
             receive_processor: Time::ZERO,
             receive_last: Time::ZERO,

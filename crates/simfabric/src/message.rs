@@ -1,7 +1,7 @@
 //! Messages under way.
 
 use viaduct_engine::Time;
-use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, ViId, WorkId};
+use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, StartedReceive, ViId, WorkId};
 
 use crate::faults::Fate;
 use crate::mechanism::Plan;
@@ -29,12 +29,26 @@ pub(crate) struct Message {
     pub(crate) head: Time,
     /// The answer to a remote read is on its way back.
     pub(crate) is_answer: bool,
+    /// Which receive it has taken, if it has met its VI.
+    pub(crate) matched: Matched,
     /// What became of its bytes.
     pub(crate) fate: Fate,
     /// The bytes, as they were when the message started.
     pub(crate) payload: Vec<u8>,
     /// Things yet to happen that name it.
     pub(crate) references: u8,
+}
+
+/// What a message has met at its target, when its first byte was there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Matched {
+    /// It has met nothing yet.
+    #[default]
+    Not,
+    /// A receive: its bytes follow.
+    Receive(StartedReceive),
+    /// Nothing that could take it: what follows is dropped.
+    Dropped,
 }
 
 /// All messages under way.

@@ -116,11 +116,15 @@ impl Nic {
         let mut placed = match outcome {
             ReceiveOutcome::Placed => u32::MAX,
             ReceiveOutcome::CutShort { placed_bytes } => placed_bytes,
-            ReceiveOutcome::Corrupt => 0,
+            ReceiveOutcome::Corrupt | ReceiveOutcome::Refused => 0,
         };
-        let failure = outcome
-            .damage()
-            .map(|damage| outcome::message_damaged(level, damage));
+        let is_refused = outcome == ReceiveOutcome::Refused;
+        let failure = if is_refused {
+            Some(outcome::receive_protection(level))
+        } else {
+            let damage = outcome.damage();
+            damage.map(|damage| outcome::message_damaged(level, damage))
+        };
         let error = failure
             .and_then(|failure| failure.receive)
             .unwrap_or(Status::PENDING);
@@ -135,7 +139,7 @@ impl Nic {
                 ReceiveOutcome::Placed => true,
                 // What came before the cut is as it should be.
                 ReceiveOutcome::CutShort { .. } => here == length && continues == Status::CONTINUES,
-                ReceiveOutcome::Corrupt => false,
+                ReceiveOutcome::Corrupt | ReceiveOutcome::Refused => false,
             };
             if is_whole {
                 slot.finish_receive(operation, Status::PENDING, length, immediate);
@@ -153,7 +157,11 @@ impl Nic {
         let entry = (id, Queue::Receive);
         announce(&mut self.completion_queues, bound, entry, completions);
         if let Some(failure) = failure {
-            self.suffer_damage(id, failure);
+            if is_refused {
+                self.suffer(id, failure);
+            } else {
+                self.suffer_damage(id, failure);
+            }
         }
         true
     }

@@ -122,6 +122,9 @@ pub enum ReceiveOutcome {
     },
     /// The bytes that arrived were corrupt.
     Corrupt,
+    /// The buffers could be touched when the receive was started, and can no longer be: the memory
+    /// was deregistered meanwhile. Nothing was placed.
+    Refused,
 }
 
 impl ReceiveOutcome {
@@ -129,7 +132,7 @@ impl ReceiveOutcome {
     #[must_use]
     pub const fn damage(self) -> Option<Damage> {
         match self {
-            Self::Placed => None,
+            Self::Placed | Self::Refused => None,
             Self::CutShort { .. } => Some(Damage::CutShort),
             Self::Corrupt => Some(Damage::Corrupt),
         }
@@ -528,8 +531,13 @@ impl Nic {
         let descriptor = &slot.descriptor;
         let (taken_by, length) = (descriptor.operation, descriptor.length);
         let immediate = descriptor.immediate;
-        let mut damaged = None;
-        if let Some(damage) = outcome.damage() {
+        let (mut damaged, mut refused) = (None, None);
+        if outcome == ReceiveOutcome::Refused {
+            let failure = outcome::receive_protection(vi.attributes.reliability);
+            let error = failure.receive.unwrap_or(Status::PENDING);
+            slot.finish_receive(taken_by, error, 0, None);
+            refused = Some(failure);
+        } else if let Some(damage) = outcome.damage() {
             let level = vi.attributes.reliability;
             let failure = match taken_by {
                 Operation::RdmaWrite => outcome::rdma_write_damaged(level, damage, true),
@@ -555,6 +563,9 @@ impl Nic {
         );
         if let Some(failure) = damaged {
             self.suffer_damage(id, failure);
+        }
+        if let Some(failure) = refused {
+            self.suffer(id, failure);
         }
         true
     }

@@ -459,6 +459,11 @@ fn a_message_cut_short_or_corrupt_shows_in_its_receive() {
             10,
         ),
         (ReceiveOutcome::Corrupt, 0x0001_0041, 0),
+        (
+            ReceiveOutcome::Refused,
+            0x0001_0001 | Status::PROTECTION_ERROR.bits(),
+            0,
+        ),
     ];
     for (outcome, status, length) in outcomes {
         let buffer = pair.hosts[1].one(0, 10);

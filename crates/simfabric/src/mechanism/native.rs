@@ -39,6 +39,7 @@ pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Reque
         rate_max: wire_bytes / (moving + stops),
         sent: nic.completion + short(bus.write),
         match_service: short(bus.read) + nic.receive_match + data,
+        matches_first: true,
         completion: nic.completion + short(bus.write),
         ..Plan::free(bytes)
     }

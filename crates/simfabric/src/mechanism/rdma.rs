@@ -88,6 +88,7 @@ impl Rdma {
             fetch,
             adapters: nic.adapters,
             match_service,
+            matches_first: true,
             completion: nic.completion + bus.write,
             ..Plan::free(bytes)
         }
