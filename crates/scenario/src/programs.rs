@@ -326,6 +326,8 @@ impl Numbers<'_> {
             adapters: self.time(table, "adapters")?,
             completion: self.time(table, "completion")?,
             connections: self.count(table, "connections")?,
+            retries: self.count(table, "retries")?,
+            timeout: self.time(table, "timeout")?,
         })
     }
 }

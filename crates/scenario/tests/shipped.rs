@@ -78,7 +78,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
             "remote-writes" => 33,
             "firmware" => 29,
             "kernel" => 25,
-            _ => 26,
+            _ => 28,
         };
         assert_eq!(model.numbers.len(), count, "{}", model.name);
         // Each makes hosts for programs, in a network of its own.

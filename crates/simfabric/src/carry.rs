@@ -114,7 +114,7 @@ impl Cluster {
             .plan(&self.config.host, &self.config.links, &request);
         state.stream(target).messages += 1;
         plan.tally.add_to(&mut state.counts, request.bytes);
-        self.messages.insert(Message {
+        let id = self.messages.insert(Message {
             host,
             vi,
             work: send.work,
@@ -127,10 +127,17 @@ impl Cluster {
             head: Time::ZERO,
             is_answer: false,
             matched: Matched::Not,
+            sequence: 0,
+            epoch: 0,
+            goes: 0,
             fate: Fate::Whole,
             payload,
             references: 2,
-        })
+        });
+        if self.faults.is_some() {
+            self.number(id);
+        }
+        id
     }
 
     /// The processor starts a message: it writes the bytes, or asks the engine to.
@@ -247,7 +254,7 @@ impl Cluster {
         }
     }
 
-    fn begin(&mut self, id: MessageId) {
+    pub(crate) fn begin(&mut self, id: MessageId) {
         let now = self.now();
         let Some(message) = self.messages.get(id) else {
             return;
@@ -265,7 +272,8 @@ impl Cluster {
             rate_max: plan.rate_max,
             tag: id.0,
         };
-        let is_send = message.header.operation == Operation::SendReceive;
+        let meets = message.header.operation == Operation::SendReceive
+            && matches!(message.matched, Matched::Not);
         let (host, vi, target) = (message.host, message.vi, message.target);
         let (_, way) = self
             .network
@@ -274,7 +282,7 @@ impl Cluster {
         if self.faults.is_some() {
             self.draw_fate(id, ends);
         }
-        if plan.matches_first && is_send {
+        if plan.matches_first && meets {
             let last_control = self.host(host).stream(target).last_control;
             // What came before on the VI ends well, whatever this meets.
             let last = self.host(host).line(vi).last_arrival.max(last_control);
@@ -497,7 +505,7 @@ impl Cluster {
         let Some(message) = self.messages.get(id) else {
             return;
         };
-        let (host, target, peer) = (message.host, message.target, message.peer.vi);
+        let (target, peer) = (message.target, message.peer.vi);
         let slots = message.plan.tally.slots;
         let is_told =
             message.header.operation != Operation::RdmaWrite || message.header.immediate.is_some();
@@ -508,18 +516,25 @@ impl Cluster {
         self.tell_read(target, peer, slots, acknowledges);
         self.settle(target, peer);
         if acknowledges {
-            let bus = self.config.host.bus;
-            let delay = self
-                .network
-                .control_delay(&self.config, (target, host), &bus);
-            let time = self.now() + delay;
-            if self.faults.is_some() && self.acknowledgement_is_lost(id, time) {
-                return;
-            }
-            self.queue.schedule(time, Event::Acknowledged(id));
+            self.acknowledge(id);
         } else {
             self.messages.release(id);
         }
+    }
+
+    /// Tells a message's sender that it was placed.
+    pub(crate) fn acknowledge(&mut self, id: MessageId) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let ends = (message.target, message.host);
+        let bus = self.config.host.bus;
+        let delay = self.network.control_delay(&self.config, ends, &bus);
+        let time = self.now() + delay;
+        if self.faults.is_some() && self.acknowledgement_is_lost(id, time) {
+            return;
+        }
+        self.queue.schedule(time, Event::Acknowledged(id));
     }
 
     pub(crate) fn handle_acknowledgement(&mut self, id: MessageId) {

@@ -228,4 +228,8 @@ pub struct RdmaModel {
     pub completion: Time,
     /// Connections whose state the adapter keeps; others cost a read.
     pub connections: u32,
+    /// Times that a reliable connection sends again without progress before it breaks; 0: never.
+    pub retries: u32,
+    /// How long it waits for a message's acknowledgement until then.
+    pub timeout: Time,
 }

@@ -17,6 +17,8 @@ pub struct Counts {
     pub wake_ups: u64,
     /// Messages that did not arrive for a fault, acknowledgements included.
     pub lost: u64,
+    /// Messages that RDMA adapters have sent again.
+    pub retransmissions: u64,
     /// Messages that arrived corrupt.
     pub corrupted: u64,
     /// Connections that a fault broke, however many ends noticed.

@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use viaduct_engine::Time;
-use viaduct_fabric::via::{Operation, ReceiveOutcome, SendOutcome};
+use viaduct_fabric::via::{Operation, ReceiveOutcome, SendOutcome, ViId};
 use viaduct_topology::LinkId;
 
 use crate::cluster::Cluster;
@@ -35,6 +35,10 @@ pub(crate) enum Consequence {
     LostTouch(u32, u32),
     /// The sender of a message that was lost has waited for long enough.
     GiveUp(MessageId),
+    /// The sender of a VI goes back to what was lost, if it has not since.
+    Again(u32, ViId, u32),
+    /// The answer of a remote read goes once more.
+    AnswerAgain(MessageId),
 }
 
 impl Cluster {
@@ -80,6 +84,8 @@ impl Cluster {
             Consequence::CutNoticed(link) => self.handle_cut_noticed(link),
             Consequence::LostTouch(from, to) => self.lose_touch(from, to),
             Consequence::GiveUp(message) => self.give_up(message),
+            Consequence::Again(host, vi, epoch) => self.send_again(host, vi, epoch),
+            Consequence::AnswerAgain(message) => self.begin(message),
         }
     }
 
@@ -203,6 +209,9 @@ impl Cluster {
     /// nobody sends or receives it.
     pub(crate) fn is_hidden(&mut self, id: MessageId) -> bool {
         let now = self.now();
+        if self.is_repeatable(id) && self.is_out_of_order(id) {
+            return true;
+        }
         let Some(message) = self.messages.get(id) else {
             return true;
         };
@@ -223,6 +232,8 @@ impl Cluster {
     /// The last of a message's bytes has left: what became of it on its way.
     pub(crate) fn decide_fate(&mut self, id: MessageId, (from, to): (u32, u32), begun: Time) {
         let now = self.now();
+        // What is sent again is sent as it was.
+        let is_repeatable = self.is_repeatable(id);
         let way = self.network.way(&self.config, from, to);
         if let Some(faults) = &mut self.faults
             && let Some(message) = self.messages.get(id)
@@ -230,7 +241,7 @@ impl Cluster {
             if faults.is_cut(way, begun, now) {
                 message.fate = Fate::Lost;
             }
-            if message.fate == Fate::Corrupt {
+            if message.fate == Fate::Corrupt && !is_repeatable {
                 // Whoever does not look at the status sees it.
                 message
                     .payload
@@ -251,6 +262,9 @@ impl Cluster {
         let is_request = message.header.operation == Operation::RdmaRead && !is_answer;
         let receiver = if is_answer { host } else { target };
         let (is_silent, now) = (self.is_silent(host) || self.is_silent(target), self.now());
+        if !is_silent && self.is_repeatable(id) && self.withholds_repeatable(id) {
+            return true;
+        }
         // A request has no bytes but its header, of which nothing can be believed.
         let is_lost = is_silent || fate == Fate::Lost || is_request && fate == Fate::Corrupt;
         let Some(faults) = &mut self.faults else {
@@ -320,7 +334,11 @@ impl Cluster {
         let is_lost = faults.fate(way, now, there) != Fate::Whole;
         if is_lost {
             self.counts.lost += 1;
-            self.wait_in_vain(id, there);
+            if self.is_repeatable(id) {
+                self.lose_acknowledgement(id);
+            } else {
+                self.wait_in_vain(id, there);
+            }
         }
         is_lost
     }
@@ -345,7 +363,7 @@ impl Cluster {
     }
 
     /// The sender's NIC gives a message up, which breaks its connection.
-    fn give_up(&mut self, id: MessageId) {
+    pub(crate) fn give_up(&mut self, id: MessageId) {
         let Some(message) = self.messages.get(id) else {
             return;
         };

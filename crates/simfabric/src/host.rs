@@ -1,6 +1,6 @@
 //! A simulated host: its agent, its processor, its adapter's engines.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use viaduct_agent::{Agent, Device};
@@ -15,6 +15,7 @@ use crate::message::MessageId;
 use crate::notices::Notices;
 use crate::queues::Told;
 use crate::raw::WriteId;
+use crate::retransmission::Recovery;
 use crate::tasks::TaskId;
 
 /// The one NIC of a host's agent.
@@ -49,6 +50,8 @@ pub(crate) struct Host {
     /// By peer: what is under way to it.
     pub(crate) streams: Vec<Stream>,
     pub(crate) mechanism: mechanism::State,
+    /// By VI: what is to be sent again on its reliable connection.
+    pub(crate) recoveries: BTreeMap<ViId, Recovery>,
     /// Tripwires and the event queue, of an adapter that has them.
     pub(crate) notices: Option<Box<Notices>>,
     /// When the semantics is to be told that time has passed.
@@ -128,6 +131,7 @@ impl Host {
             watchers: Vec::new(),
             streams: Vec::new(),
             mechanism: mechanism::State::new(model),
+            recoveries: BTreeMap::new(),
             notices: Notices::new(&model.mechanism),
             timeout: None,
             handler: None,

@@ -54,6 +54,7 @@
 //!  notices.rs    how CLAN's programs hear of it: tripwires, events
 //!  network.rs    links and buses, shared by viaduct_sim's fluid rule
 //!
+//!  retransmission.rs    what RDMA sends again
 //!  faults.rs     what goes wrong where and when                      failures.rs: what follows
 //! ```
 
@@ -76,6 +77,7 @@ mod notices;
 mod process;
 mod queues;
 pub mod raw;
+mod retransmission;
 mod tasks;
 pub mod traffic;
 

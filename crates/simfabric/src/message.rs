@@ -31,6 +31,12 @@ pub(crate) struct Message {
     pub(crate) is_answer: bool,
     /// Which receive it has taken, if it has met its VI.
     pub(crate) matched: Matched,
+    /// Its number on its connection, where what is lost is sent again; else 0.
+    pub(crate) sequence: u32,
+    /// In which go of its connection it was sent last.
+    pub(crate) epoch: u32,
+    /// Times that its answer was lost.
+    pub(crate) goes: u32,
     /// What became of its bytes.
     pub(crate) fate: Fate,
     /// The bytes, as they were when the message started.

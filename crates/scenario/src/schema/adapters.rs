@@ -133,6 +133,8 @@ pub(super) fn rdma_keys() -> Vec<Key> {
             NUMBER_FROM_1,
             "whose state the adapter keeps",
         ),
+        Key::new("retries", Kind::Count(0, 1000), "of what is lost; 0: none"),
+        Key::new("timeout", Kind::Time, "until what is lost is sent again"),
         transfer_max(),
     ]
 }

@@ -100,7 +100,11 @@ pub(crate) fn ended<T>(result: Result<T, CompletionError>) -> Ended {
 impl End {
     fn new(process: Process, level: ReliabilityLevel) -> Self {
         let nic = Nic::open(process.fabric(), "sim0").unwrap();
-        let builder = nic.vi().reliability(level).rdma_write(true);
+        let builder = nic
+            .vi()
+            .reliability(level)
+            .rdma_write(true)
+            .receive_depth(512);
         let mut vi = builder.rdma_read(level != UD).build().unwrap();
         for _ in 0..RECEIVES {
             let buffer = nic.buffer(BYTES, Memory::Private).unwrap();

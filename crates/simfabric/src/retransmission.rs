@@ -1,0 +1,325 @@
+//! Sending again what was lost: reliable connections of RDMA adapters.
+//!
+//! Each message of a connection has a sequence number, and the receiver takes the one that it
+//! expects. What comes behind a gap it drops, with a negative acknowledgement of the first such;
+//! then, or when a time-out is over, the sender goes back and sends again from the gap on. After
+//! `retries` goes without progress it gives up, and the connection breaks.
+//!
+//! ```text
+//!  Arrives: lost             -> time-out   \
+//!  Arrives: behind a gap     -> Refused at the sender -> Again: all that the receiver has not
+//!  acknowledgement lost      -> time-out   /
+//! ```
+//!
+//! Nothing here is reached in a simulation without faults.
+
+use viaduct_engine::Time;
+use viaduct_fabric::via::{ConnectionNumber, ViId};
+
+use crate::cluster::Cluster;
+use crate::config::Mechanism;
+use crate::event::Event;
+use crate::failures::Consequence;
+use crate::faults::Fate;
+use crate::message::{MessageId, Messages};
+
+/// One direction of a reliable connection, as both its ends see it.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    connection: ConnectionNumber,
+    /// The number of the last message that was started.
+    last: u32,
+    /// The number that the receiver takes next.
+    expected: u32,
+    /// What is to be sent again, by number.
+    lost: Vec<(u32, MessageId)>,
+    /// Goes since the receiver last took something.
+    goes: u32,
+    /// Whether the gap was told to the sender.
+    is_refused: bool,
+    /// Counts goes, so that a time-out for an earlier one is told apart.
+    epoch: u32,
+    is_timed: bool,
+}
+
+/// What an adapter does about losses.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    retries: u32,
+    timeout: Time,
+}
+
+impl Cluster {
+    fn retransmission_rule(&self) -> Option<Rule> {
+        match &self.config.host.mechanism {
+            Mechanism::Rdma(model) if model.retries > 0 => Some(Rule {
+                retries: model.retries,
+                timeout: model.timeout,
+            }),
+            Mechanism::Rdma(_)
+            | Mechanism::Native(_)
+            | Mechanism::RemoteWrites(_)
+            | Mechanism::Firmware(_)
+            | Mechanism::Kernel(_) => None,
+        }
+    }
+
+    /// Numbers a message that was started; one of a connection where nothing is sent again has 0.
+    pub(crate) fn number(&mut self, id: MessageId) {
+        if self.retransmission_rule().is_none() {
+            return;
+        }
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, connection) = (message.host, message.vi, message.peer.connection);
+        let state = &mut self.hosts[host as usize];
+        let information = state.agent.devices[crate::host::DEVICE].nic.query_vi(vi);
+        if !information.is_ok_and(|vi| vi.attributes.reliability.is_reliable()) {
+            return;
+        }
+        let recovery = state.recoveries.entry(vi).or_insert_with(|| Recovery {
+            connection,
+            last: 0,
+            expected: 1,
+            lost: Vec::new(),
+            goes: 0,
+            is_refused: false,
+            epoch: 0,
+            is_timed: false,
+        });
+        let mut gone = Vec::new();
+        if recovery.connection != connection {
+            // What was left of the former connection went with it.
+            gone = core::mem::take(&mut recovery.lost);
+            recovery.connection = connection;
+            recovery.expected = recovery.last + 1;
+            recovery.goes = 0;
+            recovery.is_refused = false;
+            recovery.epoch += 1;
+            recovery.is_timed = false;
+        }
+        recovery.last += 1;
+        message.sequence = recovery.last;
+        message.epoch = recovery.epoch;
+        self.forget_lost(gone);
+    }
+
+    fn forget_lost(&mut self, gone: Vec<(u32, MessageId)>) {
+        for (_, id) in gone {
+            if let Some(message) = self.messages.get(id) {
+                let (host, target) = (message.host, message.target);
+                self.leave_stream(host, target);
+            }
+            self.messages.release(id);
+        }
+    }
+
+    /// Whether a message is of a connection that sends again.
+    pub(crate) fn is_repeatable(&mut self, id: MessageId) -> bool {
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let recovery = self.hosts[message.host as usize]
+            .recoveries
+            .get(&message.vi);
+        message.sequence > 0 && recovery.is_some_and(|it| it.connection == message.peer.connection)
+    }
+
+    /// Whether the receiver of such a message would not take it, if it came now.
+    pub(crate) fn is_out_of_order(&mut self, id: MessageId) -> bool {
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let recovery = self.hosts[message.host as usize]
+            .recoveries
+            .get(&message.vi);
+        message.fate != Fate::Whole || recovery.is_some_and(|it| it.expected != message.sequence)
+    }
+
+    /// Keeps such a message, that would be there now, from its receiver: it was lost, is behind a
+    /// gap, or was taken before.
+    pub(crate) fn withholds_repeatable(&mut self, id: MessageId) -> bool {
+        let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let (host, vi, target) = (message.host, message.vi, message.target);
+        let (sequence, fate, peer) = (message.sequence, message.fate, message.peer.vi);
+        let sent_in = message.epoch;
+        if message.is_answer {
+            if fate == Fate::Whole {
+                return false;
+            }
+            self.counts.lost += 1;
+            self.repeat_answer(id);
+            return true;
+        }
+        let Some(recovery) = self.hosts[host as usize].recoveries.get_mut(&vi) else {
+            return false;
+        };
+        if fate == Fate::Whole && sequence == recovery.expected {
+            recovery.expected += 1;
+            recovery.goes = 0;
+            recovery.is_refused = false;
+            return false;
+        }
+        if fate == Fate::Whole && sequence < recovery.expected {
+            // It was placed before; that is said again.
+            self.leave_stream(host, target);
+            if self.host(target).nic().acknowledges(peer) {
+                self.acknowledge(id);
+            } else {
+                self.messages.release(id);
+            }
+            return true;
+        }
+        if fate == Fate::Whole && recovery.is_refused && sent_in != recovery.epoch {
+            // The sender had gone back before it came: it is among what is sent again.
+            self.repeat(host, vi, &[(sequence, id)]);
+            return true;
+        }
+        let is_first = fate == Fate::Whole && !recovery.is_refused;
+        recovery.is_refused |= is_first;
+        let epoch = recovery.epoch;
+        self.counts.lost += u64::from(fate != Fate::Whole);
+        self.lose(id);
+        if is_first {
+            let bus = self.config.host.bus;
+            let ends = (target, host);
+            let there = now + self.network.control_delay(&self.config, ends, &bus);
+            let way = self.network.way(&self.config, target, host);
+            let faults = self.faults.as_mut();
+            if faults.is_some_and(|faults| faults.fate(way, now, there) == Fate::Whole) {
+                let again = Consequence::Again(host, vi, epoch);
+                self.queue.schedule(there, Event::Follows(again));
+            }
+        }
+        true
+    }
+
+    /// The acknowledgement of such a message is lost: it will be sent again.
+    pub(crate) fn lose_acknowledgement(&mut self, id: MessageId) {
+        if let Some(message) = self.messages.get(id) {
+            let (host, target) = (message.host, message.target);
+            self.host(host).stream(target).messages += 1;
+            self.lose(id);
+        }
+    }
+
+    /// Notes that a message is to be sent again.
+    fn lose(&mut self, id: MessageId) {
+        let Some(rule) = self.retransmission_rule() else {
+            return;
+        };
+        let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let (host, vi, sequence) = (message.host, message.vi, message.sequence);
+        let Some(recovery) = self.hosts[host as usize].recoveries.get_mut(&vi) else {
+            return;
+        };
+        let place = recovery
+            .lost
+            .partition_point(|(other, _)| *other < sequence);
+        recovery.lost.insert(place, (sequence, id));
+        if !core::mem::replace(&mut recovery.is_timed, true) {
+            let again = Consequence::Again(host, vi, recovery.epoch);
+            self.queue
+                .schedule(now + rule.timeout, Event::Follows(again));
+        }
+    }
+
+    /// A sender goes back to the first message that its peer has not, unless it has since.
+    pub(crate) fn send_again(&mut self, host: u32, vi: ViId, epoch: u32) {
+        let Some(rule) = self.retransmission_rule() else {
+            return;
+        };
+        let Some(recovery) = self.host(host).recoveries.get_mut(&vi) else {
+            return;
+        };
+        if recovery.epoch != epoch || recovery.lost.is_empty() {
+            return;
+        }
+        recovery.epoch += 1;
+        recovery.is_timed = false;
+        recovery.goes += 1;
+        let has_failed = recovery.goes > rule.retries;
+        let mut lost = core::mem::take(&mut recovery.lost);
+        let connection = recovery.connection;
+        let nic = self.host(host).nic();
+        let is_up = nic
+            .peer(vi)
+            .is_some_and(|peer| peer.connection == connection);
+        if !is_up {
+            self.forget_lost(lost);
+            return;
+        }
+        if has_failed {
+            let (_, first) = lost.remove(0);
+            if let Some(message) = self.messages.get(first) {
+                let target = message.target;
+                self.leave_stream(host, target);
+            }
+            self.give_up(first);
+            self.forget_lost(lost);
+            return;
+        }
+        self.repeat(host, vi, &lost);
+    }
+
+    /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
+    fn repeat(&mut self, host: u32, vi: ViId, lost: &[(u32, MessageId)]) {
+        self.counts.retransmissions += lost.len() as u64;
+        let epoch = self.hosts[host as usize]
+            .recoveries
+            .get(&vi)
+            .map_or(0, |recovery| recovery.epoch);
+        let number = |id: MessageId, messages: &mut Messages| {
+            messages.get(id).map_or(0, |message| message.sequence)
+        };
+        let mut waiting = core::mem::take(&mut self.host(host).line(vi).waiting);
+        for (sequence, id) in lost {
+            let mut before = waiting.iter();
+            let place = before.position(|other| number(*other, &mut self.messages) > *sequence);
+            waiting.insert(place.unwrap_or(waiting.len()), *id);
+            if let Some(message) = self.messages.get(*id) {
+                // It leaves once more.
+                message.references += 1;
+                message.epoch = epoch;
+            }
+        }
+        let line = self.host(host).line(vi);
+        line.waiting = waiting;
+        let next = if line.is_moving {
+            None
+        } else {
+            line.waiting.pop_front()
+        };
+        line.is_moving |= next.is_some();
+        if let Some(next) = next {
+            self.begin(next);
+        }
+    }
+
+    /// The answer of a remote read was lost: the read is asked for again, and answered.
+    fn repeat_answer(&mut self, id: MessageId) {
+        let Some(rule) = self.retransmission_rule() else {
+            return;
+        };
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        message.goes += 1;
+        let has_failed = message.goes > rule.retries;
+        let due = self.now() + rule.timeout;
+        let next = if has_failed {
+            Consequence::GiveUp(id)
+        } else {
+            self.counts.retransmissions += 1;
+            Consequence::AnswerAgain(id)
+        };
+        self.queue.schedule(due, Event::Follows(next));
+    }
+}

@@ -1,0 +1,236 @@
+//! Reliable connections of RDMA adapters send again what was lost.
+
+use std::time::Duration;
+
+use viaduct_engine::Time;
+use viaduct_fabric::Memory;
+use viaduct_fabric::via::ReliabilityLevel;
+use viaduct_scenario::load_programs;
+use viaduct_simfabric::Outcome;
+use viaduct_simfabric::config::{Mechanism, SimulationConfig};
+use viaduct_simfabric::faults::{Fault, Links};
+use viaduct_topology::LinkId;
+
+use crate::two::{BYTES, End, Ended, RD, RR, TRANSPORT, Told, UD, at, ended, run_two, until};
+
+const MESSAGES: usize = 300;
+
+/// An RDMA adapter that waits so many microseconds until it sends again.
+fn rnic(faults: &[Fault], timeout: u64) -> SimulationConfig {
+    let mut config = load_programs("rnic-gen3", None, 2).unwrap();
+    config.faults = faults.to_vec();
+    if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+        model.timeout = Time::from_microseconds(timeout);
+    }
+    config
+}
+
+const fn loss(links: Links, rate: f64) -> Fault {
+    Fault::Loss { links, rate }
+}
+
+const THERE: Links = Links::One(LinkId(0));
+const BACK: Links = Links::One(LinkId(1));
+
+/// Sends numbered messages one close behind the other.
+fn send_numbers(end: &mut End) -> Vec<Ended> {
+    until(&end.process, 2000);
+    let mut told = Vec::new();
+    let limit = Some(Duration::from_millis(50));
+    for number in 0..MESSAGES as u64 {
+        let mut buffer = end.nic.buffer(BYTES, Memory::Private).unwrap();
+        buffer[..8].copy_from_slice(&number.to_le_bytes());
+        end.vi.post_send(buffer, BYTES).unwrap();
+        if number % 8 == 7 {
+            told.extend((0..8).map(|_| ended(end.vi.sent(limit))));
+        }
+    }
+    told.retain(|ended| *ended != Ended::Well);
+    told
+}
+
+/// Sends until the connection is lost.
+fn send_few(end: &mut End) -> Vec<Ended> {
+    for _ in 0..MESSAGES {
+        let buffer = end.buffer();
+        if end.vi.post_send(buffer, BYTES).is_err() || end.vi.sent(None).is_err() {
+            break;
+        }
+    }
+    Vec::new()
+}
+
+/// Expects the numbers in order, each once.
+fn count_numbers(end: &mut End) -> Vec<Ended> {
+    for _ in 0..MESSAGES + 8 {
+        let buffer = end.nic.buffer(BYTES, Memory::Private).unwrap();
+        end.vi.post_receive(buffer).unwrap();
+    }
+    for number in 0..MESSAGES as u64 {
+        let limit = Some(Duration::from_millis(50));
+        let Ok(received) = end.vi.receive(limit) else {
+            return vec![Ended::Failed(number as u32)];
+        };
+        assert_eq!(received.data()[..8], number.to_le_bytes());
+    }
+    assert!(end.vi.receive(Some(Duration::from_millis(1))).is_err());
+    Vec::new()
+}
+
+fn numbers(config: SimulationConfig, level: ReliabilityLevel) -> (Outcome, [Option<Told>; 2]) {
+    let (outcome, told) = run_two(config, level, [send_numbers, count_numbers]);
+    (outcome.unwrap(), told)
+}
+
+#[test]
+fn every_message_comes_once_and_in_order_whatever_is_lost() {
+    for level in [RD, RR] {
+        for fault in [
+            loss(THERE, 0.01),
+            loss(THERE, 0.1),
+            loss(THERE, 0.3),
+            loss(BACK, 0.2),
+            loss(Links::All, 0.1),
+            Fault::Corruption {
+                links: THERE,
+                rate: 0.1,
+            },
+        ] {
+            let (outcome, told) = numbers(rnic(&[fault], 30), level);
+            let place = format!("{level:?}, {fault:?}");
+            for told in told.into_iter().flatten() {
+                assert_eq!((told.ended, told.errors), (vec![], vec![]), "{place}");
+            }
+            let counts = outcome.counts;
+            // Without acknowledgements nothing goes back that could be lost.
+            let has_way_back = fault == loss(BACK, 0.2) && level == RD;
+            assert_eq!(counts.lost > 0, !has_way_back, "{place}");
+            assert_eq!(counts.retransmissions > 0, !has_way_back, "{place}");
+            assert_eq!(counts.corrupted, 0, "{place}");
+        }
+    }
+}
+
+#[test]
+fn the_more_is_lost_the_more_is_sent_again() {
+    let mut last = 0;
+    for rate in [0.0, 0.02, 0.1, 0.3] {
+        let (outcome, _) = numbers(rnic(&[loss(THERE, rate)], 30), RD);
+        let counts = outcome.counts;
+        assert!(counts.retransmissions >= counts.lost, "{rate}");
+        assert_eq!(counts.retransmissions == 0, rate == 0.0);
+        assert!(rate == 0.0 || counts.retransmissions > last, "{rate}");
+        last = counts.retransmissions;
+    }
+}
+
+#[test]
+fn a_gap_is_told_long_before_the_time_is_over() {
+    // Losses at 40 ms each would not end in time.
+    let (outcome, told) = numbers(rnic(&[loss(THERE, 0.03)], 40_000), RD);
+    assert!(outcome.counts.lost > 3);
+    let whole = told.into_iter().flatten().all(|told| told.ended.is_empty());
+    assert!(whole);
+}
+
+#[test]
+fn a_connection_breaks_when_nothing_gets_through() {
+    for retries in [1, 7] {
+        let mut config = rnic(&[loss(THERE, 1.0)], 500);
+        if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+            model.retries = retries;
+        }
+        let (outcome, told) = run_two(
+            config,
+            RR,
+            [
+                |end| {
+                    end.post();
+                    let before = end.process.now();
+                    let ended = end.sent(1);
+                    let took = (end.process.now() - before).as_micros() as u32;
+                    vec![ended[0], Ended::Failed(took)]
+                },
+                |end| end.received(1),
+            ],
+        );
+        assert_eq!(outcome.unwrap().counts.retransmissions, u64::from(retries));
+        let sender = told[0].clone().unwrap();
+        assert_eq!(sender.ended[0], TRANSPORT);
+        let Ended::Failed(took) = sender.ended[1] else {
+            panic!("{sender:?}")
+        };
+        let waited = 500 * (retries + 1);
+        assert!((waited..waited + 50).contains(&took), "{took} us");
+    }
+}
+
+#[test]
+fn unreliable_connections_lose_and_other_adapters_break() {
+    let drain = |end: &mut End| {
+        for _ in 0..MESSAGES {
+            let buffer = end.nic.buffer(BYTES, Memory::Private).unwrap();
+            end.vi.post_receive(buffer).unwrap();
+        }
+        while end.vi.receive(Some(Duration::from_millis(5))).is_ok() {}
+        Vec::new()
+    };
+    let lossy = |retries| {
+        let mut config = rnic(&[loss(THERE, 0.1)], 30);
+        if let Mechanism::Rdma(model) = &mut config.host.mechanism {
+            model.retries = retries;
+        }
+        config
+    };
+    let (outcome, told) = run_two(lossy(7), UD, [send_numbers, drain]);
+    let outcome = outcome.unwrap();
+    assert!(outcome.counts.lost > 0);
+    assert_eq!(outcome.counts.retransmissions, 0);
+    assert_eq!(told[0].clone().unwrap().errors, []);
+    let (outcome, told) = run_two(lossy(0), RD, [send_few, drain]);
+    assert_eq!(outcome.unwrap().counts.retransmissions, 0);
+    assert_ne!(told[0].clone().unwrap().errors, []);
+}
+
+#[test]
+fn remote_reads_and_writes_are_repeated_too() {
+    for level in [RD, RR] {
+        let part = |end: &mut End| {
+            let limit = Some(Duration::from_millis(40));
+            let mut told = Vec::new();
+            for number in 1..=60_u64 {
+                let mut buffer = end.nic.buffer(BYTES, Memory::Private).unwrap();
+                buffer[..8].copy_from_slice(&number.to_le_bytes());
+                end.vi.post_write(buffer, BYTES, end.remote).unwrap();
+                told.push(ended(end.vi.sent(limit)));
+                let buffer = end.nic.buffer(BYTES, Memory::Private).unwrap();
+                end.vi.post_read(buffer, BYTES, end.remote).unwrap();
+                let read = end.vi.sent(limit).unwrap();
+                assert_eq!(read.buffer[..8], number.to_le_bytes());
+            }
+            told.retain(|ended| *ended != Ended::Well);
+            told
+        };
+        let config = rnic(&[loss(Links::All, 0.1)], 20);
+        let (outcome, told) = run_two(config, level, [part, |_| Vec::new()]);
+        let counts = outcome.unwrap().counts;
+        assert!(counts.lost > 5 && counts.retransmissions >= 5, "{counts:?}");
+        for told in told.into_iter().flatten() {
+            assert_eq!((told.ended, told.errors), (vec![], vec![]));
+        }
+    }
+}
+
+#[test]
+fn a_short_cut_is_survived() {
+    let cut = Fault::LinkDown {
+        links: Links::All,
+        from: at(2020),
+        until: Some(at(2100)),
+    };
+    let (outcome, told) = numbers(rnic(&[cut], 50), RD);
+    assert!(outcome.counts.lost > 0);
+    for told in told.into_iter().flatten() {
+        assert_eq!((told.ended, told.errors), (vec![], vec![]));
+    }
+}
