@@ -150,7 +150,7 @@ impl PresetNumber {
 }
 
 /// The tables of a preset, and what the list of keys calls them.
-pub(crate) const TABLES: [(&str, &str); 8] = [
+pub(crate) const TABLES: [(&str, &str); 9] = [
     ("cpu", "hosts.model.cpu"),
     ("bus", "hosts.model.bus"),
     ("nic", "hosts.model.nic"),
@@ -158,6 +158,7 @@ pub(crate) const TABLES: [(&str, &str); 8] = [
     ("firmware", "preset.firmware"),
     ("kernel", "preset.kernel"),
     ("rdma", "preset.rdma"),
+    ("memory", "preset.memory"),
     ("link", "preset.link"),
 ];
 
@@ -177,7 +178,7 @@ pub(crate) fn own_table(mechanism: &str) -> &str {
 fn needs(mechanism: &str, table: &str) -> (bool, bool) {
     match table {
         "cpu" | "bus" => (true, true),
-        "link" => (true, false),
+        "link" | "memory" => (true, false),
         table => (own_table(mechanism) == table, own_table(mechanism) == table),
     }
 }

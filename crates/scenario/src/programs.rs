@@ -9,8 +9,8 @@ use viaduct_sim::config::{
     BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
 };
 use viaduct_simfabric::config::{
-    FirmwareModel, HostModel, KernelModel, Mechanism, NoticeModel, ProcessorModel, QueueDesign,
-    RdmaModel, RemoteWriteModel, SimulationConfig, Ways,
+    FirmwareModel, HostModel, KernelModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel,
+    QueueDesign, RdmaModel, RemoteWriteModel, SimulationConfig, Ways,
 };
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
@@ -193,6 +193,7 @@ impl Numbers<'_> {
                 interrupt: self.time("cpu", "interrupt")?,
                 wake_up: self.time("cpu", "wake_up")?,
             },
+            memory: self.memory(),
             bus: BusModel {
                 rate: self.rate("bus", "rate")?,
                 burst_bytes: self.count("bus", "burst")?,
@@ -204,6 +205,19 @@ impl Numbers<'_> {
             mechanism,
             attributes,
         })
+    }
+
+    /// A preset that says nothing of memory registers it at no cost.
+    fn memory(&self) -> MemoryModel {
+        let table = "memory";
+        let register = self.time(table, "register");
+        match (register, self.rate(table, "register_rate")) {
+            (Some(register), Some(register_rate)) => MemoryModel {
+                register,
+                register_rate,
+            },
+            _ => MemoryModel::FREE,
+        }
     }
 
     fn links(&self) -> Option<LinkConfig> {

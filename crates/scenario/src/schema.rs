@@ -7,7 +7,7 @@ mod hardware;
 use crate::keys::{Key, Table};
 use crate::value::Kind;
 use adapters::{
-    figure_keys, firmware_keys, kernel_keys, link_keys as preset_link_keys, rdma_keys,
+    figure_keys, firmware_keys, kernel_keys, link_keys as preset_link_keys, memory_keys, rdma_keys,
     remote_writes_keys,
 };
 use faults::{background_keys, detection_keys, fault_keys};
@@ -104,6 +104,11 @@ pub(crate) fn list() -> Vec<Table> {
             "preset",
             "the head of a preset; its tables are hosts.model.* and preset.*",
             preset_keys(),
+        ),
+        optional(
+            "preset.memory",
+            "a preset's [memory]: what registering it costs; nothing, if left out",
+            memory_keys(),
         ),
         optional(
             "preset.link",

@@ -74,11 +74,11 @@ fn every_preset_loads_and_each_number_has_a_source() {
     assert_eq!(names, all);
     for model in &models {
         let count = match model.mechanism {
-            "native" => 29,
-            "remote-writes" => 33,
-            "firmware" => 29,
-            "kernel" => 25,
-            _ => 28,
+            "native" => 31,
+            "remote-writes" => 35,
+            "firmware" => 31,
+            "kernel" => 27,
+            _ => 30,
         };
         assert_eq!(model.numbers.len(), count, "{}", model.name);
         // Each makes hosts for programs, in a network of its own.

@@ -38,6 +38,8 @@ pub struct HostModel {
     pub name: String,
     /// What the processor spends.
     pub processor: ProcessorModel,
+    /// What registering memory costs.
+    pub memory: MemoryModel,
     /// The I/O bus.
     pub bus: BusModel,
     /// How the adapter moves messages.
@@ -60,6 +62,29 @@ pub struct ProcessorModel {
     pub interrupt: Time,
     /// Scheduling a program that sleeps.
     pub wake_up: Time,
+}
+
+/// What it costs the processor to register memory: locking pages and telling the adapter of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryModel {
+    /// A registration, whatever its length.
+    pub register: Time,
+    /// Bytes that are registered in a time, beside that; infinite if the length costs nothing.
+    pub register_rate: Rate,
+}
+
+impl MemoryModel {
+    /// Registration costs nothing.
+    pub const FREE: Self = Self {
+        register: Time::ZERO,
+        register_rate: Rate::INFINITE,
+    };
+
+    /// What so many bytes take.
+    #[must_use]
+    pub fn registration(&self, bytes: u64) -> Time {
+        self.register + self.register_rate.time_for(bytes as f64)
+    }
 }
 
 /// How an adapter, with the software above it, carries a message.

@@ -534,6 +534,14 @@ unsafe impl Runtime for Process {
         self.block_for(Some(watched), limit, look)
     }
 
+    fn charge(&self, work: Work) {
+        if let Work::Register { bytes } = work {
+            let mut cluster = self.shared.lock();
+            let span = cluster.config.host.memory.registration(bytes);
+            self.spend(&mut cluster, span);
+        }
+    }
+
     fn expect(&self, watched: Watched) {
         self.shared.lock().arrange(self.host, watched);
     }

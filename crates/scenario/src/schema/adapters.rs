@@ -22,6 +22,14 @@ pub(super) fn link_keys() -> Vec<Key> {
     ]
 }
 
+/// What the processor pays for registering memory.
+pub(super) fn memory_keys() -> Vec<Key> {
+    vec![
+        Key::new("register", Kind::Time, "a registration, beside its bytes"),
+        Key::new("register_rate", Kind::RateOrInfinite, "of its bytes"),
+    ]
+}
+
 /// VIA in a library above remote writes.
 pub(super) fn remote_writes_keys() -> Vec<Key> {
     vec![

@@ -8,7 +8,7 @@ use viaduct_sim::config::{
     BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
 };
 use viaduct_simfabric::config::{
-    HostModel, Mechanism, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
+    HostModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
     SimulationConfig,
 };
 use viaduct_simfabric::faults::Detection;
@@ -102,6 +102,7 @@ pub(crate) fn ideal() -> HostModel {
     HostModel {
         name: "ideal".to_owned(),
         processor: FREE_PROCESSOR,
+        memory: MemoryModel::FREE,
         bus: FREE_BUS,
         mechanism: Mechanism::Native(FREE_NIC),
         attributes: NicAttributes::default(),
@@ -113,6 +114,7 @@ pub(crate) fn native() -> HostModel {
     HostModel {
         name: "native".to_owned(),
         processor: PROCESSOR,
+        memory: MemoryModel::FREE,
         bus: bus(),
         mechanism: Mechanism::Native(NicModel {
             doorbell: nanoseconds(400),
@@ -144,6 +146,7 @@ pub(crate) fn remote_writes(name: &str, dma_from_bytes: u32) -> HostModel {
     HostModel {
         name: name.to_owned(),
         processor: PROCESSOR,
+        memory: MemoryModel::FREE,
         bus: bus(),
         mechanism: Mechanism::RemoteWrites(RemoteWriteModel {
             adapter: nanoseconds(900),
