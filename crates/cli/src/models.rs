@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use viaduct_scenario::{Preset, PresetNumber, list_models, load_preset};
+use viaduct_scenario::{Preset, PresetNumber, format_size, list_models, load_preset, programs_of};
+use viaduct_simfabric::ways;
 
 use crate::arguments::{ModelsArguments, ModelsCommand};
 use crate::failure::{Exit, Failure};
@@ -15,7 +16,10 @@ pub(crate) fn models(arguments: &ModelsArguments) -> Result<Exit, Failure> {
             let presets = (load_preset(first)?, load_preset(second)?);
             difference_text([first, second], [&presets.0, &presets.1])
         }
-        (None, Some(name)) => preset_text(&load_preset(name)?),
+        (None, Some(name)) => {
+            let preset = load_preset(name)?;
+            preset_text(&preset) + &ways_text(&preset)
+        }
         (None, None) => list_text(&list_models()),
     };
     output::result(&text)?;
@@ -61,13 +65,34 @@ fn preset_text(preset: &Preset) -> String {
     text
 }
 
+/// Which way messages of each size go: where one takes over from another.
+fn ways_text(preset: &Preset) -> String {
+    /// Where the ways are looked for: all change below.
+    const BYTES_MAX: u32 = 128 << 10;
+
+    // A preset without a cable has no hosts of its own to ask.
+    let Ok(hosts) = programs_of(preset, &preset.name, None, 2) else {
+        return String::new();
+    };
+    let found = ways(&hosts, BYTES_MAX);
+    let ways: Vec<String> = found
+        .iter()
+        .map(|(from, way)| format!("{way} from {}", format_size(u64::from(*from))))
+        .collect();
+    format!("\nways of a message of one segment: {}\n", ways.join(", "))
+}
+
 /// A row for each number with two values, then the keys whose values agree and whose sources do
 /// not. `names` are those that the user typed: two files may hold presets of one name.
 fn difference_text(names: [&str; 2], presets: [&Preset; 2]) -> String {
     let [first, second] = presets;
-    // A preset that loads has every number, in the order of the list of keys.
-    let pairs: Vec<(&PresetNumber, &PresetNumber)> =
-        first.numbers.iter().zip(&second.numbers).collect();
+    let same_key = |a: &PresetNumber, b: &PresetNumber| (a.table, a.key) == (b.table, b.key);
+    let twin = |a: &PresetNumber, of: &Preset| of.numbers.iter().any(|b| same_key(a, b));
+    let pairs: Vec<(&PresetNumber, &PresetNumber)> = first
+        .numbers
+        .iter()
+        .filter_map(|a| Some((a, second.numbers.iter().find(|b| same_key(a, b))?)))
+        .collect();
     let (same, other): (Vec<_>, Vec<_>) = pairs.iter().partition(|(a, b)| a.has_value_of(b));
     let resourced: Vec<String> = same
         .iter()
@@ -97,6 +122,13 @@ fn difference_text(names: [&str; 2], presets: [&Preset; 2]) -> String {
             "same value, another source or confidence: {}",
             resourced.join(", ")
         );
+    }
+    for (name, own, other) in [(a, first, second), (b, second, first)] {
+        let numbers = own.numbers.iter().filter(|number| !twin(number, other));
+        let only: Vec<String> = numbers.map(path).collect();
+        if !only.is_empty() {
+            let _ = writeln!(text, "only in {name}: {}", only.join(", "));
+        }
     }
     text
 }

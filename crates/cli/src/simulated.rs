@@ -5,7 +5,7 @@ use viaduct_fit::{Broken, measure_simulated};
 use viaduct_measure::{Happened, MeasureError, Report, Row, Stages, Test, Transfer};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
 use viaduct_simfabric::config::SimulationConfig;
-use viaduct_simfabric::{SimulationError, Stage, breakdown};
+use viaduct_simfabric::{SimulationError, Stage, breakdown, way};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -187,10 +187,12 @@ pub(crate) fn stages_table(hosts: &Simulated, sizes: &[u32]) -> String {
         .collect();
     let mut text = String::from("\n  where it goes, us, a message alone and polled for:\n\n");
     let mut line = |name: &str, cells: Vec<String>| {
-        let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
+        let cells: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
         text.push_str(&format!("  {name:<10}{cells}\n"));
     };
     line("bytes", sizes.iter().map(u32::to_string).collect());
+    let taken = sizes.iter().map(|bytes| way(&hosts.config, *bytes));
+    line("way", taken.map(str::to_owned).collect());
     let rows = columns.first().map_or(0, Vec::len);
     for row in 0..rows {
         if columns.iter().all(|stages| stages[row].1 == Time::ZERO) {

@@ -5,7 +5,7 @@ use viaduct_sim::path::head_delay;
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
-use crate::mechanism::{Request, State};
+use crate::mechanism::{Plan, Request, State};
 
 /// A stage of a message's way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,17 +57,8 @@ impl Stage {
 pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
     let host = &config.host;
     let last = config.topology.host_count() - 1;
-    let request = Request {
-        bytes,
-        segments: 1,
-        is_behind: false,
-        place_in_batch: 0,
-        target: (last, 0),
-    };
-    let mut state = State::new(host);
-    // The first message fills the caches.
-    state.plan(host, &config.links, &request);
-    let plan = state.plan(host, &config.links, &request);
+    let request = request_alone(config, bytes);
+    let plan = plan_alone(config, &mut State::new(host), &request);
 
     let mut route = Vec::new();
     config.topology.route(HostId(0), HostId(last), &mut route);
@@ -100,4 +91,40 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
         (Stage::Polling, host.processor.polling_delay),
         (Stage::Reap, host.processor.reap),
     ]
+}
+
+fn request_alone(config: &SimulationConfig, bytes: u32) -> Request {
+    Request {
+        bytes,
+        segments: 1,
+        is_behind: false,
+        place_in_batch: 0,
+        target: (config.topology.host_count() - 1, 0),
+    }
+}
+
+fn plan_alone(config: &SimulationConfig, state: &mut State, request: &Request) -> Plan {
+    // The first message fills the caches.
+    state.plan(&config.host, &config.links, request);
+    state.plan(&config.host, &config.links, request)
+}
+
+/// How a message of so many bytes and one segment is moved, alone: the word of its adapter.
+#[must_use]
+pub fn way(config: &SimulationConfig, bytes: u32) -> &'static str {
+    let request = request_alone(config, bytes);
+    plan_alone(config, &mut State::new(&config.host), &request).way
+}
+
+/// Which way messages of up to so many bytes go, each with the size from which on they do.
+#[must_use]
+pub fn ways(config: &SimulationConfig, bytes_max: u32) -> Vec<(u32, &'static str)> {
+    let mut found: Vec<(u32, &'static str)> = Vec::new();
+    for bytes in 0..=bytes_max {
+        let way = way(config, bytes);
+        if found.last().is_none_or(|(_, last)| *last != way) {
+            found.push((bytes, way));
+        }
+    }
+    found
 }

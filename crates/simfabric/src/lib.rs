@@ -81,7 +81,7 @@ mod retransmission;
 mod tasks;
 pub mod traffic;
 
-pub use breakdown::{Stage, breakdown};
+pub use breakdown::{Stage, breakdown, way, ways};
 pub use counts::Counts;
 pub use executor::{Outcome, Simulation, SimulationError, die};
 pub use notices::{Resource, Shortage};

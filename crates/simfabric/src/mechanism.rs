@@ -50,6 +50,8 @@ pub(crate) enum Mover {
 /// What a message costs where.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
+    /// What the adapter, or the software above it, calls this way of moving a message.
+    pub(crate) way: &'static str,
     /// Work of the sending processor before the bytes move.
     pub(crate) processor: Time,
     /// Work of the sending engine, its reads over the bus included.
@@ -115,7 +117,9 @@ impl State {
         let (bus, frame) = (&model.bus, links.frame);
         match (self, &model.mechanism) {
             (_, Mechanism::Native(nic)) => native::plan(nic, bus, frame, request),
-            (_, Mechanism::Firmware(nic)) => firmware::plan(nic, bus, frame, request),
+            (_, Mechanism::Firmware(nic)) => {
+                firmware::plan(nic, bus, (frame, links.host_rate), request)
+            }
             (_, Mechanism::Kernel(kernel)) => {
                 kernel::plan(kernel, bus, (frame, links.host_rate), request)
             }
@@ -149,6 +153,7 @@ impl Plan {
     /// One that costs nothing but its bytes.
     pub(crate) fn free(bytes: u32) -> Self {
         Self {
+            way: "",
             processor: Time::ZERO,
             service: Time::ZERO,
             mover: Mover::Engine,

@@ -7,7 +7,7 @@
 //! which costs a second set-up. The receiver stages what comes and writes it to the host.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{BusModel, Frame};
+use viaduct_sim::config::{BusModel, Frame, Rate};
 use viaduct_sim::path::page_crossings;
 
 use super::{Mover, Plan, Request};
@@ -23,7 +23,22 @@ enum Way {
     Streamed,
 }
 
-pub(crate) fn plan(nic: &FirmwareModel, bus: &BusModel, frame: Frame, request: &Request) -> Plan {
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Staged => "staged",
+            Self::Streamed => "streamed",
+        }
+    }
+}
+
+pub(crate) fn plan(
+    nic: &FirmwareModel,
+    bus: &BusModel,
+    link: (Frame, Rate),
+    request: &Request,
+) -> Plan {
     let known = [
         (Way::Written, nic.ways.written),
         (Way::Staged, nic.ways.staged),
@@ -32,7 +47,7 @@ pub(crate) fn plan(nic: &FirmwareModel, bus: &BusModel, frame: Frame, request: &
     let ways = known
         .into_iter()
         .filter_map(|(way, knows)| knows.then_some(way));
-    let plans = ways.map(|way| plan_of(way, nic, bus, frame, request));
+    let plans = ways.map(|way| plan_of(way, nic, bus, link, request));
     let quickest = plans.min_by_key(|(_, expected)| *expected);
     quickest.map_or_else(|| Plan::free(request.bytes), |(plan, _)| plan)
 }
@@ -42,7 +57,7 @@ fn plan_of(
     way: Way,
     nic: &FirmwareModel,
     bus: &BusModel,
-    frame: Frame,
+    (frame, link_rate): (Frame, Rate),
     request: &Request,
 ) -> (Plan, Time) {
     let cycles = |count: u32| Time::from_picoseconds(nic.cycle.picoseconds() * u64::from(count));
@@ -101,6 +116,7 @@ fn plan_of(
     let match_service = cycles(nic.receive_cycles + if bytes > 0 { nic.dma_cycles } else { 0 });
     let completion = unstaging + cycles(nic.completion_cycles) + bus.write;
     let plan = Plan {
+        way: way.name(),
         processor,
         service,
         mover: Mover::Engine,
@@ -114,7 +130,12 @@ fn plan_of(
         completion,
         ..Plan::free(bytes)
     };
-    let moving = dma.time_for(f64::from(bytes));
+    // At the rate of the slowest part; data that the processor has written is over the bus.
+    let rates = [rate_max, dma.bytes_per_picosecond() * scale];
+    let rate = rates
+        .into_iter()
+        .fold(link_rate.bytes_per_picosecond(), f64::min);
+    let moving = Time::from_picoseconds((wire_bytes / rate).ceil() as u64);
     let expected = processor + service + before + moving + match_service + completion;
     (plan, expected)
 }

@@ -45,6 +45,7 @@ pub(crate) fn plan(
     let receiving = times(each, frames) + copy;
     let slowest = sending.max(receiving).picoseconds() as f64;
     Plan {
+        way: "copied",
         // The first frame is copied and handed over before anything moves.
         processor: kernel.system_call + kernel.send_frame + first_copy(kernel, bytes),
         service: bus.programmed_write + bus.read,

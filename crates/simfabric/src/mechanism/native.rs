@@ -27,7 +27,9 @@ pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Reque
     let crossings = page_crossings(bytes, nic.page_bytes);
     let stops = nic.page_crossing.picoseconds() as f64 * 2.0 * f64::from(crossings);
     let moving = f64::from(bytes) / nic.rate.bytes_per_picosecond();
+    let is_inline = bytes <= nic.inline_bytes;
     Plan {
+        way: if is_inline { "inline" } else { "DMA" },
         service: short(bus.read) + nic.send_descriptor + data,
         mover: Mover::Engine,
         wire_bytes,

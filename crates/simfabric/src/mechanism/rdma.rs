@@ -75,6 +75,7 @@ impl Rdma {
             wire_bytes / f64::from(bytes)
         };
         Plan {
+            way: if is_inline { "inline" } else { "fetched" },
             service: nic.message,
             mover: Mover::Engine,
             wire_bytes,

@@ -114,6 +114,7 @@ impl RemoteWrites {
         let by_processor = bytes < model.dma_from_bytes || (is_inline && bytes > 0);
         if by_processor && !request.is_behind {
             return Plan {
+                way: "PIO",
                 processor,
                 mover: Mover::Processor(pushing(on_bus)),
                 rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
@@ -135,6 +136,7 @@ impl RemoteWrites {
         };
         if bytes <= model.dma_written_bytes && !request.is_behind {
             return Plan {
+                way: "queued PIO",
                 processor,
                 mover: Mover::Processor(pushing(on_bus)),
                 rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
@@ -144,6 +146,7 @@ impl RemoteWrites {
             };
         }
         Plan {
+            way: "DMA",
             processor: processor + pushing(slot_bytes),
             // The interrupt at the end of each piece starts the next.
             service: times(model.dma_setup, pieces.max(1))
