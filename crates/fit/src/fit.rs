@@ -7,10 +7,15 @@ use crate::knobs::{self, Guess, Knob};
 use crate::measured::{Measured, POINTS_MIN};
 use crate::predict::{Care, times};
 use crate::search::{least_squares, shows, slopes, squares};
+use crate::thresholds;
 
 /// Root of the mean square of the residuals from which on another first guess is tried: two per
 /// cent.
 const CONTENT: f64 = 0.02;
+
+/// A threshold is moved if that leaves at most this part of the sum of squares: by the criterion of
+/// Akaike, of seven points and an unknown more, exp(-2/7).
+const WORTH: f64 = 0.75;
 
 /// Change of a residual below which it counts as none.
 const HIDDEN: f64 = 1e-3;
@@ -74,16 +79,6 @@ pub fn fit(
         .filter(|point| !point.is_held_out)
         .map(|point| point.microseconds)
         .collect();
-    // As many unknowns as points would meet any points.
-    let knobs = knobs::joined(knobs::of(base, &measured), wanted.len() - 1);
-
-    let moved = knobs::turned(base, &knobs[..1], &[1.0], false);
-    if changed(base, &moved, &knobs).is_empty() {
-        return Err(FitError::unusable(
-            format!("a message costs nothing in `{base_name}`: there is no number to fit"),
-            "take another base: `viaduct models` lists the presets",
-        ));
-    }
     let logarithms = |preset: &Preset| -> Result<Vec<f64>, FitError> {
         let times = times(preset, &measured, Care::Searching, stop)?;
         let pairs = times.iter().zip(&wanted);
@@ -91,12 +86,56 @@ pub fn fit(
             .map(|(time, wanted)| libm::log(time / wanted))
             .collect())
     };
-    let guess = first_guess(
-        &knobs,
-        &measured,
-        &times(base, &measured, Care::Searching, stop)?,
-    );
-    let (knobs, factors) = search(base, knobs, &guess, &logarithms)?;
+    let guess_of = |base: &Preset, knobs: &[Knob]| -> Result<Vec<f64>, FitError> {
+        let times = times(base, &measured, Care::Searching, stop)?;
+        Ok(first_guess(knobs, &measured, &times))
+    };
+    // As many unknowns as points would meet any points.
+    let knobs_of = |base: &Preset| knobs::joined(knobs::of(base, &measured), wanted.len() - 1);
+    let knobs = knobs_of(base);
+    let moved = knobs::turned(base, &knobs[..1], &[1.0], false);
+    if changed(base, &moved, &knobs).is_empty() {
+        return Err(FitError::unusable(
+            format!("a message costs nothing in `{base_name}`: there is no number to fit"),
+            "take another base: `viaduct models` lists the presets",
+        ));
+    }
+    let guess = guess_of(base, &knobs)?;
+    let (mut knobs, mut factors) = search(base, knobs, &guess, &logarithms)?;
+    let sum_of = |base: &Preset, knobs: &[Knob], factors: &[f64]| -> Result<f64, FitError> {
+        Ok(squares(&logarithms(&knobs::turned(
+            base, knobs, factors, false,
+        ))?))
+    };
+    let mut sum = sum_of(base, &knobs, &factors)?;
+    let mut start = base.clone();
+    for threshold in thresholds::of(base) {
+        if is_content(sum, wanted.len()) {
+            break;
+        }
+        let mut best: Option<(Preset, Vec<Knob>, Vec<f64>, f64)> = None;
+        for place in thresholds::places(&measured) {
+            let Some(there) = threshold.put(&start, place) else {
+                continue;
+            };
+            let its = knobs_of(&there);
+            let guess = guess_of(&there, &its)?;
+            let mut of = |factors: &[f64]| logarithms(&knobs::turned(&there, &its, factors, false));
+            let (found, less) = least_squares(&guess, &mut of)?;
+            if best.as_ref().is_none_or(|(.., least)| less < *least) {
+                best = Some((there, its, found, less));
+            }
+        }
+        let Some((there, its, ..)) = best.filter(|(.., least)| *least < sum * WORTH) else {
+            continue;
+        };
+        let guess = guess_of(&there, &its)?;
+        let (its, found) = search(&there, its, &guess, &logarithms)?;
+        let less = sum_of(&there, &its, &found)?;
+        if less < sum * WORTH {
+            (start, knobs, factors, sum) = (there, its, found, less);
+        }
+    }
     if knobs.is_empty() {
         return Err(FitError::unusable(
             format!("no number of `{base_name}` that could be fitted changes these times"),
@@ -104,7 +143,7 @@ pub fn fit(
         ));
     }
 
-    let preset = knobs::turned(base, &knobs, &factors, true);
+    let preset = knobs::turned(&start, &knobs, &factors, true);
     let split = |times: Vec<f64>| {
         let mut times = times.into_iter();
         let each = measured.iter();
@@ -263,7 +302,11 @@ fn changed(base: &Preset, fitted: &Preset, knobs: &[Knob]) -> Vec<FittedNumber> 
         FittedNumber {
             before: before.clone(),
             after: after.clone(),
-            what: what.join(" and "),
+            what: if what.is_empty() {
+                "the size from which messages go another way".to_owned()
+            } else {
+                what.join(" and ")
+            },
             is_shared: its.iter().any(|knob| knob.numbers.len() > 1),
         }
     });

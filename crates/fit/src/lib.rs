@@ -3,6 +3,7 @@
 //! ```text
 //! measured   the JSON of `viaduct measure` to points, every third of them held out
 //! knobs      which numbers of a preset move together, by the kind of its adapter
+//! thresholds from which size on a model moves messages another way
 //! predict    what simulated hosts of such a preset measure: the simulation itself runs
 //! pair       the programs of `viaduct measure` between two simulated hosts, for whoever asks
 //! search     the factors that make both agree: Levenberg and Marquardt, in logarithms
@@ -17,6 +18,7 @@ mod pair;
 mod predict;
 mod search;
 mod shown;
+mod thresholds;
 mod written;
 
 pub use error::FitError;

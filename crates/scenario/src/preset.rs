@@ -99,6 +99,20 @@ impl PresetNumber {
         self.meant == other.meant
     }
 
+    /// The number as so many bytes; `None` for what is no size, or a smaller one at most.
+    #[must_use]
+    pub fn with_bytes(&self, bytes: u64) -> Option<Self> {
+        let (_, long) = TABLES.iter().find(|(short, _)| *short == self.table)?;
+        match keys::known_table(long).find(self.key)?.kind {
+            Kind::Size(most) if bytes <= most => Some(Self {
+                value: format_size(bytes),
+                meant: Value::Size(bytes),
+                ..self.clone()
+            }),
+            _ => None,
+        }
+    }
+
     /// The number times a factor, to so many significant digits, at most 15. What is above zero
     /// stays above it, and nothing goes beyond what a file may say. `None` for what is no time,
     /// rate or size, and for a rate without bound.

@@ -223,3 +223,22 @@ fn what_cannot_be_fitted_is_said() {
     );
     assert!(matches!(stopped, Err(FitError::Stopped)));
 }
+
+#[test]
+fn the_size_at_which_a_model_changes_its_way_is_fitted() {
+    const DENSE: [u32; 13] = [0, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024];
+    let model = "rnic-gen4";
+    let mut base = load_preset(model).unwrap();
+    let measured = measure(model, Test::Latency, &DENSE);
+    // 236 bytes go inline; the base believes that it is 40.
+    let is_it = |number: &&mut PresetNumber| number.key == "inline";
+    let inline = base.numbers.iter_mut().find(is_it).unwrap();
+    *inline = inline.with_bytes(40).unwrap();
+    let fit = fitted(&base, vec![measured]);
+    let number = fit.numbers.iter().find(|it| it.after.key == "inline");
+    let number = number.unwrap_or_else(|| panic!("{}", fit.table()));
+    let bytes = viaduct_scenario::parse_size(&number.after.value).unwrap();
+    assert!((192..256).contains(&bytes), "{}", fit.table());
+    assert!(number.what.contains("another way"), "{}", number.what);
+    assert!(worst(&fit) < 0.02, "{}", fit.table());
+}
