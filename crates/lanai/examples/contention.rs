@@ -1,7 +1,20 @@
 //! LogP parameters of both interfaces, and one server with more and more clients.
 
+//!
+//! `contention [MILLISECONDS]`: how much simulated time each row measures; 400 without it.
+
 use viaduct_engine::Time;
 use viaduct_lanai::{Config, Server, contention, measure};
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the length of a run is its caller's choice"
+)]
+fn window() -> Time {
+    let argument = std::env::args().nth(1);
+    let milliseconds = argument.map_or(Ok(400), |text| text.parse());
+    Time::from_milliseconds(milliseconds.expect("a number of milliseconds"))
+}
 
 fn main() {
     for (name, config) in [
@@ -20,7 +33,7 @@ fn main() {
         println!("{server:?}, {frames} frames");
         for clients in [1, 2, 4, 8, 9, 12, 16, 24] {
             let config = Config::am_myrinet(25, frames);
-            let (warm_up, window) = (Time::from_milliseconds(100), Time::from_milliseconds(400));
+            let (warm_up, window) = (Time::from_milliseconds(100), window());
             let result = contention(config, server, clients, 16, warm_up, window);
             let least = result.clients.iter().map(|client| client.messages_s);
             let seconds = window.seconds_f64();

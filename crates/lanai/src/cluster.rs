@@ -103,6 +103,8 @@ pub(crate) struct Node {
     pub(crate) bus_free_at: Time,
     pub(crate) frames: Vec<FrameState>,
     pub(crate) endpoints: Vec<EndpointState>,
+    /// Endpoints whose send queues are full, as bits: of the first 64, which programs use.
+    pub(crate) full: u64,
     pub(crate) host_busy_until: Time,
     pub(crate) has_host_event: bool,
     /// Messages that are posted when the host's processor has ended.
@@ -114,6 +116,14 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Puts a message in its endpoint's send queue.
+    pub(crate) fn queue_message(&mut self, endpoint: Endpoint, message: u32, entries: u32) {
+        let queue = &mut self.endpoints[endpoint.index()].send_queue;
+        queue.push_back(message);
+        let is_full = queue.len() >= entries as usize;
+        self.full |= u64::from(is_full) << endpoint.index();
+    }
+
     /// Has an endpoint in a frame before anything begins: without a transport a message for one
     /// that is in none would be lost.
     fn settle_endpoint(&mut self, endpoint: Endpoint) {
@@ -175,7 +185,8 @@ pub struct Cluster {
     pub(crate) writes: Vec<BulkWrite>,
     pub(crate) free_writes: Vec<u32>,
     pub(crate) arrivals: Vec<(Time, u32)>,
-    pub(crate) picoseconds_a_cycle: f64,
+    /// Of the interface's processor, in 1024ths of a picosecond.
+    cycle: u64,
     pub(crate) measured_from: Time,
     /// Of what the network loses.
     random: Stream,
@@ -199,7 +210,7 @@ impl Cluster {
             writes: Vec::new(),
             free_writes: Vec::new(),
             arrivals: Vec::new(),
-            picoseconds_a_cycle: 1e12 / config.firmware.clock_hz,
+            cycle: (1024e12 / config.firmware.clock_hz) as u64,
             measured_from: Time::ZERO,
             random: Stream::new(StreamKey {
                 seed: config.seed,
@@ -378,7 +389,7 @@ impl Cluster {
     }
 
     pub(crate) fn cycles(&self, cycles: u32) -> Time {
-        Time::from_picoseconds((f64::from(cycles) * self.picoseconds_a_cycle) as u64)
+        Time::from_picoseconds((u64::from(cycles) * self.cycle) >> 10)
     }
 
     pub(crate) fn tell_driver(&mut self, host: u16, word: Stamped<ToDriver>, at: Time) {
@@ -421,6 +432,7 @@ fn node(config: &Config, host: u16) -> Node {
         bus_free_at: Time::ZERO,
         frames: vec![FrameState::default(); usize::from(config.frames)],
         endpoints: Vec::new(),
+        full: 0,
         host_busy_until: Time::ZERO,
         has_host_event: false,
         posting: VecDeque::new(),

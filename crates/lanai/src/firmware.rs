@@ -174,8 +174,9 @@ impl Cluster {
             }
             cycles = firmware.send + firmware.check;
             let (to, bytes) = (message.to, message.entry.bytes);
-            if was_full {
+            if was_full && state.send_queue.len() < self.config.queue_entries as usize {
                 // The program may have waited for room.
+                node.full &= !(1 << endpoint.index());
                 self.schedule_host(host, now);
             }
             let done_at = self.occupy(host, now, cycles);
@@ -421,6 +422,8 @@ impl Cluster {
                     let endpoint = self.messages[token as usize].entry.from_endpoint;
                     let state = &mut node.endpoints[endpoint.index()];
                     state.send_queue.push_front(token);
+                    let is_full = state.send_queue.len() >= self.config.queue_entries as usize;
+                    node.full |= u64::from(is_full) << endpoint.index();
                     self.end_message(host, token, false, at);
                 }
                 Output::ChannelFree(peer) => node.service.release(peer),

@@ -24,7 +24,7 @@ impl Cluster {
             match self.write(host, from, now) {
                 Write::Direct(frame) => {
                     let node = &mut self.nodes[usize::from(host)];
-                    node.endpoints[from.index()].send_queue.push_back(index);
+                    node.queue_message(from, index, self.config.queue_entries);
                     if node.side.may_send(frame) {
                         node.service.ready(frame);
                     }
@@ -32,7 +32,7 @@ impl Cluster {
                 }
                 Write::OnHost { is_fault } => {
                     let node = &mut self.nodes[usize::from(host)];
-                    node.endpoints[from.index()].send_queue.push_back(index);
+                    node.queue_message(from, index, self.config.queue_entries);
                     if is_fault {
                         node.host_busy_until =
                             node.host_busy_until.max(now) + self.config.host.fault;
@@ -151,10 +151,7 @@ impl Cluster {
                 let mut blocked = node.blocked.iter().fold(0, |mask, index| {
                     mask | 1 << self.messages[*index as usize].entry.from_endpoint.index()
                 });
-                for (index, state) in node.endpoints.iter().enumerate() {
-                    let is_full = state.send_queue.len() >= self.config.queue_entries as usize;
-                    blocked |= u64::from(is_full) << index;
-                }
+                blocked |= node.full;
                 let (endpoint, span) = server.choose(blocked, &costs)?;
                 let state = &mut node.endpoints[endpoint.index()];
                 let request = state.receive_queue.pop_front()?;

@@ -54,7 +54,8 @@ pub(crate) struct Links {
     ports: Vec<Port>,
     flights: Vec<Flight>,
     free: Vec<u32>,
-    picoseconds_a_byte: f64,
+    /// Of a link, in 1024ths of a picosecond.
+    byte: u64,
     pub(crate) packets: u64,
     pub(crate) stops: u64,
 }
@@ -65,7 +66,7 @@ impl Links {
             ports: vec![Port::default(); usize::from(hosts)],
             flights: Vec::new(),
             free: Vec::new(),
-            picoseconds_a_byte: 1e12 / config.link_bytes_s,
+            byte: (1024e12 / config.link_bytes_s) as u64,
             packets: 0,
             stops: 0,
             config,
@@ -140,7 +141,7 @@ impl Links {
             from, to, bytes, ..
         } = self.flights[index as usize];
         let latency = self.config.switch.saturating_mul(self.switches(from, to));
-        let span = Time::from_picoseconds((f64::from(bytes) * self.picoseconds_a_byte) as u64);
+        let span = Time::from_picoseconds((u64::from(bytes) * self.byte) >> 10);
         let head = at.max(self.ports[usize::from(from)].engine_free_at) + latency;
         let target = &mut self.ports[usize::from(to)];
         target.taken += 1;

@@ -180,7 +180,8 @@ pub fn measure(config: &Config) -> Measured {
 pub struct Exchange {
     /// Replies that each client had.
     pub replies: Vec<u64>,
-    /// Messages whose senders do not know what became of them.
+    /// Messages whose senders do not know what became of them, or that are on their way into host
+    /// memory.
     pub pending: usize,
     /// What happened.
     pub totals: Totals,
@@ -203,7 +204,8 @@ pub fn exchange(
     cluster.run_until(Time::from_milliseconds(3_600_000));
     Exchange {
         replies: cluster.clients().map(|client| client.replies).collect(),
-        pending: cluster.messages.len() - cluster.free_messages.len(),
+        pending: cluster.messages.len() - cluster.free_messages.len() + cluster.writes.len()
+            - cluster.free_writes.len(),
         totals: cluster.totals(),
     }
 }
