@@ -48,14 +48,9 @@ const NOTHING: Budget = Budget {
 };
 
 impl Budget {
-    /// For the long form: one more of all that there is.
+    /// For the long form: one more of what the network does.
     fn more(mut self) -> Self {
-        for count in [
-            &mut self.losses,
-            &mut self.copies,
-            &mut self.timeouts,
-            &mut self.recalls,
-        ] {
+        for count in [&mut self.losses, &mut self.copies, &mut self.timeouts] {
             *count += u8::from(*count > 0);
         }
         self
