@@ -163,11 +163,18 @@ impl std::error::Error for Invalid {}
 /// The words of a message that arrived.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Words {
-    count: u8,
     values: [u64; WORDS_MAX],
+    /// As wide as they are: a narrow count has the struct copied in pieces that overlap.
+    count: u64,
 }
 
 impl Words {
+    /// No words.
+    pub const NONE: Self = Self {
+        values: [0; WORDS_MAX],
+        count: 0,
+    };
+
     /// The first [`WORDS_MAX`] of them.
     #[inline]
     #[must_use]
@@ -185,8 +192,8 @@ impl Words {
             *value = word(index);
         }
         Self {
-            count: count as u8,
             values,
+            count: count as u64,
         }
     }
 
@@ -195,7 +202,7 @@ impl Words {
     #[must_use]
     pub fn as_slice(&self) -> &[u64] {
         // The constructors keep the count at what there is.
-        &self.values[..usize::from(self.count)]
+        &self.values[..self.count as usize]
     }
 }
 

@@ -4,7 +4,7 @@ use viaduct_am::{Arrival, Reason};
 use viaduct_fabric::{CompletionEntry, Provider, Received};
 
 use crate::connection::{Broken, Connection};
-use crate::endpoints::{Queued, content};
+use crate::endpoints::content;
 use crate::payload::Payload;
 use crate::state::State;
 use crate::station::ReturnPath;
@@ -12,6 +12,9 @@ use crate::wire::{self, HEADER_BYTES, Kind, NO_MESSAGE, Packet, Verdict, WINDOW,
 
 /// Completions that one look takes.
 const BATCH: usize = 64;
+/// Looks after one in vain, before the lock is given back: a message that is just arriving is seen
+/// sooner.
+const LOOKS: u32 = 2;
 /// Looks in vain after which acknowledgements are sent that no message carries.
 const IDLE_LOOKS: u32 = 256;
 
@@ -28,13 +31,19 @@ impl<P: Provider> State<P> {
     #[inline]
     pub(crate) fn progress(&mut self, is_enough: impl Fn(&Self) -> bool) {
         let mut taken = 0;
-        while taken < BATCH
-            && let Ok(Some(entry)) = self.completions.try_next()
-        {
-            self.completed(entry);
-            taken += 1;
-            if is_enough(self) {
-                break;
+        let mut looks_left = LOOKS;
+        while taken < BATCH {
+            match self.completions.try_next() {
+                Ok(Some(entry)) => {
+                    self.completed(entry);
+                    taken += 1;
+                    looks_left = 0;
+                    if is_enough(self) {
+                        break;
+                    }
+                }
+                _ if looks_left > 0 => looks_left -= 1,
+                _ => break,
             }
         }
         if taken == 0 {
@@ -211,7 +220,10 @@ impl<P: Provider> State<P> {
     ) -> Result<After, Broken> {
         let length = received.data().len();
         let Received { buffer, .. } = received;
-        let packet = wire::parse(&buffer[..length]).ok_or(Broken)?;
+        let mut packet = Packet::EMPTY;
+        if !wire::parse_into(&buffer[..length], &mut packet) {
+            return Err(Broken);
+        }
         let kind = packet.header.kind;
         self.now += 1;
         connection.used_last = self.now;
@@ -225,7 +237,7 @@ impl<P: Provider> State<P> {
         self.take_refused(connection)?;
 
         // A buffer with a payload stays with its message, if that is taken in.
-        let (buffer, payload) = match packet.body {
+        let (buffer, mut payload) = match packet.body {
             WireBody::Medium { first, end } | WireBody::Bulk { first, end, .. } => {
                 let fresh = self.received.take(&self.nic).map_err(|_| Broken)?;
                 let payload = Payload::part(buffer, first..end, &self.received);
@@ -238,7 +250,7 @@ impl<P: Provider> State<P> {
             if connection.peer_asked {
                 return Err(Broken);
             }
-            let verdict = self.take_in(connection, &packet, payload)?;
+            let verdict = self.take_in(connection, &packet, &mut payload)?;
             connection.decide(verdict)?;
         }
         connection.offer_later(buffer)?;
@@ -293,12 +305,12 @@ impl<P: Provider> State<P> {
         &mut self,
         connection: &Connection<P>,
         packet: &Packet,
-        payload: Option<Payload>,
+        payload: &mut Option<Payload>,
     ) -> Result<Verdict, Broken> {
         let (header, peer) = (packet.header, connection.peer);
-        let content = || {
+        let mut content = || {
             content(packet, |_, _| {
-                payload.unwrap_or_else(|| Payload::copied(&[]))
+                payload.take().unwrap_or_else(|| Payload::copied(&[]))
             })
         };
         match header.kind {
@@ -315,10 +327,7 @@ impl<P: Provider> State<P> {
                             endpoint: header.source,
                             tag: header.tag,
                         };
-                        endpoint.push_request(Queued {
-                            path,
-                            content: content(),
-                        });
+                        endpoint.push_request(path, content());
                         self.arrived(header.target);
                     }
                     Verdict::Busy => {

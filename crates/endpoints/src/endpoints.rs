@@ -31,7 +31,8 @@ pub(crate) struct EndpointSlot {
     pub(crate) generation: u32,
     pub(crate) is_live: bool,
     pub(crate) admission: Admission,
-    requests: VecDeque<Queued>,
+    /// As they are taken: another shape would be one more copy.
+    requests: VecDeque<Taken>,
     answers: VecDeque<Taken>,
     returned_count: u32,
     outstanding: VecDeque<Outstanding>,
@@ -83,13 +84,18 @@ impl EndpointSlot {
     }
 
     /// Ends its life; the requests that nobody will handle.
-    pub(crate) fn end(&mut self) -> VecDeque<Queued> {
+    pub(crate) fn end(&mut self) -> Vec<Queued> {
         self.is_live = false;
         self.answers = VecDeque::new();
         self.outstanding = VecDeque::new();
         self.returned_count = 0;
         self.group = None;
-        std::mem::take(&mut self.requests)
+        let requests = std::mem::take(&mut self.requests);
+        let queued = requests.into_iter().filter_map(|each| match each {
+            Arrival::Request { path, content } => Some(Queued { path, content }),
+            Arrival::Reply { .. } | Arrival::Returned { .. } => None,
+        });
+        queued.collect()
     }
 
     /// What becomes of a request; it is not taken in yet.
@@ -146,8 +152,8 @@ impl EndpointSlot {
     }
 
     #[inline]
-    pub(crate) fn push_request(&mut self, queued: Queued) {
-        self.requests.push_back(queued);
+    pub(crate) fn push_request(&mut self, path: ReturnPath, content: Content<Payload>) {
+        self.requests.push_back(Arrival::Request { path, content });
     }
 
     #[inline]
@@ -162,8 +168,7 @@ impl EndpointSlot {
             self.returned_count -= u32::from(matches!(answer, Arrival::Returned { .. }));
             return Some(answer);
         }
-        let Queued { path, content } = self.requests.pop_front()?;
-        Some(Arrival::Request { path, content })
+        self.requests.pop_front()
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use viaduct_fabric::{Buffer, Memory, Nic, Provider, Result};
 
+use crate::connection::DEPTH;
 use crate::wire;
 
 /// Bytes that arrived: a part of a receive buffer, which goes back when they are dropped.
@@ -121,12 +122,13 @@ impl Spare {
         })
     }
 
-    /// One of them, a new one if there is none.
+    /// One of them, a new one if there is none. A connection's lie in one registration: a fabric
+    /// that keeps the last ones at hand finds them there.
     pub(crate) fn take<P: Provider>(&self, nic: &Nic<P>) -> Result<Buffer> {
         if let Some(buffer) = self.lock().pop() {
             return Ok(buffer);
         }
-        let mut fresh = nic.buffers(LARGE_AT_ONCE, wire::MESSAGE_BYTES_MAX, self.memory)?;
+        let mut fresh = nic.buffers(DEPTH as usize, wire::MESSAGE_BYTES_MAX, self.memory)?;
         let one = fresh.pop().unwrap_or_else(Buffer::empty);
         self.lock().append(&mut fresh);
         Ok(one)

@@ -368,7 +368,7 @@ impl<P: Provider> State<P> {
             endpoint: slot.0,
             tag: sender.begin_request(SELF, context),
         };
-        self.endpoints[route.index as usize].push_request(Queued { path, content });
+        self.endpoints[route.index as usize].push_request(path, content);
         self.arrived(route.index);
         Ok(())
     }

@@ -205,7 +205,8 @@ impl<P: Provider> Shared<P> {
             let must_connect = !state.to_connect.is_empty();
             let unsent: usize = state.peers.iter().map(|peer| peer.pending.len()).sum();
             let present = state.connections.iter().flatten();
-            let unacknowledged: u32 = present.map(|each| each.outstanding()).sum();
+            // What is owed cannot go before the acceptor has noted that the connection came about.
+            let unacknowledged: u32 = present.map(|each| each.outstanding() + each.owed()).sum();
             drop(state);
             if unsent == 0 && unacknowledged == 0 {
                 return true;

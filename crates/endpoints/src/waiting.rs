@@ -75,7 +75,13 @@ impl Waiters {
     /// Notes who uses the station.
     #[inline]
     pub(crate) fn note_user(&mut self) {
-        let user = USER.with(Cell::get);
+        let user = USER.with(|user| match user.get() {
+            0 => {
+                user.set(next_number());
+                user.get()
+            }
+            number => number,
+        });
         if user != self.user_last {
             self.has_many_users |= self.user_last != 0;
             self.user_last = user;
@@ -84,8 +90,8 @@ impl Waiters {
 }
 
 thread_local! {
-    /// A number of the thread, from 1.
-    static USER: Cell<u64> = Cell::new(next_number());
+    /// A number of the thread, from 1; 0 before it has one.
+    static USER: Cell<u64> = const { Cell::new(0) };
 }
 
 fn next_number() -> u64 {

@@ -103,6 +103,15 @@ pub(crate) struct Packet {
     pub(crate) body: WireBody,
 }
 
+impl Packet {
+    pub(crate) const EMPTY: Self = Self {
+        header: Header::control(Kind::Ready),
+        handler: HandlerId::of(0),
+        words: Words::NONE,
+        body: WireBody::Short,
+    };
+}
+
 /// The detail of a reply without a message.
 pub(crate) const NO_MESSAGE: u8 = 1;
 
@@ -175,12 +184,25 @@ pub(crate) fn set_acknowledged(bytes: &mut [u8], acknowledged: u32) {
 }
 
 /// Reads a message; `None` for one that is none. Each byte is read once.
-#[inline]
 pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
-    let fixed: [u8; HEADER_BYTES] = *bytes.first_chunk()?;
+    let mut packet = Packet::EMPTY;
+    parse_into(bytes, &mut packet).then_some(packet)
+}
+
+/// As [`parse`], in place: a packet is long, and moving what was just written has the processor
+/// wait. Whether it is one.
+#[inline]
+pub(crate) fn parse_into(bytes: &[u8], packet: &mut Packet) -> bool {
+    let Some(fixed) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return false;
+    };
+    let fixed = *fixed;
     let word4 = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| fixed[at + index]));
-    let kind = Kind::of(fixed[0])?;
-    let header = Header {
+    let (Some(kind), Some(handler)) = (Kind::of(fixed[0]), HandlerId::new(fixed[1])) else {
+        return false;
+    };
+    packet.handler = handler;
+    packet.header = Header {
         kind,
         detail: fixed[3],
         acknowledged: word4(4),
@@ -192,43 +214,39 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
     };
     let (count, shape) = (usize::from(fixed[2] & 15), fixed[2] >> 4);
     let words_end = HEADER_BYTES + 8 * count;
-    if count > WORDS_MAX || words_end > bytes.len() {
-        return None;
-    }
     let word8 = |at: usize| {
-        bytes
-            .get(at..at + 8)?
-            .try_into()
-            .ok()
-            .map(u64::from_le_bytes)
+        let word = bytes.get(at..at + 8)?.first_chunk()?;
+        Some(u64::from_le_bytes(*word))
     };
-    let words = Words::read(count, |index| {
+    let Ok(end) = u32::try_from(bytes.len()) else {
+        return false;
+    };
+    if count > WORDS_MAX || words_end > bytes.len() {
+        return false;
+    }
+    packet.words = Words::read(count, |index| {
         word8(HEADER_BYTES + 8 * index).unwrap_or_default()
     });
-    let end = u32::try_from(bytes.len()).ok()?;
-    let body = match shape {
+    packet.body = match shape {
         // Verdicts stand behind an acknowledgement.
         0 if kind == Kind::Acknowledgement || words_end == bytes.len() => WireBody::Short,
         1 => WireBody::Medium {
             first: words_end as u32,
             end,
         },
-        2 => WireBody::Bulk {
-            offset: word8(words_end)?,
-            first: words_end as u32 + 8,
-            end,
-        },
-        _ => return None,
+        2 => {
+            let Some(offset) = word8(words_end) else {
+                return false;
+            };
+            WireBody::Bulk {
+                offset,
+                first: words_end as u32 + 8,
+                end,
+            }
+        }
+        _ => return false,
     };
-    if body.bytes() > MTU_BYTES as u64 {
-        return None;
-    }
-    Some(Packet {
-        header,
-        handler: HandlerId::new(fixed[1])?,
-        words,
-        body,
-    })
+    packet.body.bytes() <= MTU_BYTES as u64
 }
 
 /// What became of a message, in the byte of an acknowledgement.

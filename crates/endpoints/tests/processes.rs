@@ -102,6 +102,7 @@ fn child() {
     match part.as_str() {
         "serve" => serve(false),
         "sleep" => serve(true),
+        "deaf" => deaf(),
         "mesh" => mesh(),
         _ => panic!("no part `{part}`"),
     }
@@ -122,6 +123,13 @@ fn serve(is_asleep: bool) {
             end.poll();
         }
     }
+}
+
+/// Takes nothing in: its acceptor alone answers.
+fn deaf() {
+    let end = endpoint(&station(64));
+    say(end.name());
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
 /// Becomes true when the input ends.
@@ -275,6 +283,28 @@ fn what_a_killed_process_had_not_answered_comes_back() {
         let last = end.state().returned.last();
         assert_eq!(last, Some(&(Some(1_000_000), Reason::ProcessDied)));
     }
+}
+
+/// Nothing was acknowledged: all of it is still known here.
+#[test]
+fn what_a_killed_process_had_not_acknowledged_comes_back_whole() {
+    let mut other = Other::start("deaf");
+    let station = station(64);
+    let mut end = endpoint(&station);
+    end.map(0, &other.line().parse().unwrap(), KEY).unwrap();
+    for word in 0..10 {
+        let body = Body::Medium(&[1; 1000]);
+        end.request_with(0, ECHO, &[word], body).unwrap();
+    }
+    assert!(!station.flush(Duration::from_millis(20)));
+    other.kill();
+    while end.outstanding() > 0 {
+        end.wait(EventMask::RETURNED, None).unwrap();
+        end.poll();
+    }
+    let lost = |word| (Some(word), Reason::ConnectionLost);
+    assert_eq!(end.state().returned, (0..10).map(lost).collect::<Vec<_>>());
+    assert_eq!(end.state().payload_sum, 10_000);
 }
 
 /// A queue of 32 stays full: what waits for room here comes back too.

@@ -301,7 +301,9 @@ fn a_station_that_closed_is_a_process_that_died() {
     poll_until(&mut [&mut one], |ends| ends[0].outstanding() == 0);
     // It freed its endpoint first, and took leave.
     assert_eq!(one.state().returned, [(Some(1), Reason::EndpointFreed)]);
-    // What is sent after that finds nobody.
+    // What is sent after it is known finds nobody.
+    let station = one.carrier().clone();
+    poll_until(&mut [&mut one], |_| station.statistics().connections == 0);
     third.request(0, ECHO, &[2]).unwrap();
     poll_until(&mut [&mut third], |ends| ends[0].outstanding() == 0);
     assert_eq!(third.state().returned, [(Some(2), Reason::ProcessDied)]);
