@@ -75,7 +75,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
     for model in &models {
         let count = match model.mechanism {
             "native" => 31,
-            "remote-writes" => 35,
+            "remote-writes" => 40,
             "firmware" => 31,
             "kernel" => 27,
             _ => 30,

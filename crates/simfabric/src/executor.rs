@@ -364,17 +364,6 @@ impl Simulation {
             while let Some(spawn) = cluster.spawned.pop_front() {
                 self.prepare(spawn)?;
             }
-            if shared.has_woken() {
-                shared.woken.has_any.store(false, Ordering::Relaxed);
-                let mut woken = shared
-                    .woken
-                    .tasks
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                for task in woken.drain(..) {
-                    cluster.tasks.wake(task);
-                }
-            }
             while let Some(host) = cluster.calls.pop_front() {
                 if cluster.is_dead(host) {
                     continue;
@@ -389,6 +378,18 @@ impl Simulation {
                     self.call_handlers(&mut cluster, host)?;
                 } else {
                     cluster.host(host).handler = None;
+                }
+            }
+            // After the calls, which wake futures: they run before time goes on.
+            if shared.has_woken() {
+                shared.woken.has_any.store(false, Ordering::Relaxed);
+                let mut woken = shared
+                    .woken
+                    .tasks
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                for task in woken.drain(..) {
+                    cluster.tasks.wake(task);
                 }
             }
             if let Some(task) = cluster.tasks.next_ready() {

@@ -105,8 +105,9 @@ impl Cluster {
         let zero = Counts::default();
         let together = self.hosts.iter().fold(zero, |sum, host| sum + host.counts);
         counts::Counts {
-            remote_writes: together.remote_writes(),
-            dma_requests: together.dma_requests(),
+            // With those below VIA.
+            remote_writes: self.counts.remote_writes + together.remote_writes(),
+            dma_requests: self.counts.dma_requests + together.dma_requests(),
             ..self.counts
         }
     }

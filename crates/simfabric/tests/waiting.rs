@@ -23,7 +23,9 @@ fn send_all(process: &Process) {
     for number in 0..MESSAGES {
         process.sleep(Duration::from_micros(100));
         buffer[0] = number as u8;
-        vi.post_send(buffer, 1).unwrap();
+        let now_ns = process.now().as_nanos() as u64;
+        buffer[8..16].copy_from_slice(&now_ns.to_le_bytes());
+        vi.post_send(buffer, 16).unwrap();
         buffer = vi.sent(None).unwrap().buffer;
     }
     process.sleep(Duration::from_millis(1));
@@ -36,6 +38,14 @@ fn accept(nic: &Nic<SimulatedFabric>, mut vi: Vi<SimulatedFabric>) -> Vi<Simulat
     }
     nic.listen(b"waiting").accept(&mut vi, None).unwrap();
     vi
+}
+
+/// The next message is there, and was not left waiting.
+fn check(process: &Process, buffer: &[u8], number: u32) {
+    assert_eq!(buffer[0], number as u8);
+    let sent_ns = u64::from_le_bytes(*buffer[8..].first_chunk().unwrap());
+    let took = process.now() - Duration::from_nanos(sent_ns);
+    assert!(took < Duration::from_micros(40), "{took:?}");
 }
 
 #[test]
@@ -69,20 +79,20 @@ fn run_async(has_queue: bool) -> Outcome {
             let mut queue = nic.completion_queue(64).unwrap();
             let vi = depth.receive_completions(&queue).build().unwrap();
             let mut vi = accept(&nic, vi);
-            process.spawn_async(move |_| async move {
+            process.spawn_async(move |process| async move {
                 for number in 0..MESSAGES {
                     queue.next_async().await.unwrap();
                     let received = vi.try_receive().unwrap().unwrap();
-                    assert_eq!(received.buffer[0], number as u8);
+                    check(&process, &received.buffer, number);
                     counter.fetch_add(1, Ordering::Relaxed);
                 }
             });
         } else {
             let mut vi = accept(&nic, depth.build().unwrap());
-            process.spawn_async(move |_| async move {
+            process.spawn_async(move |process| async move {
                 for number in 0..MESSAGES {
                     let received = vi.receive_async().await.unwrap();
-                    assert_eq!(received.buffer[0], number as u8);
+                    check(&process, &received.buffer, number);
                     counter.fetch_add(1, Ordering::Relaxed);
                 }
             });
