@@ -71,7 +71,7 @@ pub(crate) struct MeasureArguments {
     #[arg(long)]
     counts: bool,
     /// What goes wrong on simulated hosts, as in `--fault "loss 0.01 %"`, several times if several
-    /// things do; a wrong one is told all forms, and a study may have [[fault]] instead
+    /// things do; a wrong one is told all forms, and a study may have fault rows instead
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<String>,
     /// Draw a line a fabric into this file, as .svg or .png
