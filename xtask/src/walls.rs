@@ -122,7 +122,7 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-measure",
-        own: &["viaduct-fabric", "viaduct-via"],
+        own: &["viaduct-am", "viaduct-fabric", "viaduct-via"],
         external: None,
         reason: "one set of programs for every fabric: it knows none",
     },
@@ -176,9 +176,12 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-cli",
         own: &[
+            "viaduct-am",
+            "viaduct-endpoints",
             "viaduct-engine",
             "viaduct-fabric",
             "viaduct-fit",
+            "viaduct-lanai",
             "viaduct-measure",
             "viaduct-plot",
             "viaduct-shm",

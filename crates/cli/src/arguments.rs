@@ -9,6 +9,7 @@ use crate::fit::FitArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
 use crate::reproduce::ReproduceArguments;
+use crate::virtual_networks::ServerArguments;
 use crate::why::WhyArguments;
 
 /// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
@@ -60,7 +61,8 @@ pub(crate) enum Command {
         viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch --plot bandwidth.svg\n  \
         viaduct measure cq --on shm --connections 1024 --mode block --json\n  \
         viaduct measure latency --on sim:clan-pio,sim:my-host.toml\n  \
-        viaduct measure cq --on sim:clan-pio@four-hop --load auto --plot load.svg")]
+        viaduct measure cq --on sim:clan-pio@four-hop --load auto --plot load.svg\n  \
+        viaduct measure logp --on shm,sim:am-myrinet,sim:gam-myrinet")]
     Measure(MeasureArguments),
     /// Make a preset from a measurement: fit the numbers of another to it
     #[command(after_help = "Example:\n  \
@@ -71,6 +73,9 @@ pub(crate) enum Command {
     /// The other side of `measure`
     #[command(hide = true)]
     MeasurePeer(PeerArguments),
+    /// Who answers the requests of `measure logp` and `measure bulk`
+    #[command(hide = true)]
+    RequestServer(ServerArguments),
 }
 
 #[derive(Args, Debug)]

@@ -26,6 +26,7 @@ mod rerun;
 mod resources;
 mod run;
 mod simulated;
+mod virtual_networks;
 mod why;
 
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Measure(arguments) => measure::measure(arguments),
         Command::Fit(arguments) => fit::fit(arguments),
         Command::MeasurePeer(arguments) => peer::be(arguments),
+        Command::RequestServer(arguments) => virtual_networks::serve(arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {
         failure.print();

@@ -17,86 +17,91 @@ use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
 use crate::simulated::{Simulated, stages_table};
+use crate::virtual_networks;
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
 pub(crate) struct MeasureArguments {
     /// latency: half a round trip; bandwidth: messages one way; rate: small messages one way;
-    /// cq: many connections into one completion queue
+    /// cq: many connections into one completion queue. Of virtual networks, requests and replies of
+    /// Active Message endpoints: logp: overheads, latency, gap; bulk: 128 to 8192 bytes
     #[arg(value_name = "TEST")]
-    test: TestName,
+    pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
     /// `viaduct models` or the path of a preset file, STUDY one whose network they stand in;
-    /// several are measured one after the other and compared
+    /// several are measured one after the other and compared. For tests of virtual networks `shm`,
+    /// `sim:am-myrinet` or `sim:gam-myrinet`
     #[arg(
         long = "on",
         value_name = "FABRIC",
         value_delimiter = ',',
         required = true
     )]
-    fabrics: Vec<String>,
+    pub(crate) fabrics: Vec<String>,
     /// Bytes of a message, a row each, as in `--sizes 8,4KiB,1MiB` [default: depends on the test]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
-    sizes: Vec<Size>,
+    pub(crate) sizes: Vec<Size>,
     /// Connections, a row each, for `cq` [default: 1,16,64,256,1024; with `--load` 64]
     #[arg(long, value_name = "N", value_delimiter = ',')]
-    connections: Vec<u32>,
+    pub(crate) connections: Vec<u32>,
     /// Requests a second that the connections of `cq` offer together, a row each, as in
     /// `--load 50k,100k,200k`; `auto`: around the most that is answered [default: that most]
     #[arg(long = "load", value_name = "REQUESTS/S", value_delimiter = ',')]
-    loads: Vec<Load>,
+    pub(crate) loads: Vec<Load>,
     /// How both sides wait: look again and again, or sleep
     #[arg(long, value_enum, default_value_t = ModeName::Poll)]
-    mode: ModeName,
+    pub(crate) mode: ModeName,
     /// The connections' reliability level: unreliable delivery, reliable delivery, or reliable
     /// reception
     #[arg(long, value_enum, default_value_t = LevelName::Rd)]
-    level: LevelName,
+    pub(crate) level: LevelName,
     /// How the fabric moves bytes [default: as it sees fit for each message]
     #[arg(long, value_enum)]
-    transfer: Option<TransferName>,
+    pub(crate) transfer: Option<TransferName>,
     /// Write and read every byte, as an application does
     #[arg(long)]
-    touch: bool,
+    pub(crate) touch: bool,
     /// Messages in ordinary memory instead of memory that the fabric shares
     #[arg(long)]
-    private: bool,
+    pub(crate) private: bool,
     /// Round trips or messages a row [default: as many as fill a third of a second]
     #[arg(long, value_name = "N")]
-    iterations: Option<NonZeroU64>,
+    pub(crate) iterations: Option<NonZeroU64>,
     /// The cores of the two sides [default: the first two that this process may use]
     #[arg(long, value_name = "A,B")]
-    cores: Option<Cores>,
+    pub(crate) cores: Option<Cores>,
     /// Say what the first side's NIC did meanwhile: remote writes, copies, wake-ups
     #[arg(long)]
-    counts: bool,
+    pub(crate) counts: bool,
     /// What goes wrong on simulated hosts, as in `--fault "loss 0.01 %"`, several times if several
     /// things do; a wrong one is told all forms, and a study may have fault rows instead
     #[arg(long = "fault", value_name = "FAULT")]
-    faults: Vec<String>,
+    pub(crate) faults: Vec<String>,
     /// Draw a line a fabric into this file, as .svg or .png
     #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
+    pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object and nothing else; of several fabrics an array of objects
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum TestName {
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum TestName {
     Latency,
     Bandwidth,
     Rate,
     Cq,
+    Logp,
+    Bulk,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeName {
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum ModeName {
     Poll,
     Block,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum LevelName {
     Ud,
     Rd,
@@ -104,7 +109,7 @@ pub(crate) enum LevelName {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum TransferName {
+pub(crate) enum TransferName {
     Auto,
     Inline,
     Pool,
@@ -144,7 +149,7 @@ impl TransferName {
 
 /// A number of bytes: `8`, `4KiB`, `1 MiB`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Size(u32);
+pub(crate) struct Size(pub(crate) u32);
 
 impl FromStr for Size {
     type Err = String;
@@ -175,7 +180,7 @@ impl FromStr for Size {
 
 /// An offered load: requests a second, or those around the most that a fabric answers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Load {
+pub(crate) enum Load {
     Auto,
     Requests(u32),
 }
@@ -253,6 +258,14 @@ pub(crate) enum Ending {
 
 /// Measures.
 pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
+    let test = match arguments.test {
+        TestName::Latency => Test::Latency,
+        TestName::Bandwidth => Test::Bandwidth,
+        TestName::Rate => Test::Rate,
+        TestName::Cq => Test::Cq,
+        TestName::Logp => return virtual_networks::logp(arguments),
+        TestName::Bulk => return virtual_networks::bulk(arguments),
+    };
     let fabrics = arguments.fabrics.iter();
     let mut fabrics: Vec<Subject> = fabrics
         .map(|name| Subject::named(name))
@@ -262,7 +275,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             fabric.suffer(&arguments.faults)?;
         }
     }
-    let mut plan = plan(arguments)?;
+    let mut plan = plan(arguments, test)?;
     if arguments.sizes.is_empty() {
         // The usual sizes, as far as every fabric has messages so long.
         let longest = fabrics.iter().filter_map(Subject::longest_bytes).min();
@@ -406,6 +419,12 @@ enum Subject {
 
 impl Subject {
     fn named(name: &str) -> Result<Self, Failure> {
+        if virtual_networks::Interface::named(name).is_some() {
+            return Err(Failure::new(
+                format!("`{name}` has endpoints and no VIs"),
+                "it is for the tests of virtual networks: logp, bulk",
+            ));
+        }
         match Simulated::named(name) {
             Some(hosts) => hosts.map(|hosts| Self::Simulated(Box::new(hosts))),
             None => Fabric::named(name).map(Self::Real),
@@ -484,13 +503,7 @@ impl Progress {
 /// Connections that offer a load, if nobody says how many.
 const LOADED_CONNECTIONS: u32 = 64;
 
-fn plan(arguments: &MeasureArguments) -> Result<Plan, Failure> {
-    let test = match arguments.test {
-        TestName::Latency => Test::Latency,
-        TestName::Bandwidth => Test::Bandwidth,
-        TestName::Rate => Test::Rate,
-        TestName::Cq => Test::Cq,
-    };
+fn plan(arguments: &MeasureArguments, test: Test) -> Result<Plan, Failure> {
     if test == Test::Cq && !arguments.sizes.is_empty() {
         return Err(Failure::new(
             "`--sizes` means nothing for `cq`",

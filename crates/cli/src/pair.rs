@@ -52,6 +52,11 @@ impl Pair {
         choose(asked).map(|cores| Self { cores })
     }
 
+    /// The cores: this process's first.
+    pub(crate) const fn cores(&self) -> [usize; 2] {
+        self.cores
+    }
+
     /// Measures a fabric; tells how many rows are done after each.
     ///
     /// # Errors

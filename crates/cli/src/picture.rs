@@ -48,7 +48,15 @@ impl PictureFile {
         let Some(first) = reports.first().filter(|first| !first.rows.is_empty()) else {
             return Ok(());
         };
-        let chart = chart(first, reports);
+        self.draw_chart(&chart(first, reports))
+    }
+
+    /// Draws a chart.
+    ///
+    /// # Errors
+    ///
+    /// As [`PictureFile::draw`].
+    pub(crate) fn draw_chart(&self, chart: &LineChart) -> Result<(), Failure> {
         let bytes = match self.format {
             Format::Svg => chart.to_svg().into_bytes(),
             Format::Png => chart.to_png(),

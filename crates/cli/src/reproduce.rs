@@ -15,11 +15,12 @@ use crate::output;
 use crate::planning::Prepared;
 use crate::programs;
 use crate::run::{execute, judge};
+use crate::virtual_networks;
 
 #[derive(Args, Debug)]
 pub(crate) struct ReproduceArguments {
-    /// A study's name, a scenario file, or a preset's name [default: every study and preset with
-    /// published figures]
+    /// A study's name, a scenario file, or a preset's name, am-myrinet and gam-myrinet included
+    /// [default: every study and preset with published figures]
     #[arg(value_name = "STUDY|FILE|MODEL")]
     pub(crate) scenario: Option<String>,
     /// Print the table in Markdown and nothing else
@@ -40,8 +41,15 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
             asked.is_none_or(|name| *name == preset.name)
         })
         .collect();
+    let interrupt = Interrupt::listen();
+    let interfaces = virtual_networks::comparisons(arguments.scenario.as_deref(), &interrupt);
+    let interfaces = if interrupt.is_asked() {
+        return Ok(Exit::Interrupted);
+    } else {
+        interfaces?
+    };
     let plans = match &arguments.scenario {
-        Some(_) if !presets.is_empty() => Vec::new(),
+        Some(_) if !presets.is_empty() || !interfaces.is_empty() => Vec::new(),
         Some(scenario) => {
             let prepared = prepare(scenario)?;
             if prepared.plan.cells.is_empty() {
@@ -59,7 +67,6 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
                 .collect::<Result<_, Failure>>()?
         }
     };
-    let interrupt = Interrupt::listen();
     let mut rows: Vec<Comparison> = Vec::new();
     for prepared in &plans {
         let outcome = execute(&prepared.plan, display, &interrupt)?;
@@ -72,6 +79,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
     for preset in &presets {
         rows.extend(programs::comparisons(preset, &interrupt)?);
     }
+    rows.extend(interfaces);
     if interrupt.is_asked() {
         return Ok(Exit::Interrupted);
     }

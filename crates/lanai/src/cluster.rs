@@ -224,14 +224,20 @@ impl Cluster {
 
     /// Lets everything happen until `end`.
     pub fn run_until(&mut self, end: Time) {
-        while let Some((now, event)) = self.queue.pop() {
-            if now > end {
-                // It belongs to the next run.
-                self.queue.schedule(now, event);
-                break;
-            }
+        while let Some((now, event)) = self.queue.pop_until(end) {
             self.handle(now, event);
         }
+        // What is scheduled by whoever goes on from here is not before.
+        self.queue.advance(end);
+    }
+
+    /// Lets the next event happen, if there is one.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some((now, event)) = self.queue.pop() else {
+            return false;
+        };
+        self.handle(now, event);
+        true
     }
 
     /// How often what happened.

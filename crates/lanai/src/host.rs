@@ -98,10 +98,12 @@ impl Cluster {
         if entry.is_reply {
             return;
         }
-        if let Program::Client(client) = &mut self.nodes[usize::from(host)].program {
-            client.credits += 1;
-            self.schedule_host(host, at);
+        match &mut self.nodes[usize::from(host)].program {
+            Program::Client(client) => client.credits += 1,
+            Program::Probe(probe) => probe.request_returned(),
+            Program::Nothing | Program::Server(_) => return,
         }
+        self.schedule_host(host, at);
     }
 
     /// What the program does next: processor's time, and the message that it posts at its end.
@@ -142,6 +144,25 @@ impl Cluster {
                 };
                 Some((span, Some(message)))
             }
+            Program::Probe(probe) => {
+                let replies = &mut node.endpoints[probe.endpoint.index()].receive_queue;
+                let is_blocked = !node.blocked.is_empty();
+                let (span, posts) = probe.act(replies, is_blocked, now, &costs)?;
+                let message = posts.then(|| Message {
+                    entry: Entry {
+                        from: host,
+                        from_endpoint: probe.endpoint,
+                        bytes: probe.bytes(),
+                        is_reply: false,
+                        posted_at: now,
+                    },
+                    to: probe.server.0,
+                    to_endpoint: probe.server.1,
+                    name: None,
+                    place: 0,
+                });
+                Some((span, message))
+            }
             Program::Server(server) => {
                 if server.is_single && !node.blocked.is_empty() {
                     return None;
@@ -162,7 +183,7 @@ impl Cluster {
                 let entry = Entry {
                     from: host,
                     from_endpoint: endpoint,
-                    bytes: 16,
+                    bytes: if server.is_echoing { request.bytes } else { 16 },
                     is_reply: true,
                     posted_at: request.posted_at,
                 };

@@ -6,10 +6,12 @@ mod config;
 mod firmware;
 mod host;
 mod network;
+mod probe;
 mod program;
 
 pub use cluster::{Cluster, Totals};
 pub use config::{Config, Firmware, Host, Network};
+pub use probe::{Burst, Elapsed, Prober};
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,
 };

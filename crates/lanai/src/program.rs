@@ -5,6 +5,7 @@ use viaduct_interface::Endpoint;
 
 use crate::cluster::{Cluster, Entry, Totals};
 use crate::config::{Config, Host};
+use crate::probe::Probe;
 
 /// What a host runs.
 #[derive(Clone, Debug)]
@@ -12,6 +13,7 @@ pub(crate) enum Program {
     Nothing,
     Client(Client),
     Server(ServerState),
+    Probe(Probe),
 }
 
 impl Program {
@@ -52,11 +54,23 @@ pub(crate) struct ServerState {
     /// Endpoints with messages, as bits.
     pub(crate) ready: u64,
     pub(crate) is_single: bool,
+    /// Whether a reply carries as many bytes as its request.
+    pub(crate) is_echoing: bool,
     current: u32,
     endpoints: u32,
 }
 
 impl ServerState {
+    pub(crate) const fn new(server: Server, endpoints: u32) -> Self {
+        Self {
+            ready: 0,
+            is_single: !matches!(server, Server::MultiThread),
+            is_echoing: false,
+            current: 0,
+            endpoints,
+        }
+    }
+
     /// Whose message is next, and what it takes to get to it.
     pub(crate) fn choose(&mut self, blocked: u64, costs: &Host) -> Option<(Endpoint, Time)> {
         let ready = self.ready & !blocked;
@@ -230,12 +244,7 @@ fn start(
     let is_shared = server == Server::One;
     let endpoints = if is_shared { 1 } else { clients };
     let served: Vec<_> = (0..endpoints).map(|_| cluster.create_endpoint(0)).collect();
-    cluster.nodes[0].program = Program::Server(ServerState {
-        ready: 0,
-        is_single: server != Server::MultiThread,
-        current: 0,
-        endpoints: u32::from(endpoints),
-    });
+    cluster.nodes[0].program = Program::Server(ServerState::new(server, u32::from(endpoints)));
     for number in 0..clients {
         let host = number + 1;
         let endpoint = cluster.create_endpoint(host);
@@ -258,7 +267,7 @@ impl Cluster {
     fn clients(&self) -> impl Iterator<Item = &Client> {
         self.nodes.iter().filter_map(|node| match &node.program {
             Program::Client(client) => Some(client),
-            Program::Nothing | Program::Server(_) => None,
+            Program::Nothing | Program::Server(_) | Program::Probe(_) => None,
         })
     }
 }

@@ -41,6 +41,11 @@ pub enum MeasureError {
         /// Why.
         reason: String,
     },
+    /// A request could not be delivered.
+    Returned {
+        /// Why.
+        reason: viaduct_am::Reason,
+    },
     /// The plan asks for what the fabric cannot do.
     Impossible {
         /// What, and what can be done.
@@ -66,6 +71,7 @@ impl fmt::Display for MeasureError {
                 waited.as_secs_f64()
             ),
             Self::WrongData { what } => write!(formatter, "wrong data arrived: {what}"),
+            Self::Returned { reason } => write!(formatter, "a request came back: {reason}"),
             Self::Stopped { reason } | Self::Impossible { reason } => formatter.write_str(reason),
         }
     }

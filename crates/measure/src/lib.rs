@@ -28,6 +28,7 @@ mod order;
 mod pacer;
 mod plan;
 mod report;
+mod requests;
 mod run;
 mod samples;
 mod session;
@@ -43,5 +44,10 @@ pub use plan::{Mode, Plan, Test, Transfer, Tuning};
 pub use report::{
     CompletionQueueRow, Happened, LatencyRow, Noise, Report, Row, RowCounts, Spread, Stages,
     StreamRow,
+};
+pub use requests::{
+    Bulk, BulkRow, Burst, BurstPoint, Elapsed, LogP, Prober, RequestReport, RequestState,
+    RequestTest, Requests, RoundTripFit, SMALL_BYTES, bulk, logp, request_handlers,
+    request_options,
 };
 pub use run::{Meeting, initiate, respond};

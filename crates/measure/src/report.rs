@@ -534,7 +534,7 @@ pub(crate) fn aligned(heads: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Three significant digits, more before the point.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
@@ -544,7 +544,7 @@ fn significant(value: f64) -> String {
 }
 
 /// A whole number in groups of three digits.
-fn grouped(value: f64) -> String {
+pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

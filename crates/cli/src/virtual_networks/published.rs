@@ -1,0 +1,70 @@
+//! Published figures of simulated interfaces, beside ours.
+
+use viaduct_lanai::Config;
+use viaduct_measure::{bulk, logp};
+use viaduct_report::Comparison;
+
+use super::failure_of;
+use super::simulated::{Interface, SimulatedRequests};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+const SOURCE: &str = "Mainwaring and Culler, \"Design challenges of virtual networks\", 1999";
+const TOLERANCE: f64 = 0.05;
+
+/// Measures what figures were published for; nothing for a name of something else.
+///
+/// # Errors
+///
+/// When a program fails.
+pub(crate) fn comparisons(
+    name: Option<&str>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Comparison>, Failure> {
+    let is_asked = |interface: Interface| name.is_none_or(|name| name == interface.model());
+    let mut rows = Vec::new();
+    if is_asked(Interface::GamMyrinet) {
+        let study = Interface::GamMyrinet.name();
+        let found = logp(&mut Interface::GamMyrinet.requests(interrupt)).map_err(failure_of)?;
+        let both_us = found.o_send_us + found.o_recv_us;
+        rows.push(row(study, "16 B", "overheads_us", 5.8, both_us));
+        rows.push(row(study, "16 B", "gap_us", 5.8, found.gap_us));
+        let mut requests = Interface::GamMyrinet.requests(interrupt);
+        let found = bulk(&mut requests, &[8192], &mut |_| {}).map_err(failure_of)?;
+        let mbyte_s = found.rows.first().map_or(f64::NAN, |row| row.mbyte_s);
+        rows.push(row(study, "8 KiB", "bulk_mbyte_s", 38.0, mbyte_s));
+    }
+    if is_asked(Interface::AmMyrinet) {
+        let study = Interface::AmMyrinet.name();
+        let with = Interface::AmMyrinet.config(2, 8);
+        let mut without = with.clone();
+        without.firmware.check = 0;
+        let of = |config: &Config| {
+            let mut requests = SimulatedRequests::new(config, interrupt);
+            logp(&mut requests).map_err(failure_of)
+        };
+        let (with, without) = (of(&with)?, of(&without)?);
+        let point = "16 B, error checking";
+        let latency_us = with.latency_us - without.latency_us;
+        rows.push(row(study, point, "added_latency_us", 1.1, latency_us));
+        let gap_us = with.gap_us - without.gap_us;
+        rows.push(row(study, point, "added_gap_us", 1.1, gap_us));
+    }
+    Ok(rows)
+}
+
+fn row(study: &str, point: &str, quantity: &str, published: f64, ours: f64) -> Comparison {
+    let difference = ours / published - 1.0;
+    Comparison {
+        study: study.to_owned(),
+        point: point.to_owned(),
+        quantity: quantity.to_owned(),
+        published,
+        ours: Some(ours),
+        difference: Some(difference),
+        tolerance: TOLERANCE,
+        is_given: true,
+        is_met: difference.abs() <= TOLERANCE,
+        sources: vec![SOURCE.to_owned()],
+    }
+}

@@ -1,0 +1,164 @@
+//! Programs that measure Active Message endpoints: requests and their replies, in bursts.
+//!
+//! [`logp`] and [`bulk`] know neither fabric nor carrier: whoever makes [`Requests`] may be a
+//! [`Prober`] of this machine or a simulated interface.
+
+mod bulk;
+mod logp;
+mod prober;
+mod report;
+
+pub use bulk::{Bulk, BulkRow, RoundTripFit, bulk};
+pub use logp::{BurstPoint, LogP, logp};
+pub use prober::{Prober, RequestState, request_handlers, request_options};
+pub use report::{RequestReport, RequestTest};
+
+use crate::error::Result;
+
+/// Payload of a small message: two words.
+pub const SMALL_BYTES: u32 = 16;
+
+/// Requests that a program makes one after the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burst {
+    /// How many, at least 1.
+    pub requests: u32,
+    /// Payload of each, bytes; at most [`viaduct_am::MTU_BYTES`].
+    pub bytes: u32,
+    /// What the program computes after each but the last, nanoseconds.
+    pub delay_ns: u64,
+    /// Whether replies carry as many bytes; if not, [`SMALL_BYTES`].
+    pub is_echoed: bool,
+}
+
+/// How long a burst took, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Elapsed {
+    /// From the beginning to the end of the last request's issue, without what was computed.
+    pub issued_ns: f64,
+    /// From the beginning until the last reply was taken, without what was computed.
+    pub finished_ns: f64,
+}
+
+/// Makes requests, and knows how long they took.
+///
+/// Between two requests it takes the replies that are there. It waits for replies while it has no
+/// credit, and after the last request.
+pub trait Requests {
+    /// Makes the requests of a burst.
+    ///
+    /// # Errors
+    ///
+    /// When a request came back, or nothing comes any more.
+    fn burst(&mut self, burst: Burst) -> Result<Elapsed>;
+
+    /// How often such a burst is to be made, of which the median counts.
+    fn repetitions(&self, burst: Burst) -> u32;
+}
+
+/// The median of each time, over as many repetitions as it takes.
+fn median(requests: &mut dyn Requests, burst: Burst) -> Result<Elapsed> {
+    let count = requests.repetitions(burst).max(1);
+    let elapsed: Vec<Elapsed> = (0..count)
+        .map(|_| requests.burst(burst))
+        .collect::<Result<_>>()?;
+    let middle = |of: fn(&Elapsed) -> f64| {
+        let mut values: Vec<f64> = elapsed.iter().map(of).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    Ok(Elapsed {
+        issued_ns: middle(|it| it.issued_ns),
+        finished_ns: middle(|it| it.finished_ns),
+    })
+}
+
+/// The steady interval between requests: bursts are doubled until it stays the same. Says the
+/// bursts to `note`: requests and mean interval, in nanoseconds.
+fn steady_interval_ns(
+    requests: &mut dyn Requests,
+    burst: Burst,
+    note: &mut dyn FnMut(u32, f64),
+) -> Result<f64> {
+    /// The first burst that can count: credits are long used up.
+    const SHORTEST: u32 = 128;
+    const LONGEST: u32 = 2048;
+    const CHANGE: f64 = 0.01;
+
+    let mut before: Option<(Elapsed, f64)> = None;
+    let mut length = burst.requests;
+    loop {
+        let requests_now = Burst {
+            requests: length,
+            ..burst
+        };
+        let elapsed = median(requests, requests_now)?;
+        note(length, elapsed.issued_ns / f64::from(length));
+        let added = f64::from(length / 2);
+        let slope = before.map(|(before, _)| (elapsed.issued_ns - before.issued_ns) / added);
+        if let (Some(slope), Some((_, last))) = (slope, before) {
+            let is_steady = (slope / last - 1.0).abs() < CHANGE;
+            if length >= LONGEST || length > SHORTEST && is_steady {
+                return Ok(slope);
+            }
+        }
+        before = Some((elapsed, slope.unwrap_or(f64::INFINITY)));
+        length *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interface that takes `gap_ns` a request, behind 32 credits, and a processor.
+    pub(super) struct Formula {
+        pub(super) o_send_ns: f64,
+        pub(super) o_recv_ns: f64,
+        pub(super) latency_ns: f64,
+        pub(super) gap_ns: f64,
+        pub(super) ns_per_byte: f64,
+    }
+
+    impl Requests for Formula {
+        /// By simulation of the program: each request leaves when processor and interface are free.
+        fn burst(&mut self, burst: Burst) -> Result<Elapsed> {
+            let bytes_ns = self.ns_per_byte * f64::from(burst.bytes);
+            let back_ns = if burst.is_echoed { bytes_ns } else { 0.0 };
+            let way_ns = self.latency_ns + bytes_ns;
+            let there_ns = way_ns + self.o_recv_ns + self.o_send_ns + self.latency_ns + back_ns;
+            let gap_ns = self.gap_ns.max(bytes_ns);
+            let (mut now, mut interface, mut issued, mut computed) = (0.0_f64, 0.0_f64, 0.0, 0.0);
+            let mut replies = std::collections::VecDeque::new();
+            for left in (0..burst.requests).rev() {
+                if replies.len() == 32 {
+                    now = now.max(replies.pop_front().unwrap()) + self.o_recv_ns;
+                }
+                now += self.o_send_ns;
+                issued = now;
+                let leaves = now.max(interface);
+                interface = leaves + gap_ns;
+                replies.push_back(leaves + there_ns);
+                if left > 0 {
+                    now += burst.delay_ns as f64;
+                    computed += burst.delay_ns as f64;
+                }
+                while replies.front().is_some_and(|at| *at <= now) {
+                    replies.pop_front();
+                    now += self.o_recv_ns;
+                }
+            }
+            while let Some(at) = replies.pop_front() {
+                now = now.max(at) + self.o_recv_ns;
+            }
+            Ok(Elapsed {
+                issued_ns: issued - computed,
+                finished_ns: now - computed,
+            })
+        }
+
+        fn repetitions(&self, _: Burst) -> u32 {
+            1
+        }
+    }
+}

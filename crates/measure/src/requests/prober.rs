@@ -1,0 +1,235 @@
+//! Requests of an Active Message endpoint, in the time of its host.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use viaduct_am::{
+    Body, Carrier, Endpoint, HandlerId, Handlers, Key, MTU_BYTES, Options, Reason, WORDS_MAX,
+};
+
+use super::{Burst, Elapsed, Requests};
+use crate::error::{MeasureError, Result};
+use crate::host::Host;
+
+/// A request whose reply has its words.
+const SMALL: HandlerId = HandlerId::of(0);
+/// A bulk request whose reply has its words.
+const SINK: HandlerId = HandlerId::of(1);
+/// A bulk request whose reply has its bytes.
+const ECHO: HandlerId = HandlerId::of(2);
+/// Every reply.
+const ANSWER: HandlerId = HandlerId::of(0);
+
+/// Where a server is in the translation table.
+const SERVER: usize = 0;
+
+/// What the handlers of either side note.
+#[derive(Clone, Debug, Default)]
+pub struct RequestState {
+    /// Replies that came.
+    pub replies: u64,
+    /// Why a message came back, if one did.
+    pub returned: Option<Reason>,
+}
+
+/// The handlers of both sides: an endpoint that polls is a server.
+#[must_use]
+pub fn request_handlers<C: Carrier>() -> Arc<Handlers<C, RequestState>> {
+    // As many words as a request had are not too many: no reply is refused.
+    let handlers = Handlers::new(|state: &mut RequestState, returned| {
+        state.returned = Some(returned.reason);
+    })
+    .on_request(SMALL, |_, request| {
+        let mut words = [0; WORDS_MAX];
+        let count = request.words().len();
+        words[..count].copy_from_slice(request.words());
+        let _ = request.reply(ANSWER, &words[..count]);
+    })
+    .on_request(SINK, |_, request| {
+        let word = request.words().first().copied().unwrap_or_default();
+        let _ = request.reply(ANSWER, &[word, 0]);
+    })
+    .on_request(ECHO, |_, request| {
+        let word = request.words().first().copied().unwrap_or_default();
+        let _ = request.echo(ANSWER, &[word, 0]);
+    })
+    .on_reply(ANSWER, |state, _| state.replies += 1);
+    Arc::new(handlers)
+}
+
+/// Options of either side's endpoint: a segment for the longest message.
+#[must_use]
+pub const fn request_options(key: Key) -> Options {
+    let mut options = Options::new(key);
+    options.segment_bytes = MTU_BYTES;
+    options
+}
+
+/// Makes the requests of a measurement, from an endpoint with [`request_handlers`].
+pub struct Prober<'host, C: Carrier, H: Host> {
+    endpoint: Endpoint<C, RequestState>,
+    host: &'host H,
+    /// What a look at the clock takes.
+    clock_ns: f64,
+    payload: Vec<u8>,
+    repetitions: Option<u32>,
+}
+
+impl<'host, C: Carrier, H: Host> Prober<'host, C, H> {
+    /// From an endpoint whose table leads to a server at index 0. Makes each burst so often, if
+    /// that is said.
+    pub fn new(
+        endpoint: Endpoint<C, RequestState>,
+        host: &'host H,
+        repetitions: Option<u32>,
+    ) -> Self {
+        Self {
+            endpoint,
+            host,
+            clock_ns: clock_ns(host),
+            payload: vec![0x5a; MTU_BYTES],
+            repetitions,
+        }
+    }
+
+    /// Replies that the last burst had.
+    #[must_use]
+    pub const fn replies(&self) -> u64 {
+        self.endpoint.state().replies
+    }
+
+    #[inline]
+    fn send(&mut self, burst: Burst) -> Result<()> {
+        let bytes = (burst.bytes as usize).min(MTU_BYTES);
+        let words = bytes.div_ceil(size_of::<u64>());
+        let sent = if words <= WORDS_MAX {
+            // A short reply has as many words: it is an echo too.
+            let values = [0; WORDS_MAX];
+            self.endpoint.request(SERVER, SMALL, &values[..words])
+        } else {
+            let handler = if burst.is_echoed { ECHO } else { SINK };
+            let body = Body::Bulk {
+                offset: 0,
+                bytes: &self.payload[..bytes],
+            };
+            self.endpoint.request_with(SERVER, handler, &[0], body)
+        };
+        sent.map_err(|error| MeasureError::Impossible {
+            reason: format!("cannot send a request: {error}"),
+        })
+    }
+
+    /// Takes replies until no more than so many requests wait for theirs.
+    fn drain(&mut self, outstanding: u32) -> Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        const LOOKS: u32 = 4096;
+
+        let mut looks = 0_u32;
+        let mut waiting_since_ns = None;
+        while self.endpoint.outstanding() > outstanding {
+            if self.endpoint.poll() > 0 {
+                waiting_since_ns = None;
+                continue;
+            }
+            self.host.relax();
+            looks += 1;
+            if !looks.is_multiple_of(LOOKS) {
+                continue;
+            }
+            if let Some(reason) = self.host.stop_reason() {
+                return Err(MeasureError::Stopped { reason });
+            }
+            let now_ns = self.host.now_ns();
+            let waited = now_ns - *waiting_since_ns.get_or_insert(now_ns);
+            if u128::from(waited) > PATIENCE.as_nanos() {
+                return Err(MeasureError::Stalled {
+                    doing: "waiting for the reply to a request",
+                    waited: PATIENCE,
+                });
+            }
+        }
+        match self.endpoint.state().returned {
+            Some(reason) => Err(MeasureError::Returned { reason }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<C: Carrier, H: Host> fmt::Debug for Prober<'_, C, H> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Prober")
+            .field("endpoint", &self.endpoint)
+            .field("clock_ns", &self.clock_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Carrier, H: Host> Requests for Prober<'_, C, H> {
+    fn burst(&mut self, burst: Burst) -> Result<Elapsed> {
+        if let Some(reason) = self.host.stop_reason() {
+            return Err(MeasureError::Stopped { reason });
+        }
+        self.endpoint.state_mut().replies = 0;
+        let credits = self.endpoint.credits();
+        let mut computed_ns = 0;
+        let start_ns = self.host.now_ns();
+        let mut issued_ns = start_ns;
+        for left in (0..burst.requests).rev() {
+            if self.endpoint.credits() == 0 {
+                self.drain(credits - 1)?;
+            }
+            self.send(burst)?;
+            if left == 0 {
+                issued_ns = self.host.now_ns();
+                break;
+            }
+            if burst.delay_ns > 0 {
+                let from_ns = self.host.now_ns();
+                let mut now_ns = from_ns;
+                while now_ns - from_ns < burst.delay_ns {
+                    now_ns = self.host.now_ns();
+                }
+                computed_ns += now_ns - from_ns;
+            }
+            self.endpoint.poll();
+        }
+        self.drain(0)?;
+        let finished_ns = self.host.now_ns();
+        // The clock was read once more for each delay than what was computed contains.
+        let delays = if burst.delay_ns > 0 {
+            burst.requests
+        } else {
+            1
+        };
+        let without = computed_ns as f64 + self.clock_ns * f64::from(delays);
+        Ok(Elapsed {
+            issued_ns: (issued_ns - start_ns) as f64 - without,
+            finished_ns: (finished_ns - start_ns) as f64 - without,
+        })
+    }
+
+    fn repetitions(&self, burst: Burst) -> u32 {
+        const REQUESTS: u32 = 20_000;
+        let usual = (REQUESTS / burst.requests).clamp(9, 2_001);
+        self.repetitions.unwrap_or(usual)
+    }
+}
+
+/// What a look at the clock takes: the median of many.
+fn clock_ns(host: &impl Host) -> f64 {
+    const LOOKS: u32 = 64;
+    let mut times: Vec<u64> = (0..101)
+        .map(|_| {
+            let start_ns = host.now_ns();
+            let mut now_ns = start_ns;
+            for _ in 0..LOOKS {
+                now_ns = host.now_ns();
+            }
+            now_ns - start_ns
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2] as f64 / f64::from(LOOKS)
+}
