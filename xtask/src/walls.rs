@@ -61,7 +61,7 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-lanai",
-        own: &["viaduct-engine", "viaduct-interface"],
+        own: &["viaduct-engine", "viaduct-interface", "viaduct-statistics"],
         external: Some(&[]),
         reason: "costs, links and programs around the protocols: no file, clock or thread",
     },
@@ -122,7 +122,12 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-measure",
-        own: &["viaduct-am", "viaduct-fabric", "viaduct-via"],
+        own: &[
+            "viaduct-am",
+            "viaduct-fabric",
+            "viaduct-statistics",
+            "viaduct-via",
+        ],
         external: None,
         reason: "one set of programs for every fabric: it knows none",
     },

@@ -9,7 +9,7 @@ use crate::fit::FitArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
 use crate::reproduce::ReproduceArguments;
-use crate::virtual_networks::ServerArguments;
+use crate::virtual_networks::{ClientArguments, ServerArguments};
 use crate::why::WhyArguments;
 
 /// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
@@ -73,6 +73,9 @@ pub(crate) enum Command {
     /// The other side of `measure`
     #[command(hide = true)]
     MeasurePeer(PeerArguments),
+    /// A client of `measure contention`
+    #[command(hide = true)]
+    RequestClient(ClientArguments),
     /// Who answers the requests of `measure logp` and `measure bulk`
     #[command(hide = true)]
     RequestServer(ServerArguments),

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Measure(arguments) => measure::measure(arguments),
         Command::Fit(arguments) => fit::fit(arguments),
         Command::MeasurePeer(arguments) => peer::be(arguments),
+        Command::RequestClient(arguments) => virtual_networks::be_client(arguments),
         Command::RequestServer(arguments) => virtual_networks::serve(arguments),
     };
     let exit = exit.unwrap_or_else(|failure| {

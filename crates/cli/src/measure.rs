@@ -17,14 +17,15 @@ use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
 use crate::simulated::{Simulated, stages_table};
-use crate::virtual_networks;
+use crate::virtual_networks::{self, ContentionArguments};
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
 pub(crate) struct MeasureArguments {
     /// latency: half a round trip; bandwidth: messages one way; rate: small messages one way;
     /// cq: many connections into one completion queue. Of virtual networks, requests and replies of
-    /// Active Message endpoints: logp: overheads, latency, gap; bulk: 128 to 8192 bytes
+    /// Active Message endpoints: logp: overheads, latency, gap; bulk: 128 to 8192 bytes;
+    /// contention: many clients of one server
     #[arg(value_name = "TEST")]
     pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
@@ -77,6 +78,8 @@ pub(crate) struct MeasureArguments {
     /// things do; a wrong one is told all forms, and a study may have fault rows instead
     #[arg(long = "fault", value_name = "FAULT")]
     pub(crate) faults: Vec<String>,
+    #[command(flatten)]
+    pub(crate) contention: ContentionArguments,
     /// Draw a line a fabric into this file, as .svg or .png
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -93,6 +96,7 @@ pub(crate) enum TestName {
     Cq,
     Logp,
     Bulk,
+    Contention,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -265,7 +269,14 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         TestName::Cq => Test::Cq,
         TestName::Logp => return virtual_networks::logp(arguments),
         TestName::Bulk => return virtual_networks::bulk(arguments),
+        TestName::Contention => return virtual_networks::contention(arguments),
     };
+    if let Some(option) = arguments.contention.given() {
+        return Err(Failure::new(
+            format!("`{option}` means nothing for `{}`", test.name()),
+            "it is for `viaduct measure contention`",
+        ));
+    }
     let fabrics = arguments.fabrics.iter();
     let mut fabrics: Vec<Subject> = fabrics
         .map(|name| Subject::named(name))
@@ -422,7 +433,7 @@ impl Subject {
         if virtual_networks::Interface::named(name).is_some() {
             return Err(Failure::new(
                 format!("`{name}` has endpoints and no VIs"),
-                "it is for the tests of virtual networks: logp, bulk",
+                "it is for the tests of virtual networks: logp, bulk, contention",
             ));
         }
         match Simulated::named(name) {

@@ -1,5 +1,7 @@
 //! `viaduct measure` of virtual networks: requests and replies of Active Message endpoints.
 
+mod contention;
+mod crowd;
 mod published;
 mod real;
 mod simulated;
@@ -11,6 +13,8 @@ use viaduct_measure::{
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
+pub(crate) use self::contention::{ContentionArguments, contention};
+pub(crate) use self::crowd::{ClientArguments, be_client};
 pub(crate) use self::published::comparisons;
 pub(crate) use self::real::{ServerArguments, serve};
 pub(crate) use self::simulated::Interface;
@@ -100,6 +104,13 @@ fn run<T: Serialize>(
     chart: impl Fn(&[RequestReport<T>]) -> LineChart,
 ) -> Result<Exit, Failure> {
     check(arguments, test.name())?;
+    if let Some(option) = arguments.contention.given() {
+        return Err(meaningless(
+            option,
+            test.name(),
+            "it is for `viaduct measure contention`",
+        ));
+    }
     let subjects: Vec<Subject> = arguments
         .fabrics
         .iter()

@@ -2,6 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
+use viaduct_statistics::LogHistogram;
 
 use crate::cluster::{Cluster, Entry, Totals};
 use crate::config::{Config, Host};
@@ -35,6 +36,7 @@ pub(crate) struct Client {
     pub(crate) requests_left: u64,
     replies: u64,
     round_trips_ps: u128,
+    round_trips_ns: LogHistogram,
 }
 
 impl Client {
@@ -44,6 +46,7 @@ impl Client {
             self.replies += 1;
             let span = at - reply.posted_at;
             self.round_trips_ps += u128::from(span.picoseconds());
+            self.round_trips_ns.record(span.picoseconds() / 1000);
         }
     }
 }
@@ -128,6 +131,8 @@ pub struct Contention {
     pub messages_s: f64,
     /// Payload of requests, 10^6 bytes a second.
     pub mbyte_s: f64,
+    /// From posting a request to having its reply, of all clients, nanoseconds.
+    pub round_trips_ns: LogHistogram,
     /// What happened in the window that was measured.
     pub window: Totals,
 }
@@ -257,6 +262,7 @@ fn start(
             requests_left: requests,
             replies: 0,
             round_trips_ps: 0,
+            round_trips_ns: LogHistogram::default(),
         });
         cluster.kick_host(host, Time::ZERO);
     }
@@ -293,11 +299,16 @@ fn run(
         round_trip_us: client.round_trips_ps as f64 / client.replies.max(1) as f64 * 1e-6,
     });
     let clients: Vec<_> = results.collect();
+    let mut round_trips_ns = LogHistogram::default();
+    for client in cluster.clients() {
+        round_trips_ns.merge(&client.round_trips_ns);
+    }
     let messages_s = clients.iter().map(|client| client.messages_s).sum();
     Contention {
         messages_s,
         mbyte_s: messages_s * f64::from(bytes) * 1e-6,
         clients,
+        round_trips_ns,
         window: Totals {
             events: after.events - before.events,
             packets: after.packets - before.packets,

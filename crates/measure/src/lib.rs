@@ -46,8 +46,8 @@ pub use report::{
     StreamRow,
 };
 pub use requests::{
-    Bulk, BulkRow, Burst, BurstPoint, Elapsed, LogP, Prober, RequestReport, RequestState,
-    RequestTest, Requests, RoundTripFit, SMALL_BYTES, bulk, logp, request_handlers,
-    request_options,
+    Bulk, BulkRow, Burst, BurstPoint, ClientCounts, ContentionReport, ContentionRow, Elapsed,
+    LatencyMode, LatencySummary, LogP, Prober, RequestReport, RequestState, RequestTest, Requests,
+    RoundTripFit, SMALL_BYTES, ServerKind, bulk, contend, logp, request_handlers, request_options,
 };
 pub use run::{Meeting, initiate, respond};

@@ -4,11 +4,15 @@
 //! [`Prober`] of this machine or a simulated interface.
 
 mod bulk;
+mod contention;
 mod logp;
 mod prober;
 mod report;
 
 pub use bulk::{Bulk, BulkRow, RoundTripFit, bulk};
+pub use contention::{
+    ClientCounts, ContentionReport, ContentionRow, LatencyMode, LatencySummary, ServerKind, contend,
+};
 pub use logp::{BurstPoint, LogP, logp};
 pub use prober::{Prober, RequestState, request_handlers, request_options};
 pub use report::{RequestReport, RequestTest};
@@ -52,24 +56,24 @@ pub trait Requests {
     /// When a request came back, or nothing comes any more.
     fn burst(&mut self, burst: Burst) -> Result<Elapsed>;
 
-    /// How often such a burst is to be made, of which the median counts.
+    /// How often such a burst is to be made, of which the tenth percentile counts.
     fn repetitions(&self, burst: Burst) -> u32;
 }
 
-/// The median of each time, over as many repetitions as it takes.
-fn median(requests: &mut dyn Requests, burst: Burst) -> Result<Elapsed> {
+/// The tenth percentile of each time, over as many repetitions as it takes: interruptions only add.
+fn undisturbed(requests: &mut dyn Requests, burst: Burst) -> Result<Elapsed> {
     let count = requests.repetitions(burst).max(1);
     let elapsed: Vec<Elapsed> = (0..count)
         .map(|_| requests.burst(burst))
         .collect::<Result<_>>()?;
-    let middle = |of: fn(&Elapsed) -> f64| {
+    let tenth = |of: fn(&Elapsed) -> f64| {
         let mut values: Vec<f64> = elapsed.iter().map(of).collect();
         values.sort_unstable_by(f64::total_cmp);
-        values[values.len() / 2]
+        values[values.len() / 10]
     };
     Ok(Elapsed {
-        issued_ns: middle(|it| it.issued_ns),
-        finished_ns: middle(|it| it.finished_ns),
+        issued_ns: tenth(|it| it.issued_ns),
+        finished_ns: tenth(|it| it.finished_ns),
     })
 }
 
@@ -92,7 +96,7 @@ fn steady_interval_ns(
             requests: length,
             ..burst
         };
-        let elapsed = median(requests, requests_now)?;
+        let elapsed = undisturbed(requests, requests_now)?;
         note(length, elapsed.issued_ns / f64::from(length));
         let added = f64::from(length / 2);
         let slope = before.map(|(before, _)| (elapsed.issued_ns - before.issued_ns) / added);

@@ -21,6 +21,7 @@
 
 mod batch_means;
 mod estimate;
+mod log_histogram;
 mod moments;
 mod quantiles;
 mod series;
@@ -28,6 +29,7 @@ mod steady;
 
 pub use batch_means::{BATCHES_FOR_INTERVAL, BatchMeans, FIRST_BATCH_SAMPLES};
 pub use estimate::{Estimate, across_seeds, student_t_975};
+pub use log_histogram::{HistogramMode, LogHistogram};
 pub use moments::Moments;
 pub use quantiles::{Quantiles, VALUE_MAX};
 pub use series::{Merge, Series, Window};

@@ -1,7 +1,7 @@
 //! Requests between two processes of this machine: this one makes them, one of this very program
 //! answers.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, ChildStdin, Command, Stdio};
 use std::thread;
@@ -95,7 +95,7 @@ pub(super) fn end_with_starter() {
 pub(super) struct Other {
     process: Child,
     /// Closed, it tells the process to end.
-    _life: Option<ChildStdin>,
+    life: Option<ChildStdin>,
     says: Option<BufReader<process::ChildStdout>>,
 }
 
@@ -113,10 +113,22 @@ impl Other {
             .spawn()
             .map_err(unable)?;
         Ok(Self {
-            _life: process.stdin.take(),
+            life: process.stdin.take(),
             says: process.stdout.take().map(BufReader::new),
             process,
         })
+    }
+
+    /// Tells it something.
+    pub(super) fn say(&mut self, words: &str) -> Result<(), Failure> {
+        let written = self
+            .life
+            .as_mut()
+            .map(|life| life.write_all(words.as_bytes()));
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.broken("the other side's process ended too early")),
+        }
     }
 
     /// The next line that it prints.

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Burst, Requests, SMALL_BYTES, median, steady_interval_ns};
+use super::{Burst, Requests, SMALL_BYTES, steady_interval_ns, undisturbed};
 use crate::error::Result;
 
 /// LogP parameters of small messages, as programs see them.
@@ -58,7 +58,7 @@ pub fn logp(requests: &mut dyn Requests) -> Result<LogP> {
         delay_ns: 0,
         is_echoed: false,
     };
-    let one = median(requests, burst)?;
+    let one = undisturbed(requests, burst)?;
     let mut bursts = Vec::new();
     let gap_ns = steady_interval_ns(requests, burst, &mut |length, interval_ns| {
         bursts.push(point(length, interval_ns));

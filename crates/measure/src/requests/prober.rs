@@ -7,22 +7,23 @@ use std::time::Duration;
 use viaduct_am::{
     Body, Carrier, Endpoint, HandlerId, Handlers, Key, MTU_BYTES, Options, Reason, WORDS_MAX,
 };
+use viaduct_statistics::LogHistogram;
 
 use super::{Burst, Elapsed, Requests};
 use crate::error::{MeasureError, Result};
 use crate::host::Host;
 
 /// A request whose reply has its words.
-const SMALL: HandlerId = HandlerId::of(0);
+pub(super) const SMALL: HandlerId = HandlerId::of(0);
 /// A bulk request whose reply has its words.
-const SINK: HandlerId = HandlerId::of(1);
+pub(super) const SINK: HandlerId = HandlerId::of(1);
 /// A bulk request whose reply has its bytes.
 const ECHO: HandlerId = HandlerId::of(2);
 /// Every reply.
 const ANSWER: HandlerId = HandlerId::of(0);
 
 /// Where a server is in the translation table.
-const SERVER: usize = 0;
+pub(super) const SERVER: usize = 0;
 
 /// What the handlers of either side note.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,12 @@ pub struct RequestState {
     pub replies: u64,
     /// Why a message came back, if one did.
     pub returned: Option<Reason>,
+    /// From when on latencies are noted, if they are.
+    pub(super) latencies_from_ns: Option<u64>,
+    /// When the program last looked at the clock.
+    pub(super) now_ns: u64,
+    /// From the moment in the first word of a reply until it was taken, nanoseconds.
+    pub(super) latencies_ns: LogHistogram,
 }
 
 /// The handlers of both sides: an endpoint that polls is a server.
@@ -54,7 +61,18 @@ pub fn request_handlers<C: Carrier>() -> Arc<Handlers<C, RequestState>> {
         let word = request.words().first().copied().unwrap_or_default();
         let _ = request.echo(ANSWER, &[word, 0]);
     })
-    .on_reply(ANSWER, |state, _| state.replies += 1);
+    .on_reply(ANSWER, |state, reply| {
+        state.replies += 1;
+        if state
+            .latencies_from_ns
+            .is_some_and(|from_ns| state.now_ns >= from_ns)
+        {
+            let sent_ns = reply.words().first().copied().unwrap_or_default();
+            state
+                .latencies_ns
+                .record(state.now_ns.saturating_sub(sent_ns));
+        }
+    });
     Arc::new(handlers)
 }
 
@@ -91,6 +109,12 @@ impl<'host, C: Carrier, H: Host> Prober<'host, C, H> {
             payload: vec![0x5a; MTU_BYTES],
             repetitions,
         }
+    }
+
+    /// The endpoint again.
+    #[must_use]
+    pub fn into_endpoint(self) -> Endpoint<C, RequestState> {
+        self.endpoint
     }
 
     /// Replies that the last burst had.

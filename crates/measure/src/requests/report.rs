@@ -13,6 +13,8 @@ pub enum RequestTest {
     Logp,
     /// Bandwidth and round trip of bulk messages.
     Bulk,
+    /// Many clients of one server.
+    Contention,
 }
 
 impl RequestTest {
@@ -22,6 +24,7 @@ impl RequestTest {
         match self {
             Self::Logp => "logp",
             Self::Bulk => "bulk",
+            Self::Contention => "contention",
         }
     }
 }

@@ -1,0 +1,349 @@
+//! `viaduct measure contention`: one server, more and more clients, in several set-ups.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+use viaduct_engine::Time;
+use viaduct_lanai::{Server as LanaiServer, contention as simulate};
+use viaduct_measure::{
+    ContentionReport, ContentionRow, LatencySummary, RequestTest, SMALL_BYTES, ServerKind,
+};
+use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
+
+use super::{Interface, Subject, check, crowd, meaningless};
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::measure::{MeasureArguments, Size};
+use crate::output;
+use crate::picture::PictureFile;
+
+/// What only `contention` is told.
+#[derive(Args, Debug)]
+pub(crate) struct ContentionArguments {
+    /// Clients of `contention`, a row each, as in `1..24` or `1,8,9` [default:
+    /// 1,2,3,4,6,8,9,10,12,16,20,24]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    clients: Vec<Range>,
+    /// The server of `contention`: one endpoint for all, an endpoint a client served by a single
+    /// thread, or by a thread each [default: one,st,mt]
+    #[arg(long = "server", value_name = "KIND", value_delimiter = ',')]
+    servers: Vec<ServerName>,
+    /// Frames of the server's interface in `contention`, for endpoints of their own [default: 8,96]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    frames: Vec<u16>,
+    /// Bytes of a request in `contention` [default: 16]
+    #[arg(long, value_name = "BYTES")]
+    bytes: Option<Size>,
+    /// Seconds that `contention` measures a row, after a tenth as long [default: 1]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+}
+
+impl ContentionArguments {
+    /// The first that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--clients", !self.clients.is_empty()),
+            ("--server", !self.servers.is_empty()),
+            ("--frames", !self.frames.is_empty()),
+            ("--bytes", self.bytes.is_some()),
+            ("--seconds", self.seconds.is_some()),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(option, _)| option)
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ServerName {
+    One,
+    St,
+    Mt,
+}
+
+/// Numbers of clients: `8`, `1..24` with both ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Range(u16, u16);
+
+/// Clients, at most: as many endpoints as a simulated server has.
+const CLIENTS_MAX: u16 = 64;
+
+impl FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        let last = last.strip_prefix('=').unwrap_or(last);
+        match (first.trim().parse(), last.trim().parse()) {
+            (Ok(first), Ok(last)) if 1 <= first && first <= last && last <= CLIENTS_MAX => {
+                Ok(Self(first, last))
+            }
+            _ => Err(format!(
+                "numbers of clients from 1 to {CLIENTS_MAX} are wanted, as in 8 or 1..24"
+            )),
+        }
+    }
+}
+
+/// One row that is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub(super) server: ServerKind,
+    pub(super) frames: u16,
+    pub(super) bytes: u32,
+    pub(super) clients: u16,
+    pub(super) window: Duration,
+}
+
+impl Point {
+    pub(super) fn warm_up(&self) -> Duration {
+        self.window / 10
+    }
+}
+
+/// Measures contention.
+pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> {
+    let test = RequestTest::Contention.name();
+    check(arguments, test)?;
+    if !arguments.sizes.is_empty() {
+        return Err(meaningless(
+            "--sizes",
+            test,
+            "its requests have one size: --bytes 8192",
+        ));
+    }
+    if arguments.iterations.is_some() {
+        return Err(meaningless(
+            "--iterations",
+            test,
+            "`--seconds` says how long a row takes",
+        ));
+    }
+    let points = points(&arguments.contention)?;
+    let subjects: Vec<Subject> = arguments
+        .fabrics
+        .iter()
+        .map(|name| Subject::named(name, test))
+        .collect::<Result<_, _>>()?;
+    if subjects
+        .iter()
+        .any(|it| matches!(it, Subject::Simulated(Interface::GamMyrinet)))
+    {
+        return Err(Failure::new(
+            "`sim:gam-myrinet` has one endpoint, and nothing that refuses a message",
+            "contention is for virtual networks: --on shm, sim:am-myrinet",
+        ));
+    }
+    let picture = arguments.plot.as_deref().map(PictureFile::at).transpose()?;
+    let interrupt = Interrupt::listen();
+    let mut reports = Vec::new();
+    for subject in &subjects {
+        let rows = match subject {
+            // Simulated time is the same whatever runs beside it.
+            Subject::Simulated(interface) => points
+                .par_iter()
+                .map(|point| (!interrupt.is_asked()).then(|| Ok(simulated(*interface, point))))
+                .collect::<Vec<_>>(),
+            Subject::Shm => points
+                .iter()
+                .map(|point| {
+                    let row = (!interrupt.is_asked()).then(|| crowd::measure(point, &interrupt));
+                    row.filter(|_| !interrupt.is_asked())
+                })
+                .collect(),
+        };
+        reports.push(ContentionReport {
+            fabric: subject.name(),
+            test: RequestTest::Contention,
+            seconds: points[0].window.as_secs_f64(),
+            rows: rows.into_iter().flatten().collect::<Result<_, _>>()?,
+        });
+        if interrupt.is_asked() {
+            break;
+        }
+    }
+    let text = match (arguments.json, &reports[..], subjects.len()) {
+        (true, [report], 1) => report.to_json() + "\n",
+        (true, reports, _) => {
+            let objects: Vec<String> = reports.iter().map(ContentionReport::to_json).collect();
+            format!("[{}]\n", objects.join(","))
+        }
+        (false, reports, _) => {
+            let tables: Vec<String> = reports.iter().map(ContentionReport::table).collect();
+            tables.join("\n")
+        }
+    };
+    output::result(&text)?;
+    let has_rows = reports.iter().any(|report| !report.rows.is_empty());
+    if let Some(picture) = picture.filter(|_| has_rows) {
+        picture.draw_chart(&chart(&reports))?;
+    }
+    Ok(if interrupt.is_asked() {
+        Exit::Interrupted
+    } else {
+        Exit::Fine
+    })
+}
+
+/// The rows: each server with each number of frames, a shared endpoint with the first.
+fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
+    let mut clients: Vec<u16> = arguments
+        .clients
+        .iter()
+        .flat_map(|it| it.0..=it.1)
+        .collect();
+    if clients.is_empty() {
+        clients = vec![1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 20, 24];
+    }
+    let mut servers = arguments.servers.clone();
+    if servers.is_empty() {
+        servers = vec![ServerName::One, ServerName::St, ServerName::Mt];
+    }
+    let mut frames = arguments.frames.clone();
+    if frames.is_empty() {
+        frames = vec![8, 96];
+    }
+    let bytes = arguments.bytes.map_or(SMALL_BYTES, |size| size.0);
+    if !(1..=8192).contains(&bytes) {
+        return Err(Failure::new(
+            format!("`--bytes {bytes}`: a message of an endpoint has 1 to 8192 bytes"),
+            "the published sizes are 16 and 8192",
+        ));
+    }
+    let seconds = arguments.seconds.unwrap_or(1.0);
+    if !(0.001..=3600.0).contains(&seconds) {
+        return Err(Failure::new(
+            format!("`--seconds {seconds}`: a row takes from 0.001 to 3600 s"),
+            "20 are what was published",
+        ));
+    }
+    let mut points = Vec::new();
+    for server in servers {
+        let server = match server {
+            ServerName::One => ServerKind::One,
+            ServerName::St => ServerKind::St,
+            ServerName::Mt => ServerKind::Mt,
+        };
+        let needed = if server == ServerKind::One {
+            1
+        } else {
+            frames.len()
+        };
+        for &frames in &frames[..needed] {
+            points.extend(clients.iter().map(|&clients| Point {
+                server,
+                frames,
+                bytes,
+                clients,
+                window: Duration::from_secs_f64(seconds),
+            }));
+        }
+    }
+    Ok(points)
+}
+
+fn simulated(interface: Interface, point: &Point) -> ContentionRow {
+    /// Hosts of the published cluster that take part.
+    const HOSTS: u16 = 25;
+
+    let config = interface.config(HOSTS.max(point.clients + 1), point.frames);
+    let server = match point.server {
+        ServerKind::One => LanaiServer::One,
+        ServerKind::St => LanaiServer::SingleThread,
+        ServerKind::Mt => LanaiServer::MultiThread,
+    };
+    let time = |span: Duration| Time::from_seconds_f64(span.as_secs_f64());
+    let (warm_up, window) = (time(point.warm_up()), time(point.window));
+    let result = simulate(config, server, point.clients, point.bytes, warm_up, window);
+    let each = || result.clients.iter().map(|client| client.messages_s);
+    let seconds = window.seconds_f64();
+    ContentionRow {
+        server: point.server,
+        frames: u32::from(point.frames),
+        bytes: point.bytes,
+        clients: u32::from(point.clients),
+        messages_s: result.messages_s,
+        mbyte_s: result.mbyte_s,
+        client_min_s: each().fold(f64::INFINITY, f64::min),
+        client_max_s: each().fold(0.0, f64::max),
+        remaps_s: result.window.remaps as f64 / seconds,
+        nacks_s: result.window.refusals as f64 / seconds,
+        latency_us: LatencySummary::of_ns(&result.round_trips_ns),
+    }
+}
+
+/// A line a set-up and fabric.
+fn chart(reports: &[ContentionReport]) -> LineChart {
+    let bytes = reports
+        .iter()
+        .find_map(|report| report.rows.first())
+        .map_or(0, |row| row.bytes);
+    let is_bulk = bytes > 64;
+    let mut series: Vec<Series> = Vec::new();
+    for report in reports {
+        for row in &report.rows {
+            let frames = match row.server {
+                ServerKind::One => String::new(),
+                ServerKind::St | ServerKind::Mt => format!(", {} frames", row.frames),
+            };
+            let fabric = if reports.len() > 1 {
+                format!("{}: ", report.fabric)
+            } else {
+                String::new()
+            };
+            let name = format!("{fabric}{}{frames}", row.server.name());
+            let value = if is_bulk { row.mbyte_s } else { row.messages_s };
+            let point = (f64::from(row.clients), value);
+            match series.iter_mut().find(|it| it.name == name) {
+                Some(line) => line.points.push(point),
+                None => series.push(Series {
+                    name,
+                    points: vec![point],
+                }),
+            }
+        }
+    }
+    let fabrics: Vec<&str> = reports
+        .iter()
+        .map(|report| report.fabric.as_str())
+        .collect();
+    LineChart {
+        title: format!(
+            "contention over {}: requests of {bytes} bytes to one server",
+            fabrics.join(" and ")
+        ),
+        x: Axis {
+            title: "clients".to_owned(),
+            scale: Scale::Linear,
+            notation: Notation::Plain,
+        },
+        y: Axis {
+            title: if is_bulk {
+                "bandwidth, MB/s"
+            } else {
+                "requests answered/s"
+            }
+            .to_owned(),
+            scale: Scale::Linear,
+            notation: Notation::Plain,
+        },
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_numbers_or_ranges_with_both_ends() {
+        assert_eq!("1..24".parse(), Ok(Range(1, 24)));
+        assert_eq!("1..=24".parse(), Ok(Range(1, 24)));
+        assert_eq!("9".parse(), Ok(Range(9, 9)));
+        for wrong in ["", "0", "0..4", "4..1", "1..65", "a", "1..", "..4"] {
+            assert!(wrong.parse::<Range>().is_err(), "{wrong}");
+        }
+    }
+}
