@@ -101,9 +101,14 @@ fn steady_interval_ns(
         let added = f64::from(length / 2);
         let slope = before.map(|(before, _)| (elapsed.issued_ns - before.issued_ns) / added);
         if let (Some(slope), Some((_, last))) = (slope, before) {
-            let is_steady = (slope / last - 1.0).abs() < CHANGE;
-            if length >= LONGEST || length > SHORTEST && is_steady {
+            let is_steady = slope > 0.0 && (slope / last - 1.0).abs() < CHANGE;
+            if length > SHORTEST && is_steady {
                 return Ok(slope);
+            }
+            if length >= LONGEST {
+                // On a machine that is busy otherwise a longer burst may have been quicker.
+                let mean = elapsed.issued_ns / f64::from(length);
+                return Ok(if slope > 0.0 { slope } else { mean });
             }
         }
         before = Some((elapsed, slope.unwrap_or(f64::INFINITY)));

@@ -29,6 +29,15 @@ fn endpoint(station: &Station<InProcess>) -> End {
     .unwrap()
 }
 
+/// Ends a server when dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs a program against a server that polls until it is over.
 fn against_a_server<T>(program: impl FnOnce(End) -> T) -> T {
     let fabric = Arc::new(InProcess::new());
@@ -49,9 +58,9 @@ fn against_a_server<T>(program: impl FnOnce(End) -> T) -> T {
                 }
             }
         });
-        let result = program(client);
-        is_over.store(true, Ordering::Relaxed);
-        result
+        // A program that panics ends the server too.
+        let _end = Ending(&is_over);
+        program(client)
     })
 }
 

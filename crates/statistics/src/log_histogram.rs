@@ -110,7 +110,7 @@ impl LogHistogram {
                     first: peak.first,
                     ..Peak::new(bin, density)
                 };
-            } else if density / 2 > peak.valley && peak.valley < peak.height / 2 {
+            } else if density / 2 > peak.valley {
                 // Up again from a valley: the next mode begins behind it.
                 let first = peak.valley_bin;
                 modes.extend(current.replace(Peak {
