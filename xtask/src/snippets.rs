@@ -20,7 +20,7 @@ use crate::shells::{Shell, Shells};
 use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct};
 
 /// Programs whose commands are run.
-const RUN: &[&str] = &["viaduct", "cc", "cargo run", "./pingpong"];
+const RUN: &[&str] = &["viaduct", "cc", "cargo run", "./pingpong", "./am_pingpong"];
 
 /// What a page asks for, in its order.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,6 +44,7 @@ pub(crate) fn run_all(metadata: &Metadata) -> Findings {
     let root = metadata.workspace_root.as_std_path();
     let viaduct = build_viaduct(metadata, true)?;
     build(metadata, "viaduct-vipl", true)?;
+    build(metadata, "viaduct-am-c", true)?;
     let binaries = viaduct.parent().ok_or("the build has no directory")?;
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
     let mut findings = Vec::new();
@@ -212,7 +213,11 @@ fn command(line: usize, text: &str) -> Option<Step> {
         let prefix = command
             .split_once("PREFIX=")
             .map_or("$HOME/.local", |(_, to)| to);
-        let command = format!("\"$SOURCE/{INSTALL}\" \"$BINARIES/libvipl.a\" {prefix}");
+        let scripts: Vec<String> = INSTALL
+            .iter()
+            .map(|(script, archive)| format!("\"$SOURCE/{script}\" \"$BINARIES/{archive}\" \"$1\""))
+            .collect();
+        let command = format!("sh -c '{}' install {prefix}", scripts.join(" && "));
         return Some(Step::Run {
             line,
             command,
@@ -227,8 +232,11 @@ fn command(line: usize, text: &str) -> Option<Step> {
     Some(Step::Word { line, word })
 }
 
-/// What puts libvipl where `make install` wants it.
-const INSTALL: &str = "crates/vipl/install.sh";
+/// What puts the C libraries where `make install` wants them.
+const INSTALL: &[(&str, &str)] = &[
+    ("crates/vipl/install.sh", "libvipl.a"),
+    ("crates/amc/install.sh", "libam.a"),
+];
 
 /// `viaduct studies` and `viaduct models` list every file that ships.
 fn check_listings(root: &Path, viaduct: &Path) -> Findings {
@@ -306,7 +314,8 @@ $ ./one client  # in another shell
                 },
                 run(
                     11,
-                    "\"$SOURCE/crates/vipl/install.sh\" \"$BINARIES/libvipl.a\" $HOME/there",
+                    "sh -c '\"$SOURCE/crates/vipl/install.sh\" \"$BINARIES/libvipl.a\" \"$1\" && \
+                     \"$SOURCE/crates/amc/install.sh\" \"$BINARIES/libam.a\" \"$1\"' install $HOME/there",
                     0
                 ),
                 run(12, "A=1 B=2 cc one.c -o one", 0),
@@ -338,11 +347,13 @@ $ ./one client  # in another shell
     }
 
     #[test]
-    fn the_makefile_installs_the_library_by_its_script() {
+    fn the_makefile_installs_the_libraries_by_their_scripts() {
         let makefile = include_str!("../../Makefile");
-        let install =
-            format!("\n\t{INSTALL} $(TARGET_DIR)/release/libvipl.a $(abspath $(PREFIX))\n");
-        assert!(makefile.contains(&install));
+        for (script, archive) in INSTALL {
+            let line =
+                format!("\n\t{script} $(TARGET_DIR)/release/{archive} $(abspath $(PREFIX))\n");
+            assert!(makefile.contains(&line), "{line}");
+        }
         assert!(makefile.contains("PREFIX ?= $(HOME)/.local\n"));
     }
 }

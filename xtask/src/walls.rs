@@ -144,6 +144,18 @@ const WALLS: &[Wall] = &[
         reason: "a face: it translates C into the operations of a fabric",
     },
     Wall {
+        package: "viaduct-am-c",
+        own: &["viaduct-am", "viaduct-endpoints", "viaduct-shm"],
+        external: Some(&["libc"]),
+        reason: "a face: it translates C into the operations of endpoints",
+    },
+    Wall {
+        package: "viaduct-c-programs",
+        own: &[],
+        external: Some(&[]),
+        reason: "compilers and processes for tests: it knows no library",
+    },
+    Wall {
         package: "viaduct-scenario",
         own: &[
             "viaduct-engine",

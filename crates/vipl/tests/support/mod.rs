@@ -1,211 +1,52 @@
-//! What the tests share: a C compiler, the library as it is installed, programs in two processes.
+//! libvipl for the tests of this crate.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-/// The folder of this crate.
+use viaduct_c_programs::Library;
+#[allow(unused_imports, reason = "each test uses some of it")]
+pub(crate) use viaduct_c_programs::{compiler, port, run};
+
+static VIPL: Library = Library::new(
+    "vipl",
+    env!("CARGO_MANIFEST_DIR"),
+    env!("CARGO_TARGET_TMPDIR"),
+);
+
 pub(crate) fn crate_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    VIPL.crate_root()
 }
 
-/// The folder of the headers.
 pub(crate) fn include() -> PathBuf {
-    crate_root().join("../../include")
+    VIPL.include()
 }
 
-/// A C compiler, or a C++ compiler for `cxx`: it must be there.
-pub(crate) fn compiler(cxx: bool) -> String {
-    let (variable, default, package) = if cxx {
-        ("CXX", "c++", "g++")
-    } else {
-        ("CC", "cc", "gcc")
-    };
-    let name = std::env::var(variable).unwrap_or_else(|_| default.to_owned());
-    let found = Command::new(&name).arg("--version").output();
-    assert!(
-        found.is_ok_and(|output| output.status.success()),
-        "no compiler `{name}`: install {package} (Debian: apt install build-essential), or name \
-         one in {variable}"
-    );
-    name
-}
-
-/// Runs a command to its end and returns what it printed.
-pub(crate) fn run(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    succeeded(&format!("{command:?}"), &output)
-}
-
-fn succeeded(what: &str, output: &Output) -> String {
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{what}: {}\n{printed}{errors}",
-        output.status
-    );
-    printed
-}
-
-/// The static library, which cargo builds beside each test.
 pub(crate) fn archive() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let archive = test.with_file_name("libvipl.a");
-    assert!(archive.is_file(), "{} is not there", archive.display());
-    archive
+    VIPL.archive()
 }
 
-/// A folder that belongs to this test binary.
 pub(crate) fn scratch() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let name = test.file_stem().unwrap().to_str().unwrap();
-    // Without the number that cargo puts behind it, so that the next build takes the same folder.
-    let name = name.rsplit_once('-').map_or(name, |(name, _)| name);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("vipl-{name}"));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    VIPL.scratch()
 }
 
 /// A folder with libvipl.so as it is installed.
 pub(crate) fn library() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        compiler(false);
-        let folder = scratch().join("lib");
-        let is_fresh = || {
-            let linked = folder.join("libvipl.so").metadata();
-            let linked = linked.and_then(|file| file.modified());
-            let built = archive().metadata().and_then(|file| file.modified());
-            linked.is_ok_and(|linked| built.is_ok_and(|built| linked > built))
-        };
-        if !is_fresh() {
-            // Several processes may come here at once: the first to rename has linked for all.
-            let own = scratch().join(format!("lib-{}", std::process::id()));
-            let script = crate_root().join("link-shared.sh");
-            run(Command::new(script).arg(archive()).arg(&own));
-            if !is_fresh() {
-                let _ = std::fs::remove_dir_all(&folder);
-            }
-            if std::fs::rename(&own, &folder).is_err() {
-                std::fs::remove_dir_all(&own).unwrap();
-            }
-        }
-        folder
-    })
+    VIPL.folder()
 }
 
-/// Compiles C sources into a program that is linked with `-lvipl`, or with the static library.
 pub(crate) fn program(name: &str, sources: &[PathBuf], linked_statically: bool) -> PathBuf {
-    let program = scratch().join(name);
-    let mut command = Command::new(compiler(false));
-    command.args(["-std=gnu89", "-O1", "-Wall", "-Wextra", "-Werror"]);
-    command.arg("-I").arg(include()).args(sources);
-    if linked_statically {
-        command.arg(archive());
-        command.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
-    } else {
-        command
-            .arg("-L")
-            .arg(library())
-            .args(["-lvipl", "-lpthread"]);
-    }
-    run(command.arg("-o").arg(&program));
-    program
+    VIPL.program(name, "gnu89", sources, linked_statically)
 }
 
-/// A name that no other test uses as its port.
-pub(crate) fn port(name: &str) -> String {
-    format!("{name}-{}", std::process::id())
-}
-
-/// Runs a program as two processes, and returns what each printed.
-///
-/// One that does not end is killed: a hang is a failure with a name.
+/// Runs a program as two processes that log what they are refused.
 pub(crate) fn run_pair(
     program: &Path,
     sides: [&str; 2],
     port: &str,
     environment: &[(&str, &str)],
 ) -> [String; 2] {
-    let start = |side: &str| -> Child {
-        Command::new(program)
-            .args([side, port])
-            .env("LD_LIBRARY_PATH", library())
-            .env("VIADUCT_VIPL_LOG", "1")
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
-    let mut children = sides.map(start);
-    // A thread each reads what they print: a full pipe would stop them.
-    let printed = children.each_mut().map(|child| {
-        let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        (reader(output), reader(errors))
-    });
-    let mut deadline = Instant::now() + Duration::from_secs(120);
-    let mut hung = false;
-    loop {
-        let ended = children.each_mut().map(|child| child.try_wait().unwrap());
-        if ended.iter().all(Option::is_some) {
-            break;
-        }
-        if ended.iter().flatten().any(|status| !status.success()) {
-            // The other one may wait for it without end.
-            deadline = deadline.min(Instant::now() + Duration::from_secs(5));
-        }
-        if Instant::now() > deadline {
-            hung = true;
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let mut outputs = Vec::new();
-    for (child, (output, errors)) in children.iter_mut().zip(printed) {
-        // It has ended, or will not.
-        let _ = child.kill();
-        outputs.push(Output {
-            status: child.wait().unwrap(),
-            stdout: output.join().unwrap(),
-            stderr: errors.join().unwrap(),
-        });
-    }
-    let outputs: [Output; 2] = outputs.try_into().unwrap();
-    let texts = outputs.each_ref().map(|output| {
-        format!(
-            "{}: {}{}",
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )
-    });
-    assert!(
-        !hung && outputs.iter().all(|output| output.status.success()),
-        "{} as {} and {}{}:\n{}\n{}",
-        program.display(),
-        sides[0],
-        sides[1],
-        if hung { " did not end" } else { "" },
-        texts[0],
-        texts[1]
-    );
-    outputs.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn reader(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        from.read_to_end(&mut all).unwrap();
-        all
-    })
+    let mut all = vec![("VIADUCT_VIPL_LOG", "1")];
+    all.extend(environment);
+    VIPL.run_pair(program, sides, port, &all)
 }

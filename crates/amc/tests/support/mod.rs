@@ -1,0 +1,11 @@
+//! libam for the tests of this crate.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use viaduct_c_programs::Library;
+
+pub(crate) static AM: Library = Library::new(
+    "am",
+    env!("CARGO_MANIFEST_DIR"),
+    env!("CARGO_TARGET_TMPDIR"),
+);

@@ -1,0 +1,98 @@
+//! The shared library exports what the header declares, and can be installed and used.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use viaduct_c_programs::{compiler, run};
+
+mod support;
+
+use support::AM;
+
+/// What the header declares: each prototype is a line that begins with its type.
+fn declared() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(AM.include().join("am.h")).unwrap();
+    let prototype = |line: &str| {
+        let after = line
+            .strip_prefix("am_error ")
+            .or_else(|| line.strip_prefix("const char *"))?;
+        let (name, _) = after.split_once('(')?;
+        Some(name.to_owned())
+    };
+    text.lines().filter_map(prototype).collect()
+}
+
+fn exported(library: &Path) -> BTreeSet<String> {
+    let printed = run(Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library));
+    let symbol = |line: &str| line.split_whitespace().last().map(str::to_owned);
+    printed.lines().filter_map(symbol).collect()
+}
+
+#[test]
+fn exactly_what_the_header_declares_is_exported_with_a_version() {
+    let mut expected = BTreeSet::from(["AM_1.0".to_owned()]);
+    expected.extend(declared().iter().map(|name| format!("{name}@@AM_1.0")));
+    assert_eq!(expected.len(), 36);
+    assert_eq!(exported(&AM.folder().join("libam.so")), expected);
+}
+
+#[test]
+fn the_library_of_cargo_exports_the_same_without_versions() {
+    assert_eq!(
+        exported(&AM.archive().with_file_name("libam.so")),
+        declared()
+    );
+}
+
+#[test]
+fn programs_ask_for_the_major_version() {
+    let printed = run(Command::new("readelf")
+        .arg("-d")
+        .arg(AM.folder().join("libam.so")));
+    assert!(
+        printed.contains("Library soname: [libam.so.1]"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_is_installed_builds_a_program() {
+    // As a stranger would: install, then ask pkg-config's file for the flags.
+    let prefix = AM.scratch().join("prefix");
+    let mut install = Command::new(AM.crate_root().join("install.sh"));
+    run(install.arg(AM.archive()).arg(&prefix));
+    for file in [
+        "include/am.h",
+        "lib/libam.a",
+        "lib/libam.so.1",
+        "share/doc/am/virtual-networks.md",
+    ] {
+        assert!(prefix.join(file).exists(), "{file} is not installed");
+    }
+    let pc = std::fs::read_to_string(prefix.join("lib/pkgconfig/am.pc")).unwrap();
+    assert!(pc.contains(&format!("prefix={}\n", prefix.display())) && !pc.contains('@'));
+    let version = format!("Version: {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(pc.contains(&version) && pc.contains(" -lam\n"), "{pc}");
+    let mut command = Command::new(compiler(false));
+    command.arg("-I").arg(prefix.join("include"));
+    command.arg(prefix.join("share/doc/am/examples/am_pingpong.c"));
+    command.arg("-L").arg(prefix.join("lib")).arg("-lam");
+    run(command.arg("-o").arg(prefix.join("am_pingpong")));
+}
+
+#[test]
+fn every_function_is_in_the_description() {
+    let page = AM.crate_root().join("../../docs/virtual-networks.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for name in declared() {
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "{name} is not described"
+        );
+    }
+}
