@@ -138,6 +138,7 @@ fn seeds(name: &str) -> Vec<String> {
         .filter_map(|folder| std::fs::read_dir(folder).ok())
         .flatten()
         .map(|entry| entry.expect("a folder that can be listed").path())
+        .filter(|path| path.is_file())
         .collect();
     files.sort();
     files
