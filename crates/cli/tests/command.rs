@@ -5,9 +5,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+
+mod support;
+use support::{Folder, text};
 
 /// A small cluster under load: some thousand messages, two kinds of links.
 const SMALL: &str = r#"
@@ -29,59 +32,19 @@ rate = "2000/s"
 size = "1 KiB"
 "#;
 
-/// A folder of a test's own, with the small scenario in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("small.toml"), SMALL).unwrap();
-        Self(folder)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// Runs what must succeed and gives its one object.
-    fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// Runs what must fail and gives what it says on stderr; stdout must be empty.
-    fn failure(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout), "");
-        text(&output.stderr)
-    }
-
-    /// The only run directory.
-    fn run_directory(&self) -> PathBuf {
-        let entries: Vec<PathBuf> = fs::read_dir(self.0.join("runs"))
-            .unwrap()
-            .map(|e| e.unwrap().path())
-            .collect();
-        assert_eq!(entries.len(), 1, "{entries:?}");
-        entries[0].clone()
-    }
+/// A folder with the small scenario in it.
+fn small() -> Folder {
+    Folder::with("small.toml", SMALL)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+/// The only run directory.
+fn run_directory(folder: &Folder) -> PathBuf {
+    let entries: Vec<PathBuf> = fs::read_dir(folder.join("runs"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries[0].clone()
 }
 
 /// Takes out what differs between equal runs: time and memory of this machine.
@@ -111,7 +74,7 @@ fn without_costs(mut value: Value) -> Value {
 
 #[test]
 fn json_is_one_object_and_nothing_else() {
-    let folder = Folder::new("json");
+    let folder = small();
     let output = folder.run(&["run", "small.toml", "--json", "--no-out"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -169,12 +132,12 @@ fn json_is_one_object_and_nothing_else() {
     assert_eq!(summary["study"], "small");
     assert_eq!(summary["hosts"], 32);
     assert_eq!(summary["links"]["mesh"]["count"], 64);
-    assert!(!folder.0.join("runs").exists(), "--no-out leaves nothing");
+    assert!(!folder.join("runs").exists(), "--no-out leaves nothing");
 }
 
 #[test]
 fn stages_add_up_to_the_mean() {
-    let folder = Folder::new("stages");
+    let folder = small();
     let summary = folder.json(&["run", "small.toml", "--json", "--no-out"]);
     let stages = summary["breakdown_us"].as_object().unwrap();
     let sum: f64 = stages.values().map(|mean| mean.as_f64().unwrap()).sum();
@@ -184,7 +147,7 @@ fn stages_add_up_to_the_mean() {
 
 #[test]
 fn the_run_directory_is_complete_and_runs_again() {
-    let folder = Folder::new("directory");
+    let folder = small();
     let output = folder.run(&["run", "small.toml"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let table = text(&output.stdout);
@@ -198,7 +161,7 @@ fn the_run_directory_is_complete_and_runs_again() {
     ] {
         assert!(table.contains(row), "{row} in\n{table}");
     }
-    let place = folder.run_directory();
+    let place = run_directory(&folder);
     for name in ["scenario.toml", "summary.json"] {
         assert!(place.join(name).is_file(), "{name}");
     }
@@ -230,9 +193,9 @@ fn the_run_directory_is_complete_and_runs_again() {
 
 #[test]
 fn seeds_and_sweeps_run_again() {
-    let folder = Folder::new("sweep");
+    let folder = small();
     let sweep = SMALL.to_owned() + "\n[sweep]\n\"traffic.size\" = [\"64 B\", \"2 KiB\"]\n";
-    fs::write(folder.0.join("sweep.toml"), sweep).unwrap();
+    fs::write(folder.join("sweep.toml"), sweep).unwrap();
     let value = folder.json(&[
         "run",
         "sweep.toml",
@@ -248,9 +211,7 @@ fn seeds_and_sweeps_run_again() {
     assert_eq!(cells[1]["runs"][1]["seed"], 2);
     assert_eq!(cells[1]["across_seeds"]["count"], 2);
     assert_ne!(cells[1]["runs"][0]["digest"], cells[1]["runs"][1]["digest"]);
-    let kept: Value =
-        serde_json::from_str(&fs::read_to_string(folder.0.join("kept/summary.json")).unwrap())
-            .unwrap();
+    let kept: Value = serde_json::from_str(&folder.read("kept/summary.json")).unwrap();
     assert_eq!(kept, value, "the file holds what stdout showed");
     let again = folder.json(&["rerun", "kept", "--json"]);
     assert_eq!(without_costs(again), without_costs(value));
@@ -258,7 +219,7 @@ fn seeds_and_sweeps_run_again() {
 
 #[test]
 fn results_do_not_depend_on_threads() {
-    let folder = Folder::new("threads");
+    let folder = small();
     let run = |threads| {
         folder.json(&[
             "run",
@@ -280,7 +241,7 @@ fn results_do_not_depend_on_threads() {
 
 #[test]
 fn quiet_says_nothing_on_stderr_and_only_the_table_on_stdout() {
-    let folder = Folder::new("quiet");
+    let folder = small();
     let output = folder.run(&["run", "small.toml", "--quiet"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stderr), "");
@@ -289,7 +250,7 @@ fn quiet_says_nothing_on_stderr_and_only_the_table_on_stdout() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let folder = Folder::new("pipe");
+    let folder = small();
     let mut child = folder
         .command(&["run", "small.toml"])
         .stdout(Stdio::piped())
@@ -307,7 +268,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
     assert!(!said.contains("panicked"), "{said}");
     assert!(
-        folder.run_directory().join("summary.json").exists(),
+        run_directory(&folder).join("summary.json").exists(),
         "the results are kept"
     );
 }
@@ -342,7 +303,7 @@ fn interrupt(child: &Child) {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_gives_what_there_is() {
-    let folder = Folder::new("interrupt");
+    let folder = small();
     let (mut child, mut stdout) = start_long_run(&folder, &[]);
     // Long enough that there is something to show; any time would do.
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -355,7 +316,7 @@ fn an_interrupt_gives_what_there_is() {
         "{rest}"
     );
 
-    let place = folder.run_directory();
+    let place = run_directory(&folder);
     assert!(
         place.to_str().unwrap().ends_with("-interrupted"),
         "{place:?}"
@@ -370,14 +331,14 @@ fn an_interrupt_gives_what_there_is() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_out_runs_that_had_not_begun() {
-    let folder = Folder::new("interrupt-seeds");
+    let folder = small();
     let seeds = ["--seeds", "4", "--threads", "1", "--out", "kept"];
     let (mut child, mut stdout) = start_long_run(&folder, &seeds);
     interrupt(&child);
     stdout.read_to_string(&mut String::new()).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     // The signal may come before the first run: then there is nothing to keep.
-    if let Ok(kept) = fs::read_to_string(folder.0.join("kept/summary.json")) {
+    if let Ok(kept) = fs::read_to_string(folder.join("kept/summary.json")) {
         let kept: Value = serde_json::from_str(&kept).unwrap();
         assert_eq!(kept["runs_not_begun"], 3);
         assert_eq!(kept["runs"].as_array().unwrap().len(), 1);
@@ -386,10 +347,10 @@ fn an_interrupt_leaves_out_runs_that_had_not_begun() {
 
 #[test]
 fn wrong_input_is_told_and_exits_with_1() {
-    let folder = Folder::new("wrong");
-    fs::write(folder.0.join("file"), "").unwrap();
-    fs::create_dir(folder.0.join("mine")).unwrap();
-    fs::write(folder.0.join("mine/notes.txt"), "").unwrap();
+    let folder = small();
+    fs::write(folder.join("file"), "").unwrap();
+    fs::create_dir(folder.join("mine")).unwrap();
+    fs::write(folder.join("mine/notes.txt"), "").unwrap();
     let cases: [&[&str]; 10] = [
         &["run", "small.toml", "--set", "traffic.siz=3"],
         &["run", "small.toml", "--set", "links.rate=856 MByte"],
@@ -433,12 +394,12 @@ fn wrong_input_is_told_and_exits_with_1() {
     ] {
         assert!(folder.failure(1, usage).starts_with("error: "), "{usage:?}");
     }
-    assert!(!folder.0.join("runs").exists());
+    assert!(!folder.join("runs").exists());
 }
 
 #[test]
 fn check_says_the_cost_and_what_can_go_wrong() {
-    let folder = Folder::new("check");
+    let folder = small();
     let output = folder.run(&["check", "small.toml", "--set", "traffic.rate=200000/s"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let (said, warned) = (text(&output.stdout), text(&output.stderr));
@@ -449,12 +410,12 @@ fn check_says_the_cost_and_what_can_go_wrong() {
         warned.contains("messages/s a process are offered, but"),
         "{warned}"
     );
-    assert!(!folder.0.join("runs").exists(), "check runs nothing");
+    assert!(!folder.join("runs").exists(), "check runs nothing");
 }
 
 #[test]
 fn lists_show_what_the_program_carries() {
-    let folder = Folder::new("lists");
+    let folder = small();
     let said = |arguments: &[&str]| {
         let output = folder.run(arguments);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -493,13 +454,13 @@ polling_delay = { value = "200 ns", source = "a guess", confidence = "assumed" }
 
 #[test]
 fn models_diff_shows_what_differs_and_says_if_nothing_does() {
-    let folder = Folder::new("models-diff");
-    fs::write(folder.0.join("slow-bus.toml"), SLOW_BUS).unwrap();
+    let folder = small();
+    fs::write(folder.join("slow-bus.toml"), SLOW_BUS).unwrap();
     let heir = "name = \"heir\"\ninherits = \"slow-bus.toml\"\n";
-    fs::write(folder.0.join("heir.toml"), heir).unwrap();
+    fs::write(folder.join("heir.toml"), heir).unwrap();
     let surer = "name = \"surer\"\ninherits = \"slow-bus.toml\"\n[cpu]\npolling_delay = \
         { value = \"0.2 us\", source = \"a test\", confidence = \"measured\" }\n";
-    fs::write(folder.0.join("surer.toml"), surer).unwrap();
+    fs::write(folder.join("surer.toml"), surer).unwrap();
     let mut said = String::new();
     for (first, second) in [
         ("giganet-clan", "slow-bus.toml"),
@@ -523,8 +484,8 @@ fn models_diff_shows_what_differs_and_says_if_nothing_does() {
 
 #[test]
 fn a_run_with_inherited_presets_is_run_again_without_their_files() {
-    let folder = Folder::new("models-rerun");
-    let preset = folder.0.join("slow-bus.toml");
+    let folder = small();
+    let preset = folder.join("slow-bus.toml");
     fs::write(&preset, SLOW_BUS).unwrap();
     let nic = "hosts.nic=slow-bus.toml";
     let run = ["run", "small.toml", "--set", nic, "--out", "first"];
@@ -538,13 +499,13 @@ fn a_run_with_inherited_presets_is_run_again_without_their_files() {
 
 #[test]
 fn a_pipe_is_no_scenario() {
-    let folder = Folder::new("pipe");
+    let folder = small();
     let made = Command::new("mkfifo")
-        .arg(folder.0.join("pipe.toml"))
+        .arg(folder.join("pipe.toml"))
         .status();
     assert!(made.unwrap().success());
     // Goal: it does not wait for somebody to write into it. If it does, it hears an end in time.
-    let path = folder.0.join("pipe.toml");
+    let path = folder.join("pipe.toml");
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_secs(30));
         fs::OpenOptions::new().write(true).open(path)

@@ -3,63 +3,23 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+mod support;
+use support::Folder;
 
 /// Latency between two processes, of the magnitudes that a rented server shows.
 const SHM: &str = include_str!("fixtures/shm-latency.json");
 
-/// A folder of a test's own, with the measurement in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("shm.json"), SHM).unwrap();
-        Self(folder)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null());
-        command.output().unwrap()
-    }
-
-    /// Runs what must succeed without a word on stderr, and gives what it says.
-    fn said(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(text(&output.stderr), "");
-        assert_eq!(output.status.code(), Some(0));
-        text(&output.stdout)
-    }
-
-    /// Runs what must fail with exit code 1 and gives what it says on stderr.
-    fn failure(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout), "");
-        text(&output.stderr)
-    }
-
-    fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.0.join(file)).unwrap()
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+/// A folder with the measurement in it.
+fn measured() -> Folder {
+    Folder::with("shm.json", SHM)
 }
 
 #[test]
 fn a_measurement_becomes_a_preset_that_predicts_as_the_fit_said() {
-    let folder = Folder::new("fit");
+    let folder = measured();
     let said = folder.said(&[
         "fit",
         "shm.json",
@@ -93,17 +53,17 @@ fn a_measurement_becomes_a_preset_that_predicts_as_the_fit_said() {
 
 #[test]
 fn a_base_in_a_file_is_named_from_where_the_new_preset_stands() {
-    let folder = Folder::new("fit-file");
-    fs::create_dir(folder.0.join("bases")).unwrap();
-    fs::create_dir(folder.0.join("mine")).unwrap();
+    let folder = measured();
+    fs::create_dir(folder.join("bases")).unwrap();
+    fs::create_dir(folder.join("mine")).unwrap();
     fs::write(
-        folder.0.join("bases/base.toml"),
+        folder.join("bases/base.toml"),
         "name = \"base\"\ninherits = \"clan-pio\"\n[cpu]\n\
          post = { value = \"9 us\", source = \"none\", confidence = \"assumed\" }\n",
     )
     .unwrap();
     let json = folder.said(&["measure", "latency", "--on", "sim:clan-pio", "--json"]);
-    fs::write(folder.0.join("pio.json"), json).unwrap();
+    fs::write(folder.join("pio.json"), json).unwrap();
     let said = folder.said(&[
         "fit",
         "pio.json",
@@ -131,21 +91,24 @@ fn a_base_in_a_file_is_named_from_where_the_new_preset_stands() {
         assert!(error.abs() < 0.02, "{error}: {fitted}");
     }
 
-    let itself = folder.failure(&[
-        "fit",
-        "pio.json",
-        "--base",
-        "mine/host.toml",
-        "-o",
-        "mine/host.toml",
-    ]);
+    let itself = folder.failure(
+        1,
+        &[
+            "fit",
+            "pio.json",
+            "--base",
+            "mine/host.toml",
+            "-o",
+            "mine/host.toml",
+        ],
+    );
     assert!(itself.contains("a file of its own"), "{itself}");
     assert_eq!(folder.read("mine/host.toml"), preset);
 }
 
 #[test]
 fn what_cannot_be_fitted_is_told_and_nothing_is_written() {
-    let folder = Folder::new("fit-wrong");
+    let folder = measured();
     let three = SHM.replace("\"bytes\":8,", "\"bytes\":0,");
     let three: Vec<&str> = three.lines().take(4).collect();
     let three = three.join("\n");
@@ -160,7 +123,7 @@ fn what_cannot_be_fitted_is_told_and_nothing_is_written() {
         ("few.json", &(three.trim_end_matches(',').to_owned() + "]}")),
         ("other-fabric.json", &SHM.replace("\"shm\"", "\"tcp\"")),
     ] {
-        fs::write(folder.0.join(name), text).unwrap();
+        fs::write(folder.join(name), text).unwrap();
     }
     let mut told = String::new();
     let cases: [(&[&str], &str, &str); 8] = [
@@ -175,22 +138,22 @@ fn what_cannot_be_fitted_is_told_and_nothing_is_written() {
     ];
     for (files, base, out) in cases {
         let arguments = [&["fit"], files, &["--base", base, "-o", out]].concat();
-        let failure = folder.failure(&arguments);
+        let failure = folder.failure(1, &arguments);
         told += &format!("$ viaduct {}\n{failure}\n", arguments.join(" "));
     }
     insta::assert_snapshot!(told);
-    let unknown = folder.failure(&["fit", "shm.json", "--base", "rnic", "-o", "mine.toml"]);
+    let unknown = folder.failure(1, &["fit", "shm.json", "--base", "rnic", "-o", "mine.toml"]);
     assert!(unknown.contains("no preset rnic"), "{unknown}");
     // The system's own words differ from system to system.
     for (file, out) in [
         ("nowhere.json", "mine.toml"),
         ("shm.json", "nowhere/mine.toml"),
     ] {
-        let failure = folder.failure(&["fit", file, "--base", "clan", "-o", out]);
+        let failure = folder.failure(1, &["fit", file, "--base", "clan", "-o", out]);
         assert!(
             failure.starts_with("error: ") && failure.contains("nowhere"),
             "{failure}"
         );
     }
-    assert!(!folder.0.join("mine.toml").exists());
+    assert!(!folder.join("mine.toml").exists());
 }

@@ -3,12 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+mod support;
+use support::{Folder, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,10 +27,6 @@ fn command(arguments: &[&str]) -> Command {
 
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs what must succeed and gives its one object; nothing else may be on stdout.
@@ -233,14 +232,6 @@ fn what_cannot_be_is_said() {
     assert!(size.contains("longest"), "{size}");
 }
 
-/// A directory of a test's own, empty.
-fn directory(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
 /// What a quick measurement needs beside its test and fabrics.
 const QUICK: [&str; 4] = ["--mode", "block", "--iterations", "20"];
 
@@ -290,7 +281,7 @@ fn several_fabrics_are_one_array() {
 
 #[test]
 fn a_plot_has_a_line_a_fabric() {
-    let directory = directory("measure-plot");
+    let directory = Folder::new();
     let (svg, png) = (directory.join("a.svg"), directory.join("a.PNG"));
     for (file, arguments) in [
         (&svg, ["bandwidth", "--sizes", "64,4KiB", "--on", "shm,shm"]),
@@ -320,7 +311,7 @@ fn a_plot_has_a_line_a_fabric() {
 
 #[test]
 fn a_plot_that_cannot_be_written_is_told_before_anything_is_measured() {
-    let directory = directory("measure-no-plot");
+    let directory = Folder::new();
     let tell = |file: &Path| {
         let plot = ["--plot", file.to_str().unwrap()];
         // Nothing on stdout: no row was measured.
@@ -338,7 +329,7 @@ fn a_plot_that_cannot_be_written_is_told_before_anything_is_measured() {
     let folder = tell(&directory.join("rate.svg"));
     assert!(folder.contains("cannot write the file"), "{folder}");
     assert_eq!(
-        fs::read_dir(&directory).unwrap().count(),
+        fs::read_dir(directory.path()).unwrap().count(),
         1,
         "nothing was left over"
     );
@@ -346,7 +337,7 @@ fn a_plot_that_cannot_be_written_is_told_before_anything_is_measured() {
 
 #[test]
 fn a_file_is_as_before_until_there_is_a_plot() {
-    let directory = directory("measure-old-plot");
+    let directory = Folder::new();
     let (old, new) = (directory.join("old.svg"), directory.join("new.svg"));
     fs::write(&old, "of before").unwrap();
     for file in [&old, &new] {

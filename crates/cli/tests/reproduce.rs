@@ -8,16 +8,15 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+mod support;
+use support::text;
+
 fn reproduce(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_viaduct"))
         .args(["reproduce", "--quiet"])
         .args(arguments)
         .output()
         .unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
 }
 
 /// The study `four-hop` at 64 bytes only, with another published figure.
@@ -43,7 +42,7 @@ fn every_published_figure_is_met_and_the_readme_says_so() {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = fs::read_to_string(readme).unwrap();
     assert!(
-        readme.contains(table),
+        readme.contains(&table),
         "README.md has another table than `viaduct reproduce --markdown`:\n{table}"
     );
 }

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+mod support;
+use support::{Folder, text};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_viaduct"))
@@ -15,10 +17,6 @@ fn run(arguments: &[&str]) -> Output {
         .stdin(Stdio::null())
         .output()
         .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs what must succeed and gives its JSON; nothing else may be on stdout.
@@ -134,11 +132,9 @@ fn two_processes_are_measured() {
 
 #[test]
 fn tables_and_plots_have_every_fabric() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("virtual-networks");
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
+    let directory = Folder::new();
     for test in ["logp", "bulk"] {
-        let plot = directory.join(format!("{test}.svg"));
+        let plot = directory.join(&format!("{test}.svg"));
         let output = run(&[
             test,
             "--on",
@@ -328,7 +324,8 @@ fn more_processes_than_connections_that_stay_have_them_made_again() {
 
 #[test]
 fn a_plot_of_contention_has_all_five_set_ups() {
-    let plot = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contention.svg");
+    let directory = Folder::new();
+    let plot = directory.join("contention.svg");
     let output = run(&[
         "contention",
         "--on",

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+
+mod support;
+use support::{Folder, text};
 
 /// A small cluster under load, with every stage: buses, processors, few send buffers.
 const SMALL: &str = r#"
@@ -32,32 +34,20 @@ rate = "3000/s"
 size = "4 KiB"
 "#;
 
-fn why(test: &str, arguments: &[&str]) -> Output {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("small.toml"), SMALL).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_viaduct"))
-        .arg("why")
-        .args(arguments)
-        .current_dir(&folder)
-        .output()
-        .unwrap()
+fn why(arguments: &[&str]) -> Output {
+    Folder::with("small.toml", SMALL).run(&[&["why"], arguments].concat())
 }
 
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-fn told(test: &str, arguments: &[&str]) -> String {
-    let output = why(test, arguments);
+fn told(arguments: &[&str]) -> String {
+    let output = why(arguments);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "");
-    text(&output.stdout).to_owned()
+    text(&output.stdout)
 }
 
-fn object(test: &str, arguments: &[&str]) -> Value {
+fn object(arguments: &[&str]) -> Value {
     let all = [arguments, &["--json", "--quiet"]].concat();
-    serde_json::from_str(&told(test, &all)).unwrap()
+    serde_json::from_str(&told(&all)).unwrap()
 }
 
 fn picoseconds(value: &Value) -> i64 {
@@ -66,19 +56,19 @@ fn picoseconds(value: &Value) -> i64 {
 
 #[test]
 fn a_message_is_explained_from_its_post_to_its_end() {
-    insta::assert_snapshot!(told("why-text", &["small.toml", "--slowest", "--quiet"]));
+    insta::assert_snapshot!(told(&["small.toml", "--slowest", "--quiet"]));
 }
 
 #[test]
 fn other_devices_and_a_quantile() {
     let point = "hosts.bus_load.interval=50 us";
     let arguments = ["bus-contention", "--set", point, "--quantile", "0.999"];
-    insta::assert_snapshot!(told("why-devices", &arguments));
+    insta::assert_snapshot!(told(&arguments));
 }
 
 #[test]
 fn the_stages_of_the_object_and_of_the_table_add_up() {
-    let object = object("why-object", &["small.toml", "--quantile", "0.99"]);
+    let object = object(&["small.toml", "--quantile", "0.99"]);
     assert_eq!(object["chosen"]["quantile_fraction"], 0.99);
     assert_eq!(object["outcome"], "delivered");
     let stages = object["stages"].as_array().unwrap();
@@ -93,7 +83,7 @@ fn the_stages_of_the_object_and_of_the_table_add_up() {
 
     // The same message by its number, as text: what is printed adds up as well.
     let number = object["message"]["message"].to_string();
-    let told = told("why-object", &["small.toml", "--message", &number]);
+    let told = told(&["small.toml", "--message", &number]);
     let table = told.split("\n\n").nth(1).unwrap();
     let column: Vec<i64> = table
         .lines()
@@ -133,12 +123,12 @@ fn a_message_that_was_not_delivered_is_said_to_be_so() {
     for number in 0..1_000 {
         let number = number.to_string();
         let all = [&set[..], &["--message", &number]].concat();
-        let object = object("why-lost", &all);
+        let object = object(&all);
         let outcome = object["outcome"].as_str().unwrap().to_owned();
         if seen.contains(&outcome) {
             continue;
         }
-        let told = told("why-lost", &[&all[..], &["--quiet"]].concat());
+        let told = told(&[&all[..], &["--quiet"]].concat());
         match outcome.as_str() {
             "delivered" => assert!(told.contains("\n  latency  "), "{told}"),
             "dropped" => {
@@ -160,10 +150,10 @@ fn a_message_that_was_not_delivered_is_said_to_be_so() {
 #[test]
 fn with_max_min_sharing_no_place_is_charged() {
     let set = ["small.toml", "--slowest", "--set", "links.model=max-min"];
-    let told = told("why-max-min", &set);
+    let told = told(&set);
     assert!(told.contains("no place alone is to blame"), "{told}");
     assert!(!told.contains("lost, us"), "{told}");
-    assert!(object("why-max-min", &set)["way"]["rest_ps"].is_null());
+    assert!(object(&set)["way"]["rest_ps"].is_null());
 }
 
 #[test]
@@ -182,14 +172,14 @@ fn what_cannot_be_explained_is_wrong_input() {
     ];
     let mut told = String::new();
     for case in cases {
-        let output = why("why-wrong", case);
+        let output = why(case);
         assert_eq!(output.status.code(), Some(1), "{case:?}");
         assert_eq!(text(&output.stdout), "");
         let case = case.join(" ");
         told += &format!("$ viaduct why {case}\n{}\n", text(&output.stderr));
     }
     insta::assert_snapshot!(told);
-    let usage = why("why-wrong", &["small.toml", "--quantile", "99"]);
+    let usage = why(&["small.toml", "--quantile", "99"]);
     assert_eq!(usage.status.code(), Some(1));
     assert!(text(&usage.stderr).contains("a number from 0 to 1"));
 }
