@@ -51,9 +51,9 @@ impl Shells {
     }
 
     /// Runs a command to its end; answers what was wrong, if anything.
-    pub(crate) fn run(&self, command: &str, exit_code: i32) -> io::Result<Result<(), String>> {
-        let ending = end(self.start(command)?, Instant::now() + ALONE_MAX)?;
-        Ok(ending.must_have(command, exit_code))
+    pub(crate) fn run(&self, shell: &Shell, exit_code: i32) -> io::Result<Result<(), String>> {
+        let ending = end(self.start(&shell.command)?, Instant::now() + ALONE_MAX)?;
+        Ok(ending.must_be(shell, exit_code))
     }
 
     /// Runs commands at the same time; answers the lines of those that were wrong, and how.
@@ -66,13 +66,7 @@ impl Shells {
         let mut wrong = Vec::new();
         for (shell, started) in shells.iter().zip(started?) {
             let ending = end(started, deadline)?;
-            let mut outcome = ending.must_have(&shell.command, 0);
-            if let (Ok(()), Some(shown)) = (&outcome, &shell.printed)
-                && ending.printed != *shown
-            {
-                let (command, printed) = (&shell.command, &ending.printed);
-                outcome = Err(format!("`{command}` printed\n{printed}shown is\n{shown}"));
-            }
+            let outcome = ending.must_be(shell, 0);
             wrong.extend(outcome.err().map(|text| (shell.line, text)));
         }
         Ok(wrong)
@@ -84,14 +78,15 @@ impl Shells {
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
         // The command takes the shell's place, so that killing it kills the command.
-        shell.args(["-c", &format!("exec env {command}")]);
-        if command.starts_with("cargo ") {
-            shell.current_dir(&self.root);
+        if let Some(arguments) = command.strip_prefix("cargo run ") {
+            // Of the source tree's programs, one that finds the page's files.
+            let run = "exec cargo run --manifest-path \"$SOURCE/Cargo.toml\"";
+            shell.args(["-c", &format!("{run} {arguments}")]);
         } else {
-            shell
-                .current_dir(&self.directory)
-                .env("HOME", self.directory.join("home"));
+            shell.args(["-c", &format!("exec env {command}")]);
+            shell.env("HOME", self.directory.join("home"));
         }
+        shell.current_dir(&self.directory);
         let mut child = shell
             .env("PATH", path)
             .env("SOURCE", &self.root)
@@ -151,10 +146,19 @@ fn end(mut running: Running, deadline: Instant) -> io::Result<Ending> {
 }
 
 impl Ending {
-    fn must_have(&self, command: &str, exit_code: i32) -> Result<(), String> {
-        let errors = self.errors.trim_end();
+    fn must_be(&self, shell: &Shell, exit_code: i32) -> Result<(), String> {
+        let (command, errors) = (&shell.command, self.errors.trim_end());
+        let printed = match exit_code {
+            0 => &self.printed,
+            _ => &self.errors,
+        };
         match self.status {
-            Some(status) if status.code() == Some(exit_code) => Ok(()),
+            Some(status) if status.code() == Some(exit_code) => match &shell.printed {
+                Some(shown) if shown != printed => {
+                    Err(format!("`{command}` printed\n{printed}shown is\n{shown}"))
+                }
+                _ => Ok(()),
+            },
             Some(status) => Err(format!(
                 "`{command}` ended with {status}, shown is exit code {exit_code}\n{errors}"
             )),
@@ -177,9 +181,30 @@ mod tests {
         Shells::new(&here.join("no-such-tree"), &here, &here).unwrap()
     }
 
+    fn shell(line: usize, command: &str, printed: Option<&str>) -> Shell {
+        Shell {
+            line,
+            command: command.to_owned(),
+            printed: printed.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_failure_must_say_what_is_shown() {
+        let run = |says| {
+            let shell = shell(1, "sh -c 'echo out; echo no >&2; exit 1'", Some(says));
+            shells().run(&shell, 1).unwrap()
+        };
+        assert_eq!(run("no\n"), Ok(()));
+        assert!(run("out\n").is_err());
+    }
+
     #[test]
     fn exit_code_must_be_the_shown_one() {
-        let run = |command, exit_code| shells().run(command, exit_code).unwrap();
+        let run = |command, exit_code| {
+            let shell = shell(1, command, None);
+            shells().run(&shell, exit_code).unwrap()
+        };
         assert_eq!(run("sh -c 'exit 3'", 3), Ok(()));
         let wrong = run("sh -c 'exit 3'", 0).unwrap_err();
         assert!(wrong.contains("shown is exit code 0"), "{wrong}");
@@ -188,11 +213,6 @@ mod tests {
 
     #[test]
     fn what_is_shown_must_be_what_is_printed() {
-        let shell = |line, command: &str, printed: Option<&str>| Shell {
-            line,
-            command: command.to_owned(),
-            printed: printed.map(str::to_owned),
-        };
         let together = [
             shell(1, "WORD=one sh -c 'echo $WORD'", Some("one\n")),
             shell(2, "echo two", Some("2\n")),

@@ -8,7 +8,8 @@
 //! first.
 //!
 //! Blocks tagged `console shell 1` and `console shell 2`, one behind the other, hold a command each
-//! that are run at the same time. Where a block shows output, the command must print just that.
+//! that are run at the same time. Where a block shows output, the command must print just that; of
+//! one that fails, what it says on stderr.
 
 use std::error::Error;
 use std::path::Path;
@@ -28,11 +29,7 @@ enum Step {
     /// Write a file.
     Write { name: String, text: String },
     /// Run a command of ours.
-    Run {
-        line: usize,
-        command: String,
-        exit_code: i32,
-    },
+    Run { shell: Shell, exit_code: i32 },
     /// Run commands at the same time.
     Together(Vec<Shell>),
     /// A word of the Makefile, which must exist.
@@ -65,14 +62,11 @@ pub(crate) fn run_all(metadata: &Metadata) -> Findings {
                         findings.push(Finding::new(format!("{page}:{line}"), text));
                     }
                 }
-                Step::Run {
-                    line,
-                    command,
-                    exit_code,
-                } => {
+                Step::Run { shell, exit_code } => {
                     commands += 1;
-                    if let Err(text) = shells.run(&command, exit_code)? {
-                        findings.push(Finding::new(format!("{page}:{line}"), text));
+                    if let Err(text) = shells.run(&shell, exit_code)? {
+                        let place = format!("{page}:{}", shell.line);
+                        findings.push(Finding::new(place, text));
                     }
                 }
                 Step::Together(together) => {
@@ -94,20 +88,30 @@ fn pages(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     if root.join("README.md").is_file() {
         pages.push("README.md".to_owned());
     }
-    for entry in std::fs::read_dir(root.join("docs"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
-        }
-    }
+    pages_below(root, "docs", &mut pages)?;
     pages.sort();
     Ok(pages)
+}
+
+fn pages_below(root: &Path, folder: &str, pages: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            pages_below(root, &path, pages)?;
+        } else if path.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Reads a page; lines are numbered from 1.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = page.lines().enumerate();
+    // Whether what a console shows was printed by the last step.
+    let mut is_run = false;
     while let Some((_, line)) = lines.next() {
         let Some(tag) = line.strip_prefix("```") else {
             continue;
@@ -124,11 +128,19 @@ fn steps(page: &str) -> Vec<Step> {
                 _ => steps.push(Step::Together(shells.into_iter().collect())),
             }
         } else if tag.trim() == "console" {
-            steps.extend(
-                block
-                    .into_iter()
-                    .filter_map(|(number, line)| command(number, line)),
-            );
+            for (number, line) in block {
+                if line.starts_with("$ ") {
+                    is_run = false;
+                    if let Some(step) = command(number, line) {
+                        is_run = matches!(step, Step::Run { .. });
+                        steps.push(step);
+                    }
+                } else if is_run && let Some(Step::Run { shell, .. }) = steps.last_mut() {
+                    let printed = shell.printed.get_or_insert_default();
+                    *printed += line;
+                    *printed += "\n";
+                }
+            }
         } else if let Some(name) = tag.strip_prefix("toml file=") {
             let text = block
                 .into_iter()
@@ -190,23 +202,22 @@ fn command(line: usize, text: &str) -> Option<Step> {
             .ok()
     });
     let exit_code = exit_code.unwrap_or(0);
+    let run = |command: &str| Step::Run {
+        shell: Shell {
+            line,
+            command: command.to_owned(),
+            printed: None,
+        },
+        exit_code,
+    };
     let program = without_variables(command);
     let is_of = |name: &str| program == name || program.starts_with(&format!("{name} "));
     if RUN.iter().any(|name| is_of(name)) {
-        return Some(Step::Run {
-            line,
-            command: command.to_owned(),
-            exit_code,
-        });
+        return Some(run(command));
     }
     if is_of("make study") {
         // What the Makefile does once the command is built; `the_makefile_runs_the_study` says so.
-        let command = "viaduct run torus-1024".to_owned();
-        return Some(Step::Run {
-            line,
-            command,
-            exit_code,
-        });
+        return Some(run("viaduct run torus-1024"));
     }
     if is_of("make install") {
         // The command `viaduct` is built and found already.
@@ -218,11 +229,7 @@ fn command(line: usize, text: &str) -> Option<Step> {
             .map(|(script, archive)| format!("\"$SOURCE/{script}\" \"$BINARIES/{archive}\" \"$1\""))
             .collect();
         let command = format!("sh -c '{}' install {prefix}", scripts.join(" && "));
-        return Some(Step::Run {
-            line,
-            command,
-            exit_code,
-        });
+        return Some(run(&command));
     }
     let word = command
         .strip_prefix("make ")?
@@ -297,16 +304,27 @@ $ ./one client  # in another shell
 
     #[test]
     fn page_gives_its_steps_in_order() {
-        let run = |line, command: &str, exit_code| Step::Run {
+        let shell = |line, command: &str, printed: Option<&str>| Shell {
             line,
             command: command.to_owned(),
+            printed: printed.map(str::to_owned),
+        };
+        let run = |line, command: &str, exit_code| Step::Run {
+            shell: shell(line, command, None),
             exit_code,
         };
         assert_eq!(
             steps(PAGE),
             [
                 run(4, "viaduct run torus-1024", 0),
-                run(5, "viaduct run four-hop --set traffic.size=\"64 B\"", 0),
+                Step::Run {
+                    shell: shell(
+                        5,
+                        "viaduct run four-hop --set traffic.size=\"64 B\"",
+                        Some("four-hop: output, not a command\n")
+                    ),
+                    exit_code: 0
+                },
                 run(7, "viaduct run wrong.toml", 1),
                 Step::Word {
                     line: 9,
@@ -320,16 +338,8 @@ $ ./one client  # in another shell
                 ),
                 run(12, "A=1 B=2 cc one.c -o one", 0),
                 Step::Together(vec![
-                    Shell {
-                        line: 16,
-                        command: "./one server".to_owned(),
-                        printed: Some("one: done\n".to_owned()),
-                    },
-                    Shell {
-                        line: 21,
-                        command: "./one client".to_owned(),
-                        printed: None,
-                    },
+                    shell(16, "./one server", Some("one: done\n")),
+                    shell(21, "./one client", None),
                 ]),
                 Step::Write {
                     name: "wrong.toml".to_owned(),

@@ -33,18 +33,21 @@ fn scenario(name: &str, value: f64, tolerance: &str) -> String {
 }
 
 #[test]
-fn every_published_figure_is_met_and_the_readme_says_so() {
+fn every_published_figure_is_met_and_the_docs_say_so() {
     let output = reproduce(&["--markdown"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let table = text(&output.stdout);
     // A header, a rule, and a row each.
     assert!(table.lines().count() > 9, "{table}");
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = fs::read_to_string(readme).unwrap();
-    assert!(
-        readme.contains(&table),
-        "README.md has another table than `viaduct reproduce --markdown`:\n{table}"
-    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for page in ["README.md", "docs/trust.md"] {
+        assert!(
+            fs::read_to_string(root.join(page))
+                .unwrap()
+                .contains(&table),
+            "{page} has another table than `viaduct reproduce --markdown`:\n{table}"
+        );
+    }
 }
 
 #[test]

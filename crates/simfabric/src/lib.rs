@@ -58,6 +58,11 @@
 //!  faults.rs     what goes wrong where and when                      failures.rs: what follows
 //! ```
 
+/// The guide's program, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/programs.md")]
+struct Guide;
+
 mod breakdown;
 mod carry;
 mod cluster;
