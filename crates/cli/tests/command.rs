@@ -483,6 +483,17 @@ fn models_diff_shows_what_differs_and_says_if_nothing_does() {
 }
 
 #[test]
+fn a_study_that_ships_takes_a_preset_from_a_file() {
+    let folder = Folder::with("slow-bus.toml", SLOW_BUS);
+    let mean = |arguments: &[&str]| {
+        let run = ["run", "two-hosts", "--json", "--no-out"];
+        let summary = folder.json(&[&run, arguments].concat());
+        summary["latency_us"]["mean"].as_f64().unwrap()
+    };
+    assert!(mean(&["--set", "hosts.nic=slow-bus.toml"]) > mean(&[]));
+}
+
+#[test]
 fn a_run_with_inherited_presets_is_run_again_without_their_files() {
     let folder = small();
     let preset = folder.join("slow-bus.toml");

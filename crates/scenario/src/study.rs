@@ -93,7 +93,8 @@ impl Study {
                 text,
                 overrides,
             }
-            .load(Files::carried());
+            // It names no file itself; an override may, as seen from where the command is.
+            .load(Files::on_disk(Path::new("")));
         }
         let path = Path::new(name_or_path);
         let text = match files::read_text(path) {
