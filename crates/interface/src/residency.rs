@@ -277,6 +277,7 @@ impl Residency {
     }
 
     /// The process writes into its endpoint.
+    #[inline]
     pub fn write(&mut self, endpoint: Endpoint) -> Write {
         let stall = self.stall;
         let Some(entry) = self.live(endpoint) else {
@@ -508,6 +509,7 @@ impl Residency {
         Some(brought)
     }
 
+    #[inline]
     fn live(&mut self, endpoint: Endpoint) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(endpoint.index())?;
         (entry.exists && !entry.is_doomed).then_some(entry)

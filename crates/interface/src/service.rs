@@ -101,6 +101,7 @@ impl Service {
     }
 
     /// The endpoint in this frame has something to send. Harmless if that is known.
+    #[inline]
     pub fn ready(&mut self, frame: Frame) {
         if self.links[frame.index()].place == Place::Idle {
             self.links[frame.index()].place = Place::Ready;
@@ -109,6 +110,7 @@ impl Service {
     }
 
     /// The endpoint in this frame has nothing to send, or may send nothing more.
+    #[inline]
     pub fn stop(&mut self, frame: Frame) {
         let link = &mut self.links[frame.index()];
         let place = core::mem::replace(&mut link.place, Place::Idle);
@@ -128,6 +130,7 @@ impl Service {
     /// Whose first message is to be sent now; the same until told otherwise.
     ///
     /// Then say [`Service::sent`] (and [`Service::stop`] if it was the last), or [`Service::park`].
+    #[inline]
     pub fn turn(&mut self, now: Time) -> Option<Frame> {
         let first = self.ring.first;
         if first == NONE {
@@ -147,12 +150,14 @@ impl Service {
     }
 
     /// A message of the frame whose turn it is was sent to `peer`.
+    #[inline]
     pub fn sent(&mut self, frame: Frame, peer: Peer) {
         self.messages += 1;
         self.use_permit(frame, peer);
     }
 
     /// The first message of the frame whose turn it is finds no channel to `peer`: it waits.
+    #[inline]
     pub fn park(&mut self, frame: Frame, peer: Peer) {
         let link = &mut self.links[frame.index()];
         if link.place != Place::Ready {
@@ -171,6 +176,7 @@ impl Service {
     }
 
     /// A channel to `peer` came free: the first that waits for one is ready.
+    #[inline]
     pub fn release(&mut self, peer: Peer) {
         let first = self.parked[peer.index()].first;
         if first == NONE {
@@ -185,6 +191,7 @@ impl Service {
     }
 
     /// Whether no frame is ready.
+    #[inline]
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.ring.first == NONE
@@ -197,6 +204,7 @@ impl Service {
     }
 
     /// Whether the frame had a permit for `peer`; one for another interface is handed on.
+    #[inline]
     fn use_permit(&mut self, frame: Frame, peer: Peer) -> bool {
         match self.links[frame.index()].permit.take() {
             Some(promised) if promised != peer => {

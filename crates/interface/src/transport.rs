@@ -55,8 +55,6 @@ mod receiving;
 mod sending;
 mod timers;
 
-use std::collections::VecDeque;
-
 use viaduct_engine::{Stream, Time};
 
 use crate::names::{NONE, Peer};
@@ -200,22 +198,45 @@ struct Channel {
     awaits_answer: bool,
 }
 
+/// Outputs, drained after each call: there are never many.
+#[derive(Clone, Debug, Default)]
+struct Outputs {
+    queue: Vec<Output>,
+    /// Those that were taken.
+    taken: usize,
+}
+
+impl Outputs {
+    #[inline]
+    fn take(&mut self) -> Option<Output> {
+        if let Some(output) = self.queue.get(self.taken) {
+            self.taken += 1;
+            return Some(*output);
+        }
+        self.queue.clear();
+        self.taken = 0;
+        None
+    }
+}
+
 /// The transport of one interface: sender and receiver.
 ///
 /// Time never runs backwards. Drain [`Transport::poll`] after each call.
 #[derive(Clone, Debug)]
 pub struct Transport {
     config: Config,
+    /// Of a key, the lower bits that number the channel of a peer.
+    channel_bits: u32,
     me: Peer,
     incarnation: u32,
     random: Stream,
     peers: Vec<PeerState>,
-    /// `channels` to each peer, in the order of peers.
+    /// Those to each peer, in the order of peers: a power of two, of which the first are used.
     channels: Vec<Channel>,
     incoming: Vec<Incoming>,
     messages: Messages,
     timers: Timers,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
     counts: Counts,
 }
 
@@ -239,19 +260,21 @@ impl Transport {
                 && config.timeout_min > Time::ZERO,
             "out of range: {config:?}"
         );
-        let channels: Vec<_> = (0..usize::from(config.peers) * usize::from(config.channels))
+        let channel_bits = config.channels.next_power_of_two().trailing_zeros();
+        let channels: Vec<_> = (0..usize::from(config.peers) << channel_bits)
             .map(|index| Channel {
                 sequence: 0,
                 bound: NONE,
                 limbo: NONE,
                 stamp: 0,
                 transmissions: 0,
-                route: (index % usize::from(config.channels)) as u8 % config.routes,
+                route: (index % (1 << channel_bits)) as u8 % config.routes,
                 awaits_answer: false,
             })
             .collect();
         Self {
             config,
+            channel_bits,
             me,
             incarnation,
             random,
@@ -260,7 +283,7 @@ impl Transport {
             messages: Messages::default(),
             timers: Timers::new(config.timeout_min, channels.len() as u32),
             channels,
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
             counts: Counts::default(),
         }
     }
@@ -291,11 +314,20 @@ impl Transport {
     }
 
     /// What to do next; none until something else happens.
+    #[inline]
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.take()
+    }
+
+    /// Whether [`Transport::poll`] has something.
+    #[inline]
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.outputs.taken < self.outputs.queue.len()
     }
 
     /// When [`Transport::handle_timeout`] is to be called; earlier is harmless.
+    #[inline]
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
@@ -321,6 +353,7 @@ impl Transport {
     ///
     /// # Panics
     /// If there is no such peer.
+    #[inline]
     pub fn send(&mut self, peer: Peer, token: u32, now: Time) -> Result<MessageId, Busy> {
         let Some(channel) = self.peers[peer.index()].take_channel() else {
             return Err(Busy);
@@ -341,12 +374,19 @@ impl Transport {
         self.recall_slot(message.slot(), now);
     }
 
+    #[inline]
     fn key(&self, peer: Peer, channel: u8) -> u32 {
-        u32::from(self.config.channels) * peer.index() as u32 + u32::from(channel)
+        (peer.index() as u32) << self.channel_bits | u32::from(channel)
     }
 
+    #[inline]
     fn peer_of(&self, key: u32) -> Peer {
-        Peer::new((key / u32::from(self.config.channels)) as u16)
+        Peer::new((key >> self.channel_bits) as u16)
+    }
+
+    #[inline]
+    fn channel_of(&self, key: u32) -> u8 {
+        (key & ((1 << self.channel_bits) - 1)) as u8
     }
 
     /// The highest incarnation of a peer that anything told; 0 if nothing has.
@@ -355,11 +395,12 @@ impl Transport {
         self.peers[peer.index()].incarnation
     }
 
+    #[inline]
     fn push(&mut self, output: Output) {
         if matches!(output, Output::Returned { .. }) {
             self.counts.returned += 1;
         }
-        self.outputs.push_back(output);
+        self.outputs.queue.push(output);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
+use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_interface::agreement::{
     Driver, InterfaceSide, News, Stamped, Task, ToDriver, ToInterface,
 };
@@ -11,6 +11,7 @@ use viaduct_interface::service::Service;
 use viaduct_interface::transport::{MessageId, Ticket, Transport};
 use viaduct_interface::{Endpoint, Frame, Peer};
 
+use crate::agenda::{Agenda, Happening, Wake};
 use crate::config::Config;
 use crate::network::{Flight, Links};
 use crate::program::Program;
@@ -20,10 +21,6 @@ pub(crate) const SHORT_BYTES: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The interface's processor has ended what it did, or something came for it.
-    FirmwareFree(u16),
-    /// The host's processor has.
-    HostFree(u16),
     /// A deadline of the transport.
     Deadline(u16),
     /// A bulk message is in host memory.
@@ -92,7 +89,7 @@ pub(crate) struct Node {
     pub(crate) side: InterfaceSide,
     pub(crate) driver: Driver,
     /// Packets on the last link to it and behind, in the order of their tails' arrivals.
-    pub(crate) incoming: VecDeque<(Time, u32)>,
+    pub(crate) incoming: VecDeque<(Time, Flight)>,
     pub(crate) words_in: VecDeque<Stamped<ToInterface>>,
     pub(crate) words_on_way_in: VecDeque<Stamped<ToInterface>>,
     pub(crate) words_on_way_out: VecDeque<Stamped<ToDriver>>,
@@ -161,30 +158,18 @@ pub struct Totals {
     pub returned: u64,
 }
 
-/// Lanes of the event queue: events of about one delay each. They cannot change a result.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lanes(pub(crate) [Lane; 5]);
-
-impl Lanes {
-    pub(crate) const ARRIVAL: usize = 0;
-    pub(crate) const HOST: usize = 1;
-    /// Work of the interface's processor, by its length.
-    pub(crate) const WORK: [usize; 3] = [2, 3, 4];
-}
-
 /// A cluster of hosts with programs.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) config: Config,
-    pub(crate) queue: EventQueue<Event>,
-    pub(crate) lanes: Lanes,
+    pub(crate) queue: Agenda<Event>,
     pub(crate) links: Links,
     pub(crate) nodes: Vec<Node>,
     pub(crate) messages: Vec<Message>,
     pub(crate) free_messages: Vec<u32>,
     pub(crate) writes: Vec<BulkWrite>,
     pub(crate) free_writes: Vec<u32>,
-    pub(crate) arrivals: Vec<(Time, u32)>,
+    arrivals: VecDeque<(Time, Flight)>,
     /// Of the interface's processor, in 1024ths of a picosecond.
     cycle: u64,
     pub(crate) measured_from: Time,
@@ -198,18 +183,15 @@ impl Cluster {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let nodes = (0..config.hosts).map(|host| node(&config, host)).collect();
-        let mut queue = EventQueue::new();
-        let lanes = Lanes([(); 5].map(|()| queue.add_lane()));
         Self {
-            queue,
-            lanes,
+            queue: Agenda::new(config.hosts),
             links: Links::new(config.network, config.hosts),
             nodes,
             messages: Vec::new(),
             free_messages: Vec::new(),
             writes: Vec::new(),
             free_writes: Vec::new(),
-            arrivals: Vec::new(),
+            arrivals: VecDeque::new(),
             cycle: (1024e12 / config.firmware.clock_hz) as u64,
             measured_from: Time::ZERO,
             random: Stream::new(StreamKey {
@@ -224,8 +206,8 @@ impl Cluster {
 
     /// Lets everything happen until `end`.
     pub fn run_until(&mut self, end: Time) {
-        while let Some((now, event)) = self.queue.pop_until(end) {
-            self.handle(now, event);
+        while let Some((now, happening)) = self.queue.pop_until(end) {
+            self.handle(now, happening);
         }
         // What is scheduled by whoever goes on from here is not before.
         self.queue.advance(end);
@@ -233,10 +215,10 @@ impl Cluster {
 
     /// Lets the next event happen, if there is one.
     pub(crate) fn step(&mut self) -> bool {
-        let Some((now, event)) = self.queue.pop() else {
+        let Some((now, happening)) = self.queue.pop_until(Time::MAX) else {
             return false;
         };
-        self.handle(now, event);
+        self.handle(now, happening);
         true
     }
 
@@ -262,19 +244,24 @@ impl Cluster {
         totals
     }
 
-    fn handle(&mut self, now: Time, event: Event) {
-        match event {
-            Event::FirmwareFree(host) => {
-                let node = &mut self.nodes[usize::from(host)];
-                if node.wake_at <= now {
-                    node.wake_at = Time::MAX;
-                }
+    #[inline]
+    fn handle(&mut self, now: Time, happening: Happening<Event>) {
+        match happening {
+            Happening::Wake(Wake::Firmware(host)) => {
+                self.nodes[usize::from(host)].wake_at = Time::MAX;
                 self.kick_firmware(host, now);
             }
-            Event::HostFree(host) => {
+            Happening::Wake(Wake::Host(host)) => {
                 self.nodes[usize::from(host)].has_host_event = false;
                 self.kick_host(host, now);
             }
+            Happening::Other(event) => self.handle_other(now, event),
+        }
+    }
+
+    #[cold]
+    fn handle_other(&mut self, now: Time, event: Event) {
+        match event {
             Event::Deadline(host) => self.meet_deadline(host, now),
             Event::Written(host, write) => self.bulk_written(host, write, now),
             Event::Moved(host, frame) => self.image_moved(host, Frame::new(frame), now),
@@ -352,28 +339,31 @@ impl Cluster {
             self.lost += 1;
             return;
         }
-        let mut arrivals = core::mem::take(&mut self.arrivals);
-        self.links.send(flight, at, &mut arrivals);
-        self.schedule_arrivals(&mut arrivals);
-        self.arrivals = arrivals;
-    }
-
-    pub(crate) fn release_buffer(&mut self, host: u16, now: Time) {
-        let mut arrivals = core::mem::take(&mut self.arrivals);
-        self.links.release(host, now, &mut arrivals);
-        self.schedule_arrivals(&mut arrivals);
-        self.arrivals = arrivals;
-    }
-
-    fn schedule_arrivals(&mut self, arrivals: &mut Vec<(Time, u32)>) {
-        for (at, flight) in arrivals.drain(..) {
-            // A link carries one packet at a time, so they come in the order of their times.
-            let host = self.links.target(flight);
-            let node = &mut self.nodes[usize::from(host)];
-            node.incoming.push_back((at, flight));
-            let at = at.max(node.busy_until);
-            self.wake_firmware(host, at, Lanes::ARRIVAL);
+        if let Some(at) = self.links.send(flight, at) {
+            self.arrives(flight, at);
         }
+    }
+
+    #[inline]
+    pub(crate) fn release_buffer(&mut self, host: u16, now: Time) {
+        if self.links.release(host) {
+            let mut arrivals = core::mem::take(&mut self.arrivals);
+            self.links.take_up(host, now, &mut arrivals);
+            while let Some((at, flight)) = arrivals.pop_front() {
+                self.arrives(flight, at);
+            }
+            self.arrivals = arrivals;
+        }
+    }
+
+    /// A packet's tail will be there. A link carries one packet at a time, so this is called in the
+    /// order of these times.
+    #[inline]
+    fn arrives(&mut self, flight: Flight, at: Time) {
+        let node = &mut self.nodes[usize::from(flight.to)];
+        node.incoming.push_back((at, flight));
+        let at = at.max(node.busy_until);
+        self.wake_firmware(flight.to, at);
     }
 
     /// Uses a host's bus for `bytes`; returns when that is over.
@@ -385,12 +375,22 @@ impl Cluster {
     }
 
     /// Has the interface's processor look for work at `at`, unless it will before.
-    pub(crate) fn wake_firmware(&mut self, host: u16, at: Time, lane: usize) {
+    #[inline]
+    pub(crate) fn wake_firmware(&mut self, host: u16, at: Time) {
         let node = &mut self.nodes[usize::from(host)];
         if at < node.wake_at {
             node.wake_at = at;
-            let event = Event::FirmwareFree(host);
-            self.queue.schedule_in_lane(self.lanes.0[lane], at, event);
+            self.queue.wake(Wake::Firmware(host), at);
+        }
+    }
+
+    /// Has it look at `at`, and not before: it is busy until then, or nothing is there for it.
+    #[inline]
+    pub(crate) fn wake_firmware_then(&mut self, host: u16, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        if at != node.wake_at {
+            node.wake_at = at;
+            self.queue.wake(Wake::Firmware(host), at);
         }
     }
 

@@ -6,63 +6,59 @@
 
 use viaduct_engine::Time;
 use viaduct_interface::agreement::{Lookup, Task};
-use viaduct_interface::transport::{Output, Reason, Received, Ticket};
+use viaduct_interface::transport::{Output, Reason, Received, Ticket, Transport};
 use viaduct_interface::{Endpoint, Frame, Peer};
 
-use crate::cluster::{BulkWrite, Cluster, Event, Lanes, SHORT_BYTES};
+use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES};
 use crate::network::{Flight, Load};
 
 impl Cluster {
     /// Lets the processor go on if it is free and has something to do.
     pub(crate) fn kick_firmware(&mut self, host: u16, now: Time) {
         loop {
-            let node = &self.nodes[usize::from(host)];
-            let arrives_at = node.incoming.front().map(|(at, _)| *at);
-            let has_other = !node.words_in.is_empty() || !node.service.is_idle();
-            let work_at = match arrives_at {
-                _ if has_other => now,
-                Some(at) => at,
-                None => return,
-            };
-            let at = work_at.max(node.busy_until);
-            if at > now {
-                let lane = match (at - now).picoseconds() {
-                    0..1_000_000 => Lanes::WORK[0],
-                    1_000_000..3_700_000 => Lanes::WORK[1],
-                    _ => Lanes::WORK[2],
-                };
-                self.wake_firmware(host, at, lane);
-                return;
-            }
-            if self.work(host, now) == 0 {
-                return;
-            }
-        }
-    }
-
-    /// One piece of work; returns its cycles. `busy_until` is set to its end.
-    fn work(&mut self, host: u16, now: Time) -> u32 {
-        let node = &mut self.nodes[usize::from(host)];
-        if let Some(word) = node.words_in.pop_front() {
-            let cycles = self.config.firmware.driver_word;
-            let done_at = self.occupy(host, now, cycles);
             let node = &mut self.nodes[usize::from(host)];
-            match node.side.hear(word) {
-                Ok(task) => self.begin_task(host, task, now, done_at),
-                Err(disagreement) => debug_assert!(false, "{disagreement}"),
+            let free_at = node.busy_until.max(now);
+            if !node.words_in.is_empty() {
+                if free_at > now {
+                    return self.wake_firmware_then(host, free_at);
+                }
+                self.hear_driver(host, now);
+                continue;
             }
-            return cycles;
+            let arrival = node.incoming.front().map_or(Time::MAX, |(at, _)| *at);
+            if arrival <= now && free_at == now {
+                if let Some((_, flight)) = node.incoming.pop_front() {
+                    self.receive_one(host, &flight, now);
+                }
+            } else if node.service.is_idle() {
+                if arrival < Time::MAX {
+                    self.wake_firmware_then(host, arrival.max(free_at));
+                }
+                return;
+            } else if free_at > now {
+                return self.wake_firmware_then(host, free_at);
+            } else {
+                self.send_one(host, now);
+            }
         }
-        let node = &mut self.nodes[usize::from(host)];
-        if let Some((at, flight)) = node.incoming.front().copied()
-            && at <= now
-        {
-            node.incoming.pop_front();
-            return self.receive_one(host, flight, now);
-        }
-        self.send_one(host, now)
     }
 
+    /// Does what the driver wants.
+    #[cold]
+    fn hear_driver(&mut self, host: u16, now: Time) {
+        let cycles = self.config.firmware.driver_word;
+        let done_at = self.occupy(host, now, cycles);
+        let node = &mut self.nodes[usize::from(host)];
+        let Some(word) = node.words_in.pop_front() else {
+            return;
+        };
+        match node.side.hear(word) {
+            Ok(task) => self.begin_task(host, task, now, done_at),
+            Err(disagreement) => debug_assert!(false, "{disagreement}"),
+        }
+    }
+
+    #[inline]
     fn occupy(&mut self, host: u16, now: Time, cycles: u32) -> Time {
         let span = self.cycles(cycles);
         let node = &mut self.nodes[usize::from(host)];
@@ -104,14 +100,22 @@ impl Cluster {
     }
 
     /// Says that an endpoint is at rest, once it is.
+    #[inline]
     fn check_rest(&mut self, host: u16, frame: Frame, at: Time) {
+        if self.nodes[usize::from(host)].frames[frame.index()].is_resting {
+            self.check_resting(host, frame, at);
+        }
+    }
+
+    #[cold]
+    fn check_resting(&mut self, host: u16, frame: Frame, at: Time) {
         let node = &mut self.nodes[usize::from(host)];
         let state = node.frames[frame.index()];
         let Some(endpoint) = node.side.occupant(frame) else {
             return;
         };
         let is_quiet = node.endpoints[endpoint.index()].outstanding.is_empty();
-        if state.is_resting && is_quiet && state.writes == 0 {
+        if is_quiet && state.writes == 0 {
             node.frames[frame.index()].is_resting = false;
             let word = node.side.at_rest(frame);
             self.tell_driver(host, word, at);
@@ -135,8 +139,8 @@ impl Cluster {
         self.kick_firmware(host, now);
     }
 
-    /// A message of the endpoint whose turn it is; returns cycles, 0 if nobody can send.
-    fn send_one(&mut self, host: u16, now: Time) -> u32 {
+    /// A message of the endpoint whose turn it is, if one can be sent.
+    fn send_one(&mut self, host: u16, now: Time) {
         let firmware = self.config.firmware;
         let mut cycles = 0;
         loop {
@@ -186,12 +190,9 @@ impl Cluster {
             } else {
                 self.depart(host, to, bytes, Load::Plain(index), done_at);
             }
-            return cycles;
+            return;
         }
-        if cycles > 0 {
-            self.occupy(host, now, cycles);
-        }
-        cycles
+        self.occupy(host, now, cycles);
     }
 
     /// A message leaves: a long one is read from host memory before.
@@ -213,9 +214,8 @@ impl Cluster {
         );
     }
 
-    fn receive_one(&mut self, host: u16, flight: u32, now: Time) -> u32 {
+    fn receive_one(&mut self, host: u16, flight: &Flight, now: Time) {
         let firmware = self.config.firmware;
-        let flight = self.links.arrived(flight);
         match flight.load {
             Load::Answer(answer) => {
                 let done_at = self.occupy(host, now, firmware.receive_answer);
@@ -224,7 +224,6 @@ impl Cluster {
                 }
                 self.follow_transport(host, done_at);
                 self.release_buffer(host, done_at);
-                firmware.receive_answer
             }
             Load::Plain(index) => {
                 let cycles = firmware.receive + firmware.check;
@@ -233,17 +232,16 @@ impl Cluster {
                     // Without a transport there is nobody to tell: the message is lost.
                     self.free_messages.push(index);
                     self.release_buffer(host, done_at);
-                    return cycles;
+                    return;
                 };
                 self.accept(host, index, frame, None, done_at);
                 self.free_messages.push(index);
-                cycles
             }
             Load::Message(packet, index) => {
                 let mut cycles = firmware.receive + firmware.check;
                 let node = &mut self.nodes[usize::from(host)];
                 let Some(transport) = &mut node.transport else {
-                    return 1;
+                    return;
                 };
                 match (transport.handle_packet(packet, now), index) {
                     (Received::Judge(ticket), Some(index)) => {
@@ -261,8 +259,10 @@ impl Cluster {
                         self.release_buffer(host, done_at);
                     }
                 }
-                self.follow_transport(host, now);
-                cycles
+                let transport = &self.nodes[usize::from(host)].transport;
+                if transport.as_ref().is_some_and(Transport::has_output) {
+                    self.follow_transport(host, now);
+                }
             }
         }
     }

@@ -4,7 +4,8 @@ use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 use viaduct_interface::residency::Write;
 
-use crate::cluster::{Cluster, Entry, Event, Lanes, Message};
+use crate::agenda::Wake;
+use crate::cluster::{Cluster, Entry, Message};
 use crate::program::Program;
 
 impl Cluster {
@@ -62,8 +63,7 @@ impl Cluster {
         let node = &mut self.nodes[usize::from(host)];
         if !core::mem::replace(&mut node.has_host_event, true) {
             let at = node.host_busy_until.max(now);
-            let lane = self.lanes.0[Lanes::HOST];
-            self.queue.schedule_in_lane(lane, at, Event::HostFree(host));
+            self.queue.wake(Wake::Host(host), at);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Virtual networks on simulated hosts: LANai interfaces with endpoint frames on Myrinet.
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod cluster;
 mod config;
 mod firmware;

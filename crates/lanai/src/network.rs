@@ -39,21 +39,22 @@ struct Port {
     /// Buffers promised or taken.
     taken: u16,
     /// Packets that wait for a buffer, on their paths.
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<Flight>,
     /// When its sending engine is free.
     engine_free_at: Time,
     /// Its engine holds a packet that cannot go on.
     is_stopped: bool,
     /// Packets behind the engine.
-    outbox: VecDeque<(u32, Time)>,
+    outbox: VecDeque<(Flight, Time)>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
     config: config::Network,
     ports: Vec<Port>,
-    flights: Vec<Flight>,
-    free: Vec<u32>,
+    /// The leaf of each host.
+    leaves: Vec<u16>,
+    over_spine: Time,
     /// Of a link, in 1024ths of a picosecond.
     byte: u64,
     pub(crate) packets: u64,
@@ -64,8 +65,8 @@ impl Links {
     pub(crate) fn new(config: config::Network, hosts: u16) -> Self {
         Self {
             ports: vec![Port::default(); usize::from(hosts)],
-            flights: Vec::new(),
-            free: Vec::new(),
+            leaves: (0..hosts).map(|host| host / config.hosts_a_leaf).collect(),
+            over_spine: config.switch.saturating_mul(3),
             byte: (1024e12 / config.link_bytes_s) as u64,
             packets: 0,
             stops: 0,
@@ -73,93 +74,90 @@ impl Links {
         }
     }
 
-    /// A packet leaves the interface's memory at `at` or later. `arrivals` gets the times at which
-    /// tails are there.
-    pub(crate) fn send(&mut self, flight: Flight, at: Time, arrivals: &mut Vec<(Time, u32)>) {
+    /// A packet leaves the interface's memory at `at` or later; when its tail is there, unless it
+    /// has to wait for that.
+    #[inline]
+    pub(crate) fn send(&mut self, flight: Flight, at: Time) -> Option<Time> {
         self.packets += 1;
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.flights[index as usize] = flight;
-                index
-            }
-            None => {
-                self.flights.push(flight);
-                self.flights.len() as u32 - 1
-            }
-        };
         let port = &mut self.ports[usize::from(flight.from)];
         if port.is_stopped {
-            port.outbox.push_back((index, at));
-        } else {
-            self.start(index, at, arrivals);
+            port.outbox.push_back((flight, at));
+            return None;
         }
-    }
-
-    /// Where a flight goes.
-    pub(crate) fn target(&self, index: u32) -> u16 {
-        self.flights[index as usize].to
-    }
-
-    /// What arrived with this number; its buffer is taken until [`Links::release`].
-    pub(crate) fn arrived(&mut self, index: u32) -> Flight {
-        self.free.push(index);
-        self.flights[index as usize]
+        self.start(flight, at)
     }
 
     /// An interface has a buffer free again.
-    pub(crate) fn release(&mut self, host: u16, now: Time, arrivals: &mut Vec<(Time, u32)>) {
+    ///
+    /// Returns whether a packet waited for it, which [`Links::take_up`] is for.
+    #[inline]
+    pub(crate) fn release(&mut self, host: u16) -> bool {
         let port = &mut self.ports[usize::from(host)];
         port.taken -= 1;
-        let Some(index) = port.waiting.pop_front() else {
+        !port.waiting.is_empty()
+    }
+
+    /// The packet that waited longest for a buffer of `host` goes on, and what it kept behind it.
+    /// `arrivals` gets them, and the times at which their tails are there.
+    #[cold]
+    pub(crate) fn take_up(
+        &mut self,
+        host: u16,
+        now: Time,
+        arrivals: &mut VecDeque<(Time, Flight)>,
+    ) {
+        let Some(flight) = self.ports[usize::from(host)].waiting.pop_front() else {
             return;
         };
-        let from = self.flights[index as usize].from;
-        self.ports[usize::from(from)].is_stopped = false;
-        self.go(index, now, arrivals);
-        while !self.ports[usize::from(from)].is_stopped {
-            let Some((next, at)) = self.ports[usize::from(from)].outbox.pop_front() else {
+        let from = usize::from(flight.from);
+        self.ports[from].is_stopped = false;
+        arrivals.push_back((self.go(&flight, now), flight));
+        while !self.ports[from].is_stopped {
+            let Some((next, at)) = self.ports[from].outbox.pop_front() else {
                 break;
             };
-            self.start(next, at.max(now), arrivals);
+            if let Some(at) = self.start(next, at.max(now)) {
+                arrivals.push_back((at, next));
+            }
         }
     }
 
     /// The head leaves as soon as the engine is free.
-    fn start(&mut self, index: u32, at: Time, arrivals: &mut Vec<(Time, u32)>) {
-        let Flight { from, to, .. } = self.flights[index as usize];
-        if self.ports[usize::from(to)].taken >= self.config.receive_buffers {
+    #[inline]
+    fn start(&mut self, flight: Flight, at: Time) -> Option<Time> {
+        let target = &mut self.ports[usize::from(flight.to)];
+        if target.taken >= self.config.receive_buffers {
             self.stops += 1;
-            self.ports[usize::from(to)].waiting.push_back(index);
-            self.ports[usize::from(from)].is_stopped = true;
-            return;
+            target.waiting.push_back(flight);
+            self.ports[usize::from(flight.from)].is_stopped = true;
+            return None;
         }
-        self.go(index, at, arrivals);
+        Some(self.go(&flight, at))
     }
 
-    fn go(&mut self, index: u32, at: Time, arrivals: &mut Vec<(Time, u32)>) {
-        let Flight {
-            from, to, bytes, ..
-        } = self.flights[index as usize];
-        let latency = self.config.switch.saturating_mul(self.switches(from, to));
-        let span = Time::from_picoseconds((u64::from(bytes) * self.byte) >> 10);
-        let head = at.max(self.ports[usize::from(from)].engine_free_at) + latency;
-        let target = &mut self.ports[usize::from(to)];
+    #[inline]
+    fn go(&mut self, flight: &Flight, at: Time) -> Time {
+        let latency = self.latency(flight.from, flight.to);
+        let span = Time::from_picoseconds((u64::from(flight.bytes) * self.byte) >> 10);
+        let engine_free_at = self.ports[usize::from(flight.from)].engine_free_at;
+        let target = &mut self.ports[usize::from(flight.to)];
         target.taken += 1;
-        let tail = head.max(target.free_at) + span;
+        let tail = (at.max(engine_free_at) + latency).max(target.free_at) + span;
         target.free_at = tail;
-        self.ports[usize::from(from)].engine_free_at = tail - latency;
-        arrivals.push((tail, index));
+        self.ports[usize::from(flight.from)].engine_free_at = tail - latency;
+        tail
     }
 
-    /// Switches between two hosts: one at the same leaf, three over the spine.
-    fn switches(&self, from: u16, to: u16) -> u64 {
-        let leaf = self.config.hosts_a_leaf;
-        if from == to {
-            0
-        } else if from / leaf == to / leaf {
-            1
+    /// Of the switches between two hosts: one at the same leaf, three over the spine.
+    #[inline]
+    fn latency(&self, from: u16, to: u16) -> Time {
+        let is_near = self.leaves[usize::from(from)] == self.leaves[usize::from(to)];
+        if is_near && from == to {
+            Time::ZERO
+        } else if is_near {
+            self.config.switch
         } else {
-            3
+            self.over_spine
         }
     }
 }

@@ -99,6 +99,22 @@ fn equal_configurations_run_equally() {
 }
 
 #[test]
+fn frames_beyond_the_endpoints_change_nothing() {
+    for (server, clients) in [
+        (Server::One, 3),
+        (Server::SingleThread, 5),
+        (Server::MultiThread, 8),
+    ] {
+        let frames = if server == Server::One { 1 } else { clients };
+        assert_eq!(
+            contend(am(frames), server, clients),
+            contend(am(96), server, clients),
+            "{server:?}"
+        );
+    }
+}
+
+#[test]
 fn every_request_has_one_reply_under_loss_and_remapping_storms() {
     // Goal: all parts together, with fewer frames than anybody would have and a bad network.
     let mut losses = 0;

@@ -76,6 +76,7 @@ impl Driver {
     }
 
     /// The process writes into its endpoint.
+    #[inline]
     pub fn write(&mut self, endpoint: Endpoint) -> Write {
         self.residency.write(endpoint)
     }
@@ -86,6 +87,7 @@ impl Driver {
     }
 
     /// Notes that an endpoint was used, for the policies that ask.
+    #[inline]
     pub fn touch(&mut self, endpoint: Endpoint) {
         self.residency.touch(endpoint);
     }

@@ -181,6 +181,7 @@ impl InterfaceSide {
     }
 
     /// Where the endpoint of this number is. Any number may be asked for.
+    #[inline]
     pub fn lookup(&self, endpoint: Endpoint) -> Lookup {
         let entry = self.entry(endpoint);
         if !entry.exists {
@@ -196,6 +197,7 @@ impl InterfaceSide {
     }
 
     /// The endpoint in this frame, or on the way into it or out of it.
+    #[inline]
     #[must_use]
     pub fn occupant(&self, frame: Frame) -> Option<Endpoint> {
         let occupant = self.frames.get(frame.index())?.occupant;
@@ -203,6 +205,7 @@ impl InterfaceSide {
     }
 
     /// Whether the endpoint in this frame may begin to send messages.
+    #[inline]
     #[must_use]
     pub fn may_send(&self, frame: Frame) -> bool {
         self.frames[frame.index()].phase == Phase::Resident
@@ -218,6 +221,7 @@ impl InterfaceSide {
         Some(self.clocks.stamp(ToDriver::RemapWanted(endpoint)))
     }
 
+    #[inline]
     fn entry(&self, endpoint: Endpoint) -> Entry {
         let entry = self.entries.get(endpoint.index());
         entry.copied().unwrap_or(ABSENT)

@@ -103,6 +103,7 @@ impl Messages {
         self.slots.len() as u32
     }
 
+    #[inline]
     pub(super) fn add(&mut self, token: u32, peer: Peer) -> u32 {
         let message = Message {
             token,
@@ -126,6 +127,7 @@ impl Messages {
     }
 
     /// Frees a slot that is in no list; returns its token.
+    #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> u32 {
         let free = self.free;
         let message = &mut self[slot];

@@ -24,6 +24,7 @@ pub(super) struct RoundTrip {
 
 impl RoundTrip {
     /// A packet with this stamp was answered.
+    #[inline]
     pub(super) fn sample(&mut self, sent: u32, now: Time) {
         // A stamp may be ahead of the clock by the transmissions within one unit.
         let span = (stamp(now).wrapping_sub(sent) as i32).max(0) as u32;
@@ -44,6 +45,7 @@ impl RoundTrip {
     }
 
     /// When an answer is overdue: mean and four deviations, zero before the first answer.
+    #[inline]
     pub(super) fn overdue_after(&self) -> Time {
         let units = u64::from(self.mean / 8) + u64::from(self.deviation);
         Time::from_picoseconds(units << STAMP_SHIFT)
@@ -80,6 +82,7 @@ impl PeerState {
     }
 
     /// The next free channel in turn, so that messages spread over the routes.
+    #[inline]
     pub(super) fn take_channel(&mut self) -> Option<u8> {
         if self.free_channels == 0 {
             return None;

@@ -50,6 +50,7 @@ impl Transport {
     ///
     /// The interfaces are trusted with their protocol, the links with nothing: any number is
     /// checked before it is used.
+    #[inline]
     pub fn handle_packet(&mut self, packet: Packet, now: Time) -> Received {
         if packet.target != self.me
             || packet.source.index() >= self.peers.len()
@@ -111,6 +112,7 @@ impl Transport {
     /// A packet was judged: its message is written in its endpoint's queue, or this is why not.
     ///
     /// Returns the answer to send; none if the sender rebooted meanwhile.
+    #[inline]
     pub fn judge(&mut self, ticket: Ticket, verdict: Result<(), Reason>) -> Option<Answer> {
         let Ticket(packet) = ticket;
         let known = self.peers[packet.source.index()].incarnation;
@@ -130,11 +132,13 @@ impl Transport {
         Some(self.answer(&packet, verdict, previous))
     }
 
+    #[inline]
     fn incoming_of(&mut self, peer: Peer, channel: u8) -> &mut Incoming {
         let key = self.key(peer, channel);
         &mut self.incoming[key as usize]
     }
 
+    #[inline]
     fn answer(&self, packet: &Packet, verdict: Verdict, previous: Fate) -> Answer {
         Answer {
             source: self.me,

@@ -8,6 +8,7 @@ use super::{Answer, Fate, NONE, Output, PROBE, Packet, Peer, ReturnReason, Trans
 
 impl Transport {
     /// An answer came. What it leads to is in the outputs.
+    #[inline]
     pub fn handle_answer(&mut self, answer: Answer, now: Time) {
         if answer.target != self.me
             || answer.source.index() >= self.peers.len()
@@ -188,6 +189,7 @@ impl Transport {
     }
 
     /// Puts a message on a channel that carries nothing, under a new sequence.
+    #[inline]
     pub(super) fn bind(&mut self, key: u32, slot: u32, now: Time) {
         let channel = &mut self.channels[key as usize];
         channel.sequence = channel.sequence.wrapping_add(1);
@@ -209,6 +211,7 @@ impl Transport {
         self.carry(key, slot, now);
     }
 
+    #[inline]
     fn carry(&mut self, key: u32, slot: u32, now: Time) {
         let channel = &mut self.channels[key as usize];
         channel.bound = slot;
@@ -222,16 +225,18 @@ impl Transport {
     /// Marks a channel as not free, whether it was or not.
     fn occupy(&mut self, key: u32) {
         let peer = self.peer_of(key);
-        let bit = key % u32::from(self.config.channels);
+        let bit = self.channel_of(key);
         self.peers[peer.index()].free_channels &= !(1 << bit);
     }
 
+    #[inline]
     fn transmit(&mut self, key: u32, now: Time) {
         let peer = self.peer_of(key);
         let state = &mut self.peers[peer.index()];
         state.silent_since.get_or_insert(now);
         let overdue_after = state.round_trip.overdue_after();
         let target_incarnation = state.incarnation;
+        let number = self.channel_of(key);
         let channel = &mut self.channels[key as usize];
         // Stamps of one sequence differ, so that an answer names the transmission it is for.
         let clock = stamp(now);
@@ -248,7 +253,7 @@ impl Transport {
         let packet = Packet {
             source: self.me,
             target: peer,
-            channel: (key % u32::from(self.config.channels)) as u8,
+            channel: number,
             route: channel.route,
             is_empty: bound == PROBE,
             sequence: channel.sequence,
@@ -272,6 +277,7 @@ impl Transport {
     }
 
     /// `time`, doubled for each of `times`, as far as the configuration lets it.
+    #[inline]
     fn doubled(&self, time: Time, times: u8) -> Time {
         let times = times.min(self.config.doublings_max).min(32);
         time.saturating_mul(1 << times)
@@ -348,7 +354,15 @@ impl Transport {
     }
 
     /// Gives messages that are ready the channels that are free.
+    #[inline]
     fn bind_ready(&mut self, peer: Peer, now: Time) {
+        if self.peers[peer.index()].ready.first().is_some() {
+            self.bind_those_ready(peer, now);
+        }
+    }
+
+    #[cold]
+    fn bind_those_ready(&mut self, peer: Peer, now: Time) {
         while let Some(slot) = self.peers[peer.index()].ready.first() {
             let Some(channel) = self.peers[peer.index()].take_channel() else {
                 return;
@@ -360,11 +374,12 @@ impl Transport {
     }
 
     /// What the channel carried has left it: the next that is ready goes on, or it is free.
+    #[inline]
     fn release(&mut self, key: u32, now: Time) {
         self.timers.clear(key);
         self.channels[key as usize].bound = NONE;
         let peer = self.peer_of(key);
-        let bit = key % u32::from(self.config.channels);
+        let bit = self.channel_of(key);
         let state = &mut self.peers[peer.index()];
         state.free_channels |= 1 << bit;
         self.bind_ready(peer, now);
@@ -373,6 +388,7 @@ impl Transport {
         }
     }
 
+    #[inline]
     fn complete(&mut self, slot: u32) {
         let token = self.end(slot);
         self.push(Output::Completed { token });
@@ -393,20 +409,25 @@ impl Transport {
     }
 
     /// Forgets a message that is in no list and on no channel any more.
+    #[inline]
     fn end(&mut self, slot: u32) -> u32 {
         let timer = self.channels.len() as u32 + slot;
-        self.timers.reserve(timer + 1);
         self.timers.clear(timer);
         self.messages.remove(slot)
     }
 
     /// Something of this incarnation of a peer came, which is not below the known one.
+    #[inline]
     pub(super) fn meet(&mut self, peer: Peer, incarnation: u32, now: Time) {
+        if self.peers[peer.index()].incarnation != incarnation {
+            self.learn(peer, incarnation, now);
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, peer: Peer, incarnation: u32, now: Time) {
         let state = &mut self.peers[peer.index()];
         let known = core::mem::replace(&mut state.incarnation, incarnation);
-        if known == incarnation {
-            return;
-        }
         let keys = self.key(peer, 0)..self.key(peer, 0) + u32::from(self.config.channels);
         for incoming in &mut self.incoming[keys.start as usize..keys.end as usize] {
             *incoming = super::Incoming::default();

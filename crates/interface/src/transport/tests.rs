@@ -406,7 +406,7 @@ impl Pair {
     /// Lets time pass until a deadline of the sender is over. Being called early is harmless.
     fn time_out(&mut self) {
         let timeouts = self.ends[0].counts().timeouts;
-        while self.ends[0].outputs.is_empty() && self.ends[0].counts().timeouts == timeouts {
+        while !self.ends[0].has_output() && self.ends[0].counts().timeouts == timeouts {
             self.now = self.ends[0].poll_timeout().expect("a deadline");
             self.ends[0].handle_timeout(self.now);
         }

@@ -60,6 +60,7 @@ impl Timers {
     }
 
     /// Sets the deadline of `key`, in place of one that it has.
+    #[inline]
     pub(super) fn set(&mut self, key: u32, deadline: Time, now: Time) {
         self.clear(key);
         if self.occupied == 0 {
@@ -71,13 +72,18 @@ impl Timers {
     }
 
     /// Takes the deadline of `key` back, if it has one.
+    #[inline]
     pub(super) fn clear(&mut self, key: u32) {
-        let Entry {
+        // A key that was never set may be above those that are usable.
+        let Some(&Entry {
             before,
             after,
             slot,
             ..
-        } = self.entries[key as usize];
+        }) = self.entries.get(key as usize)
+        else {
+            return;
+        };
         if slot == IDLE {
             return;
         }
@@ -105,6 +111,7 @@ impl Timers {
     }
 
     /// No deadline is before this; none if there is no deadline.
+    #[inline]
     pub(super) fn next(&self) -> Option<Time> {
         let distance = self.distance()?;
         let tick = self.past + 1 + distance;
@@ -137,6 +144,7 @@ impl Timers {
         }
     }
 
+    #[inline]
     fn insert(&mut self, key: u32) {
         let due = self.entries[key as usize].due;
         let tick = due.clamp(self.past + 1, self.past + SLOTS as u64 - 1);
@@ -155,6 +163,7 @@ impl Timers {
     }
 
     /// From the tick after the past ones to the first that has an entry.
+    #[inline]
     fn distance(&self) -> Option<u64> {
         let from = (self.past + 1) as u32 % SLOTS as u32;
         let turned = self.occupied.rotate_right(from);
