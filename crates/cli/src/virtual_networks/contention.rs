@@ -88,7 +88,7 @@ impl FromStr for Range {
 }
 
 /// One row that is to be measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) server: ServerKind,
     pub(super) frames: u16,
@@ -141,11 +141,7 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     let mut reports = Vec::new();
     for subject in &subjects {
         let rows = match subject {
-            // Simulated time is the same whatever runs beside it.
-            Subject::Simulated(interface) => points
-                .par_iter()
-                .map(|point| (!interrupt.is_asked()).then(|| Ok(simulated(*interface, point))))
-                .collect::<Vec<_>>(),
+            Subject::Simulated(interface) => simulate_all(*interface, &points, &interrupt),
             Subject::Shm => points
                 .iter()
                 .map(|point| {
@@ -242,6 +238,46 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
         }
     }
     Ok(points)
+}
+
+/// Simulates the rows beside each other; none for those that Ctrl-C came before.
+///
+/// Frames beyond the server's endpoints stay empty and change nothing, so rows that differ in
+/// nothing else are one simulation.
+fn simulate_all(
+    interface: Interface,
+    points: &[Point],
+    interrupt: &Interrupt,
+) -> Vec<Option<Result<ContentionRow, Failure>>> {
+    let mut distinct: Vec<Point> = Vec::new();
+    let numbers: Vec<usize> = points
+        .iter()
+        .map(|point| {
+            let endpoints = match point.server {
+                ServerKind::One => 1,
+                ServerKind::St | ServerKind::Mt => point.clients,
+            };
+            let mut point = *point;
+            point.frames = point.frames.min(endpoints);
+            let known = distinct.iter().position(|it| *it == point);
+            known.unwrap_or_else(|| {
+                distinct.push(point);
+                distinct.len() - 1
+            })
+        })
+        .collect();
+    // Rows take about as long as each other: dealt out one by one, the processors end together.
+    let rows: Vec<Option<ContentionRow>> = distinct
+        .par_iter()
+        .with_max_len(1)
+        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point)))
+        .collect();
+    let row = |(point, number): (&Point, &usize)| {
+        let row = rows[*number].clone()?;
+        let frames = u32::from(point.frames);
+        Some(Ok(ContentionRow { frames, ..row }))
+    };
+    points.iter().zip(&numbers).map(row).collect()
 }
 
 fn simulated(interface: Interface, point: &Point) -> ContentionRow {
