@@ -94,6 +94,15 @@ impl RadixQueue {
         least
     }
 
+    /// Whether all keys are known to be after a time; false where that takes more than a look.
+    #[inline]
+    pub(crate) fn is_after(&self, time: u64) -> bool {
+        match self.front.get(self.front_next) {
+            Some(&key) => time_of(key) > time,
+            None => self.len == 0,
+        }
+    }
+
     /// The key `distance` places behind the least one, if it is among the next to come.
     #[inline]
     pub(crate) fn upcoming(&self, distance: usize) -> Option<u128> {
@@ -115,10 +124,27 @@ impl RadixQueue {
     #[inline]
     pub(crate) fn insert(&mut self, key: u128) {
         self.len += 1;
-        if time_of(key) < self.front_limit {
-            self.insert_front(key);
-        } else {
+        if time_of(key) >= self.front_limit {
             self.deal(key);
+            return;
+        }
+        // Behind all of the front, or before all of it in a place that is free, costs no search.
+        match self.front.last() {
+            Some(&last) if self.front_next < self.front.len() => {
+                if key > last && self.front.len() < FRONT_MAX {
+                    self.front.push(key);
+                } else if self.front_next > 0 && key < self.front[self.front_next] {
+                    self.front_next -= 1;
+                    self.front[self.front_next] = key;
+                } else {
+                    self.insert_front(key);
+                }
+            }
+            _ => {
+                self.front.clear();
+                self.front_next = 0;
+                self.front.push(key);
+            }
         }
     }
 
