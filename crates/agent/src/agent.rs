@@ -174,18 +174,14 @@ impl Agent {
         Ok(&mut self.devices[device])
     }
 
+    #[inline]
     pub(crate) fn vi(&mut self, vi: ViHandle) -> Result<&mut Vi> {
-        self.vis
-            .get_mut(vi)
-            .ok_or_else(|| dead("the VI handle names no VI"))
+        self.vis.get_mut(vi).ok_or_else(no_vi)
     }
 
     /// A VI, and the semantics that has it.
     pub(crate) fn vi_and_nic(&mut self, vi: ViHandle) -> Result<(&mut Vi, &mut Device)> {
-        let vi = self
-            .vis
-            .get_mut(vi)
-            .ok_or_else(|| dead("the VI handle names no VI"))?;
+        let vi = self.vis.get_mut(vi).ok_or_else(no_vi)?;
         let device = &mut self.devices[vi.device];
         Ok((vi, device))
     }
@@ -200,6 +196,7 @@ impl Agent {
     }
 
     /// Which NIC has a VI, and what the semantics calls it there.
+    #[inline]
     #[must_use]
     pub fn place_of(&self, vi: ViHandle) -> Option<(usize, ViId)> {
         self.vis.get(vi).map(|vi| (vi.device, vi.id))
@@ -213,9 +210,19 @@ impl Agent {
     }
 
     /// The handle of a VI of a NIC.
+    #[inline]
     #[must_use]
     pub fn handle_of(&self, device: usize, vi: ViId) -> Option<ViHandle> {
         self.devices.get(device)?.handle_of(vi)
+    }
+
+    /// Where the agent's part of a VI's state lies, and its bytes: for whoever asks the processor
+    /// for it beforehand. Reads the device.
+    #[inline]
+    #[must_use]
+    pub fn state_address(&self, device: usize, vi: ViId) -> (*const u8, usize) {
+        let handle = self.handle_of(device, vi);
+        handle.map_or((std::ptr::null(), 0), |handle| self.vis.address(handle))
     }
 
     /// The VIs of a NIC handle.
@@ -257,6 +264,7 @@ impl Agent {
     }
 
     /// Whether a handler waits to be called.
+    #[inline]
     #[must_use]
     pub fn has_jobs(&self) -> bool {
         !self.jobs.is_empty()
@@ -411,6 +419,12 @@ impl Agent {
     }
 }
 
+/// What an operation says about a VI handle that is dead.
+#[cold]
+pub(crate) fn no_vi() -> Error {
+    dead("the VI handle names no VI")
+}
+
 /// What is left of a closed NIC: handlers, that may hold anything.
 #[derive(Default)]
 pub(crate) struct Remains {
@@ -449,6 +463,7 @@ impl Device {
     }
 
     /// The handle of a VI.
+    #[inline]
     pub(crate) fn handle_of(&self, vi: ViId) -> Option<ViHandle> {
         let (id, handle) = (*self.vi_handles.get(vi.index() as usize)?)?;
         (id == vi).then_some(handle)
@@ -474,6 +489,7 @@ impl Device {
 }
 
 impl Vi {
+    #[inline]
     pub(crate) fn queue(&mut self, queue: Queue) -> &mut WorkQueue {
         &mut self.queues[queue as usize]
     }

@@ -107,6 +107,7 @@ impl Agent {
             return;
         };
         let nic = &mut self.devices[vi.device].nic;
+        let mut is_awaited = false;
         for queue in [Queue::Send, Queue::Receive] {
             let work = &mut vi.queues[queue as usize];
             while let Some(posted) = work.posted.get_mut(work.completed as usize) {
@@ -135,8 +136,11 @@ impl Agent {
                     }));
                 }
             }
+            is_awaited |= work.watcher.is_some() || !work.notifies.is_empty();
         }
-        self.notify_descriptors(handle);
+        if is_awaited {
+            self.notify_descriptors(handle);
+        }
     }
 
     /// Hands completed descriptors to the handlers that wait for them.
@@ -170,7 +174,14 @@ impl Agent {
     }
 
     /// Hands entries to the handlers that wait for them.
+    #[inline]
     pub fn notify_entries(&mut self) {
+        if !self.completion_queues.is_empty() {
+            self.notify_each_entry();
+        }
+    }
+
+    fn notify_each_entry(&mut self) {
         let armed: Vec<CompletionQueueHandle> = self
             .completion_queues
             .iter()

@@ -21,6 +21,15 @@ use viaduct_fabric::{CONTROL_SEGMENT_BYTES, ControlSegment, Segment, control};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place(usize);
 
+/// What a consumer says in a control segment.
+#[derive(Clone, Copy)]
+struct Control {
+    segment_count: u16,
+    control: u16,
+    immediate: u32,
+    length: u32,
+}
+
 impl Place {
     /// # Safety
     ///
@@ -35,24 +44,63 @@ impl Place {
     }
 
     /// As the consumer knows it.
+    #[inline]
     pub(crate) fn pointer(self) -> Option<NonNull<viaduct_fabric::Descriptor>> {
         NonNull::new(write_at(self.0))
     }
 
-    fn control(self) -> ControlSegment {
+    /// What the consumer has written, word by word: a wide read right after narrow writes would
+    /// wait for them.
+    #[inline]
+    fn control(self) -> Control {
+        let from: *const ControlSegment = read_at(self.0);
         // SAFETY: by the promise to `new`; aligned, since the address is a multiple of 64.
-        unsafe { read_at::<ControlSegment>(self.0).read_volatile() }
+        unsafe {
+            Control {
+                segment_count: (&raw const (*from).segment_count).read_volatile(),
+                control: (&raw const (*from).control).read_volatile(),
+                immediate: (&raw const (*from).immediate).read_volatile(),
+                length: (&raw const (*from).length).read_volatile(),
+            }
+        }
     }
 
     /// Segments behind the control segment.
+    #[inline]
     pub(crate) fn segment_count(self) -> u16 {
-        self.control().segment_count
+        let from: *const ControlSegment = read_at(self.0);
+        // SAFETY: as in `control`.
+        unsafe { (&raw const (*from).segment_count).read_volatile() }
     }
 
-    fn segment(self, index: usize) -> Segment {
+    #[inline]
+    fn segment(self, index: usize) -> DataSegment {
         let address = self.0 + CONTROL_SEGMENT_BYTES + index * size_of::<Segment>();
+        let from: *const Segment = read_at(address);
         // SAFETY: by the promise to `new`, for an index below the count.
-        unsafe { read_at::<Segment>(address).read_volatile() }
+        unsafe {
+            DataSegment {
+                address: (&raw const (*from).address).read_volatile(),
+                handle: MemoryHandle::from_bits((&raw const (*from).handle).read_volatile()),
+                length: (&raw const (*from).length).read_volatile(),
+            }
+        }
+    }
+
+    /// The descriptor as a value, if it is one of the most usual kind: one segment, no flags.
+    #[inline(always)]
+    pub(crate) fn load_simple(self, segments_max: u32) -> Option<Descriptor> {
+        let value = self.control();
+        let is_simple =
+            value.segment_count == 1 && value.control == control::SEND_RECEIVE && segments_max > 0;
+        is_simple.then(|| Descriptor {
+            operation: Operation::SendReceive,
+            queue_fence: false,
+            immediate: None,
+            length: value.length,
+            segments: Segments::one(self.segment(0)),
+            cookie: self.0 as u64,
+        })
     }
 
     /// The descriptor as a value. With more segments than `segments_max` it is an illegal one:
@@ -70,26 +118,20 @@ impl Place {
         if value.control & control::RESERVED != 0 || count > segments_max as usize {
             operation = Operation::Illegal;
         }
-        let one = |index: usize| {
-            let segment = self.segment(index);
-            DataSegment {
-                address: segment.address,
-                handle: MemoryHandle::from_bits(segment.handle),
-                length: segment.length,
-            }
+        let data = |from: usize| -> Vec<DataSegment> {
+            (from..count).map(|index| self.segment(index)).collect()
         };
-        let data = |from: usize| -> Vec<DataSegment> { (from..count).map(one).collect() };
         let segments = if operation == Operation::Illegal || count == 0 {
             Segments::none()
         } else if is_remote {
             let first = self.segment(0);
             let remote = RemoteSegment {
                 address: first.address,
-                handle: MemoryHandle::from_bits(first.handle),
+                handle: first.handle,
             };
             Segments::with_remote(remote, &data(1))
         } else if count == 1 {
-            Segments::one(one(0))
+            Segments::one(self.segment(0))
         } else {
             Segments::from_slice(&data(0))
         };
@@ -105,12 +147,14 @@ impl Place {
     }
 
     /// What a post writes: not complete, and followed by nothing yet.
+    #[inline]
     pub(crate) fn store_posted(self) {
         self.store_next(0, MemoryHandle::from_bits(0));
         self.store_status(Status::PENDING);
     }
 
     /// Which descriptor was posted behind this one.
+    #[inline]
     pub(crate) fn store_next(self, next: u64, handle: MemoryHandle) {
         let to: *mut ControlSegment = write_at(self.0);
         // SAFETY: by the promise to `new`: the descriptor is still the provider's.
@@ -121,6 +165,7 @@ impl Place {
     }
 
     /// What a completion writes, the status last. Of a send that is the status alone.
+    #[inline]
     pub(crate) fn store_completion(self, completion: &Completion, is_receive: bool) {
         let to: *mut ControlSegment = write_at(self.0);
         if is_receive {
@@ -135,6 +180,7 @@ impl Place {
         self.store_status(completion.status);
     }
 
+    #[inline]
     fn store_status(self, status: Status) {
         let word: *mut u32 = write_at(self.0 + offset_of!(ControlSegment, status));
         // SAFETY: by the promise to `new`; aligned with the descriptor. Release: pairs with the

@@ -65,6 +65,12 @@ impl<H: Handle, T> Table<H, T> {
         }
     }
 
+    /// Whether it never had a value.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Adds a value; gives it back when all places are taken.
     pub(crate) fn insert(&mut self, value: T) -> Result<H, T> {
         let place = match self.vacant.pop() {
@@ -89,6 +95,14 @@ impl<H: Handle, T> Table<H, T> {
         };
         slot.value = Some(value);
         Ok(handle)
+    }
+
+    /// Where the value of a handle lies, and its bytes; nothing is read.
+    #[inline]
+    pub(crate) fn address(&self, handle: H) -> (*const u8, usize) {
+        let place = place_of(handle).unwrap_or_default();
+        let slot = self.slots.as_ptr().wrapping_add(place);
+        (slot.cast(), size_of::<Slot<T>>())
     }
 
     #[inline]

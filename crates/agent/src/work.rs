@@ -4,13 +4,13 @@ use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::Duration;
 
-use viaduct_fabric::via::{ErrorCode, MemoryHandle, Queue};
+use viaduct_fabric::via::{self, ErrorCode, MemoryHandle, Nic, PostError, Queue, ViId};
 use viaduct_fabric::{
     AsynchronousError, CONTROL_SEGMENT_BYTES, DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler,
     Done, Error, Result, ReturnCode, Segment, ViHandle, Watched,
 };
 
-use crate::agent::{Agent, Device, Posted, WorkQueue};
+use crate::agent::{Agent, Device, Posted, WorkQueue, no_vi};
 use crate::job::Job;
 use crate::memory::Place;
 use crate::provider::AgentProvider;
@@ -18,6 +18,8 @@ use crate::refusal::OrRefuse;
 use crate::runtime::{Runtime, Work};
 
 impl<R: Runtime> AgentProvider<R> {
+    // Always inlined, so that the queue is known.
+    #[inline(always)]
     pub(crate) fn post(
         &self,
         (vi, queue): (ViHandle, Queue),
@@ -30,13 +32,12 @@ impl<R: Runtime> AgentProvider<R> {
             Queue::Receive => Work::PostReceive,
         };
         self.runtime.perform(vi, work, |state, _| {
-            let (owner, device, id) = {
-                let vi = state.vi(vi)?;
-                (vi.nic, vi.device, vi.id)
-            };
+            let Agent { vis, devices, .. } = state;
+            let owner = vis.get_mut(vi).ok_or_else(no_vi)?;
+            let id = owner.id;
             let Device {
                 nic, attributes, ..
-            } = &state.devices[device];
+            } = &mut devices[owner.device];
             let segments_max = attributes.max_segments_per_descriptor;
             let limit = attributes.max_descriptors_per_queue as usize;
             // A region with the VI's tag is one of the VI's NIC handle.
@@ -58,43 +59,23 @@ impl<R: Runtime> AgentProvider<R> {
                 }
             }
             let Some(place) = place else {
-                state.jobs.push_back(Job::Error(AsynchronousError {
-                    nic: owner,
-                    vi: Some(vi),
-                    completion_queue: None,
-                    descriptor: NonNull::new(descriptor),
-                    operation: queue as u32,
-                    resource: ErrorCode::PostDescriptor.resource(),
-                    code: ErrorCode::PostDescriptor,
-                }));
-                return Err(Error::new(
-                    ReturnCode::InvalidParameter,
-                    "the descriptor must begin at a multiple of 64 and lie inside the region of \
-                     its memory handle, under the VI's protection tag",
-                ));
+                return Err(state.refuse_descriptor(vi, queue, descriptor));
             };
             // Counted here: what is complete has left the semantics' queue and not the consumer's.
-            let work = state.vi(vi)?.queue(queue);
+            let work = owner.queue(queue);
             if work.posted.len() >= limit {
-                state.tell(vi, ErrorCode::ViOverrun);
-                return Err(Error::new(
-                    ReturnCode::Resource,
-                    format!("the work queue holds {limit} descriptors: take a completion first"),
-                ));
+                return Err(state.refuse_overrun(vi, limit));
             }
-            let value = place.load(segments_max);
-            let (vi, device) = state.vi_and_nic(vi)?;
-            let nic = &mut device.nic;
-            let work = vi.queue(queue);
-            let is_followed = work.posted.len() > work.completed as usize;
-            let previous = work.posted.back().filter(|_| is_followed);
-            match queue {
-                Queue::Send => nic.post_send(id, value),
-                Queue::Receive => nic.post_receive(id, value),
+            // A call each, so that the descriptor is written where it stays.
+            match place.load_simple(segments_max) {
+                Some(value) => put(nic, (id, queue), value),
+                None => put(nic, (id, queue), place.load(segments_max)),
             }
             .or_refuse()?;
             place.store_posted();
-            if let Some(previous) = previous
+            let is_followed = work.posted.len() > work.completed as usize;
+            if is_followed
+                && let Some(previous) = work.posted.back()
                 && nic.region(previous.handle).is_some()
             {
                 previous.place.store_next(place.address(), handle);
@@ -150,7 +131,54 @@ impl<R: Runtime> AgentProvider<R> {
     }
 }
 
+#[inline(always)]
+fn put(nic: &mut Nic, (vi, queue): (ViId, Queue), value: via::Descriptor) -> PostResult {
+    match queue {
+        Queue::Send => nic.post_send(vi, value),
+        Queue::Receive => nic.post_receive(vi, value),
+    }
+}
+
+type PostResult = std::result::Result<(), PostError>;
+
 impl Agent {
+    /// A descriptor is posted that does not lie where it may: the error handler is told.
+    #[cold]
+    fn refuse_descriptor(
+        &mut self,
+        vi: ViHandle,
+        queue: Queue,
+        descriptor: *mut Descriptor,
+    ) -> Error {
+        let Some(nic) = self.vis.get(vi).map(|vi| vi.nic) else {
+            return no_vi();
+        };
+        self.jobs.push_back(Job::Error(AsynchronousError {
+            nic,
+            vi: Some(vi),
+            completion_queue: None,
+            descriptor: NonNull::new(descriptor),
+            operation: queue as u32,
+            resource: ErrorCode::PostDescriptor.resource(),
+            code: ErrorCode::PostDescriptor,
+        }));
+        Error::new(
+            ReturnCode::InvalidParameter,
+            "the descriptor must begin at a multiple of 64 and lie inside the region of its memory \
+             handle, under the VI's protection tag",
+        )
+    }
+
+    /// A descriptor is posted to a full queue: the error handler is told.
+    #[cold]
+    fn refuse_overrun(&mut self, vi: ViHandle, limit: usize) -> Error {
+        self.tell(vi, ErrorCode::ViOverrun);
+        Error::new(
+            ReturnCode::Resource,
+            format!("the work queue holds {limit} descriptors: take a completion first"),
+        )
+    }
+
     /// Has a waker woken by the next completion, unless there is one: then says so.
     pub(crate) fn watch(&mut self, watched: Watched, waker: &Waker) -> Result<bool> {
         let (is_there, watcher) = match watched {
@@ -179,11 +207,13 @@ impl Agent {
 
 impl WorkQueue {
     /// The oldest descriptor, if it is complete.
+    #[inline]
     pub(crate) fn pop_completed(&mut self) -> Option<Posted> {
         self.completed = self.completed.checked_sub(1)?;
         self.posted.pop_front()
     }
 
+    #[inline]
     fn take(&mut self) -> Done {
         let Some(completed) = self.pop_completed() else {
             return if self.posted.is_empty() {
