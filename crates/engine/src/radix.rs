@@ -28,6 +28,9 @@ const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 const SORT_MAX: usize = 40;
 /// A front that grows beyond this is dealt out again.
 const FRONT_MAX: usize = 128;
+/// Keys for which a bucket keeps memory of its own. What a crowd of events at one time needs more
+/// goes round, or every bucket that the crowd has passed would keep as much.
+const OWN_MAX: usize = 64;
 
 #[derive(Debug)]
 struct Level {
@@ -49,6 +52,10 @@ pub(crate) struct RadixQueue {
     occupied: u32,
     levels: Box<[Level]>,
     len: usize,
+    /// Memory of large buckets that were emptied: whichever becomes large next takes it.
+    spare: Vec<Vec<u128>>,
+    /// What those had while they were small.
+    spare_small: Vec<Vec<u128>>,
 }
 
 impl RadixQueue {
@@ -65,6 +72,8 @@ impl RadixQueue {
             occupied: 0,
             levels: (0..LEVELS).map(|_| level()).collect(),
             len: 0,
+            spare: Vec::new(),
+            spare_small: Vec::new(),
         }
     }
 
@@ -78,6 +87,8 @@ impl RadixQueue {
             .levels
             .iter()
             .flat_map(|level| &level.buckets)
+            .chain(&self.spare)
+            .chain(&self.spare_small)
             .map(Vec::capacity)
             .sum();
         (keys + self.front.capacity()) * size_of::<u128>() + size_of::<Level>() * LEVELS
@@ -220,7 +231,11 @@ impl RadixQueue {
         let level = (63 - ((time ^ self.base) | 1).leading_zeros()) / DIGIT_BITS;
         let digit = (time >> (level * DIGIT_BITS)) as usize % BUCKETS;
         let target = &mut self.levels[level as usize];
-        target.buckets[digit].push(key);
+        let bucket = &mut target.buckets[digit];
+        if bucket.len() == OWN_MAX && bucket.capacity() == OWN_MAX {
+            enlarge(bucket, &mut self.spare, &mut self.spare_small);
+        }
+        bucket.push(key);
         target.occupied |= 1 << digit;
         self.occupied |= 1 << level;
     }
@@ -243,7 +258,11 @@ impl RadixQueue {
             let bucket = &mut level.buckets[digit as usize];
             if bucket.len() <= SORT_MAX || level_index == 0 {
                 self.front_limit = self.base.saturating_add(1 << shift);
-                core::mem::swap(&mut self.front, bucket);
+                if self.front.capacity() > OWN_MAX && bucket.len() <= SORT_MAX {
+                    self.front.append(bucket);
+                } else {
+                    core::mem::swap(&mut self.front, bucket);
+                }
                 self.front.sort_unstable();
                 return self.front[0];
             }
@@ -253,10 +272,23 @@ impl RadixQueue {
                 self.deal(key);
             }
             keys.clear();
-            // The bucket keeps its memory for the next round.
+            // The bucket keeps its memory for the next round, or others get it.
+            if keys.capacity() > OWN_MAX {
+                self.spare.push(keys);
+                keys = self.spare_small.pop().unwrap_or_default();
+            }
             self.levels[level_index as usize].buckets[digit as usize] = keys;
         }
         ABSENT
+    }
+}
+
+/// Gives a bucket that is to become large the memory of one that was.
+#[cold]
+fn enlarge(bucket: &mut Vec<u128>, spare: &mut Vec<Vec<u128>>, spare_small: &mut Vec<Vec<u128>>) {
+    if let Some(mut large) = spare.pop() {
+        large.append(bucket);
+        spare_small.push(core::mem::replace(bucket, large));
     }
 }
 
