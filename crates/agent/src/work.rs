@@ -80,6 +80,10 @@ impl<R: Runtime> AgentProvider<R> {
             {
                 previous.place.store_next(place.address(), handle);
             }
+            // Doubling from one: most queues of simulated hosts hold a descriptor or two.
+            if work.posted.len() == work.posted.capacity() {
+                work.posted.reserve_exact(work.posted.len().max(1));
+            }
             work.posted.push_back(Posted {
                 place,
                 handle,

@@ -161,7 +161,7 @@ impl<P: Provider> ViBuilder<P> {
         };
         let shared = Arc::new(ViShared {
             handle,
-            remains: Mutex::new(Vec::with_capacity(2)),
+            remains: Mutex::default(),
             block: Some(block),
             _completions: [self.send_completions, self.receive_completions],
             nic,

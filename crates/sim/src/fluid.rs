@@ -173,9 +173,9 @@ impl Fluid {
         tag
     }
 
-    /// Asks for a flow's memory; see [`crate::look_ahead`].
+    /// Asks for a flow's memory, before its end is handled.
     #[inline]
-    pub(crate) fn prefetch_flow(&self, id: FlowId) {
+    pub fn prefetch_flow(&self, id: FlowId) {
         prefetch_all(&self.flows[id.0 as usize]);
     }
 

@@ -5,7 +5,7 @@ use viaduct_sim::path::head_delay;
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
-use crate::mechanism::{Plan, Request, State};
+use crate::mechanism::{LastPlan, Plan, Request, State};
 
 /// A stage of a message's way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,8 +105,9 @@ fn request_alone(config: &SimulationConfig, bytes: u32) -> Request {
 
 fn plan_alone(config: &SimulationConfig, state: &mut State, request: &Request) -> Plan {
     // The first message fills the caches.
-    state.plan(&config.host, &config.links, request);
-    state.plan(&config.host, &config.links, request)
+    let last = &mut LastPlan::default();
+    state.plan(&config.host, &config.links, request, last);
+    *state.plan(&config.host, &config.links, request, last)
 }
 
 /// How a message of so many bytes and one segment is moved, alone: the word of its adapter.

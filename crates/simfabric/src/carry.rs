@@ -31,18 +31,22 @@ use crate::traffic::TAG;
 
 impl Cluster {
     /// A VI may have sends that can start.
+    #[inline]
     pub(crate) fn kick(&mut self, host: u32, vi: ViId) {
-        let state = &mut self.hosts[host as usize];
-        if state.nic().unstarted(vi, Queue::Send) == 0 {
-            return;
+        if self.host(host).nic().unstarted(vi, Queue::Send) > 0 {
+            self.start_sends(host, vi);
         }
+    }
+
+    fn start_sends(&mut self, host: u32, vi: ViId) {
+        let state = &mut self.hosts[host as usize];
         let local = state.processor_free.max(self.queue.now());
         match self.config.host.mechanism.doorbell(&self.config.host.bus) {
             Some(delay) => {
                 if !core::mem::replace(&mut state.line(vi).has_turn, true) {
                     let event = Event::Doorbell(host, vi);
                     if local + delay > self.queue.now() {
-                        self.queue.schedule(local + delay, event);
+                        self.queue.schedule(local + delay, event.into());
                     } else {
                         self.handle_doorbell(host, vi);
                     }
@@ -88,18 +92,11 @@ impl Cluster {
 
     /// Makes a message of a started send.
     fn admit(&mut self, host: u32, vi: ViId, send: &StartedSend, target: u32) -> MessageId {
-        let mut payload = self.messages.payload();
         let state = &mut self.hosts[host as usize];
         let is_read = send.header.operation == Operation::RdmaRead;
         let is_behind = state.line(vi).queued > 0;
         let nic = state.nic();
         let remote = nic.send_remote(vi, send.work);
-        let segments = nic.send_segments(vi, send.work);
-        if !is_read {
-            // SAFETY: `start_send` has just checked that the segments lie in registered memory,
-            // under this lock.
-            unsafe { gather(segments, &mut payload, send.header.length as usize) };
-        }
         let buffer = remote.map_or(0, |remote| u64::from(remote.handle.bits()));
         let request = Request {
             bytes: if is_read { 0 } else { send.header.length },
@@ -109,9 +106,11 @@ impl Cluster {
             place_in_batch: state.engine.in_batch,
         };
         state.engine.in_batch = state.engine.in_batch.wrapping_add(1);
+        let config = &self.config;
+        let last = &mut self.last_plan;
         let plan = state
             .mechanism
-            .plan(&self.config.host, &self.config.links, &request);
+            .plan(&config.host, &config.links, &request, last);
         state.stream(target).messages += 1;
         plan.tally.add_to(&mut state.counts, request.bytes);
         let id = self.messages.insert(Message {
@@ -122,7 +121,7 @@ impl Cluster {
             remote,
             peer: send.peer,
             target,
-            plan,
+            plan: *plan,
             begun: Time::ZERO,
             head: Time::ZERO,
             is_answer: false,
@@ -131,9 +130,15 @@ impl Cluster {
             epoch: 0,
             goes: 0,
             fate: Fate::Whole,
-            payload,
             references: 2,
         });
+        if !is_read {
+            let nic = &self.hosts[host as usize].agent.devices[DEVICE].nic;
+            let (segments, length) = (nic.send_segments(vi, send.work), send.header.length);
+            // SAFETY: `start_send` has just checked that the segments lie in registered memory,
+            // under this lock.
+            unsafe { gather(segments, self.messages.payload(id), length as usize) };
+        }
         if self.faults.is_some() {
             self.number(id);
         }
@@ -163,9 +168,10 @@ impl Cluster {
     }
 
     /// Lets something happen at a time; at once if that is now.
+    #[inline(always)]
     fn at(&mut self, time: Time, event: Event) {
         if time > self.now() {
-            self.queue.schedule(time, event);
+            self.queue.schedule(time, event.into());
         } else {
             self.handle(event);
         }
@@ -290,7 +296,7 @@ impl Cluster {
             if let Some(message) = self.messages.get(id) {
                 message.references += 1;
             }
-            self.queue.schedule(heads, Event::Heads(id));
+            self.queue.schedule(heads, Event::Heads(id).into());
         }
     }
 
@@ -460,7 +466,7 @@ impl Cluster {
                 // SAFETY: `start_receive` has just checked that the segments lie in registered
                 // memory and hold the message, or did so before and they lie there still; under
                 // this lock.
-                unsafe { place(&message.payload, segments) };
+                unsafe { place(self.messages.payload(id), segments) };
             } else {
                 outcome = ReceiveOutcome::Refused;
             }
@@ -481,19 +487,19 @@ impl Cluster {
             self.placed(id, false);
             return;
         };
-        let (peer, target) = (message.peer.vi, message.target);
+        let (peer, target, outcome) = (message.peer.vi, message.target, message.outcome());
+        let (header, length) = (message.header, message.header.length);
         let nic = self.hosts[target as usize].nic();
         let mut is_placed = false;
-        let verdict = nic.start_remote_write(peer, &message.header, remote);
+        let verdict = nic.start_remote_write(peer, &header, remote);
         if let RemoteVerdict::Access(started) = verdict {
             let range = [DataSegment {
                 address: remote.address,
                 handle: remote.handle,
-                length: message.header.length,
+                length,
             }];
             // SAFETY: `start_remote_write` has just checked the range, under this lock.
-            unsafe { place(&message.payload, &range) };
-            let outcome = message.outcome();
+            unsafe { place(self.messages.payload(id), &range) };
             is_placed = nic.finish_remote_write(peer, started, outcome)
                 && outcome == ReceiveOutcome::Placed;
         }
@@ -534,7 +540,7 @@ impl Cluster {
         if self.faults.is_some() && self.acknowledgement_is_lost(id, time) {
             return;
         }
-        self.queue.schedule(time, Event::Acknowledged(id));
+        self.queue.schedule(time, Event::Acknowledged(id).into());
     }
 
     pub(crate) fn handle_acknowledgement(&mut self, id: MessageId) {
@@ -573,7 +579,7 @@ impl Cluster {
             length,
         }];
         // SAFETY: `start_remote_read` has just checked the range, under this lock.
-        unsafe { gather(&range, &mut message.payload, length as usize) };
+        unsafe { gather(&range, self.messages.payload(id), length as usize) };
         let request = Request {
             bytes: length,
             segments: 1,
@@ -582,15 +588,19 @@ impl Cluster {
             place_in_batch: 0,
         };
         let state = &mut self.hosts[target as usize];
+        let config = &self.config;
+        let last = &mut self.last_plan;
         let plan = state
             .mechanism
-            .plan(&self.config.host, &self.config.links, &request);
+            .plan(&config.host, &config.links, &request, last);
         plan.tally.add_to(&mut state.counts, length);
-        message.is_answer = true;
-        message.plan = Plan {
-            processor: Time::ZERO,
-            ..plan
-        };
+        if let Some(message) = self.messages.get(id) {
+            message.is_answer = true;
+            message.plan = Plan {
+                processor: Time::ZERO,
+                ..*plan
+            };
+        }
         self.begin(id);
     }
 
@@ -606,7 +616,7 @@ impl Cluster {
         let is_whole = message.fate == Fate::Whole;
         if is_whole && handle.is_some_and(|handle| state.agent.may_touch(handle, &segments)) {
             // SAFETY: the segments lie in memory that is registered now, under this lock.
-            unsafe { place(&message.payload, &segments) };
+            unsafe { place(self.messages.payload(id), &segments) };
             state.nic().finish_send(vi, work, SendOutcome::Sent);
         } else {
             let failed = SendOutcome::TransportFailed;

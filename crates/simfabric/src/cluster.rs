@@ -12,10 +12,12 @@ use viaduct_fabric::via::{Timestamp, ViId};
 use crate::config::SimulationConfig;
 use crate::control::Controls;
 use crate::counts::Counts;
-use crate::event::Event;
+use crate::event::{Code, Event};
 use crate::executor::Spawn;
+use crate::failures::Expected;
 use crate::faults::Faults;
 use crate::host::{DEVICE, Host};
+use crate::mechanism::LastPlan;
 use crate::message::Messages;
 use crate::network::Network;
 use crate::raw::RawWrites;
@@ -25,10 +27,11 @@ use crate::traffic::Generators;
 /// What a simulation's lock protects.
 pub(crate) struct Cluster {
     pub(crate) config: SimulationConfig,
-    pub(crate) queue: EventQueue<Event>,
+    pub(crate) queue: EventQueue<Code>,
     pub(crate) network: Network,
     pub(crate) hosts: Vec<Host>,
     pub(crate) messages: Messages,
+    pub(crate) last_plan: LastPlan,
     /// What CLAN's programs do below VIA.
     pub(crate) raw: RawWrites,
     pub(crate) controls: Controls,
@@ -42,6 +45,7 @@ pub(crate) struct Cluster {
     pub(crate) wake_at: Option<Time>,
     /// What is wrong; `None` as long as nothing can be.
     pub(crate) faults: Option<Box<Faults>>,
+    pub(crate) expected: Expected,
     pub(crate) generators: Generators,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
@@ -63,6 +67,7 @@ impl Cluster {
             queue: EventQueue::new(),
             hosts,
             messages: Messages::default(),
+            last_plan: LastPlan::default(),
             raw: RawWrites::default(),
             controls: Controls::default(),
             tasks: Tasks::default(),
@@ -71,6 +76,7 @@ impl Cluster {
             counts: Counts::default(),
             wake_at: None,
             faults: None,
+            expected: Expected::default(),
             generators: Generators::default(),
             touched: Vec::new(),
             config,
@@ -80,6 +86,7 @@ impl Cluster {
         cluster
     }
 
+    #[inline]
     pub(crate) fn host(&mut self, host: u32) -> &mut Host {
         &mut self.hosts[host as usize]
     }
@@ -98,6 +105,12 @@ impl Cluster {
         Timestamp::from_picoseconds(self.now().picoseconds())
     }
 
+    /// The next event, if it is not after `limit`; time has moved to it.
+    #[inline(always)]
+    pub(crate) fn next_event(&mut self, limit: Time) -> Option<Event> {
+        self.queue.pop_until(limit)?.1.event()
+    }
+
     /// Lets one thing happen.
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
@@ -113,7 +126,7 @@ impl Cluster {
             Event::Acknowledged(message) => self.handle_acknowledgement(message),
             Event::Control(number) => self.handle_control(number),
             Event::Call(host) => self.calls.push_back(host),
-            Event::Follows(consequence) => self.handle_consequence(consequence),
+            Event::Follows(number) => self.handle_consequence(number),
             Event::Transfers(place) => self.handle_transfer(place),
             Event::Raw(event) => self.handle_raw(event),
             Event::Timeout(host) => {
@@ -140,8 +153,8 @@ impl Cluster {
     }
 
     /// What follows from a post: as a rule nothing but that a send starts.
-    pub(crate) fn follow_post(&mut self, host: u32, vi: ViHandle) {
-        if let Some((_, id)) = self.host(host).agent.place_of(vi) {
+    pub(crate) fn follow_post(&mut self, host: u32, vi: ViHandle, id: Option<ViId>) {
+        if let Some(id) = id {
             self.kick(host, id);
         }
         let state = &mut self.hosts[host as usize];
@@ -194,24 +207,36 @@ impl Cluster {
 
     /// A VI of a host has something that its program may take.
     pub(crate) fn settle(&mut self, host: u32, vi: ViId) {
-        let handle = self.host(host).agent.handle_of(DEVICE, vi);
-        let mut touched = core::mem::take(&mut self.touched);
-        touched.extend(handle);
-        self.follow_touched(host, &mut touched);
-        touched.clear();
-        self.touched = touched;
+        let is_dead = self.is_dead(host);
+        let agent = &mut self.hosts[host as usize].agent;
+        let Some(handle) = agent.handle_of(DEVICE, vi) else {
+            return self.follow(host, None);
+        };
+        if is_dead || !agent.devices[DEVICE].nic.is_silent() {
+            let mut touched = core::mem::take(&mut self.touched);
+            touched.push(handle);
+            self.follow_touched(host, &mut touched);
+            touched.clear();
+            self.touched = touched;
+            return;
+        }
+        // As a rule there is nothing else to follow.
+        agent.settle(handle);
+        agent.notify_entries();
+        self.changed(host);
     }
 
     /// Something changed on a host: whoever watches it looks.
     pub(crate) fn changed(&mut self, host: u32) {
         let state = &mut self.hosts[host as usize];
-        for task in state.watchers.drain(..) {
+        for &task in &state.watchers {
             self.tasks.notice(task);
         }
+        state.watchers.clear();
         if state.agent.has_jobs() && state.handler.is_none() {
             state.handler = Some(TaskId(u32::MAX));
             let done = self.interrupt(host);
-            self.queue.schedule(done, Event::Call(host));
+            self.queue.schedule(done, Event::Call(host).into());
         }
     }
 
@@ -265,7 +290,7 @@ impl Cluster {
             }
             self.queue.cancel(event);
         }
-        let event = self.queue.schedule(due, Event::Timeout(host));
+        let event = self.queue.schedule(due, Event::Timeout(host).into());
         self.host(host).timeout = Some((due, event));
     }
 }

@@ -88,7 +88,7 @@ impl Cluster {
         // connected, and would be forgotten there.
         let time = (leaves + delay).max(stream.last_control);
         stream.last_control = time;
-        self.queue.schedule(time, Event::Control(number));
+        self.queue.schedule(time, Event::Control(number).into());
     }
 
     pub(crate) fn handle_control(&mut self, number: u32) {

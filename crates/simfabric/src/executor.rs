@@ -342,7 +342,7 @@ impl Simulation {
         let _running = Running::new(&self.shared);
         let shared = Arc::clone(&self.shared);
         let _held = shared.cluster.run();
-        while let Some(task) = self.next()? {
+        while let Some(task) = self.next(&shared)? {
             self.resume(task);
         }
         let cluster = self.shared.lock();
@@ -354,11 +354,10 @@ impl Simulation {
     }
 
     /// The next task to run, after as many events as it takes; `None` when all programs have ended.
-    fn next(&mut self) -> Result<Option<TaskId>, SimulationError> {
+    fn next(&mut self, shared: &Shared) -> Result<Option<TaskId>, SimulationError> {
         /// Events between two looks whether to stop.
         const EVENTS_PER_LOOK: u64 = 1 << 12;
 
-        let shared = Arc::clone(&self.shared);
         let mut cluster = shared.lock();
         loop {
             while let Some(spawn) = cluster.spawned.pop_front() {
@@ -408,14 +407,15 @@ impl Simulation {
             let next = if cluster.is_quiet() {
                 None
             } else {
-                cluster.queue.pop()
+                cluster.next_event(Time::MAX)
             };
-            let Some((_, event)) = next else {
+            let Some(event) = next else {
                 return Err(SimulationError::Stuck {
                     at: cluster.now(),
                     hosts: cluster.tasks.waiting_hosts(),
                 });
             };
+            cluster.look_ahead();
             cluster.handle(event);
         }
     }
@@ -489,7 +489,7 @@ impl Simulation {
                 if free > cluster.now() {
                     // The processor is busy with what the program, or another, gave it.
                     let wait = cluster.tasks.wait(task, false);
-                    cluster.queue.schedule(free, Event::Wake(task, wait));
+                    cluster.queue.schedule(free, Event::Wake(task, wait).into());
                     return;
                 }
                 drop(cluster);
@@ -504,7 +504,7 @@ impl Simulation {
                     let mut cluster = self.shared.lock();
                     let wait = cluster.tasks.wait(task, false);
                     if let Some(time) = cluster.wake_at.take() {
-                        cluster.queue.schedule(time, Event::Wake(task, wait));
+                        cluster.queue.schedule(time, Event::Wake(task, wait).into());
                     }
                 }
                 polled.is_ready()

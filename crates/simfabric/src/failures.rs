@@ -41,6 +41,30 @@ pub(crate) enum Consequence {
     AnswerAgain(MessageId),
 }
 
+/// What is expected to follow, by number; free numbers are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    slots: Vec<Option<Consequence>>,
+    free: Vec<u32>,
+}
+
+impl Expected {
+    fn insert(&mut self, consequence: Consequence) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.slots[number as usize] = Some(consequence);
+        number
+    }
+
+    fn take(&mut self, number: u32) -> Option<Consequence> {
+        let taken = self.slots.get_mut(number as usize)?.take()?;
+        self.free.push(number);
+        Some(taken)
+    }
+}
+
 impl Cluster {
     /// Puts the faults of the configuration where they will strike.
     pub(crate) fn expect_faults(&mut self) {
@@ -72,11 +96,16 @@ impl Cluster {
         self.faults = Some(Box::new(faults));
     }
 
-    fn follows_at(&mut self, time: Time, consequence: Consequence) {
-        self.queue.schedule(time, Event::Follows(consequence));
+    /// Lets something follow at a time.
+    pub(crate) fn follows_at(&mut self, time: Time, consequence: Consequence) {
+        let number = self.expected.insert(consequence);
+        self.queue.schedule(time, Event::Follows(number).into());
     }
 
-    pub(crate) fn handle_consequence(&mut self, consequence: Consequence) {
+    pub(crate) fn handle_consequence(&mut self, number: u32) {
+        let Some(consequence) = self.expected.take(number) else {
+            return;
+        };
         match consequence {
             Consequence::HostDies(host) => self.kill(host, true),
             Consequence::NicDies(host) => self.kill(host, false),
@@ -113,6 +142,7 @@ impl Cluster {
     }
 
     /// Whether a host is dead: its programs neither run nor are told anything.
+    #[inline]
     pub(crate) fn is_dead(&self, host: u32) -> bool {
         self.faults
             .as_ref()
@@ -243,11 +273,8 @@ impl Cluster {
             }
             if message.fate == Fate::Corrupt && !is_repeatable {
                 // Whoever does not look at the status sees it.
-                message
-                    .payload
-                    .iter_mut()
-                    .take(1)
-                    .for_each(|byte| *byte ^= 1);
+                let first = self.messages.payload(id).first_mut();
+                first.into_iter().for_each(|byte| *byte ^= 1);
             }
         }
     }

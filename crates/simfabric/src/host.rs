@@ -140,21 +140,36 @@ impl Host {
         }
     }
 
+    #[inline]
     pub(crate) fn nic(&mut self) -> &mut Nic {
         &mut self.agent.devices[DEVICE].nic
     }
 
+    #[inline]
     pub(crate) fn line(&mut self, vi: ViId) -> &mut Line {
         let index = vi.index() as usize;
         if self.lines.len() <= index {
-            self.lines.resize_with(index + 1, Line::default);
+            self.add_lines(index);
         }
         &mut self.lines[index]
     }
 
+    #[cold]
+    fn add_lines(&mut self, last: usize) {
+        // Room for as many, or twice as many: most simulated hosts have a VI or two.
+        let more = (last + 1).max(2 * self.lines.len()) - self.lines.len();
+        self.lines.reserve_exact(more);
+        self.lines.resize_with(last + 1, Line::default);
+    }
+
+    #[inline]
     pub(crate) fn stream(&mut self, peer: u32) -> &mut Stream {
         let found = self.streams.iter().position(|stream| stream.peer == peer);
         let place = found.unwrap_or_else(|| {
+            // Doubling from one: most simulated hosts have a peer or two.
+            if self.streams.len() == self.streams.capacity() {
+                self.streams.reserve_exact(self.streams.len().max(1));
+            }
             self.streams.push(Stream {
                 peer,
                 messages: 0,
@@ -167,6 +182,7 @@ impl Host {
     }
 
     /// Gives the processor work from some moment on; when it is done.
+    #[inline]
     pub(crate) fn work(&mut self, from: Time, span: Time) -> Time {
         let begins = self.processor_free.max(from);
         self.processor_free = begins + self.stretched(begins, span);

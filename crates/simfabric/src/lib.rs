@@ -53,6 +53,7 @@
 //!      v
 //!  notices.rs    how CLAN's programs hear of it: tripwires, events
 //!  network.rs    links and buses, shared by viaduct_sim's fluid rule
+//!  look_ahead.rs asks for memory before events need it
 //!
 //!  retransmission.rs    what RDMA sends again
 //!  faults.rs     what goes wrong where and when                      failures.rs: what follows
@@ -75,6 +76,7 @@ mod failures;
 pub mod faults;
 mod host;
 mod lock;
+mod look_ahead;
 mod mechanism;
 mod message;
 mod network;

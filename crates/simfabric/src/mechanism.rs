@@ -87,6 +87,26 @@ pub(crate) struct Plan {
     pub(crate) tally: Tally,
 }
 
+/// The plan that was made last, and of what: the next message is mostly like it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastPlan {
+    of: Option<Likeness>,
+    plan: Plan,
+}
+
+/// What a plan hangs on, where one is kept: bytes, segments, whether the mapping is there, whether
+/// others are before it.
+type Likeness = (u32, u32, bool, bool);
+
+impl Default for LastPlan {
+    fn default() -> Self {
+        Self {
+            of: None,
+            plan: Plan::free(0),
+        }
+    }
+}
+
 /// A mechanism's state on one host.
 #[derive(Debug)]
 pub(crate) enum State {
@@ -107,15 +127,19 @@ impl State {
         }
     }
 
-    /// What a message costs.
-    pub(crate) fn plan(
+    /// What a message costs. Hosts of one model share what was planned last.
+    pub(crate) fn plan<'a>(
         &mut self,
         model: &HostModel,
         links: &LinkConfig,
         request: &Request,
-    ) -> Plan {
+        last: &'a mut LastPlan,
+    ) -> &'a Plan {
         let (bus, frame) = (&model.bus, links.frame);
-        match (self, &model.mechanism) {
+        last.plan = match (self, &model.mechanism) {
+            (Self::RemoteWrites(state), Mechanism::RemoteWrites(clan)) => {
+                return state.plan(clan, bus, frame, request, last);
+            }
             (_, Mechanism::Native(nic)) => native::plan(nic, bus, frame, request),
             (_, Mechanism::Firmware(nic)) => {
                 firmware::plan(nic, bus, (frame, links.host_rate), request)
@@ -123,13 +147,11 @@ impl State {
             (_, Mechanism::Kernel(kernel)) => {
                 kernel::plan(kernel, bus, (frame, links.host_rate), request)
             }
-            (Self::RemoteWrites(state), Mechanism::RemoteWrites(clan)) => {
-                state.plan(clan, bus, frame, request)
-            }
             (Self::Rdma(state), Mechanism::Rdma(nic)) => state.plan(nic, bus, frame, request),
             // The state was made for the model.
             (_, Mechanism::RemoteWrites(_) | Mechanism::Rdma(_)) => Plan::free(request.bytes),
-        }
+        };
+        &last.plan
     }
 }
 

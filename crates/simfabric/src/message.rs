@@ -1,6 +1,6 @@
 //! Messages under way.
 
-use viaduct_engine::Time;
+use viaduct_engine::{Time, prefetch_all};
 use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, StartedReceive, ViId, WorkId};
 
 use crate::faults::Fate;
@@ -11,7 +11,7 @@ use crate::mechanism::Plan;
 pub(crate) struct MessageId(pub(crate) u32);
 
 /// A send, a remote write or a remote read on its way.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
     /// The host that posted it, and how it names it.
     pub(crate) host: u32,
@@ -39,8 +39,6 @@ pub(crate) struct Message {
     pub(crate) goes: u32,
     /// What became of its bytes.
     pub(crate) fate: Fate,
-    /// The bytes, as they were when the message started.
-    pub(crate) payload: Vec<u8>,
     /// Things yet to happen that name it.
     pub(crate) references: u8,
 }
@@ -60,50 +58,69 @@ pub(crate) enum Matched {
 /// All messages under way.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    slots: Vec<Option<Message>>,
+    /// One that nothing names any more is free.
+    slots: Vec<Message>,
+    /// By slot: the bytes, as they were when the message started. Those of free ones are empty,
+    /// and keep their memory.
+    payloads: Vec<Vec<u8>>,
     free: Vec<u32>,
-    /// Emptied payloads, for others.
-    spare: Vec<Vec<u8>>,
 }
 
+/// Longer payloads are given back, but for those of the first messages.
+const KEPT_BYTES: usize = 1 << 10;
+const KEPT_MESSAGES: u32 = 64;
+
 impl Messages {
+    #[inline]
     pub(crate) fn insert(&mut self, message: Message) -> MessageId {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = Some(message);
-                MessageId(slot)
-            }
-            None => {
-                self.slots.push(Some(message));
-                MessageId(self.slots.len() as u32 - 1)
-            }
+        debug_assert!(message.references > 0, "nothing would free it");
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = message;
+            return MessageId(slot);
+        }
+        self.slots.push(message);
+        self.payloads.push(Vec::new());
+        MessageId(self.slots.len() as u32 - 1)
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, id: MessageId) -> Option<&mut Message> {
+        let message = self.slots.get_mut(id.0 as usize)?;
+        (message.references > 0).then_some(message)
+    }
+
+    /// A message, or what is left of one; for hints.
+    #[inline]
+    pub(crate) fn peek(&self, id: MessageId) -> Option<&Message> {
+        self.slots.get(id.0 as usize)
+    }
+
+    /// Asks for a message's memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: MessageId) {
+        if let Some(message) = self.slots.get(id.0 as usize) {
+            prefetch_all(message);
         }
     }
 
-    pub(crate) fn get(&mut self, id: MessageId) -> Option<&mut Message> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+    /// The bytes of a message under way.
+    #[inline]
+    pub(crate) fn payload(&mut self, id: MessageId) -> &mut Vec<u8> {
+        &mut self.payloads[id.0 as usize]
     }
 
     /// One of the things that name it has happened.
+    #[inline]
     pub(crate) fn release(&mut self, id: MessageId) {
-        let Some(slot) = self.slots.get_mut(id.0 as usize) else {
-            return;
-        };
-        let Some(message) = slot else { return };
+        let Some(message) = self.get(id) else { return };
         message.references -= 1;
         if message.references == 0 {
-            let mut payload = core::mem::take(&mut message.payload);
-            *slot = None;
-            self.free.push(id.0);
-            if payload.capacity() > 0 && self.spare.len() < 64 {
-                payload.clear();
-                self.spare.push(payload);
+            let payload = &mut self.payloads[id.0 as usize];
+            payload.clear();
+            if payload.capacity() > KEPT_BYTES && id.0 >= KEPT_MESSAGES {
+                *payload = Vec::new();
             }
+            self.free.push(id.0);
         }
-    }
-
-    /// A buffer for bytes.
-    pub(crate) fn payload(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
     }
 }

@@ -7,7 +7,7 @@ use viaduct_sim::path::head_delay;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::SimulationConfig;
-use crate::event::Event;
+use crate::event::Code;
 
 /// What messages share.
 #[derive(Debug)]
@@ -17,6 +17,42 @@ pub(crate) struct Network {
     has_buses: bool,
     links: Vec<LinkId>,
     path: Vec<ResourceId>,
+    /// Ways that were asked for, each in the place that its key falls upon; empty before the first.
+    ways: Box<[Way]>,
+}
+
+/// Places for ways that are kept.
+const WAYS_MAX: usize = 1 << 12;
+
+/// Links and buses of the ways that are kept; longer ones are worked out each time.
+const WAY_LENGTH_MAX: usize = 8;
+
+/// What a message of so many bytes crosses between two hosts, and how long its first byte takes.
+/// Nothing in a run changes it.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    ends: (u32, u32),
+    wire_bytes: f64,
+    uses_bus: bool,
+    length: u8,
+    path: [ResourceId; WAY_LENGTH_MAX],
+    head: Time,
+}
+
+impl Way {
+    const NONE: Self = Self {
+        ends: (u32::MAX, u32::MAX),
+        wire_bytes: 0.0,
+        uses_bus: false,
+        length: 0,
+        path: [ResourceId(0); WAY_LENGTH_MAX],
+        head: Time::ZERO,
+    };
+
+    /// The place of a way between two hosts: those of neighbours differ.
+    const fn place((source, target): (u32, u32), places: usize) -> usize {
+        (source ^ target.rotate_left(6)) as usize & (places - 1)
+    }
 }
 
 impl Network {
@@ -40,6 +76,7 @@ impl Network {
             has_buses,
             links: Vec::new(),
             path: Vec::new(),
+            ways: Box::default(),
         }
     }
 
@@ -47,17 +84,37 @@ impl Network {
     /// its first link to its arrival at the end of the last.
     pub(crate) fn begin(
         &mut self,
-        queue: &mut EventQueue<Event>,
+        queue: &mut EventQueue<Code>,
         config: &SimulationConfig,
-        (source, target): (u32, u32),
+        ends: (u32, u32),
         demand: FlowDemand,
     ) -> (FlowId, Time) {
-        self.route(config, source, target);
-        let (topology, links) = (&config.topology, &config.links);
-        let bytes = demand.wire_bytes;
-        let head = head_delay(topology, links, &config.switch, &self.links, bytes);
-        self.path.clear();
         let uses_bus = self.has_buses && demand.scale.is_finite();
+        let place = Way::place(ends, self.ways.len().max(1));
+        if let Some(way) = self.ways.get(place)
+            && way.ends == ends
+            && way.wire_bytes == demand.wire_bytes
+            && way.uses_bus == uses_bus
+        {
+            let path = &way.path[..usize::from(way.length)];
+            return (self.fluid.begin(queue, path, demand), way.head);
+        }
+        let head = self.find_way(config, ends, demand.wire_bytes, uses_bus);
+        (self.fluid.begin(queue, &self.path, demand), head)
+    }
+
+    /// Works a way out, and keeps it.
+    #[inline(never)]
+    fn find_way(
+        &mut self,
+        config: &SimulationConfig,
+        ends: (u32, u32),
+        wire_bytes: f64,
+        uses_bus: bool,
+    ) -> Time {
+        let (source, target) = ends;
+        let head = self.head_delay(config, ends, wire_bytes);
+        self.path.clear();
         let bus = |host: u32| ResourceId(self.first_bus + host);
         if uses_bus {
             self.path.push(bus(source));
@@ -67,12 +124,41 @@ impl Network {
         if uses_bus && target != source {
             self.path.push(bus(target));
         }
-        (self.fluid.begin(queue, &self.path, demand), head)
+        if self.path.len() <= WAY_LENGTH_MAX {
+            if self.ways.is_empty() {
+                let pairs = (config.topology.host_count() as usize).saturating_pow(2);
+                let places = pairs.min(WAYS_MAX).next_power_of_two();
+                self.ways = vec![Way::NONE; places].into_boxed_slice();
+            }
+            let mut path = [ResourceId(0); WAY_LENGTH_MAX];
+            path[..self.path.len()].copy_from_slice(&self.path);
+            self.ways[Way::place(ends, self.ways.len())] = Way {
+                ends,
+                wire_bytes,
+                uses_bus,
+                length: self.path.len() as u8,
+                path,
+                head,
+            };
+        }
+        head
     }
 
     /// Ends a flow; what it was tagged with.
-    pub(crate) fn end(&mut self, queue: &mut EventQueue<Event>, flow: FlowId) -> u32 {
+    pub(crate) fn end(&mut self, queue: &mut EventQueue<Code>, flow: FlowId) -> u32 {
         self.fluid.end(queue, flow)
+    }
+
+    /// Asks for a flow's memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, flow: FlowId) {
+        self.fluid.prefetch_flow(flow);
+    }
+
+    /// What a flow was tagged with.
+    #[inline]
+    pub(crate) fn tag(&self, flow: FlowId) -> u32 {
+        self.fluid.tag(flow)
     }
 
     /// As [`Network::begin`] tells it.

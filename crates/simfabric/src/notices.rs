@@ -315,16 +315,20 @@ impl Cluster {
 
     /// A VI has a receive, or a send: if its queue is bound to a completion queue, that is to hear
     /// of it by the event queue.
+    #[inline]
     pub(crate) fn arrange_bound(&mut self, host: u32, vi: ViId, queue: Queue) {
+        let state = &mut self.hosts[host as usize];
+        if state.notices.is_some()
+            && state.line(vi).is_arranged[queue as usize].replace(vi) != Some(vi)
+        {
+            self.arrange_new(host, vi, queue);
+        }
+    }
+
+    #[inline(never)]
+    fn arrange_new(&mut self, host: u32, vi: ViId, queue: Queue) {
         let now = self.now();
         let state = &mut self.hosts[host as usize];
-        if state.notices.is_none() {
-            return;
-        }
-        let place = queue as usize;
-        if state.line(vi).is_arranged[place].replace(vi) == Some(vi) {
-            return;
-        }
         let handle = state.agent.handle_of(DEVICE, vi);
         let is_bound = handle.is_some_and(|handle| state.agent.is_bound(handle, queue));
         let nic = &state.agent.devices[DEVICE].nic;

@@ -40,6 +40,9 @@ impl fmt::Debug for Process {
 /// What an operation takes at least that moves no message: a call into a library.
 const QUESTION: Time = Time::from_picoseconds(10_000);
 
+/// The longest pause of a program that looks in a loop.
+const RELAX_MAX: Time = Time::from_picoseconds(20_000_000);
+
 /// From the clock of the machine's programs to simulated time.
 fn time_of(span: Duration) -> Time {
     let picoseconds = span.as_nanos().saturating_mul(1000);
@@ -125,15 +128,17 @@ impl Process {
     /// Lets time pass until something changes on this host, some microseconds at most: for the
     /// pauses of a loop that looks again and again.
     pub fn relax(&self) {
-        self.relax_for(Duration::MAX);
+        self.pause(RELAX_MAX);
     }
 
     /// The same, so long at most.
     pub fn relax_for(&self, longest: Duration) {
-        const PAUSE: Time = Time::from_picoseconds(20_000_000);
+        self.pause(RELAX_MAX.min(time_of(longest)));
+    }
 
+    fn pause(&self, longest: Time) {
         let cluster = self.synchronised(self.shared.lock());
-        let until = cluster.now() + PAUSE.min(time_of(longest));
+        let until = cluster.now() + longest;
         let mut cluster = self.wait(cluster, Some(until), true);
         // A loop over memory sees a change half a turn late.
         if cluster.now() < until {
@@ -190,16 +195,17 @@ impl Process {
     }
 
     /// The lock, if the host lives.
+    #[inline(always)]
     fn alive(&self) -> Result<Guard<'_>> {
         let cluster = self.shared.lock();
         if cluster.is_dead(self.host) {
-            let reason = format!("host{} is dead", self.host);
-            return Err(Error::new(ReturnCode::InvalidState, reason));
+            return Err(dead(self.host));
         }
         Ok(cluster)
     }
 
     /// Has the processor work for the program from now on.
+    #[inline]
     pub(crate) fn spend(&self, cluster: &mut Cluster, span: Time) {
         let now = cluster.now();
         cluster.host(self.host).work(now, span);
@@ -384,7 +390,7 @@ impl Process {
         if self.wait_in_place(&mut cluster, task, until) {
             return cluster;
         }
-        let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait)));
+        let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait).into()));
         drop(cluster);
         suspend(current);
         let mut cluster = self.shared.lock();
@@ -416,18 +422,22 @@ impl Process {
             if !self.is_alone(cluster) {
                 return false;
             }
-            if let Some(time) = until
-                && cluster.queue.advance(time)
-            {
+            if cluster.is_quiet() {
+                // Generators alone end no wait but one for a time.
+                let is_over = until.is_some_and(|time| cluster.queue.advance(time));
+                if is_over {
+                    cluster.tasks.end_wait_now(task);
+                }
+                return is_over;
+            }
+            let Some(event) = cluster.next_event(until.unwrap_or(Time::MAX)) else {
+                // Nothing is to happen by then: the clock moves, and that is all.
+                let Some(time) = until else { return false };
+                cluster.queue.advance(time);
                 cluster.tasks.end_wait_now(task);
                 return true;
-            }
-            if cluster.is_quiet() {
-                return false;
-            }
-            let Some((_, event)) = cluster.queue.pop() else {
-                return false;
             };
+            cluster.look_ahead();
             cluster.handle(event);
         }
         false
@@ -510,17 +520,19 @@ unsafe impl Runtime for Process {
         };
         let post = cluster.config.host.processor.post;
         self.spend(&mut cluster, post);
-        let state = cluster.host(self.host);
-        if state.notices.is_some()
-            && let Some((_, id)) = state.agent.place_of(vi)
-        {
-            cluster.arrange_bound(self.host, id, queue);
-        }
+        let Some((_, id)) = cluster.host(self.host).agent.place_of(vi) else {
+            // It says what is wrong.
+            let now = cluster.timestamp();
+            let result = act(&mut cluster.host(self.host).agent, now);
+            cluster.follow_post(self.host, vi, None);
+            return result;
+        };
+        cluster.arrange_bound(self.host, id, queue);
         let now = cluster.timestamp();
         let result = act(&mut cluster.host(self.host).agent, now);
-        cluster.follow_post(self.host, vi);
+        cluster.follow_post(self.host, vi, Some(id));
         if work == Work::PostReceive {
-            cluster.tell_receives(self.host, vi);
+            cluster.tell_receives_of(self.host, id);
         }
         result
     }
@@ -588,6 +600,11 @@ unsafe impl Runtime for Process {
             .filter(|address| hops > 0 || *address == own)
             .collect()
     }
+}
+
+#[cold]
+fn dead(host: u32) -> Error {
+    Error::new(ReturnCode::InvalidState, format!("host{host} is dead"))
 }
 
 fn unknown(reason: String) -> Error {

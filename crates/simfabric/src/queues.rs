@@ -11,6 +11,7 @@ use viaduct_fabric::{Counts, ViHandle};
 use crate::cluster::Cluster;
 use crate::config::{Mechanism, QueueDesign, RemoteWriteModel};
 use crate::counts;
+use crate::host::Line;
 
 /// What the other ends of one VI's queues were told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +21,19 @@ pub(crate) struct Told {
     receives: u64,
     /// Slots read and not told.
     slots: u32,
+}
+
+impl Line {
+    /// What the other ends of a VI's queues were told, of which this is the place.
+    fn told_of(&mut self, vi: ViId) -> &mut Told {
+        if self.told.vi != Some(vi) {
+            self.told = Told {
+                vi: Some(vi),
+                ..Told::default()
+            };
+        }
+        &mut self.told
+    }
 }
 
 impl RemoteWriteModel {
@@ -33,55 +47,51 @@ impl RemoteWriteModel {
 impl Cluster {
     /// The receiver of a connection tells its sender of receives that it has not told of.
     pub(crate) fn tell_receives(&mut self, host: u32, vi: ViHandle) {
+        if let Some((_, vi)) = self.host(host).agent.place_of(vi) {
+            self.tell_receives_of(host, vi);
+        }
+    }
+
+    /// As [`Cluster::tell_receives`], of a VI that is there.
+    pub(crate) fn tell_receives_of(&mut self, host: u32, vi: ViId) {
         let Mechanism::RemoteWrites(model) = &self.config.host.mechanism else {
             return;
         };
         let state = &mut self.hosts[host as usize];
-        let Some((_, vi)) = state.agent.place_of(vi) else {
-            return;
+        let told = &state.line(vi).told;
+        let known = if told.vi == Some(vi) {
+            told.receives
+        } else {
+            0
         };
-        let mut told = state.line(vi).told;
-        if told.vi != Some(vi) {
-            told = Told {
-                vi: Some(vi),
-                ..Told::default()
-            };
-        }
         let nic = state.nic();
-        let is_connected = nic.vi_state(vi) == Some(ViState::Connected);
-        let (mut cookies, mut indexes) = (0, 0);
-        if is_connected {
-            let (posted, receives) = nic.receives_posted_since(vi, told.receives);
-            if posted == told.receives {
-                return;
-            }
-            let mut receives_told = 0;
-            for segments in receives {
-                let bytes: u64 = segments
-                    .iter()
-                    .map(|segment| u64::from(segment.length))
-                    .sum();
-                receives_told += 1;
-                match model.queues {
-                    QueueDesign::Indexed => cookies += 1 + segments.len() as u64,
-                    // Where a message may be longer than goes inline, and lies in one piece.
-                    QueueDesign::Lapped => {
-                        let takes_cookie =
-                            segments.len() == 1 && bytes > u64::from(model.inline_bytes);
-                        cookies += u64::from(takes_cookie);
-                    }
+        if nic.vi_state(vi) != Some(ViState::Connected) {
+            // A new connection begins with new queues.
+            state.line(vi).told_of(vi).slots = 0;
+            return;
+        }
+        let (posted, receives) = nic.receives_posted_since(vi, known);
+        if posted == known {
+            return;
+        }
+        let (mut cookies, mut receives_told) = (0, 0);
+        for segments in receives {
+            receives_told += 1;
+            match model.queues {
+                QueueDesign::Indexed => cookies += 1 + segments.len() as u64,
+                // Where a message may be longer than goes inline, and lies in one piece.
+                QueueDesign::Lapped => {
+                    let takes_cookie = matches!(segments, [segment]
+                        if segment.length > model.inline_bytes);
+                    cookies += u64::from(takes_cookie);
                 }
             }
-            indexes = match model.queues {
-                QueueDesign::Indexed => cookies,
-                QueueDesign::Lapped => u64::from(receives_told > 0),
-            };
-            told.receives = posted;
-        } else {
-            // A new connection begins with new queues.
-            told.slots = 0;
         }
-        state.line(vi).told = told;
+        let indexes = match model.queues {
+            QueueDesign::Indexed => cookies,
+            QueueDesign::Lapped => u64::from(receives_told > 0),
+        };
+        state.line(vi).told_of(vi).receives = posted;
         state.counts.cookies += cookies;
         state.counts.indexes += indexes;
     }

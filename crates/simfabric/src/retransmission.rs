@@ -18,7 +18,6 @@ use viaduct_fabric::via::{ConnectionNumber, ViId};
 
 use crate::cluster::Cluster;
 use crate::config::Mechanism;
-use crate::event::Event;
 use crate::failures::Consequence;
 use crate::faults::Fate;
 use crate::message::{MessageId, Messages};
@@ -192,7 +191,7 @@ impl Cluster {
             let faults = self.faults.as_mut();
             if faults.is_some_and(|faults| faults.fate(way, now, there) == Fate::Whole) {
                 let again = Consequence::Again(host, vi, epoch);
-                self.queue.schedule(there, Event::Follows(again));
+                self.follows_at(there, again);
             }
         }
         true
@@ -226,8 +225,7 @@ impl Cluster {
         recovery.lost.insert(place, (sequence, id));
         if !core::mem::replace(&mut recovery.is_timed, true) {
             let again = Consequence::Again(host, vi, recovery.epoch);
-            self.queue
-                .schedule(now + rule.timeout, Event::Follows(again));
+            self.follows_at(now + rule.timeout, again);
         }
     }
 
@@ -320,6 +318,6 @@ impl Cluster {
             self.counts.retransmissions += 1;
             Consequence::AnswerAgain(id)
         };
-        self.queue.schedule(due, Event::Follows(next));
+        self.follows_at(due, next);
     }
 }

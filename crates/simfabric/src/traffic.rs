@@ -113,7 +113,8 @@ impl Cluster {
         let until = self.config.traffic[place].until;
         if until.is_none_or(|until| time < until) {
             self.generators.pending += 1;
-            self.queue.schedule(time, Event::Transfers(place as u32));
+            self.queue
+                .schedule(time, Event::Transfers(place as u32).into());
         }
     }
 

@@ -10,7 +10,7 @@
 use viaduct_engine::Time;
 use viaduct_sim::config::{BusModel, Frame};
 
-use super::{Mover, Plan, Request, Tally, Way};
+use super::{LastPlan, Mover, Plan, Request, Tally, Way};
 use crate::config::{QueueDesign, RemoteWriteModel};
 
 /// Bytes of a queue's index.
@@ -47,118 +47,136 @@ impl RemoteWrites {
         found.is_some()
     }
 
-    pub(crate) fn plan(
+    pub(crate) fn plan<'a>(
         &mut self,
         model: &RemoteWriteModel,
         bus: &BusModel,
         frame: Frame,
         request: &Request,
-    ) -> Plan {
+        last: &'a mut LastPlan,
+    ) -> &'a Plan {
         let bytes = request.bytes;
-        let slot_bytes = f64::from(model.slot_bytes);
-        let frames = |bytes: u64| frame.wire_bytes(bytes) as f64;
-        let mut processor = Time::ZERO;
-        let is_inline = bytes <= model.inline_bytes;
-        let pieces = if bytes == 0 || is_inline {
-            0
-        } else {
-            request.segments.max(1)
-        };
-        if pieces > 0 {
-            for _ in 0..pieces {
-                processor += model.segment;
-            }
-            if !self.is_mapped(request.target) {
-                processor += model.map;
-            }
+        let has_pieces = bytes > model.inline_bytes;
+        let is_mapped = !has_pieces || self.is_mapped(request.target);
+        let likeness = (bytes, request.segments, is_mapped, request.is_behind);
+        if last.of != Some(likeness) {
+            last.of = Some(likeness);
+            last.plan = plan(model, bus, frame, request, is_mapped);
         }
-        // Data, body of the slot, index: a write each, posted one behind the other.
-        let indexes = u32::from(model.queues == QueueDesign::Indexed);
-        let index = f64::from(indexes) * INDEX_BYTES;
-        let in_slot = u64::from(model.slot_bytes + if is_inline { bytes } else { 0 });
-        let body = frames(in_slot) + f64::from(indexes) * frames(INDEX_BYTES as u64);
-        let data = if pieces > 0 {
-            frames(u64::from(bytes))
-        } else {
-            0.0
-        };
-        let on_bus = f64::from(bytes) + slot_bytes + index;
-        let wire_bytes = data + body;
-        let arrival = Plan {
-            wire_bytes,
-            scale: wire_bytes / on_bus,
-            adapters: Time::from_picoseconds(2 * model.adapter.picoseconds()),
-            completion: bus.write,
-            tally: Tally {
-                way: if pieces > 0 { Way::Direct } else { Way::Inline },
-                transfers: 1,
-                slots: if is_inline {
-                    model.inline_slots(bytes)
-                } else {
-                    1
-                },
-                indexes,
-                // The cookies of the receive are read. A count of receives needs no answer.
-                returns: indexes,
-                data_writes: pieces,
-                ..Tally::default()
+        &last.plan
+    }
+}
+
+fn plan(
+    model: &RemoteWriteModel,
+    bus: &BusModel,
+    frame: Frame,
+    request: &Request,
+    is_mapped: bool,
+) -> Plan {
+    let bytes = request.bytes;
+    let slot_bytes = f64::from(model.slot_bytes);
+    let frames = |bytes: u64| frame.wire_bytes(bytes) as f64;
+    let mut processor = Time::ZERO;
+    let is_inline = bytes <= model.inline_bytes;
+    let pieces = if is_inline {
+        0
+    } else {
+        request.segments.max(1)
+    };
+    if pieces > 0 {
+        for _ in 0..pieces {
+            processor += model.segment;
+        }
+        if !is_mapped {
+            processor += model.map;
+        }
+    }
+    // Data, body of the slot, index: a write each, posted one behind the other.
+    let indexes = u32::from(model.queues == QueueDesign::Indexed);
+    let index = f64::from(indexes) * INDEX_BYTES;
+    let in_slot = u64::from(model.slot_bytes + if is_inline { bytes } else { 0 });
+    let body = frames(in_slot) + f64::from(indexes) * frames(INDEX_BYTES as u64);
+    let data = if pieces > 0 {
+        frames(u64::from(bytes))
+    } else {
+        0.0
+    };
+    let on_bus = f64::from(bytes) + slot_bytes + index;
+    let wire_bytes = data + body;
+    let arrival = Plan {
+        wire_bytes,
+        scale: wire_bytes / on_bus,
+        adapters: Time::from_picoseconds(2 * model.adapter.picoseconds()),
+        completion: bus.write,
+        tally: Tally {
+            way: if pieces > 0 { Way::Direct } else { Way::Inline },
+            transfers: 1,
+            slots: if is_inline {
+                model.inline_slots(bytes)
+            } else {
+                1
             },
-            ..Plan::free(bytes)
+            indexes,
+            // The cookies of the receive are read. A count of receives needs no answer.
+            returns: indexes,
+            data_writes: pieces,
+            ..Tally::default()
+        },
+        ..Plan::free(bytes)
+    };
+    let pushing = |bytes: f64| {
+        let writes =
+            Time::from_picoseconds((bytes / model.write_rate.bytes_per_picosecond() + 0.5) as u64);
+        bus.programmed_write + writes
+    };
+    let by_processor = bytes < model.dma_from_bytes || (is_inline && bytes > 0);
+    if by_processor && !request.is_behind {
+        return Plan {
+            way: "PIO",
+            processor,
+            mover: Mover::Processor(pushing(on_bus)),
+            rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
+            adapters: arrival.adapters + bus.programmed_write,
+            ..arrival
         };
-        let pushing = |bytes: f64| {
-            let writes = Time::from_picoseconds(
-                (bytes / model.write_rate.bytes_per_picosecond() + 0.5) as u64,
-            );
-            bus.programmed_write + writes
-        };
-        let by_processor = bytes < model.dma_from_bytes || (is_inline && bytes > 0);
-        if by_processor && !request.is_behind {
-            return Plan {
-                way: "PIO",
-                processor,
-                mover: Mover::Processor(pushing(on_bus)),
-                rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
-                adapters: arrival.adapters + bus.programmed_write,
-                ..arrival
-            };
-        }
-        // A request for each piece of the data, and one for what makes the message visible.
-        for _ in 0..=pieces {
-            processor += model.dma_request;
-        }
-        let tally = Tally {
-            way: if pieces > 0 { Way::Copied } else { Way::Inline },
-            indexes: 0,
-            data_writes: 0,
-            copies: pieces,
-            index_requests: 1,
-            ..arrival.tally
-        };
-        if bytes <= model.dma_written_bytes && !request.is_behind {
-            return Plan {
-                way: "queued PIO",
-                processor,
-                mover: Mover::Processor(pushing(on_bus)),
-                rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
-                adapters: arrival.adapters + bus.programmed_write,
-                tally,
-                ..arrival
-            };
-        }
-        Plan {
-            way: "DMA",
-            processor: processor + pushing(slot_bytes),
-            // The interrupt at the end of each piece starts the next.
-            service: times(model.dma_setup, pieces.max(1))
-                + times(model.dma_interrupt, pieces.saturating_sub(1)),
-            mover: Mover::HeldEngine,
-            rate_max: f64::INFINITY,
-            sent_interrupt: model.dma_interrupt,
-            // The index follows the interrupt.
-            completion: model.dma_interrupt + bus.programmed_write + bus.write,
+    }
+    // A request for each piece of the data, and one for what makes the message visible.
+    for _ in 0..=pieces {
+        processor += model.dma_request;
+    }
+    let tally = Tally {
+        way: if pieces > 0 { Way::Copied } else { Way::Inline },
+        indexes: 0,
+        data_writes: 0,
+        copies: pieces,
+        index_requests: 1,
+        ..arrival.tally
+    };
+    if bytes <= model.dma_written_bytes && !request.is_behind {
+        return Plan {
+            way: "queued PIO",
+            processor,
+            mover: Mover::Processor(pushing(on_bus)),
+            rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
+            adapters: arrival.adapters + bus.programmed_write,
             tally,
             ..arrival
-        }
+        };
+    }
+    Plan {
+        way: "DMA",
+        processor: processor + pushing(slot_bytes),
+        // The interrupt at the end of each piece starts the next.
+        service: times(model.dma_setup, pieces.max(1))
+            + times(model.dma_interrupt, pieces.saturating_sub(1)),
+        mover: Mover::HeldEngine,
+        rate_max: f64::INFINITY,
+        sent_interrupt: model.dma_interrupt,
+        // The index follows the interrupt.
+        completion: model.dma_interrupt + bus.programmed_write + bus.write,
+        tally,
+        ..arrival
     }
 }
 

@@ -31,10 +31,10 @@ pub(crate) const fn raw_of_tag(tag: u32) -> Option<WriteId> {
 
 /// Number of a raw write under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct WriteId(u32);
+pub(crate) struct WriteId(pub(crate) u32);
 
 /// What happens to a raw write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RawEvent {
     /// Its bytes begin to move.
     Begins(WriteId),
@@ -140,7 +140,7 @@ impl Cluster {
         let begins = state.processor_free.max(now);
         state.work(begins, writing);
         self.queue
-            .schedule(begins, Event::Raw(RawEvent::Begins(id)));
+            .schedule(begins, Event::Raw(RawEvent::Begins(id)).into());
     }
 
     /// A program of a host asks the engine to write into another's memory.
@@ -206,7 +206,7 @@ impl Cluster {
         // A request is there when the processor has written it.
         let begins = state.processor_free.max(now) + model.dma_setup;
         self.queue
-            .schedule(begins, Event::Raw(RawEvent::Begins(id)));
+            .schedule(begins, Event::Raw(RawEvent::Begins(id)).into());
     }
 
     pub(crate) fn handle_raw(&mut self, event: RawEvent) {
@@ -276,11 +276,11 @@ impl Cluster {
         there = there.max(*last);
         *last = there;
         self.queue
-            .schedule(there, Event::Raw(RawEvent::Arrives(id)));
+            .schedule(there, Event::Raw(RawEvent::Arrives(id)).into());
         if is_dma {
             let served = self.host(ends.0).work(now, model.dma_interrupt);
             self.queue
-                .schedule(served, Event::Raw(RawEvent::Ended(ends.0)));
+                .schedule(served, Event::Raw(RawEvent::Ended(ends.0)).into());
         } else if let Some(written) = self.raw.written.get_mut(&ends.0) {
             written.pop_front();
             if let Some(next) = written.front().copied() {
