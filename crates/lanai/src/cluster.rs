@@ -31,6 +31,10 @@ pub(crate) enum Event {
     DriverHears(u16),
     /// The interface may read a word of the driver.
     InterfaceHears(u16),
+    /// What a process did on a shared processor is over.
+    SliceEnds(u16),
+    /// A message is in the queue of a process that shares its processor.
+    Noticed(u16, Endpoint),
 }
 
 /// A message, until its sender knows what became of it.
@@ -279,6 +283,8 @@ impl Cluster {
                 node.words_in.extend(word);
                 self.kick_firmware(host, now);
             }
+            Event::SliceEnds(host) => self.slice_ended(host, now),
+            Event::Noticed(host, endpoint) => self.notice(host, endpoint, now),
         }
     }
 
@@ -302,16 +308,25 @@ impl Cluster {
             match node.driver.poll(&mut node.random) {
                 None => return,
                 Some(News::Say(word)) => {
-                    // The kernel's thread takes the processor from the programs.
-                    let at = now.max(node.host_busy_until) + self.config.host.driver;
-                    node.host_busy_until = at;
                     node.words_on_way_in.push_back(word);
+                    let at = self.run_driver(host, now);
                     self.queue.schedule(at, Event::InterfaceHears(host));
                 }
                 Some(News::Wake(endpoint)) => self.wake(host, endpoint, now),
                 Some(News::PageIn(_) | News::Gone(_)) => {}
             }
         }
+    }
+
+    /// The kernel's thread takes the processor from the programs; returns until when.
+    fn run_driver(&mut self, host: u16, now: Time) -> Time {
+        let span = self.config.host.driver;
+        if let Some(until) = self.interrupt_processes(host, now, span) {
+            return until;
+        }
+        let node = &mut self.nodes[usize::from(host)];
+        node.host_busy_until = now.max(node.host_busy_until) + span;
+        node.host_busy_until
     }
 
     /// A message is in its endpoint's image: in the frame, or on the host.

@@ -15,35 +15,48 @@ impl Cluster {
         if node.has_host_event {
             return;
         }
+        if matches!(node.program, Program::Processes(_)) {
+            self.look(host, now);
+            return;
+        }
         if node.host_busy_until > now {
             // The kernel's thread had the processor meanwhile, or the program is at work.
             self.schedule_host(host, now);
             return;
         }
         while let Some(index) = self.nodes[usize::from(host)].posting.pop_front() {
-            let from = self.messages[index as usize].entry.from_endpoint;
-            match self.write(host, from, now) {
-                Write::Direct(frame) => {
-                    let node = &mut self.nodes[usize::from(host)];
-                    node.queue_message(from, index, self.config.queue_entries);
-                    if node.side.may_send(frame) {
-                        node.service.ready(frame);
-                    }
-                    self.kick_firmware(host, now);
-                }
-                Write::OnHost { is_fault } => {
-                    let node = &mut self.nodes[usize::from(host)];
-                    node.queue_message(from, index, self.config.queue_entries);
-                    if is_fault {
-                        node.host_busy_until =
-                            node.host_busy_until.max(now) + self.config.host.fault;
-                    }
-                }
-                Write::Blocked => self.nodes[usize::from(host)].blocked.push(index),
-                Write::NoSuchEndpoint => self.free_messages.push(index),
+            let fault = self.post(host, index, now);
+            if fault > Time::ZERO {
+                let node = &mut self.nodes[usize::from(host)];
+                node.host_busy_until = node.host_busy_until.max(now) + fault;
             }
         }
         self.begin_action(host, now);
+    }
+
+    /// Puts a message into its endpoint; returns what the processor needs for a fault.
+    pub(crate) fn post(&mut self, host: u16, index: u32, now: Time) -> Time {
+        let from = self.messages[index as usize].entry.from_endpoint;
+        match self.write(host, from, now) {
+            Write::Direct(frame) => {
+                let node = &mut self.nodes[usize::from(host)];
+                node.queue_message(from, index, self.config.queue_entries);
+                if node.side.may_send(frame) {
+                    node.service.ready(frame);
+                }
+                self.kick_firmware(host, now);
+            }
+            Write::OnHost { is_fault } => {
+                let node = &mut self.nodes[usize::from(host)];
+                node.queue_message(from, index, self.config.queue_entries);
+                if is_fault {
+                    return self.config.host.fault;
+                }
+            }
+            Write::Blocked => self.nodes[usize::from(host)].blocked.push(index),
+            Write::NoSuchEndpoint => self.free_messages.push(index),
+        }
+        Time::ZERO
     }
 
     /// Lets the processor begin what its program does next, if that is anything.
@@ -86,6 +99,10 @@ impl Cluster {
     /// A message is in a queue of this host at `at`.
     pub(crate) fn message_came(&mut self, host: u16, endpoint: Endpoint, at: Time) {
         let node = &mut self.nodes[usize::from(host)];
+        if matches!(node.program, Program::Processes(_)) {
+            self.queue.schedule(at, Event::Noticed(host, endpoint));
+            return;
+        }
         node.program.message_came(endpoint);
         // A processor that has nothing to do looks at its queues all the time.
         if !node.has_host_event {
@@ -101,7 +118,7 @@ impl Cluster {
         match &mut self.nodes[usize::from(host)].program {
             Program::Client(client) => client.credits += 1,
             Program::Probe(probe) => probe.request_returned(),
-            Program::Nothing | Program::Server(_) => return,
+            Program::Nothing | Program::Server(_) | Program::Processes(_) => return,
         }
         self.schedule_host(host, at);
     }
@@ -112,7 +129,8 @@ impl Cluster {
         let measured_from = self.measured_from;
         let node = &mut self.nodes[usize::from(host)];
         match &mut node.program {
-            Program::Nothing => None,
+            // Processes have a scheduler.
+            Program::Nothing | Program::Processes(_) => None,
             Program::Client(client) => {
                 let state = &mut node.endpoints[client.endpoint.index()];
                 let mut span = costs.send;

@@ -8,11 +8,17 @@ mod firmware;
 mod host;
 mod network;
 mod probe;
+mod process;
+mod processor;
 mod program;
+mod timesharing;
 
 pub use cluster::{Cluster, Totals};
 pub use config::{Config, Firmware, Host, Network};
 pub use probe::{Burst, Elapsed, Prober};
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,
+};
+pub use timesharing::{
+    ParallelProgram, Pattern, Phases, Scheduler, Shares, TimeSharing, Wait, Workload, time_share,
 };

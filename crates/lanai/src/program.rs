@@ -7,6 +7,7 @@ use viaduct_statistics::LogHistogram;
 use crate::cluster::{Cluster, Entry, Totals};
 use crate::config::{Config, Host};
 use crate::probe::Probe;
+use crate::processor::Processor;
 
 /// What a host runs.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(crate) enum Program {
     Client(Client),
     Server(ServerState),
     Probe(Probe),
+    /// Processes that share the processor.
+    Processes(Box<Processor>),
 }
 
 impl Program {
@@ -273,7 +276,7 @@ impl Cluster {
     fn clients(&self) -> impl Iterator<Item = &Client> {
         self.nodes.iter().filter_map(|node| match &node.program {
             Program::Client(client) => Some(client),
-            Program::Nothing | Program::Server(_) | Program::Probe(_) => None,
+            _ => None,
         })
     }
 }
