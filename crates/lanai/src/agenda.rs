@@ -18,23 +18,26 @@ pub(crate) enum Wake {
     Firmware(u16),
     /// The host's processor has.
     Host(u16),
+    /// What a process may do at once on a shared processor is over.
+    Slice(u16),
 }
 
 impl Wake {
     const fn place(self) -> usize {
         match self {
-            Self::Firmware(host) => host as usize * 2,
-            Self::Host(host) => host as usize * 2 + 1,
+            Self::Firmware(host) => host as usize * KINDS,
+            Self::Host(host) => host as usize * KINDS + 1,
+            Self::Slice(host) => host as usize * KINDS + 2,
         }
     }
 
     const fn of(key: Key) -> Self {
-        let place = key & PLACE_MASK;
-        let host = (place / 2) as u16;
-        if place & 1 == 0 {
-            Self::Firmware(host)
-        } else {
-            Self::Host(host)
+        let place = (key & PLACE_MASK) as usize;
+        let host = (place / KINDS) as u16;
+        match place % KINDS {
+            0 => Self::Firmware(host),
+            1 => Self::Host(host),
+            _ => Self::Slice(host),
         }
     }
 }
@@ -49,7 +52,9 @@ pub(crate) enum Happening<E> {
 /// Time, sequence, and the place of a wake.
 type Key = u128;
 
-const PLACE_BITS: u32 = 17;
+/// Places a host; a power of two.
+const KINDS: usize = 4;
+const PLACE_BITS: u32 = 18;
 const PLACE_MASK: u128 = (1 << PLACE_BITS) - 1;
 
 const fn time_of(key: Key) -> Time {
@@ -105,7 +110,7 @@ impl<E: Copy> Agenda<E> {
             sequence: 0,
             fired: 0,
             wakes: Vec::new(),
-            stands: vec![false; 2 * usize::from(hosts)],
+            stands: vec![false; KINDS * usize::from(hosts)],
             others: BinaryHeap::new(),
             other: Key::MAX,
         }
@@ -143,6 +148,14 @@ impl<E: Copy> Agenda<E> {
             index -= 1;
         }
         self.wakes[index] = key;
+    }
+
+    /// Takes a wake back, if it stands.
+    pub(crate) fn withdraw(&mut self, wake: Wake) {
+        let place = wake.place();
+        if core::mem::replace(&mut self.stands[place], false) {
+            self.take_back(place);
+        }
     }
 
     /// The next to happen, if that is not after `limit`.
@@ -210,6 +223,15 @@ mod tests {
 
     use super::*;
 
+    fn any_wake(random: &mut Stream) -> Wake {
+        let host = random.below(20) as u16;
+        match random.below(3) {
+            0 => Wake::Firmware(host),
+            1 => Wake::Host(host),
+            _ => Wake::Slice(host),
+        }
+    }
+
     #[test]
     fn events_happen_as_in_the_queue_of_the_engine() {
         // Goal: random wakes and events, many at one time, against a queue with cancelled wakes.
@@ -224,22 +246,23 @@ mod tests {
             let mut wakes = BTreeMap::new();
             for step in 0..500_u32 {
                 let at = agenda.now() + Time::from_picoseconds(random.below(8));
-                match random.below(4) {
+                match random.below(5) {
                     0 => {
                         agenda.schedule(at, step);
                         queue.schedule(at, Happening::Other(step));
                     }
                     1 | 2 => {
-                        let host = random.below(20) as u16;
-                        let is_host = random.below(2) == 1;
-                        let wake = if is_host {
-                            Wake::Host(host)
-                        } else {
-                            Wake::Firmware(host)
-                        };
+                        let wake = any_wake(&mut random);
                         agenda.wake(wake, at);
                         let id = queue.schedule(at, Happening::Wake(wake));
-                        if let Some(before) = wakes.insert((host, is_host), id) {
+                        if let Some(before) = wakes.insert(wake.place(), id) {
+                            queue.cancel(before);
+                        }
+                    }
+                    3 => {
+                        let wake = any_wake(&mut random);
+                        agenda.withdraw(wake);
+                        if let Some(before) = wakes.remove(&wake.place()) {
                             queue.cancel(before);
                         }
                     }

@@ -13,8 +13,10 @@ use viaduct_interface::{Endpoint, Frame, Peer};
 
 use crate::agenda::{Agenda, Happening, Wake};
 use crate::config::Config;
+use crate::faults::Outages;
+use crate::ledger::Ledger;
 use crate::network::{Flight, Links};
-use crate::program::Program;
+use crate::program::{Program, Setup};
 
 /// Payloads up to this stay in the endpoint's frame; longer ones cross the host's bus by DMA.
 pub(crate) const SHORT_BYTES: u32 = 64;
@@ -31,10 +33,14 @@ pub(crate) enum Event {
     DriverHears(u16),
     /// The interface may read a word of the driver.
     InterfaceHears(u16),
-    /// What a process did on a shared processor is over.
-    SliceEnds(u16),
     /// A message is in the queue of a process that shares its processor.
     Noticed(u16, Endpoint),
+    /// The host stops, by the fault with this number.
+    Stops(u16, u32),
+    /// It is there again.
+    Boots(u16),
+    /// A client may want to know whether its server lives.
+    Enquires(u16),
 }
 
 /// A message, until its sender knows what became of it.
@@ -43,6 +49,7 @@ pub(crate) struct Message {
     pub(crate) entry: Entry,
     pub(crate) to: u16,
     pub(crate) to_endpoint: Endpoint,
+    pub(crate) to_key: u8,
     pub(crate) name: Option<MessageId>,
     /// Where it is among its endpoint's outstanding ones.
     pub(crate) place: u32,
@@ -55,6 +62,10 @@ pub(crate) struct Entry {
     pub(crate) from_endpoint: Endpoint,
     pub(crate) bytes: u32,
     pub(crate) is_reply: bool,
+    /// Of the endpoint it comes from: which boot of its host made that.
+    pub(crate) key: u8,
+    /// Of the request in its client's book, if there is one.
+    pub(crate) number: u32,
     /// When the request was posted, in a reply too.
     pub(crate) posted_at: Time,
 }
@@ -113,6 +124,11 @@ pub(crate) struct Node {
     /// Endpoints of messages whose posting waits for a remap.
     pub(crate) blocked: Vec<u32>,
     pub(crate) program: Program,
+    /// Which boot this is, from 1: the key of its endpoints.
+    pub(crate) boot: u8,
+    pub(crate) is_down: bool,
+    /// What it runs after a boot.
+    pub(crate) setup: Option<Setup>,
     pub(crate) random: Stream,
 }
 
@@ -173,10 +189,14 @@ pub struct Cluster {
     pub(crate) free_messages: Vec<u32>,
     pub(crate) writes: Vec<BulkWrite>,
     pub(crate) free_writes: Vec<u32>,
-    arrivals: VecDeque<(Time, Flight)>,
+    pub(crate) arrivals: VecDeque<(Time, Flight)>,
     /// Of the interface's processor, in 1024ths of a picosecond.
     cycle: u64,
     pub(crate) measured_from: Time,
+    /// What became of requests, while there are faults.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// Messages that may still be under way though their senders gave them up: records that stay.
+    pub(crate) in_doubt: usize,
     /// Of what the network loses.
     random: Stream,
     lost: u64,
@@ -184,12 +204,25 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster whose hosts run nothing.
+    ///
+    /// # Panics
+    ///
+    /// If its faults cannot be: [`Config::check_faults`].
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let nodes = (0..config.hosts).map(|host| node(&config, host)).collect();
-        Self {
+        if let Err(error) = config.check_faults() {
+            panic!("{error}");
+        }
+        let nodes = (0..config.hosts)
+            .map(|host| node(&config, host, 1))
+            .collect();
+        let outages = Outages::new(config.network.hosts_a_leaf, &config.faults);
+        let has_faults = !config.faults.is_empty();
+        let mut cluster = Self {
             queue: Agenda::new(config.hosts),
-            links: Links::new(config.network, config.hosts),
+            links: Links::new(config.network, config.hosts, outages),
+            ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
+            in_doubt: 0,
             nodes,
             messages: Vec::new(),
             free_messages: Vec::new(),
@@ -205,7 +238,9 @@ impl Cluster {
             }),
             lost: 0,
             config,
-        }
+        };
+        cluster.schedule_faults();
+        cluster
     }
 
     /// Lets everything happen until `end`.
@@ -233,7 +268,7 @@ impl Cluster {
             events: self.queue.fired(),
             packets: self.links.packets,
             stops: self.links.stops,
-            lost: self.lost,
+            lost: self.lost + self.links.cut,
             ..Totals::default()
         };
         for node in &self.nodes {
@@ -250,6 +285,9 @@ impl Cluster {
 
     #[inline]
     fn handle(&mut self, now: Time, happening: Happening<Event>) {
+        if self.ledger.is_some() && self.is_void(happening) {
+            return;
+        }
         match happening {
             Happening::Wake(Wake::Firmware(host)) => {
                 self.nodes[usize::from(host)].wake_at = Time::MAX;
@@ -259,6 +297,7 @@ impl Cluster {
                 self.nodes[usize::from(host)].has_host_event = false;
                 self.kick_host(host, now);
             }
+            Happening::Wake(Wake::Slice(host)) => self.slice_ended(host, now),
             Happening::Other(event) => self.handle_other(now, event),
         }
     }
@@ -283,9 +322,37 @@ impl Cluster {
                 node.words_in.extend(word);
                 self.kick_firmware(host, now);
             }
-            Event::SliceEnds(host) => self.slice_ended(host, now),
             Event::Noticed(host, endpoint) => self.notice(host, endpoint, now),
+            Event::Stops(host, fault) => self.stop_host(host, fault, now),
+            Event::Boots(host) => self.boot_host(host, now),
+            Event::Enquires(host) => self.enquire(host, now),
         }
+    }
+
+    /// Whether an event is of a host that is down.
+    #[cold]
+    fn is_void(&mut self, happening: Happening<Event>) -> bool {
+        let host = match happening {
+            Happening::Wake(Wake::Firmware(host) | Wake::Host(host) | Wake::Slice(host))
+            | Happening::Other(
+                Event::Deadline(host)
+                | Event::Written(host, _)
+                | Event::Moved(host, _)
+                | Event::DriverHears(host)
+                | Event::InterfaceHears(host)
+                | Event::Noticed(host, _),
+            ) => host,
+            Happening::Other(Event::Stops(..) | Event::Boots(_) | Event::Enquires(_)) => {
+                return false;
+            }
+        };
+        let is_down = self.nodes[usize::from(host)].is_down;
+        if let Happening::Other(Event::Written(_, slot)) = happening
+            && is_down
+        {
+            self.free_writes.push(slot);
+        }
+        is_down
     }
 
     /// A new endpoint of a host, known to its interface at once.
@@ -364,10 +431,14 @@ impl Cluster {
         if self.links.release(host) {
             let mut arrivals = core::mem::take(&mut self.arrivals);
             self.links.take_up(host, now, &mut arrivals);
-            while let Some((at, flight)) = arrivals.pop_front() {
-                self.arrives(flight, at);
-            }
+            self.all_arrive(&mut arrivals);
             self.arrivals = arrivals;
+        }
+    }
+
+    pub(crate) fn all_arrive(&mut self, arrivals: &mut VecDeque<(Time, Flight)>) {
+        while let Some((at, flight)) = arrivals.pop_front() {
+            self.arrives(flight, at);
         }
     }
 
@@ -427,19 +498,20 @@ impl Cluster {
     }
 }
 
-fn node(config: &Config, host: u16) -> Node {
+pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
+    let life = u64::from(boot - 1) << 16;
     let stream = |purpose| {
         Stream::new(StreamKey {
             seed: config.seed,
             purpose,
-            entity: u64::from(host),
+            entity: u64::from(host) | life,
         })
     };
     let residency = Residency::new(config.frames, config.policy, config.stall);
     Node {
-        transport: config
-            .transport
-            .map(|transport| Transport::new(Peer::new(host), 1, transport, stream(1))),
+        transport: config.transport.map(|transport| {
+            Transport::new(Peer::new(host), u32::from(boot), transport, stream(1))
+        }),
         service: Service::new(config.frames, config.hosts, config.discipline),
         side: InterfaceSide::new(config.frames),
         driver: Driver::new(residency),
@@ -459,6 +531,9 @@ fn node(config: &Config, host: u16) -> Node {
         posting: VecDeque::new(),
         blocked: Vec::new(),
         program: Program::Nothing,
+        boot,
+        is_down: false,
+        setup: None,
         random: stream(2),
     }
 }

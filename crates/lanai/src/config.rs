@@ -5,6 +5,8 @@ use viaduct_interface::residency::{Policy, Stall};
 use viaduct_interface::service::Discipline;
 use viaduct_interface::transport;
 
+use crate::faults::{Fault, FaultError, Shape};
+
 /// Cycles of the interface's processor for each kind of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Firmware {
@@ -94,6 +96,8 @@ pub struct Config {
     pub host: Host,
     /// Links.
     pub network: Network,
+    /// What goes wrong; it takes a transport to get over that.
+    pub faults: Vec<Fault>,
     /// Of all random draws.
     pub seed: u64,
 }
@@ -146,8 +150,29 @@ impl Config {
                 receive_buffers: 32,
                 lost_per_million: 0,
             },
+            faults: Vec::new(),
             seed: 1,
         }
+    }
+
+    /// Whether its faults can be.
+    ///
+    /// # Errors
+    ///
+    /// The first that names what is not there, or ends before it begins.
+    pub fn check_faults(&self) -> Result<(), FaultError> {
+        let shape = Shape {
+            hosts: self.hosts,
+            hosts_a_leaf: self.network.hosts_a_leaf,
+            spines: self.transport.map_or(1, |it| u16::from(it.routes)),
+        };
+        if !self.faults.is_empty() && self.transport.is_none() {
+            return Err(FaultError {
+                fault: 0,
+                reason: "without a transport what is lost stays lost".to_owned(),
+            });
+        }
+        shape.check(&self.faults)
     }
 
     /// Virtual networks on the same machines: endpoint frames, transport, error checking and

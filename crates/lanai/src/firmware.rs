@@ -280,6 +280,7 @@ impl Cluster {
         let endpoint = message.to_endpoint;
         let node = &mut self.nodes[usize::from(host)];
         let refusal = match node.side.lookup(endpoint) {
+            _ if message.to_key != node.boot => Reason::WrongKey,
             Lookup::NoSuchEndpoint => Reason::NoSuchEndpoint,
             Lookup::NotResident => {
                 if let Some(word) = node.side.refused(endpoint) {
@@ -412,11 +413,26 @@ impl Cluster {
                     let load = Load::Message(packet, token);
                     self.depart(host, packet.target.index() as u16, bytes, load, at);
                 }
-                Output::Completed { token } => self.end_message(host, token, true, at),
-                Output::Returned { token, .. } => {
-                    // Its credit is the sender's again.
-                    self.message_returned(host, self.messages[token as usize].entry, at);
+                Output::Completed { token } => {
+                    if let Some(ledger) = &mut self.ledger {
+                        let entry = self.messages[token as usize].entry;
+                        if !entry.is_reply {
+                            ledger.deliver(host, entry.number);
+                        }
+                    }
                     self.end_message(host, token, true, at);
+                }
+                Output::Returned {
+                    token,
+                    reason,
+                    may_have_arrived,
+                } => {
+                    // Its credit is the sender's again.
+                    let message = self.messages[token as usize];
+                    self.message_returned(host, message, reason, may_have_arrived, at);
+                    // A copy that is under way has to find what it carries.
+                    self.in_doubt += usize::from(may_have_arrived);
+                    self.end_message(host, token, !may_have_arrived, at);
                 }
                 Output::Released { token } => {
                     let endpoint = self.messages[token as usize].entry.from_endpoint;

@@ -3,9 +3,11 @@
 use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 use viaduct_interface::residency::Write;
+use viaduct_interface::transport::ReturnReason;
 
 use crate::agenda::Wake;
-use crate::cluster::{Cluster, Entry, Message};
+use crate::cluster::{Cluster, Entry, Event, Message};
+use crate::ledger::ENQUIRY;
 use crate::program::Program;
 
 impl Cluster {
@@ -111,8 +113,19 @@ impl Cluster {
     }
 
     /// A message of this host returned to it.
-    pub(crate) fn message_returned(&mut self, host: u16, entry: Entry, at: Time) {
-        if entry.is_reply {
+    pub(crate) fn message_returned(
+        &mut self,
+        host: u16,
+        message: Message,
+        reason: ReturnReason,
+        may_have_arrived: bool,
+        at: Time,
+    ) {
+        if self.ledger.is_some() {
+            self.answer_return(host, message, reason, may_have_arrived, at);
+            return;
+        }
+        if message.entry.is_reply {
             return;
         }
         match &mut self.nodes[usize::from(host)].program {
@@ -135,6 +148,15 @@ impl Cluster {
                 let state = &mut node.endpoints[client.endpoint.index()];
                 let mut span = costs.send;
                 if let Some(reply) = state.receive_queue.pop_front() {
+                    client.has_heard = true;
+                    if let Some(ledger) = &mut self.ledger {
+                        if reply.number == ENQUIRY {
+                            client.credits += ledger.hear_of_dropped(host);
+                            return Some((costs.receive, None));
+                        } else if !ledger.reply(host, reply.number) {
+                            return Some((costs.receive, None));
+                        }
+                    }
                     client.take(reply, now + costs.receive, measured_from);
                     if client.requests_left == 0 || !node.blocked.is_empty() {
                         return Some((costs.receive, None));
@@ -146,17 +168,23 @@ impl Cluster {
                 }
                 client.credits -= 1;
                 client.requests_left -= 1;
+                let to_key = client.server_key;
+                let ledger = self.ledger.as_mut();
+                let number = ledger.map_or(0, |ledger| ledger.post(host, to_key));
                 let entry = Entry {
                     from: host,
                     from_endpoint: client.endpoint,
                     bytes: client.bytes,
                     is_reply: false,
+                    key: node.boot,
+                    number,
                     posted_at: now + span - costs.send,
                 };
                 let message = Message {
                     entry,
                     to: client.server.0,
                     to_endpoint: client.server.1,
+                    to_key,
                     name: None,
                     place: 0,
                 };
@@ -172,10 +200,13 @@ impl Cluster {
                         from_endpoint: probe.endpoint,
                         bytes: probe.bytes(),
                         is_reply: false,
+                        key: node.boot,
+                        number: 0,
                         posted_at: now,
                     },
                     to: probe.server.0,
                     to_endpoint: probe.server.1,
+                    to_key: 1,
                     name: None,
                     place: 0,
                 });
@@ -198,9 +229,14 @@ impl Cluster {
                 if state.receive_queue.is_empty() {
                     server.ready &= !(1 << endpoint.index());
                 }
+                if let Some(ledger) = &mut self.ledger {
+                    ledger.take(request.from, request.number);
+                }
                 let entry = Entry {
                     from: host,
                     from_endpoint: endpoint,
+                    key: node.boot,
+                    number: request.number,
                     bytes: if server.is_echoing { request.bytes } else { 16 },
                     is_reply: true,
                     posted_at: request.posted_at,
@@ -209,6 +245,7 @@ impl Cluster {
                     entry,
                     to: request.from,
                     to_endpoint: request.from_endpoint,
+                    to_key: request.key,
                     name: None,
                     place: 0,
                 };

@@ -4,17 +4,22 @@
 mod agenda;
 mod cluster;
 mod config;
+mod faults;
 mod firmware;
 mod host;
+mod ledger;
 mod network;
 mod probe;
 mod process;
 mod processor;
 mod program;
+mod reboot;
 mod timesharing;
 
 pub use cluster::{Cluster, Totals};
 pub use config::{Config, Firmware, Host, Network};
+pub use faults::{BOOTS_MAX, Cable, Fault, FaultError, Switch};
+pub use ledger::Ends;
 pub use probe::{Burst, Elapsed, Prober};
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,

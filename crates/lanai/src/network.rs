@@ -12,6 +12,7 @@ use viaduct_engine::Time;
 use viaduct_interface::transport::{Answer, Packet};
 
 use crate::config;
+use crate::faults::Outages;
 
 /// What goes over a link.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,17 @@ pub(crate) enum Load {
     Answer(Answer),
     /// A message of an interface that has no transport.
     Plain(u32),
+}
+
+impl Load {
+    /// The switch of the spine that it crosses, if it has to cross one.
+    fn route(self) -> u8 {
+        match self {
+            Self::Message(packet, _) => packet.route,
+            Self::Answer(answer) => answer.route,
+            Self::Plain(_) => 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +71,13 @@ pub(crate) struct Links {
     byte: u64,
     pub(crate) packets: u64,
     pub(crate) stops: u64,
+    pub(crate) outages: Outages,
+    /// Packets lost to outages.
+    pub(crate) cut: u64,
 }
 
 impl Links {
-    pub(crate) fn new(config: config::Network, hosts: u16) -> Self {
+    pub(crate) fn new(config: config::Network, hosts: u16, outages: Outages) -> Self {
         Self {
             ports: vec![Port::default(); usize::from(hosts)],
             leaves: (0..hosts).map(|host| host / config.hosts_a_leaf).collect(),
@@ -70,6 +85,8 @@ impl Links {
             byte: (1024e12 / config.link_bytes_s) as u64,
             packets: 0,
             stops: 0,
+            outages,
+            cut: 0,
             config,
         }
     }
@@ -109,15 +126,44 @@ impl Links {
         let Some(flight) = self.ports[usize::from(host)].waiting.pop_front() else {
             return;
         };
-        let from = usize::from(flight.from);
-        self.ports[from].is_stopped = false;
-        arrivals.push_back((self.go(&flight, now), flight));
-        while !self.ports[from].is_stopped {
-            let Some((next, at)) = self.ports[from].outbox.pop_front() else {
+        let from = flight.from;
+        if let Some(at) = self.go(&flight, now) {
+            arrivals.push_back((at, flight));
+        }
+        self.go_on(from, now, arrivals);
+    }
+
+    /// An engine has got rid of the packet that it held.
+    fn go_on(&mut self, from: u16, now: Time, arrivals: &mut VecDeque<(Time, Flight)>) {
+        self.ports[usize::from(from)].is_stopped = false;
+        while !self.ports[usize::from(from)].is_stopped {
+            let Some((next, at)) = self.ports[usize::from(from)].outbox.pop_front() else {
                 break;
             };
             if let Some(at) = self.start(next, at.max(now)) {
                 arrivals.push_back((at, next));
+            }
+        }
+    }
+
+    /// An interface begins anew: what waits for it on the network, in its engine and behind that is
+    /// gone.
+    pub(crate) fn reset(&mut self, host: u16, now: Time, arrivals: &mut VecDeque<(Time, Flight)>) {
+        let old = core::mem::take(&mut self.ports[usize::from(host)]);
+        if old.is_stopped {
+            // The packet that its engine held waits at another interface.
+            let waiting = self.ports.iter_mut().map(|port| &mut port.waiting);
+            for waiting in waiting {
+                if let Some(place) = waiting.iter().position(|flight| flight.from == host) {
+                    waiting.remove(place);
+                    break;
+                }
+            }
+        }
+        for flight in old.waiting {
+            self.cut += 1;
+            if flight.from != host {
+                self.go_on(flight.from, now, arrivals);
             }
         }
     }
@@ -132,20 +178,35 @@ impl Links {
             self.ports[usize::from(flight.from)].is_stopped = true;
             return None;
         }
-        Some(self.go(&flight, at))
+        self.go(&flight, at)
     }
 
+    /// The tail's arrival; none if a part of the way is down.
     #[inline]
-    fn go(&mut self, flight: &Flight, at: Time) -> Time {
+    fn go(&mut self, flight: &Flight, at: Time) -> Option<Time> {
         let latency = self.latency(flight.from, flight.to);
         let span = Time::from_picoseconds((u64::from(flight.bytes) * self.byte) >> 10);
-        let engine_free_at = self.ports[usize::from(flight.from)].engine_free_at;
+        let leaves_at = at.max(self.ports[usize::from(flight.from)].engine_free_at);
+        let target = &self.ports[usize::from(flight.to)];
+        let tail = (leaves_at + latency).max(target.free_at) + span;
+        if !self.outages.is_empty() && self.is_cut(flight, leaves_at, tail) {
+            // The engine does not know: it sends the packet all the same.
+            self.ports[usize::from(flight.from)].engine_free_at = leaves_at + span;
+            self.cut += 1;
+            return None;
+        }
         let target = &mut self.ports[usize::from(flight.to)];
         target.taken += 1;
-        let tail = (at.max(engine_free_at) + latency).max(target.free_at) + span;
         target.free_at = tail;
         self.ports[usize::from(flight.from)].engine_free_at = tail - latency;
-        tail
+        Some(tail)
+    }
+
+    #[cold]
+    fn is_cut(&self, flight: &Flight, from: Time, to: Time) -> bool {
+        let route = flight.load.route();
+        self.outages
+            .is_cut((flight.from, flight.to), route, from, to)
     }
 
     /// Of the switches between two hosts: one at the same leaf, three over the spine.

@@ -176,10 +176,14 @@ impl Process {
                 from_endpoint: self.endpoint,
                 bytes: if is_reply { 16 } else { self.bytes },
                 is_reply,
+                // No host of theirs reboots.
+                key: 1,
+                number: 0,
                 posted_at,
             },
             to,
             to_endpoint,
+            to_key: 1,
             name: None,
             place: 0,
         }

@@ -11,10 +11,11 @@
 
 use std::collections::VecDeque;
 
-use viaduct_engine::{EventId, Time};
+use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 
-use crate::cluster::{Cluster, Event, Message};
+use crate::agenda::Wake;
+use crate::cluster::{Cluster, Message};
 use crate::process::{Act, Process};
 use crate::program::Program;
 use crate::timesharing::{Phases, Scheduler, Wait};
@@ -39,7 +40,6 @@ struct Slice {
     kind: Kind,
     span: Time,
     ends_at: Time,
-    event: EventId,
     /// What is posted at the end.
     posts: Option<Message>,
 }
@@ -239,8 +239,8 @@ impl Cluster {
         let until = processor.kernel_until;
         if let Some(slice) = &mut processor.slice {
             slice.ends_at += span;
-            let (event, at) = (slice.event, slice.ends_at);
-            self.queue.reschedule(event, at);
+            let at = slice.ends_at;
+            self.queue.wake(Wake::Slice(host), at);
         }
         Some(until)
     }
@@ -293,7 +293,7 @@ impl Cluster {
                 .saturating_sub(processor.kernel_until.max(now));
             processor.charge(slice.kind, slice.span - left.min(slice.span));
             processor.slice = None;
-            self.queue.cancel(slice.event);
+            self.queue.withdraw(Wake::Slice(host));
             self.dispatch(host, now);
         }
     }
@@ -382,12 +382,11 @@ impl Cluster {
             }
         };
         let ends_at = now.max(processor.kernel_until) + span;
-        let event = self.queue.schedule(ends_at, Event::SliceEnds(host));
+        self.queue.wake(Wake::Slice(host), ends_at);
         processor.slice = Some(Slice {
             kind,
             span,
             ends_at,
-            event,
             posts,
         });
     }

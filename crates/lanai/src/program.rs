@@ -6,6 +6,7 @@ use viaduct_statistics::LogHistogram;
 
 use crate::cluster::{Cluster, Entry, Totals};
 use crate::config::{Config, Host};
+use crate::ledger::Ends;
 use crate::probe::Probe;
 use crate::processor::Processor;
 
@@ -33,6 +34,10 @@ impl Program {
 pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
     pub(crate) server: (u16, Endpoint),
+    /// Of the endpoint, as far as the client knows.
+    pub(crate) server_key: u8,
+    /// A reply came since somebody looked.
+    pub(crate) has_heard: bool,
     pub(crate) credits: u32,
     pub(crate) bytes: u32,
     /// Requests that it will still make.
@@ -138,6 +143,8 @@ pub struct Contention {
     pub round_trips_ns: LogHistogram,
     /// What happened in the window that was measured.
     pub window: Totals,
+    /// How requests ended from the beginning on, if the cluster has faults.
+    pub ends: Option<Ends>,
 }
 
 /// LogP parameters, as programs see them.
@@ -207,6 +214,8 @@ pub struct Exchange {
     pub pending: usize,
     /// What happened.
     pub totals: Totals,
+    /// How requests ended, if the cluster has faults.
+    pub ends: Option<Ends>,
 }
 
 /// Each client makes `requests` requests, and everything comes to its end.
@@ -226,9 +235,11 @@ pub fn exchange(
     cluster.run_until(Time::from_milliseconds(3_600_000));
     Exchange {
         replies: cluster.clients().map(|client| client.replies).collect(),
-        pending: cluster.messages.len() - cluster.free_messages.len() + cluster.writes.len()
+        pending: cluster.messages.len() - cluster.free_messages.len() - cluster.in_doubt
+            + cluster.writes.len()
             - cluster.free_writes.len(),
         totals: cluster.totals(),
+        ends: cluster.ledger.as_ref().map(|ledger| ledger.ends()),
     }
 }
 
@@ -249,27 +260,73 @@ fn start(
     );
     let credits = credits.min(config.queue_entries);
     let mut cluster = Cluster::new(config);
-    let is_shared = server == Server::One;
-    let endpoints = if is_shared { 1 } else { clients };
-    let served: Vec<_> = (0..endpoints).map(|_| cluster.create_endpoint(0)).collect();
-    cluster.nodes[0].program = Program::Server(ServerState::new(server, u32::from(endpoints)));
-    for number in 0..clients {
-        let host = number + 1;
-        let endpoint = cluster.create_endpoint(host);
-        let target = served[if is_shared { 0 } else { usize::from(number) }];
-        cluster.nodes[usize::from(host)].program = Program::Client(Client {
-            endpoint,
-            server: (0, target),
-            credits,
+    for host in 0..=clients {
+        let setup = Setup {
+            server,
+            clients,
             bytes,
-            requests_left: requests,
-            replies: 0,
-            round_trips_ps: 0,
-            round_trips_ns: LogHistogram::default(),
-        });
-        cluster.kick_host(host, Time::ZERO);
+            credits,
+            requests,
+        };
+        cluster.nodes[usize::from(host)].setup = Some(setup);
+        cluster.begin_program(host, setup, Time::ZERO);
     }
     cluster
+}
+
+/// What the hosts of an experiment run: a server on the first, clients on others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    server: Server,
+    clients: u16,
+    bytes: u32,
+    credits: u32,
+    /// Of each client.
+    requests: u64,
+}
+
+impl Cluster {
+    /// A host begins its part, at first or after a boot.
+    pub(crate) fn begin_program(&mut self, host: u16, setup: Setup, now: Time) {
+        let is_shared = setup.server == Server::One;
+        if host == 0 {
+            let endpoints = if is_shared { 1 } else { setup.clients };
+            for _ in 0..endpoints {
+                self.create_endpoint(0);
+            }
+            let state = ServerState::new(setup.server, u32::from(endpoints));
+            self.nodes[0].program = Program::Server(state);
+            return;
+        }
+        let endpoint = self.create_endpoint(host);
+        // The server made its endpoints in the order of clients.
+        let target = if is_shared { 0 } else { u32::from(host) - 1 };
+        let server_key = self.nodes[0].boot;
+        let node = &mut self.nodes[usize::from(host)];
+        match &mut node.program {
+            // It goes on counting what it measures.
+            Program::Client(client) => {
+                client.endpoint = endpoint;
+                client.credits = setup.credits;
+                client.server_key = server_key;
+            }
+            program => {
+                *program = Program::Client(Client {
+                    endpoint,
+                    server: (0, Endpoint::new(target)),
+                    server_key,
+                    has_heard: false,
+                    credits: setup.credits,
+                    bytes: setup.bytes,
+                    requests_left: setup.requests,
+                    replies: 0,
+                    round_trips_ps: 0,
+                    round_trips_ns: LogHistogram::default(),
+                });
+            }
+        }
+        self.kick_host(host, now);
+    }
 }
 
 impl Cluster {
@@ -322,5 +379,6 @@ fn run(
             retransmissions: after.retransmissions - before.retransmissions,
             returned: after.returned - before.returned,
         },
+        ends: cluster.ledger.as_ref().map(|ledger| ledger.ends()),
     }
 }

@@ -120,16 +120,16 @@ pub struct TimeSharing {
 }
 
 /// Runs programs together until all have ended. A program computes what it does in any other
-/// company: its draws depend on the seed, its number and the process. None if `stops` says so, which is
-/// asked now and then.
+/// company: its draws depend on the seed, its number and the process. None if `stops` says so,
+/// which is asked now and then.
 ///
 /// With one frame and two programs this may never end: every host uploads one endpoint while its
 /// partners have the other, all in the same time.
 ///
 /// # Panics
 ///
-/// If the cluster has one host or no transport, if threads wait for remaps in it, for no program
-/// or more than 64, or a quantum that a switch uses up.
+/// If the cluster has one host or no transport, if threads wait for remaps in it, if it has
+/// faults, for no program or more than 64, or a quantum that a switch uses up.
 #[must_use]
 pub fn time_share(
     config: Config,
@@ -140,8 +140,8 @@ pub fn time_share(
     const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
 
     assert!(
-        config.stall == Stall::Nobody && config.transport.is_some(),
-        "time sharing is for virtual networks whose threads do not wait for remaps"
+        config.stall == Stall::Nobody && config.transport.is_some() && config.faults.is_empty(),
+        "time sharing is for virtual networks whose threads do not wait for remaps, without faults"
     );
     assert!(config.hosts >= 2, "one host");
     assert!(
