@@ -26,6 +26,8 @@ const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 /// A bucket up to this size is sorted rather than dealt out.
 const SORT_MAX: usize = 40;
+/// Small buckets are taken together until the front has so many keys.
+const FRONT_MIN: usize = 16;
 /// A front that grows beyond this is dealt out again.
 const FRONT_MAX: usize = 128;
 /// Keys for which a bucket keeps memory of its own. What a crowd of events at one time needs more
@@ -257,13 +259,16 @@ impl RadixQueue {
             self.base = self.base & above | u64::from(digit) << shift;
             let bucket = &mut level.buckets[digit as usize];
             if bucket.len() <= SORT_MAX || level_index == 0 {
-                self.front_limit = self.base.saturating_add(1 << shift);
                 if self.front.capacity() > OWN_MAX && bucket.len() <= SORT_MAX {
                     self.front.append(bucket);
                 } else {
                     core::mem::swap(&mut self.front, bucket);
                 }
                 self.front.sort_unstable();
+                if self.front.len() < FRONT_MIN {
+                    self.gather(level_index);
+                }
+                self.front_limit = self.base.saturating_add(1 << shift);
                 return self.front[0];
             }
             self.front_limit = self.base;
@@ -280,6 +285,28 @@ impl RadixQueue {
             self.levels[level_index as usize].buckets[digit as usize] = keys;
         }
         ABSENT
+    }
+
+    /// Adds the following buckets of a level to the front, while they and it are small. The last of
+    /// them becomes the base: those before it are empty now.
+    fn gather(&mut self, level_index: u32) {
+        let shift = level_index * DIGIT_BITS;
+        let level = &mut self.levels[level_index as usize];
+        while level.occupied != 0 && self.front.len() < FRONT_MIN {
+            let digit = level.occupied.trailing_zeros();
+            let bucket = &mut level.buckets[digit as usize];
+            if bucket.len() > SORT_MAX {
+                return;
+            }
+            let from = self.front.len();
+            self.front.append(bucket);
+            self.front[from..].sort_unstable();
+            level.occupied &= !(1 << digit);
+            self.base = self.base & !((BUCKETS as u64 - 1) << shift) | u64::from(digit) << shift;
+        }
+        if level.occupied == 0 {
+            self.occupied &= !(1 << level_index);
+        }
     }
 }
 

@@ -52,13 +52,15 @@ impl Stream {
         if bound == 0 {
             return 0;
         }
-        let reject_below = bound.wrapping_neg() % bound;
-        loop {
-            let product = u128::from(self.next_u64()) * u128::from(bound);
-            if product as u64 >= reject_below {
-                return (product >> 64) as u64;
+        let mut product = u128::from(self.next_u64()) * u128::from(bound);
+        // What is rejected is below a remainder by `bound`: hardly any number needs the division.
+        if (product as u64) < bound {
+            let reject_below = bound.wrapping_neg() % bound;
+            while (product as u64) < reject_below {
+                product = u128::from(self.next_u64()) * u128::from(bound);
             }
         }
+        (product >> 64) as u64
     }
 }
 
