@@ -245,7 +245,12 @@ impl Graph {
     ///
     /// Without a way nothing is appended and the answer is false.
     #[inline]
-    pub(crate) fn route(&self, source: HostId, target: HostId, path: &mut Vec<LinkId>) -> bool {
+    pub(crate) fn route<L: From<LinkId>>(
+        &self,
+        source: HostId,
+        target: HostId,
+        path: &mut Vec<L>,
+    ) -> bool {
         let before = path.len();
         let first = 2 * self.host_count();
         let row = self.row(self.routes.row_of_host[target.0 as usize]);
@@ -256,7 +261,7 @@ impl Graph {
                 path.truncate(before);
                 return false;
             };
-            path.push(LinkId(first + link));
+            path.push(LinkId(first + link).into());
             at = self.links[link as usize].1;
         }
         true

@@ -267,7 +267,12 @@ impl Grid {
 
     /// Appends the links between the switches `source` and `target`.
     #[inline]
-    pub(crate) fn route(&self, source: SwitchId, target: SwitchId, path: &mut Vec<LinkId>) {
+    pub(crate) fn route<L: From<LinkId>>(
+        &self,
+        source: SwitchId,
+        target: SwitchId,
+        path: &mut Vec<L>,
+    ) {
         let first = 2 * self.hosts;
         let (mut at, mut source_rest, mut target_rest) = (source.0, source.0, target.0);
         for dimension in &self.dimensions {
@@ -309,8 +314,12 @@ impl Grid {
             path.extend((0..hops).map(|hop| {
                 let link = LinkId(base.wrapping_add(index.wrapping_mul(2)));
                 index = index.wrapping_add(if hop == hop_around { step_around } else { step });
-                link
+                L::from(link)
             }));
+            if source_rest == target_rest {
+                // In all dimensions that are left the switches are at one place.
+                break;
+            }
             at = at.wrapping_add(goal.wrapping_sub(coordinate).wrapping_mul(stride));
         }
     }

@@ -241,8 +241,8 @@ impl Topology {
     /// A message of a host to itself goes to its switch and back. Where there is no way, which only
     /// graphs from files can have and [`Topology::check`] reports, nothing is appended.
     #[inline]
-    pub fn route(&self, source: HostId, target: HostId, path: &mut Vec<LinkId>) {
-        path.push(self.host_up(source));
+    pub fn route<L: From<LinkId>>(&self, source: HostId, target: HostId, path: &mut Vec<L>) {
+        path.push(self.host_up(source).into());
         match &self.kind {
             Kind::Grid(grid) => {
                 grid.route(grid.host_switch(source), grid.host_switch(target), path);
@@ -255,7 +255,7 @@ impl Topology {
                 }
             }
         }
-        path.push(self.host_down(target));
+        path.push(self.host_down(target).into());
     }
 
     /// Links that [`Topology::route`] appends; none if there is no way.

@@ -141,7 +141,7 @@ impl Tree {
 
     /// Appends the links between the switches of `source` and `target`.
     #[inline]
-    pub(crate) fn route(&self, source: HostId, target: HostId, path: &mut Vec<LinkId>) {
+    pub(crate) fn route<L: From<LinkId>>(&self, source: HostId, target: HostId, path: &mut Vec<L>) {
         let arity = self.shape.arity;
         let first_up = 2 * self.hosts;
         let first_down = first_up + self.up_links;
@@ -161,7 +161,7 @@ impl Tree {
             let place = target.0 - target_rest * power + source_rest * power;
             let port = target_rest - target_above * arity;
             let number = (level as u32 * self.width + place) * arity + port;
-            path.push(LinkId(first_up + number));
+            path.push(LinkId(first_up + number).into());
             source_rest = self.by_arity.quotient(source_rest);
             target_rest = target_above;
             level += 1;
@@ -173,7 +173,7 @@ impl Tree {
             // The lower switch: digit l of the target's number is passed over.
             let place = target.0 - rest * power + above * power;
             let number = (level as u32 * self.width + place) * arity + (rest - above * arity);
-            path.push(LinkId(first_down + number));
+            path.push(LinkId(first_down + number).into());
         }
     }
 

@@ -355,7 +355,7 @@ fn names_of_all_kinds_are_read() {
 fn first_link_in_the_file_breaks_the_tie() {
     let names = |text: &str| {
         let graph = parse_edge_list(text).unwrap();
-        let mut path = Vec::new();
+        let mut path: Vec<LinkId> = Vec::new();
         graph.route(HostId(0), HostId(1), &mut path);
         path.iter()
             .map(|&link| graph.link_name(link))
@@ -373,7 +373,7 @@ fn first_link_in_the_file_breaks_the_tie() {
     );
     // Of parallel links the first.
     let graph = parse_edge_list("multigraph\nhosts n*\nn0 a\nn1 b\na b\na b\n").unwrap();
-    let mut path = Vec::new();
+    let mut path: Vec<LinkId> = Vec::new();
     graph.route(HostId(0), HostId(1), &mut path);
     assert_eq!(path, [LinkId(0), LinkId(4), LinkId(3)]);
 }

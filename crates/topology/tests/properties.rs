@@ -410,7 +410,7 @@ proptest! {
         }
         let graph = graph.with_tables(&serde_json::Value::from(file).to_string()).unwrap();
         let mut broken = false;
-        let mut path = Vec::new();
+        let mut path: Vec<LinkId> = Vec::new();
         for source in hosts(&graph) {
             for target in hosts(&graph) {
                 path.clear();

@@ -446,7 +446,7 @@ mod tests {
     fn by_definition(topology: &Topology, targets: &Targets) -> Vec<f64> {
         let hosts = topology.host_count();
         let mut loads = vec![0.0; topology.link_count() as usize];
-        let mut path = Vec::new();
+        let mut path: Vec<LinkId> = Vec::new();
         let mut add = |source: u32, target: u32, weight: f64| {
             path.clear();
             topology.route(HostId(source), HostId(target), &mut path);
