@@ -47,10 +47,11 @@ impl ProtectionTag {
 
 /// The regions and tags of one NIC.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct MemoryTable {
     regions: Slab<Region, PACKED_GENERATION_MAX>,
-    tags: Slab<Tag, PACKED_GENERATION_MAX>,
     registered_bytes: u64,
+    tags: Slab<Tag, PACKED_GENERATION_MAX>,
 }
 
 /// A tag's value is the number of VIs and regions that use it.

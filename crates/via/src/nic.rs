@@ -30,12 +30,14 @@ use crate::vi::{Connection, Peer, Queue, Vi, ViId, ViInformation, ViState};
 /// decreases from call to call, and a call that comes early is harmless.
 ///
 /// An empty `Nic` has allocated nothing.
+// Finishing and taking read the first cache line, posting and starting the second one too.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Nic {
-    pub(crate) attributes: Arc<NicAttributes>,
     pub(crate) vis: Slab<Vi>,
     pub(crate) completion_queues: Slab<CompletionQueue>,
     pub(crate) memory: MemoryTable,
+    pub(crate) attributes: Arc<NicAttributes>,
     events: VecDeque<Event>,
     pub(crate) connections: Option<Box<Connections>>,
     last_number: u32,

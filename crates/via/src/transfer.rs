@@ -150,13 +150,30 @@ impl Nic {
     /// [`Event::ViOverrun`](crate::Event::ViOverrun). The descriptor is not queued then.
     #[inline(always)]
     pub fn post_send(&mut self, vi: ViId, descriptor: Descriptor) -> Result<(), PostError> {
+        self.post_send_with(vi, || descriptor)
+    }
+
+    /// As [`post_send`](Self::post_send), with a descriptor that is made where it stays: once, and
+    /// only if there is room.
+    ///
+    /// A processor that reads a descriptor as it was not written, wider, waits until it has left
+    /// the store buffer.
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    #[inline(always)]
+    pub fn post_send_with(
+        &mut self,
+        vi: ViId,
+        make: impl FnOnce() -> Descriptor,
+    ) -> Result<(), PostError> {
         let state = self.vis.get_mut(vi.0).ok_or(PostError::UnknownVi)?;
         let limit = self.attributes.max_descriptors_per_queue;
         if state.sends.len() >= limit as usize {
             self.report_overrun(vi, Queue::Send);
             return Err(PostError::QueueFull { limit });
         }
-        state.sends.push(descriptor);
+        state.sends.push(make);
         // VIA, connection states: a send needs a connection; without one it is given back.
         if transition::flushes_posts(state.state(), Queue::Send) {
             let completions = state.sends.flush(Queue::Send, Status::FLUSHED_ERROR);
@@ -180,6 +197,20 @@ impl Nic {
     /// As [`post_send`](Self::post_send).
     #[inline(always)]
     pub fn post_receive(&mut self, vi: ViId, descriptor: Descriptor) -> Result<(), PostError> {
+        self.post_receive_with(vi, || descriptor)
+    }
+
+    /// As [`post_receive`](Self::post_receive), with a descriptor that is made where it stays; see
+    /// [`post_send_with`](Self::post_send_with).
+    ///
+    /// # Errors
+    /// As [`post_send`](Self::post_send).
+    #[inline(always)]
+    pub fn post_receive_with(
+        &mut self,
+        vi: ViId,
+        make: impl FnOnce() -> Descriptor,
+    ) -> Result<(), PostError> {
         let state = self.vis.get_mut(vi.0).ok_or(PostError::UnknownVi)?;
         let limit = self.attributes.max_descriptors_per_queue;
         if state.receives.len() >= limit as usize {
@@ -189,12 +220,13 @@ impl Nic {
         if let Some(ledger) = &state.ledger
             && ledger.peer.flow_control
         {
+            let descriptor = make();
             let capacity = descriptor.segments.total_bytes();
-            state.receives.push(descriptor);
+            state.receives.push(|| descriptor);
             self.announce_receive(vi, capacity);
             return Ok(());
         }
-        state.receives.push(descriptor);
+        state.receives.push(make);
         if transition::flushes_posts(state.state(), Queue::Receive) {
             let completions = state.receives.flush(Queue::Receive, Status::FLUSHED_ERROR);
             let bound = state.receive_completion_queue;

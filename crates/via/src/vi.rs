@@ -94,20 +94,23 @@ pub struct Peer {
 }
 
 /// A VI's memory. Everything that only connecting needs lies elsewhere.
+///
+/// In this order: a send reads what is up to `sends`, a receive what is from `connection` on.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Vi {
     pub(crate) sends: WorkQueue,
-    pub(crate) receives: WorkQueue,
+    pub(crate) send_completion_queue: Option<CompletionQueueId>,
     pub(crate) connection: Connection,
     pub(crate) attributes: ViAttributes,
-    pub(crate) send_completion_queue: Option<CompletionQueueId>,
+    /// What only the reliable levels and the extensions need, while connected.
+    pub(crate) ledger: Option<Box<Ledger>>,
     pub(crate) receive_completion_queue: Option<CompletionQueueId>,
+    pub(crate) receives: WorkQueue,
     /// Messages dropped for want of a receive, not yet reported.
     pub(crate) drops_unreported: u32,
     /// One bit for each kind of error that waits to be reported; told once until it is polled.
     pub(crate) unreported: u16,
-    /// What only the reliable levels and the extensions need, while connected.
-    pub(crate) ledger: Option<Box<Ledger>>,
 }
 
 /// What a VI knows of its connection in each state.

@@ -156,17 +156,18 @@ impl WorkQueue {
         self.completed < self.started
     }
 
-    // Always inlined: the descriptor is written where it stays. A copy of what was just written
-    // field by field stalls the processor.
+    // Always inlined, and an empty slot comes first: so the descriptor is written where it stays.
+    // A value handed to the ring lies in memory before, since growing could unwind, and a copy of
+    // what was just written field by field stalls the processor.
     #[inline(always)]
-    pub(crate) fn push(&mut self, descriptor: Descriptor) {
+    pub(crate) fn push(&mut self, make: impl FnOnce() -> Descriptor) {
         if self.slots.len() == self.slots.capacity() {
             self.grow();
         }
-        self.slots.push_back(Slot {
-            descriptor,
-            status: Status::PENDING,
-        });
+        self.slots.push_back(Slot::EMPTY);
+        if let Some(slot) = self.slots.back_mut() {
+            slot.descriptor = make();
+        }
     }
 
     /// Makes room for so many more.
@@ -290,6 +291,18 @@ impl WorkQueue {
 }
 
 impl Slot {
+    const EMPTY: Self = Self {
+        descriptor: Descriptor {
+            operation: Operation::SendReceive,
+            queue_fence: false,
+            immediate: None,
+            length: 0,
+            segments: Segments::none(),
+            cookie: 0,
+        },
+        status: Status::PENDING,
+    };
+
     /// Finishes a send: its descriptor stays as it was.
     #[inline]
     pub(crate) fn finish_send(&mut self, error: Status) {
@@ -338,7 +351,7 @@ mod tests {
 
     fn queue(count: u64) -> WorkQueue {
         let mut queue = WorkQueue::new();
-        (0..count).for_each(|cookie| queue.push(Descriptor::send(Segments::none(), cookie)));
+        (0..count).for_each(|cookie| queue.push(|| Descriptor::send(Segments::none(), cookie)));
         queue
     }
 
