@@ -350,13 +350,7 @@ impl<'config> Cluster<'config> {
                 continue;
             }
             match &config.traffic.arrivals {
-                Arrivals::Open(interval) => {
-                    let first =
-                        start + interval.sample(&mut self.processes[process as usize].stream);
-                    if first < config.traffic.stop {
-                        self.queue.schedule(first, Event::Arrival(process));
-                    }
-                }
+                Arrivals::Open(_) => self.schedule_arrival(process, start),
                 Arrivals::PingPong => {
                     self.queue.schedule(start, Event::Arrival(process));
                 }

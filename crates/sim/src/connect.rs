@@ -83,9 +83,9 @@ impl Cluster<'_> {
             .find(|event| matches!(event, Event::Connected { .. }))
             .ok_or("the acceptance did not arrive")?;
         let connections = &mut self.processes[server as usize].connections;
-        connections.insert(Connection::new(client, server_vi, client_vi));
+        connections.insert(client, Connection::new(server_vi, client_vi));
         let connections = &mut self.processes[client as usize].connections;
-        Ok(connections.insert(Connection::new(server, client_vi, server_vi)))
+        Ok(connections.insert(server, Connection::new(client_vi, server_vi)))
     }
 
     /// Carries what a NIC has to say about connections.
@@ -133,25 +133,22 @@ impl Cluster<'_> {
         let nic = &mut self.nics[host as usize];
         nic.reserve_receives(vi, prepost);
         for slot in 0..prepost {
-            nic.post_receive(vi, Descriptor::receive(buffer.clone(), u64::from(slot)))?;
+            nic.post_receive_with(vi, || {
+                Descriptor::receive(segments(buffer), u64::from(slot))
+            })?;
         }
         Ok(())
     }
 
-    fn receive_descriptor(&self, process: u32, slot: u64) -> Descriptor {
-        Descriptor::receive(self.buffer(process, self.buffer_bytes()), slot)
-    }
-
     /// The buffer of a message of `bytes`.
-    pub(crate) fn buffer(&self, process: u32, bytes: u32) -> Segments {
-        match self.processes[process as usize].endpoint {
-            Some(endpoint) if bytes > 0 => Segments::one(DataSegment {
-                address: BUFFER_BASE + BUFFER_OFFSET_BYTES,
-                handle: endpoint.memory,
-                length: bytes,
-            }),
-            _ => Segments::none(),
-        }
+    #[inline]
+    pub(crate) fn buffer(&self, process: u32, bytes: u32) -> Option<DataSegment> {
+        let endpoint = self.processes[process as usize].endpoint;
+        endpoint.filter(|_| bytes > 0).map(|endpoint| DataSegment {
+            address: BUFFER_BASE + BUFFER_OFFSET_BYTES,
+            handle: endpoint.memory,
+            length: bytes,
+        })
     }
 
     /// Bytes of a receive buffer: the largest message fits.
@@ -194,10 +191,27 @@ impl Cluster<'_> {
 
     pub(crate) fn post_receive(&mut self, process: u32, repost: Repost) {
         let host = self.host_of(process);
-        let descriptor = self.receive_descriptor(process, repost.slot);
-        if let Err(error) = self.nics[host as usize].post_receive(repost.vi, descriptor) {
+        let buffer = self.buffer(process, self.buffer_bytes());
+        let nic = &mut self.nics[host as usize];
+        // Two calls, so that each makes its descriptor in place.
+        let posted = match buffer {
+            Some(buffer) => nic.post_receive_with(repost.vi, || {
+                Descriptor::receive(Segments::one(buffer), repost.slot)
+            }),
+            None => nic.post_receive(
+                repost.vi,
+                Descriptor::receive(Segments::none(), repost.slot),
+            ),
+        };
+        if let Err(error) = posted {
             self.violations
                 .push(format!("host {host} could not post a receive: {error}"));
         }
     }
+}
+
+/// The segments of a descriptor for a message in `buffer`; none if it has no bytes.
+#[inline]
+fn segments(buffer: Option<DataSegment>) -> Segments {
+    buffer.map_or(Segments::none(), Segments::one)
 }

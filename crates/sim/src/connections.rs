@@ -6,13 +6,23 @@ use viaduct_via::ViId;
 use crate::message::MessageId;
 
 /// Up to this many connections are searched in turn; more are kept in an index.
-const SCANNED_MAX: usize = 8;
+const SCANNED_MAX: usize = 32;
+
+/// So many peers are compared at once.
+const GROUP: usize = 4;
+
+/// Fills a group; the number of no process.
+const NOBODY: u32 = u32::MAX;
+
+/// A list of so many doubles from one; a longer one grows as lists do.
+const DOUBLED_MAX: usize = 8;
+
+/// So many connections are asked for beforehand.
+const PREFETCHED_MAX: usize = 8;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
-    /// The process at the other end.
-    pub(crate) peer: u32,
     pub(crate) vi: ViId,
     pub(crate) peer_vi: ViId,
     /// Messages whose doorbells the NIC has and whose descriptors wait to be read.
@@ -31,9 +41,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: u32, vi: ViId, peer_vi: ViId) -> Self {
+    pub(crate) fn new(vi: ViId, peer_vi: ViId) -> Self {
         Self {
-            peer,
             vi,
             peer_vi,
             first_waiting: MessageId::NONE,
@@ -50,44 +59,51 @@ impl Connection {
 /// All connections of a process. Places are stable.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
+    /// The peer of each connection, four at a time. Beside the list, not in it: to look through a
+    /// dozen peers is to read one cache line.
+    peers: Vec<[u32; GROUP]>,
     list: Vec<Connection>,
     /// Places by peer, once there are many.
-    by_peer: Vec<u32>,
+    #[expect(clippy::box_collection, reason = "most processes have few peers")]
+    by_peer: Option<Box<Vec<u32>>>,
 }
 
 impl Connections {
+    #[inline]
     pub(crate) fn place_of(&self, peer: u32) -> Option<u32> {
-        if self.by_peer.is_empty() {
-            let place = self
-                .list
-                .iter()
-                .position(|connection| connection.peer == peer);
-            return place.map(|place| place as u32);
-        }
-        let found = self
-            .by_peer
-            .binary_search_by_key(&peer, |&place| self.list[place as usize].peer);
-        found.ok().map(|index| self.by_peer[index])
+        let Some(by_peer) = &self.by_peer else {
+            return scan(&self.peers, peer);
+        };
+        let found = by_peer.binary_search_by_key(&peer, |&place| peer_at(&self.peers, place));
+        found.ok().map(|index| by_peer[index])
     }
 
-    pub(crate) fn insert(&mut self, connection: Connection) -> u32 {
+    pub(crate) fn insert(&mut self, peer: u32, connection: Connection) -> u32 {
         let place = self.list.len() as u32;
-        if self.list.capacity() == self.list.len() && self.list.len() < SCANNED_MAX {
+        if self.list.capacity() == self.list.len() && self.list.len() < DOUBLED_MAX {
             // Most processes have few peers, and there may be a million processes.
             self.list.reserve_exact(self.list.len().max(1));
         }
         self.list.push(connection);
-        if self.list.len() > SCANNED_MAX {
-            if self.by_peer.is_empty() {
-                self.by_peer.extend(0..place);
-                let list = &self.list;
-                self.by_peer
-                    .sort_unstable_by_key(|&place| list[place as usize].peer);
+        match place as usize % GROUP {
+            0 => {
+                if self.peers.len() == self.peers.capacity() {
+                    self.peers.reserve_exact(self.peers.len().max(1));
+                }
+                self.peers.push([peer, NOBODY, NOBODY, NOBODY]);
             }
-            let list = &self.list;
-            let before = |&other: &u32| list[other as usize].peer < connection.peer;
-            let index = self.by_peer.partition_point(before);
-            self.by_peer.insert(index, place);
+            index => self.peers[place as usize / GROUP][index] = peer,
+        }
+        if self.list.len() > SCANNED_MAX {
+            let peers = &self.peers;
+            let by_peer = self.by_peer.get_or_insert_with(|| {
+                let mut places: Vec<u32> = (0..place).collect();
+                places.sort_unstable_by_key(|&place| peer_at(peers, place));
+                Box::new(places)
+            });
+            let before = |&other: &u32| peer_at(peers, other) < peer;
+            let index = by_peer.partition_point(before);
+            by_peer.insert(index, place);
         }
         place
     }
@@ -95,16 +111,69 @@ impl Connections {
     /// Asks for the first connections' memory; see [`crate::look_ahead`].
     #[inline]
     pub(crate) fn prefetch(&self) {
-        for connection in self.list.iter().take(SCANNED_MAX) {
+        prefetch(self.peers.as_ptr());
+        for connection in self.list.iter().take(PREFETCHED_MAX) {
             prefetch(core::ptr::from_ref(connection));
         }
     }
 
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> &Connection {
+        &self.list[place as usize]
+    }
+
+    #[inline]
     pub(crate) fn at(&mut self, place: u32) -> &mut Connection {
         &mut self.list[place as usize]
     }
 
     pub(crate) fn state_bytes(&self) -> usize {
-        self.list.capacity() * size_of::<Connection>() + self.by_peer.capacity() * size_of::<u32>()
+        let indexed = self.by_peer.as_ref().map_or(0, |places| places.capacity());
+        self.list.capacity() * size_of::<Connection>()
+            + (self.peers.capacity() * GROUP + indexed) * size_of::<u32>()
+    }
+}
+
+fn peer_at(peers: &[[u32; GROUP]], place: u32) -> u32 {
+    peers[place as usize / GROUP][place as usize % GROUP]
+}
+
+/// The place of `peer` among few, each there once.
+#[inline]
+fn scan(peers: &[[u32; GROUP]], peer: u32) -> Option<u32> {
+    // A group at once and no way out within: where a peer is found is hard to predict.
+    for (group, places) in peers.iter().enumerate() {
+        let mut found = 0;
+        for (index, &other) in (1..).zip(places) {
+            found |= if other == peer { index } else { 0 };
+        }
+        if found > 0 {
+            return Some((group * GROUP) as u32 + found - 1);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use viaduct_via::ViId;
+
+    #[test]
+    fn a_peer_is_found_at_its_place_however_many_there_are() {
+        let vi = ViId::from_bits(1 << 32).unwrap();
+        for count in [1, 4, 11, 3 * SCANNED_MAX as u32] {
+            let mut connections = Connections::default();
+            // In neither order, and each once: 7919 is prime.
+            let peers: Vec<u32> = (0..count).map(|n| 5 + n * 7919 % 8191).collect();
+            for (place, &peer) in (0..).zip(&peers) {
+                assert_eq!(connections.place_of(peer), None);
+                assert_eq!(connections.insert(peer, Connection::new(vi, vi)), place);
+            }
+            for (place, &peer) in (0..).zip(&peers) {
+                assert_eq!(connections.place_of(peer), Some(place), "of {count}");
+            }
+            assert_eq!(connections.place_of(4), None);
+        }
     }
 }

@@ -70,7 +70,7 @@ impl Cluster<'_> {
         };
         // What the NICs will read is asked for, and the flow begins meanwhile.
         self.look_at_vi(process, ends.source_vi);
-        self.look_at_process(target);
+        self.look_at_nic(target_host);
         self.hosts[host as usize].send_buffers_free -= 1;
         if self.queue_depth_max.0 == 0 {
             self.queue_depth_max = (1, host);
@@ -101,14 +101,14 @@ impl Cluster<'_> {
             self.violations
                 .push(format!("host {host}: a posted send did not start"));
         }
-        self.messages.get_mut(id).send_work = started.map(|started| started.work);
-        let header = started.map(|started| started.header);
+        self.messages.get_mut(id).send_work = started.as_ref().map(|started| started.work);
+        let header = started.as_ref().map(|started| &started.header);
 
         let head = now + way.head_delay;
         // A flow that may end before its head arrives has its tail scheduled by the head: the
         // order of events at one time hangs on it.
         let ends_after_head = way.head_delay < way.unshared;
-        if let Some(header) = &header
+        if let Some(header) = header
             && ends_after_head
             && !ends.has_late_heads
             && self.match_early(id, target_host, header, head)
@@ -116,7 +116,7 @@ impl Cluster<'_> {
             self.heads_matched += u64::from(head > now);
             return;
         }
-        self.messages.get_mut(id).header = header;
+        self.messages.get_mut(id).header = header.copied();
         let connection = self.processes[process as usize].connections.at(ends.place);
         connection.has_late_heads = true;
         self.after(self.lanes.head, head, Event::HeadArrives(id));
@@ -157,7 +157,7 @@ impl Cluster<'_> {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         message.tail_arrives = now + message.head_delay;
-        let process = message.source;
+        let (process, target, target_vi) = (message.source, message.target, message.target_vi);
         let host = match self.config.hosts.processes {
             1 => process,
             processes => process / processes,
@@ -165,6 +165,8 @@ impl Cluster<'_> {
         if let Some(work) = message.send_work {
             self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
+        // The tail is two or three events ahead.
+        self.look_at_vi(target, target_vi);
         let begun = self.messages.get(id).mark;
         self.follow_move(id, 0..usize::MAX, begun);
         self.follow_buffer(id);

@@ -17,6 +17,7 @@ mod resource;
 mod tests;
 
 use viaduct_engine::{EventId, EventQueue, Time, prefetch, prefetch_all};
+use viaduct_topology::LinkId;
 
 use self::max_min::MaxMin;
 use self::resource::Resource;
@@ -25,6 +26,13 @@ use crate::config::Sharing;
 /// Number of a link or bus.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ResourceId(pub u32);
+
+impl From<LinkId> for ResourceId {
+    /// Links come first, with their own numbers.
+    fn from(link: LinkId) -> Self {
+        Self(link.0)
+    }
+}
 
 /// Number of an active flow; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

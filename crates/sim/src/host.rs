@@ -8,8 +8,17 @@ use viaduct_via::{CompletionQueueId, MemoryHandle, ProtectionTag};
 use crate::connections::Connections;
 
 /// Processor, NIC stages and buffer pool of a host.
+///
+/// Where hosts cost nothing ([`crate::direct`]) only the first cache line is touched.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Host {
+    /// Free buffers of the pool.
+    pub(crate) send_buffers_free: u32,
+    /// Messages that wait for the NIC.
+    pub(crate) queued: u32,
+    /// Posts that wait for a buffer.
+    pub(crate) blocked: VecDeque<BlockedPost>,
     /// When the processor has done all the work it was given.
     pub(crate) processor_free: Time,
     /// When the receiving NIC's descriptor stage has done all the work it was given.
@@ -18,12 +27,6 @@ pub(crate) struct Host {
     pub(crate) is_fetching: bool,
     /// Connections whose descriptors wait to be read, in the order in which they are served.
     pub(crate) turns: VecDeque<Turn>,
-    /// Free buffers of the pool.
-    pub(crate) send_buffers_free: u32,
-    /// Posts that wait for a buffer.
-    pub(crate) blocked: VecDeque<BlockedPost>,
-    /// Messages that wait for the NIC.
-    pub(crate) queued: u32,
 }
 
 /// A connection whose turn at the NIC comes.
@@ -44,18 +47,28 @@ pub(crate) struct BlockedPost {
     pub(crate) wanted: Time,
 }
 
-/// An application process.
+/// An application process: what drawing a message needs, then what posting it needs.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Process {
     pub(crate) stream: Stream,
     /// The pattern's own counter, where it takes targets in turn.
     pub(crate) turn: u32,
     /// Messages of a window not yet complete at the sender.
     pub(crate) outstanding: u32,
-    /// One VI for each peer.
-    pub(crate) connections: Connections,
+    /// The message that its next arrival posts.
+    pub(crate) next: Option<Drawn>,
     /// Its registered memory and the queue of its receive completions, once it has a VI.
     pub(crate) endpoint: Option<Endpoint>,
+    /// One VI for each peer.
+    pub(crate) connections: Connections,
+}
+
+/// What was drawn for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) target: u32,
+    pub(crate) bytes: u32,
 }
 
 /// What a process holds at its NIC beside its VIs.
@@ -99,6 +112,7 @@ impl Process {
             stream,
             turn: 0,
             outstanding: 0,
+            next: None,
             connections: Connections::default(),
             endpoint: None,
         }

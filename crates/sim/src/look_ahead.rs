@@ -9,7 +9,9 @@ use viaduct_engine::{prefetch, prefetch_all, prefetch_range};
 use viaduct_via::ViId;
 
 use crate::cluster::Cluster;
+use crate::connections::Connection;
 use crate::event::Event;
+use crate::fluid::FlowId;
 use crate::message::{Message, MessageId};
 
 /// From so many hosts on the events ahead are worth a look. A smaller cluster's state is mostly in
@@ -32,14 +34,18 @@ impl Cluster<'_> {
 
     /// Arrivals and ends of flows.
     fn look_at_timers(&self) {
-        match self.queue.upcoming(9) {
+        match self.queue.upcoming(7) {
             Some(Event::Arrival(process)) => self.look_at_process(process),
             Some(Event::FlowEnds(flow)) => self.fluid.prefetch_flow(flow),
             _ => {}
         }
-        match self.queue.upcoming(7) {
+        match self.queue.upcoming(5) {
             Some(Event::Arrival(process)) => {
-                self.processes[process as usize].connections.prefetch();
+                let state = &self.processes[process as usize];
+                state.connections.prefetch();
+                if let Some(drawn) = state.next {
+                    self.look_at_nic(self.host_of(drawn.target));
+                }
             }
             Some(Event::FlowEnds(flow)) => {
                 let tag = self.fluid.prefetch_path(flow);
@@ -49,22 +55,49 @@ impl Cluster<'_> {
             }
             _ => {}
         }
-        if let Some(message) = self.message_ending(5) {
-            self.look_at_process(message.source);
-            self.look_at_process(message.target);
+        match self.queue.upcoming(3) {
+            Some(Event::Arrival(process)) => {
+                if let Some((target, connection)) = self.next_connection(process) {
+                    self.look_at_vi(process, connection.vi);
+                    self.look_at_vi(target, connection.peer_vi);
+                }
+            }
+            Some(Event::FlowEnds(flow)) => {
+                if let Some(message) = self.message_of_flow(flow) {
+                    self.look_at_process(message.source);
+                    self.look_at_process(message.target);
+                }
+            }
+            _ => {}
         }
-        if let Some(message) = self.message_ending(3) {
-            self.look_at_vi(message.source, message.source_vi);
-            self.look_at_vi(message.target, message.target_vi);
+        match self.queue.upcoming(1) {
+            Some(Event::Arrival(process)) => {
+                if let Some((target, connection)) = self.next_connection(process) {
+                    self.look_at_send(process, connection.vi);
+                    self.look_at_receive(target, connection.peer_vi);
+                }
+            }
+            Some(Event::FlowEnds(flow)) => {
+                if let Some(message) = self.message_of_flow(flow) {
+                    self.look_at_vi(message.source, message.source_vi);
+                    self.look_at_vi(message.target, message.target_vi);
+                }
+            }
+            _ => {}
         }
     }
 
-    /// The message that ends so many events ahead, if one does.
+    /// The connection that a process's next message takes, if there is one, and its target.
     #[inline]
-    fn message_ending(&self, distance: usize) -> Option<&Message> {
-        let Some(Event::FlowEnds(flow)) = self.queue.upcoming(distance) else {
-            return None;
-        };
+    fn next_connection(&self, process: u32) -> Option<(u32, &Connection)> {
+        let state = &self.processes[process as usize];
+        let target = state.next?.target;
+        let place = state.connections.place_of(target)?;
+        Some((target, state.connections.get(place)))
+    }
+
+    #[inline]
+    fn message_of_flow(&self, flow: FlowId) -> Option<&Message> {
         let tag = self.fluid.tag(flow);
         (tag != Self::DEVICE_TAG).then(|| self.messages.get(MessageId(tag)))
     }
@@ -104,6 +137,12 @@ impl Cluster<'_> {
         prefetch_all(&self.nics[host]);
         prefetch_all(&self.hosts[host]);
         prefetch_all(&self.processes[process as usize]);
+    }
+
+    /// Asks for the NIC of a host.
+    #[inline]
+    pub(crate) fn look_at_nic(&self, host: u32) {
+        prefetch_all(&self.nics[host as usize]);
     }
 
     /// Asks for the state of a VI. Its NIC should have been asked for.

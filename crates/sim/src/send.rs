@@ -1,14 +1,14 @@
 //! The sending side: from the application's wish to the last byte on the first link.
 
 use viaduct_engine::Time;
-use viaduct_topology::HostId;
-use viaduct_via::{Descriptor, SendOutcome};
+use viaduct_topology::{HostId, LinkId};
+use viaduct_via::{Descriptor, Segments, SendOutcome};
 
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, Notice};
 use crate::event::Event;
 use crate::fluid::{FlowDemand, ResourceId};
-use crate::host::{BlockedPost, Turn};
+use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
 use crate::path::{Way, moving_time};
 use crate::stage::Stage;
@@ -24,28 +24,53 @@ impl Cluster<'_> {
         if now >= self.config.traffic.stop {
             return;
         }
-        self.post_next(process);
-        if let Arrivals::Open(interval) = &self.config.traffic.arrivals {
-            let next = now + interval.sample(&mut self.processes[process as usize].stream);
-            if next < self.config.traffic.stop {
-                self.queue.schedule(next, Event::Arrival(process));
-            }
+        let Arrivals::Open(_) = &self.config.traffic.arrivals else {
+            self.post_next(process);
+            return;
+        };
+        let state = &self.processes[process as usize];
+        state.connections.prefetch();
+        if let Some(Drawn { target, bytes }) = state.next {
+            self.want_to_post(process, target, bytes);
+        }
+        self.schedule_arrival(process, now);
+    }
+
+    /// Schedules the next message of a process that sends of its own accord.
+    ///
+    /// It is drawn now, so that what it reads can be asked for before its time has come.
+    pub(crate) fn schedule_arrival(&mut self, process: u32, from: Time) {
+        let Arrivals::Open(interval) = &self.config.traffic.arrivals else {
+            return;
+        };
+        let next = from + interval.sample(&mut self.processes[process as usize].stream);
+        if next < self.config.traffic.stop {
+            self.queue.schedule(next, Event::Arrival(process));
+            self.processes[process as usize].next = self.draw(process);
         }
     }
 
-    /// Draws a target and a size, and posts.
-    fn post_next(&mut self, process: u32) -> bool {
+    /// Draws a target and a size; none if the process never sends.
+    fn draw(&mut self, process: u32) -> Option<Drawn> {
         let per_host = self.config.hosts.processes;
-        let source_host = process / per_host;
+        let source_host = self.host_of(process);
         let state = &mut self.processes[process as usize];
-        let Some(HostId(target_host)) =
+        let HostId(target_host) =
             self.targets
-                .next_target(HostId(source_host), &mut state.turn, &mut state.stream)
-        else {
+                .next_target(HostId(source_host), &mut state.turn, &mut state.stream)?;
+        let bytes = self.config.traffic.size.sample(&mut state.stream);
+        let target = match per_host {
+            1 => target_host,
+            _ => target_host * per_host + process % per_host,
+        };
+        Some(Drawn { target, bytes })
+    }
+
+    /// Draws a message and posts it.
+    fn post_next(&mut self, process: u32) -> bool {
+        let Some(Drawn { target, bytes }) = self.draw(process) else {
             return false;
         };
-        let bytes = self.config.traffic.size.sample(&mut state.stream);
-        let target = target_host * per_host + process % per_host;
         self.want_to_post(process, target, bytes);
         true
     }
@@ -142,8 +167,16 @@ impl Cluster<'_> {
     }
 
     pub(crate) fn post_descriptor(&mut self, host: u32, ends: Ends, wish: &BlockedPost) {
-        let descriptor = Descriptor::send(self.buffer(wish.process, wish.bytes), wish.number);
-        if let Err(error) = self.nics[host as usize].post_send(ends.source_vi, descriptor) {
+        let buffer = self.buffer(wish.process, wish.bytes);
+        let nic = &mut self.nics[host as usize];
+        let (vi, number) = (ends.source_vi, wish.number);
+        let posted = match buffer {
+            Some(buffer) => {
+                nic.post_send_with(vi, || Descriptor::send(Segments::one(buffer), number))
+            }
+            None => nic.post_send(vi, Descriptor::send(Segments::none(), number)),
+        };
+        if let Err(error) = posted {
             self.violations
                 .push(format!("host {host} could not post a send: {error}"));
         }
@@ -251,36 +284,38 @@ impl Cluster<'_> {
         }
     }
 
-    /// Puts links into `link_scratch`, buses and links into `path_scratch`.
+    /// Puts buses and links into `path_scratch`.
     pub(crate) fn lay_path(&mut self, source: u32, target: u32) {
-        let buses = self.has_buses;
-        self.link_scratch.clear();
-        self.config
-            .topology
-            .route(HostId(source), HostId(target), &mut self.link_scratch);
-        self.path_scratch.clear();
-        if buses {
-            self.path_scratch.push(ResourceId(self.first_bus + source));
+        let path = &mut self.path_scratch;
+        path.clear();
+        if self.has_buses {
+            path.push(ResourceId(self.first_bus + source));
         }
-        self.path_scratch
-            .extend(self.link_scratch.iter().map(|link| ResourceId(link.0)));
-        if buses {
-            self.path_scratch.push(ResourceId(self.first_bus + target));
+        let topology = &self.config.topology;
+        topology.route(HostId(source), HostId(target), path);
+        if self.has_buses {
+            path.push(ResourceId(self.first_bus + target));
         }
     }
 
-    /// What the message costs on the links of `link_scratch`, nobody else there.
+    /// What the message costs on the links of `path_scratch`, nobody else there.
+    #[inline]
     pub(crate) fn way(&mut self, bytes: u32) -> Way {
         // Where all links are alike, paths of one length are too, and most messages repeat.
-        let links = self.link_scratch.len();
+        let links = self.path_scratch.len() - 2 * usize::from(self.has_buses);
         match self.last_way {
             Some(way) if self.are_links_alike && way.links == links && way.bytes == bytes => way,
-            _ => {
-                let way = self.costs.way(self.config, &self.link_scratch, bytes);
-                self.last_way = Some(way);
-                way
-            }
+            _ => self.another_way(bytes),
         }
+    }
+
+    fn another_way(&mut self, bytes: u32) -> Way {
+        let links = links_of(&self.path_scratch, self.first_bus);
+        self.link_scratch.clear();
+        self.link_scratch.extend(links);
+        let way = self.costs.way(self.config, &self.link_scratch, bytes);
+        self.last_way = Some(way);
+        way
     }
 
     /// Cut-through: the message crosses everything at once.
@@ -337,12 +372,7 @@ impl Cluster<'_> {
             demand.rate_max = f64::INFINITY;
         }
         self.link_scratch.clear();
-        self.link_scratch.extend(
-            places
-                .iter()
-                .filter(|resource| resource.0 < self.first_bus)
-                .map(|resource| viaduct_topology::LinkId(resource.0)),
-        );
+        self.link_scratch.extend(links_of(places, self.first_bus));
         let mut delay = self
             .costs
             .head_delay(self.config, &self.link_scratch, demand.wire_bytes);
@@ -476,4 +506,10 @@ impl Cluster<'_> {
             self.idle_events += 1;
         }
     }
+}
+
+/// The links among the buses and links of a path.
+fn links_of(path: &[ResourceId], first_bus: u32) -> impl Iterator<Item = LinkId> {
+    let links = path.iter().filter(move |resource| resource.0 < first_bus);
+    links.map(|resource| LinkId(resource.0))
 }
