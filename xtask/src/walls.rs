@@ -135,7 +135,7 @@ const WALLS: &[Wall] = &[
         package: "viaduct-plot",
         own: &[],
         external: None,
-        reason: "lines and axes: what they mean is the caller's",
+        reason: "lines, bars and axes: what they mean is the caller's",
     },
     Wall {
         package: "viaduct-vipl",
@@ -182,6 +182,7 @@ const WALLS: &[Wall] = &[
         package: "viaduct-report",
         own: &[
             "viaduct-engine",
+            "viaduct-plot",
             "viaduct-scenario",
             "viaduct-sim",
             "viaduct-statistics",
@@ -246,6 +247,7 @@ const HOMES: &[(&str, &str)] = &[
     ("hdrhistogram", "viaduct-statistics"),
     ("indicatif", "viaduct-cli"),
     ("parquet", "viaduct-report"),
+    ("pdf-writer", "viaduct-plot"),
     ("quick-xml", "viaduct-topology"),
     ("rayon", "viaduct-cli"),
     ("statrs", "viaduct-statistics"),

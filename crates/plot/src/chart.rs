@@ -1,6 +1,7 @@
 //! What a chart shows.
 
-use crate::{layout, png, svg};
+use crate::layout;
+use crate::picture::{Format, Picture};
 
 /// Lines over one pair of axes.
 #[derive(Clone, Debug)]
@@ -58,16 +59,108 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+/// What a chart shows beside its lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Marks {
+    /// Parts of the x axis that are set apart.
+    pub bands: Vec<Band>,
+    /// Values on the x axis that have a name; the axis reaches to them.
+    pub rules: Vec<Rule>,
+    /// How far values on a line may be off.
+    pub intervals: Vec<Interval>,
+    /// How each line looks, by its number; those that are not named are marked lines.
+    pub looks: Vec<Look>,
+}
+
+/// A part of the x axis that is set apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What it is; left out where there is no room.
+    pub name: String,
+}
+
+/// A value on the x axis with a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// The value.
+    pub at: f64,
+    /// What it is.
+    pub name: String,
+}
+
+/// From where to where a value on a line may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Number of the line.
+    pub series: usize,
+    /// The value's place.
+    pub x: f64,
+    /// No less than this.
+    pub low: f64,
+    /// No more than this.
+    pub high: f64,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Look {
+    /// A line with markers on it, a few of them where there are many points.
+    #[default]
+    MarkedLine,
+    /// A line alone, for curves of many points.
+    Line,
+    /// A marker a point, and no line.
+    Points,
+}
+
+impl Marks {
+    /// Lines without markers.
+    #[must_use]
+    pub fn plain(lines: usize) -> Self {
+        Self {
+            looks: vec![Look::Line; lines],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn look(&self, index: usize) -> Look {
+        self.looks.get(index).copied().unwrap_or_default()
+    }
+}
+
 impl LineChart {
+    /// Draws it, with what is to be shown beside the lines.
+    #[must_use]
+    pub fn draw(&self, marks: &Marks, format: Format) -> Picture {
+        Picture {
+            scene: layout::scene(self, marks, format),
+            title: self.title.clone(),
+        }
+    }
+
+    fn on_paper(&self) -> Picture {
+        self.draw(&Marks::default(), Format::PAPER)
+    }
+
     /// As an SVG document. Its text stays text: a viewer without the font takes a similar one.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        svg::document(&layout::scene(self), &self.title)
+        self.on_paper().to_svg()
     }
 
     /// As a PNG file, three pixels a unit.
     #[must_use]
     pub fn to_png(&self) -> Vec<u8> {
-        png::file(&layout::scene(self))
+        self.on_paper().to_png()
+    }
+
+    /// As a PDF file of one page.
+    #[must_use]
+    pub fn to_pdf(&self) -> Vec<u8> {
+        self.on_paper().to_pdf()
     }
 }

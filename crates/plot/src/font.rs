@@ -4,7 +4,7 @@ use ttf_parser::{Face, GlyphId};
 
 /// Made by `pyftsubset --unicodes=U+0020-007E --no-hinting --layout-features=` of version 2.37;
 /// its licence is beside it.
-const FILE: &[u8] = include_bytes!("../font/DejaVuSans-ascii.ttf");
+pub(crate) const FILE: &[u8] = include_bytes!("../font/DejaVuSans-ascii.ttf");
 
 /// What SVG viewers are to look for: the same, or one as wide.
 pub(crate) const FAMILIES: &str = "DejaVu Sans, Verdana, sans-serif";
@@ -26,6 +26,11 @@ impl Font {
     pub(crate) fn new() -> Self {
         let face = Face::parse(FILE, 0).expect("the font is a part of the program");
         Self { face }
+    }
+
+    /// The font itself.
+    pub(crate) fn face(&self) -> &Face<'static> {
+        &self.face
     }
 
     /// Units of a text's size for each of the font's own.

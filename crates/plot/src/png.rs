@@ -1,10 +1,12 @@
 //! A scene as pixels.
 
-use tiny_skia::{FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
+use tiny_skia::{
+    FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
+};
 use ttf_parser::OutlineBuilder;
 
 use crate::font::Font;
-use crate::scene::{Anchor, Colour, Direction, INK, Outline, PAPER, Point, Scene, Shape, Text};
+use crate::scene::{Anchor, Colour, Direction, Outline, Point, Scene, Shape, Text};
 
 /// Of one unit of a scene.
 const PIXELS: f32 = 3.0;
@@ -16,7 +18,7 @@ pub(crate) fn file(scene: &Scene) -> Vec<u8> {
         pixels: Pixmap::new(side(scene.width), side(scene.height)).expect("a scene has a size"),
         font: Font::new(),
     };
-    canvas.pixels.fill(solid(PAPER));
+    canvas.pixels.fill(solid(Colour::Paper));
     for shape in &scene.shapes {
         canvas.draw(shape);
     }
@@ -39,6 +41,30 @@ impl Canvas {
                 colour,
                 width,
             } => self.stroke(line(points, false), *colour, *width),
+            Shape::Strokes {
+                ends,
+                colour,
+                width,
+            } => {
+                let mut path = PathBuilder::new();
+                for [(x1, y1), (x2, y2)] in ends {
+                    path.move_to(*x1 as f32, *y1 as f32);
+                    path.line_to(*x2 as f32, *y2 as f32);
+                }
+                self.stroke(path.finish(), *colour, *width);
+            }
+            Shape::Rectangles {
+                places,
+                size: (width, height),
+                colour,
+            } => {
+                for (x, y) in places {
+                    let [x, y, width, height] = [x, y, width, height].map(|side| *side as f32);
+                    let place = Rect::from_xywh(x, y, width, height);
+                    self.fill(place.map(PathBuilder::from_rect), *colour);
+                }
+            }
+            Shape::Noted { shape, .. } => self.draw(shape),
             Shape::Area {
                 outline,
                 fill,
@@ -57,7 +83,7 @@ impl Canvas {
             }
             Shape::Text(text) => {
                 let path = self.text(text);
-                self.fill(path, INK);
+                self.fill(path, Colour::Ink);
             }
         }
     }
@@ -181,6 +207,7 @@ fn paint(colour: Colour) -> Paint<'static> {
     paint
 }
 
-fn solid(Colour(red, green, blue): Colour) -> tiny_skia::Color {
+fn solid(colour: Colour) -> tiny_skia::Color {
+    let [red, green, blue] = colour.rgb();
     tiny_skia::Color::from_rgba8(red, green, blue, u8::MAX)
 }

@@ -1,4 +1,4 @@
-//! What is drawn and where, before it is SVG or pixels.
+//! What is drawn and where, before it is SVG, PDF or pixels.
 
 /// A picture: shapes, the later above the earlier. Lengths are in units, `y` grows downwards.
 #[derive(Clone, Debug)]
@@ -11,9 +11,24 @@ pub(crate) struct Scene {
 /// A place.
 pub(crate) type Point = (f64, f64);
 
-/// Red, green, blue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Colour(pub(crate) u8, pub(crate) u8, pub(crate) u8);
+/// What a colour is for; `style` says which it is, on paper and on a screen.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Colour {
+    /// Of text and axes.
+    Ink,
+    /// Of lines that mark a place.
+    Muted,
+    /// Of lines behind.
+    Grid,
+    /// Of a part of the picture that is set apart.
+    Shade,
+    /// Of the sheet.
+    Paper,
+    /// Of a line by its number.
+    Line(usize),
+    /// A step of the scale of heat, below `style::HEAT_STEPS`.
+    Heat(usize),
+}
 
 /// One thing to draw.
 #[derive(Clone, Debug)]
@@ -24,6 +39,18 @@ pub(crate) enum Shape {
         colour: Colour,
         width: f64,
     },
+    /// Straight lines apart from each other, all alike.
+    Strokes {
+        ends: Vec<[Point; 2]>,
+        colour: Colour,
+        width: f64,
+    },
+    /// Filled rectangles, all alike.
+    Rectangles {
+        places: Vec<Point>,
+        size: Point,
+        colour: Colour,
+    },
     /// A filled area within a line of another colour.
     Area {
         outline: Outline,
@@ -33,6 +60,8 @@ pub(crate) enum Shape {
     },
     /// Letters in one line.
     Text(Text),
+    /// A shape with words that a screen shows when it is pointed at.
+    Noted { note: String, shape: Box<Self> },
 }
 
 /// What bounds an area.
@@ -68,8 +97,3 @@ pub(crate) enum Direction {
     Right,
     Up,
 }
-
-/// The colour of all text.
-pub(crate) const INK: Colour = Colour(0x22, 0x22, 0x22);
-/// The colour of the sheet.
-pub(crate) const PAPER: Colour = Colour(0xff, 0xff, 0xff);

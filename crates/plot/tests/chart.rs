@@ -5,7 +5,10 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use tiny_skia::Pixmap;
-use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
+use viaduct_plot::{
+    Axis, Band, BarChart, Bars, Format, HeatCell, HeatLabel, HeatMap, HeatStroke, Interval,
+    LineChart, Look, Marks, Notation, Rule, Scale, Series, page_style,
+};
 
 /// The colours of the first lines.
 const COLOURS: [[u8; 3]; 3] = [[0x00, 0x72, 0xb2], [0xd5, 0x5e, 0x00], [0x00, 0x9e, 0x73]];
@@ -172,4 +175,189 @@ fn a_chart_of_nothing_is_a_chart() {
     });
     parsed(&empty.to_svg());
     assert!(empty.to_png().starts_with(b"\x89PNG"));
+}
+
+fn bars(sets: usize) -> BarChart {
+    let set = |index: usize| Bars {
+        name: if sets == 1 {
+            String::new()
+        } else {
+            format!("set {index}")
+        },
+        amounts: vec![1.0 + index as f64, 300.0, 0.0, f64::NAN],
+        labels: vec!["1 us".to_owned(), "300 us <70 %>".to_owned()],
+    };
+    BarChart {
+        title: "stages".to_owned(),
+        x: "us".to_owned(),
+        rows: ["post", "transfer & more", "queued", "none"]
+            .map(str::to_owned)
+            .to_vec(),
+        sets: (0..sets).map(set).collect(),
+    }
+}
+
+fn map(lines: usize) -> HeatMap {
+    let stroke = |index: usize| HeatStroke {
+        ends: [(index as f64, 0.0), (index as f64 + 0.9, 0.0)],
+        value: Some(index as f64 / lines as f64),
+        note: format!("link {index} <busy>"),
+    };
+    HeatMap {
+        title: "links".to_owned(),
+        size: (lines as f64, 2.0),
+        strokes: (0..lines).map(stroke).collect(),
+        stroke_width: 0.2,
+        cells: vec![HeatCell {
+            at: (0.0, 0.5),
+            value: None,
+            note: "a switch".to_owned(),
+        }],
+        cell_size: (0.5, 0.5),
+        labels: vec![HeatLabel {
+            at: (0.0, 1.8),
+            words: "hosts".to_owned(),
+            is_centred: false,
+        }],
+        scale: "utilisation, %".to_owned(),
+        most: 1.0,
+        write: |value| format!("{:.0}", value * 100.0),
+    }
+}
+
+#[test]
+fn bars_have_a_rectangle_each_and_labels_where_one_set_is_shown() {
+    let svg = bars(1).draw(Format::PAPER).to_svg();
+    let (elements, texts) = parsed(&svg);
+    let blue = "#0072b2".to_owned();
+    let bars_of = |elements: &[BytesStart<'_>]| {
+        let rectangles = elements
+            .iter()
+            .filter(|element| element.name().as_ref() == "rect" && told(element, "fill") == blue);
+        rectangles
+            .map(|bar| told(bar, "width").parse::<f64>().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let widths = bars_of(&elements);
+    assert_eq!(widths.len(), 2, "what is no positive number has no bar");
+    let ratio = widths[1] / widths[0];
+    assert!((ratio - 300.0).abs() < 5.0, "{widths:?}");
+    for words in ["transfer & more", "300 us <70 %>", "1 us", "stages"] {
+        assert!(texts.iter().any(|text| text == words), "{words}: {texts:?}");
+    }
+    let svg = bars(3).draw(Format::PAPER).to_svg();
+    let (elements, texts) = parsed(&svg);
+    // The third is the sample of the legend.
+    assert_eq!(bars_of(&elements).len(), 3);
+    assert!(!texts.iter().any(|text| text == "1 us"), "{texts:?}");
+}
+
+#[test]
+fn a_map_of_few_lines_says_which_each_is_and_one_of_many_stays_small() {
+    let svg = map(10).draw(Format::PAPER).to_svg();
+    let (elements, texts) = parsed(&svg);
+    let paths = |elements: &[BytesStart<'_>]| {
+        let paths = elements
+            .iter()
+            .filter(|element| element.name().as_ref() == "path");
+        paths.count()
+    };
+    assert_eq!(paths(&elements), 10);
+    assert!(
+        texts.iter().any(|text| text == "link 7 <busy>"),
+        "{texts:?}"
+    );
+    let svg = map(20_000).draw(Format::PAPER).to_svg();
+    let (elements, _) = parsed(&svg);
+    assert_eq!(paths(&elements), 16, "one a colour");
+    assert!(svg.len() < 1_000_000, "{}", svg.len());
+}
+
+#[test]
+fn an_element_of_a_page_has_no_colour_of_its_own() {
+    let chart = chart(&["one", "two"]);
+    let marks = Marks {
+        bands: vec![Band {
+            from: 0.0,
+            to: 64.0,
+            name: "warm-up".to_owned(),
+        }],
+        rules: vec![Rule {
+            at: 1024.0,
+            name: "floor".to_owned(),
+        }],
+        intervals: vec![Interval {
+            series: 1,
+            x: 1024.0,
+            low: 0.5,
+            high: 700.0,
+        }],
+        looks: vec![Look::Line, Look::Points],
+    };
+    let pictures = [
+        chart.draw(&marks, Format::SCREEN),
+        bars(2).draw(Format::SCREEN),
+        map(5).draw(Format::SCREEN),
+    ];
+    for picture in pictures {
+        let element = picture.to_element("what it \"shows\"");
+        let (elements, _) = parsed(&element);
+        assert_eq!(
+            told(&elements[0], "aria-label"),
+            "what it &quot;shows&quot;"
+        );
+        assert!(!element.contains('#'), "{element}");
+        let style = page_style();
+        for element in &elements[1..] {
+            let classes = element.try_get_attribute("class").unwrap();
+            for class in classes.iter().flat_map(|classes| classes.value.split(' ')) {
+                assert!(style.contains(&format!(".{class}{{")), "{class}");
+            }
+        }
+    }
+}
+
+#[test]
+fn marks_stand_beside_the_lines_and_the_axis_reaches_to_them() {
+    let mut chart = chart(&["one"]);
+    chart.x.scale = Scale::Linear;
+    chart.x.notation = Notation::Plain;
+    let marks = Marks {
+        rules: vec![Rule {
+            at: 4e6,
+            name: "bound".to_owned(),
+        }],
+        looks: vec![Look::Points],
+        ..Marks::default()
+    };
+    let svg = chart.draw(&marks, Format::PAPER).to_svg();
+    let (elements, texts) = parsed(&svg);
+    assert!(texts.iter().any(|text| text == "4,000,000"), "{texts:?}");
+    assert!(texts.iter().any(|text| text == "bound"), "{texts:?}");
+    let lines = elements.iter().filter(|element| {
+        element.name().as_ref() == "polyline" && told(element, "stroke") == "#0072b2"
+    });
+    assert_eq!(lines.count(), 0, "points alone");
+}
+
+#[test]
+fn a_pdf_has_its_letters_as_text_and_is_whole() {
+    let pdf = chart(&["one", "two"]).to_pdf();
+    assert!(pdf.starts_with(b"%PDF-"));
+    let text = String::from_utf8_lossy(&pdf);
+    assert!(text.trim_end().ends_with("%%EOF"));
+    for part in [
+        "/FontFile2",
+        "/ToUnicode",
+        "/MediaBox [0 0 520",
+        "Identity-H",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    assert_eq!(pdf, chart(&["one", "two"]).to_pdf());
+    let drawn = [
+        bars(2).draw(Format::PAPER).to_pdf(),
+        map(5).draw(Format::PAPER).to_pdf(),
+    ];
+    assert!(drawn.iter().all(|pdf| pdf.starts_with(b"%PDF-")));
 }
