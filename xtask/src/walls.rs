@@ -246,6 +246,7 @@ const HOMES: &[(&str, &str)] = &[
     ("ctrlc", "viaduct-cli"),
     ("hdrhistogram", "viaduct-statistics"),
     ("indicatif", "viaduct-cli"),
+    ("minijinja", "viaduct-report"),
     ("parquet", "viaduct-report"),
     ("pdf-writer", "viaduct-plot"),
     ("quick-xml", "viaduct-topology"),

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::fit::FitArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
+use crate::plot::PlotArguments;
+use crate::report::ReportArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::virtual_networks::{ClientArguments, ServerArguments};
 use crate::why::WhyArguments;
@@ -32,6 +34,17 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Run the scenario of a run directory again and compare the digests
     Rerun(RerunArguments),
+    /// Put run directories beside one another on a page for a browser
+    #[command(after_help = "Example:\n  viaduct run two-hosts --out first\n  \
+        viaduct run two-hosts --set traffic.size=\"4 KiB\" --out second\n  \
+        viaduct report first second -o both.html")]
+    Report(ReportArguments),
+    /// Draw a picture of a run directory for a paper, with its numbers beside it
+    #[command(
+        after_help = "Examples:\n  viaduct plot runs/torus-1024-130d4657 --what latency -o latency.pdf\n  \
+        viaduct plot runs/torus-1024-130d4657 --what links -o links.svg"
+    )]
+    Plot(PlotArguments),
     /// Run what figures were published for, and show them beside ours
     #[command(
         after_help = "Examples:\n  viaduct reproduce\n  viaduct reproduce four-hop\n  \

@@ -9,6 +9,7 @@ mod describe;
 mod fabrics;
 mod failure;
 mod fit;
+mod former;
 mod interrupt;
 mod jobs;
 mod lists;
@@ -19,12 +20,15 @@ mod pair;
 mod peer;
 mod picture;
 mod planning;
+mod plot;
 mod programs;
 mod progress;
+mod report;
 mod reproduce;
 mod rerun;
 mod resources;
 mod run;
+mod showing;
 mod simulated;
 mod virtual_networks;
 mod why;
@@ -45,6 +49,8 @@ fn main() -> ExitCode {
     let exit = match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Rerun(arguments) => rerun::rerun(arguments),
+        Command::Report(arguments) => report::report(arguments),
+        Command::Plot(arguments) => plot::plot(arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments),
         Command::Why(arguments) => why::why(arguments),
         Command::Check(arguments) => check::check(arguments),

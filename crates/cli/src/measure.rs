@@ -298,7 +298,10 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         level: arguments.level,
         transfer: arguments.transfer.map(TransferName::transfer),
     };
-    let picture = arguments.plot.as_deref().map(PictureFile::at).transpose()?;
+    let picture = arguments.plot.as_deref();
+    let picture = picture
+        .map(|path| PictureFile::at(path, "--plot"))
+        .transpose()?;
     // May begin this process anew: before anything is measured.
     for fabric in &fabrics {
         match fabric {

@@ -1,11 +1,11 @@
-//! A measurement as a picture in a file.
+//! Pictures in files, and a measurement as one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use viaduct_measure::{Comparison, Report, Row, Test};
-use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
+use viaduct_plot::{Axis, LineChart, Marks, Notation, Picture, Scale, Series};
 
 use crate::failure::Failure;
 
@@ -14,11 +14,14 @@ use crate::failure::Failure;
 pub(crate) struct PictureFile {
     path: PathBuf,
     format: Format,
+    /// The flag that names it.
+    flag: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Format {
     Svg,
+    Pdf,
     Png,
 }
 
@@ -29,10 +32,11 @@ impl PictureFile {
     /// # Errors
     ///
     /// When its ending is of no format that is drawn here, or when it cannot be written.
-    pub(crate) fn at(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn at(path: &Path, flag: &'static str) -> Result<Self, Failure> {
         let file = Self {
             path: path.to_owned(),
-            format: format(path)?,
+            format: format(path, flag)?,
+            flag,
         };
         try_to_open(path).map_err(|error| file.unable(&error))?;
         Ok(file)
@@ -57,34 +61,47 @@ impl PictureFile {
     ///
     /// As [`PictureFile::draw`].
     pub(crate) fn draw_chart(&self, chart: &LineChart) -> Result<(), Failure> {
+        self.write(&chart.draw(&Marks::default(), viaduct_plot::Format::PAPER))
+    }
+
+    /// Writes a picture.
+    ///
+    /// # Errors
+    ///
+    /// As [`PictureFile::draw`].
+    pub(crate) fn write(&self, picture: &Picture) -> Result<(), Failure> {
         let bytes = match self.format {
-            Format::Svg => chart.to_svg().into_bytes(),
-            Format::Png => chart.to_png(),
+            Format::Svg => picture.to_svg().into_bytes(),
+            Format::Pdf => picture.to_pdf(),
+            Format::Png => picture.to_png(),
         };
         fs::write(&self.path, bytes).map_err(|error| self.unable(&error))
     }
 
     fn unable(&self, error: &io::Error) -> Failure {
         Failure::plain(format!(
-            "--plot {}: cannot write the file: {error}",
+            "{} {}: cannot write the file: {error}",
+            self.flag,
             self.path.display()
         ))
     }
 }
 
-fn format(path: &Path) -> Result<Format, Failure> {
+fn format(path: &Path, flag: &str) -> Result<Format, Failure> {
     let ending = path.extension().unwrap_or_default();
     if ending.eq_ignore_ascii_case("svg") {
         Ok(Format::Svg)
+    } else if ending.eq_ignore_ascii_case("pdf") {
+        Ok(Format::Pdf)
     } else if ending.eq_ignore_ascii_case("png") {
         Ok(Format::Png)
     } else {
         Err(Failure::new(
             format!(
-                "--plot {}: the file's ending says no format of a picture",
+                "{flag} {}: the file's ending says no format of a picture",
                 path.display()
             ),
-            "let it end with .svg or .png",
+            "let it end with .svg, .pdf or .png",
         ))
     }
 }
@@ -171,11 +188,12 @@ mod tests {
             ("a.svg", Format::Svg),
             ("b.c/A.PNG", Format::Png),
             ("x.svg.png", Format::Png),
+            ("p.pdf", Format::Pdf),
         ] {
-            assert_eq!(format(Path::new(path)).ok(), Some(wanted), "{path}");
+            assert_eq!(format(Path::new(path), "-o").ok(), Some(wanted), "{path}");
         }
         for wrong in ["a", "svg", ".svg", "a.gif", "a.svg/b", ""] {
-            assert!(format(Path::new(wrong)).is_err(), "{wrong}");
+            assert!(format(Path::new(wrong), "-o").is_err(), "{wrong}");
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use viaduct_report::{
-    CellOutcome, RunDirectory, StudyOutcome, cell_table, document, scenario_hash, sweep_table,
+    CellOutcome, REPORT_FILE, RunDirectory, StudyOutcome, cell_table, document, scenario_hash,
+    sweep_table,
 };
 
 use crate::arguments::{DisplayArguments, RunArguments};
@@ -14,6 +15,7 @@ use crate::jobs::{Plan, VERSION};
 use crate::output;
 use crate::planning::Prepared;
 use crate::progress::Bar;
+use crate::showing;
 
 /// The folder of run directories that were not placed by `--out`.
 const RUNS_FOLDER: &str = "runs";
@@ -44,8 +46,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     // Kept before it is shown: a reader that has gone away costs the user nothing.
     let directory = directory.filter(|_| !outcome.cells.is_empty());
     if let Some(directory) = &directory {
+        let commands = showing::run_commands(arguments, directory.path());
+        let page = showing::page(&prepared, &outcome, commands);
         directory
-            .write(&prepared.scenarios, &outcome)
+            .write(&prepared.scenarios, &outcome, Some(&page))
             .map_err(|error| Failure::new(error.to_string(), OUT_HELP))?;
     }
     show(&outcome, display)?;
@@ -185,8 +189,9 @@ fn data_line(directory: Option<&RunDirectory>) -> String {
         || "\n".to_owned(),
         |directory| {
             format!(
-                "\n  data     {}/   messages, links, series and latency as Parquet, summary.json, \
-                 scenario.toml\n",
+                "\n  report   {}   distribution, stages, links, time, settings\n  data     {}/   \
+                 messages, links, series and latency as Parquet, summary.json, scenario.toml\n",
+                directory.path().join(REPORT_FILE).display(),
                 directory.path().display()
             )
         },

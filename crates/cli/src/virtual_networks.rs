@@ -116,7 +116,10 @@ fn run<T: Serialize>(
         .iter()
         .map(|name| Subject::named(name, test.name()))
         .collect::<Result<_, _>>()?;
-    let picture = arguments.plot.as_deref().map(PictureFile::at).transpose()?;
+    let picture = arguments.plot.as_deref();
+    let picture = picture
+        .map(|path| PictureFile::at(path, "--plot"))
+        .transpose()?;
     let is_real = |subject: &Subject| matches!(subject, Subject::Shm);
     let has_real = subjects.iter().any(is_real);
     let pair = has_real.then(|| Pair::on(arguments.cores)).transpose()?;

@@ -156,6 +156,7 @@ fn the_run_directory_is_complete_and_runs_again() {
         "  bounds ",
         "mean latency, us",
         "conserved",
+        "  report ",
         "  data ",
         "  next ",
     ] {
@@ -165,6 +166,13 @@ fn the_run_directory_is_complete_and_runs_again() {
     for name in ["scenario.toml", "summary.json"] {
         assert!(place.join(name).is_file(), "{name}");
     }
+    let page = fs::read_to_string(place.join("report.html")).unwrap();
+    assert!(page.contains("<pre>viaduct run small.toml</pre>"));
+    let again = format!(
+        "<pre>viaduct rerun runs&#x2f;{}</pre>",
+        place.file_name().unwrap().display()
+    );
+    assert!(page.contains(&again), "{again}");
     for name in ["messages", "links", "series", "latency"] {
         let bytes = fs::read(place.join(format!("{name}.parquet"))).unwrap();
         assert!(

@@ -122,7 +122,8 @@ impl Sheet {
         }
     }
 
-    /// Names stand below one another, each on the side of its line that has more room.
+    /// Names stand above one another from the bottom on, each on the side of its line that has more
+    /// room.
     fn rules(&mut self, frame: &Frame, x: &Ruler, marks: &Marks) {
         for (index, rule) in marks.rules.iter().enumerate() {
             let Some(part) = x.place(rule.at) else {
@@ -131,7 +132,7 @@ impl Sheet {
             let at = frame.x(part);
             let ends = vec![(at, frame.bottom), (at, frame.top)];
             self.line(ends, Colour::Muted, 1.2);
-            let base = frame.top + LABEL_SIZE * (1.0 + LINE_HEIGHT * index as f64);
+            let base = frame.bottom - 5.0 - LABEL_SIZE * LINE_HEIGHT * index as f64;
             let (from, anchor, room) = if part < 0.5 {
                 (at + 4.0, Anchor::Start, frame.right - at)
             } else {

@@ -65,7 +65,7 @@ pub struct HeatLabel {
 }
 
 /// Elements with words of their own; beyond, those of one colour are drawn as one.
-const NOTED_MAX: usize = 1_200;
+const NOTED_MAX: usize = 1_500;
 /// Of the width.
 const HEIGHT_PART_MAX: f64 = 1.15;
 const BAR_HEIGHT: f64 = 10.0;

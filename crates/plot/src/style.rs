@@ -144,6 +144,8 @@ pub fn page_style() -> String {
                 "svg.plot .f{class}{{fill:{hex}}}svg.plot .s{class}{{stroke:{hex}}}"
             );
         }
+        // Letters have the colour of the whole picture.
+        let _ = writeln!(text, "svg.plot{{fill:{}}}", hex(rgb(Colour::Ink)));
     };
     rules(&mut text, Colour::rgb);
     text.push_str("@media(prefers-color-scheme:dark){\n");
@@ -222,6 +224,14 @@ mod tests {
             let grows = contrasts.windows(2).all(|pair| pair[0] < pair[1]);
             assert!(grows, "{contrasts:?}");
         }
+    }
+
+    #[test]
+    fn letters_have_a_colour_in_both_schemes() {
+        let style = page_style();
+        let (light, dark) = style.split_once("prefers-color-scheme:dark").unwrap();
+        assert!(light.contains("svg.plot{fill:#222222}"), "{light}");
+        assert!(dark.contains("svg.plot{fill:#e4e4e0}"), "{dark}");
     }
 
     #[test]

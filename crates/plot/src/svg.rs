@@ -25,7 +25,7 @@ pub(crate) fn document(scene: &Scene, title: &str) -> String {
 /// An element of a page, whose style sheet has the colours.
 pub(crate) fn element(scene: &Scene, words: &str) -> String {
     let mut svg = format!(
-        "<svg class=\"plot fi\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+        "<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
         number(scene.width),
         number(scene.height),
         escaped(words)

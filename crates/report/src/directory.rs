@@ -6,6 +6,7 @@
 //!                      scenario-0.toml, scenario-1.toml, ... one a cell
 //!   summary.json       the study's object, as `--json` prints it
 //!   messages.parquet   links.parquet   series.parquet   latency.parquet
+//!   report.html        what came of it, for a browser
 //! ```
 //!
 //! It is written beside its place under another name and then renamed, so that it is there whole
@@ -21,6 +22,9 @@ use thiserror::Error;
 use crate::document::document;
 use crate::outcome::{Fnv, StudyOutcome};
 use crate::tables::{TABLES, write_table};
+
+/// The report's file in a run directory.
+pub const REPORT_FILE: &str = "report.html";
 
 /// A place where a run directory can be written; asked for before the run, used after it.
 #[derive(Debug)]
@@ -94,7 +98,8 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Writes the directory and puts it into its place; `resolved_toml` has one text a cell.
+    /// Writes the directory and puts it into its place; `resolved_toml` has one text a cell, `page`
+    /// is the report.
     ///
     /// # Errors
     ///
@@ -103,10 +108,11 @@ impl RunDirectory {
         &self,
         resolved_toml: &[String],
         outcome: &StudyOutcome,
+        page: Option<&str>,
     ) -> Result<(), DirectoryError> {
         let partial = self.beside("partial")?;
         let written = fs::create_dir(&partial)
-            .and_then(|()| write_files(&partial, resolved_toml, outcome))
+            .and_then(|()| write_files(&partial, resolved_toml, outcome, page))
             .and_then(|()| self.replace_by(&partial));
         written.map_err(|source| {
             // The error of the write is the one to tell.
@@ -186,17 +192,25 @@ fn is_run_file(name: &str) -> bool {
     let cell = name
         .strip_prefix("scenario-")
         .and_then(|rest| rest.strip_suffix(".toml"));
-    matches!(name, "scenario.toml" | "summary.json")
+    matches!(name, "scenario.toml" | "summary.json" | REPORT_FILE)
         || cell.is_some_and(is_number)
         || name.strip_suffix(".parquet").is_some_and(is_table)
 }
 
-fn write_files(place: &Path, resolved_toml: &[String], outcome: &StudyOutcome) -> io::Result<()> {
+fn write_files(
+    place: &Path,
+    resolved_toml: &[String],
+    outcome: &StudyOutcome,
+    page: Option<&str>,
+) -> io::Result<()> {
     for (cell, text) in resolved_toml.iter().enumerate() {
         let name = scenario_file(outcome.is_sweep().then_some(cell));
         fs::write(place.join(name), text)?;
     }
     fs::write(place.join("summary.json"), document(outcome))?;
+    if let Some(page) = page {
+        fs::write(place.join(REPORT_FILE), page)?;
+    }
     for table in &TABLES {
         let file = File::create(place.join(format!("{}.parquet", table.name)))?;
         write_table(table, outcome, file).map_err(io::Error::other)?;
@@ -245,13 +259,16 @@ mod tests {
         let place = folder.join("runs/study-1");
         let directory = RunDirectory::prepare(&place).unwrap();
         let scenarios = ["cell = 0\n".to_owned(), "cell = 1\n".to_owned()];
-        directory.write(&scenarios, &sample::sweep()).unwrap();
+        directory
+            .write(&scenarios, &sample::sweep(), Some("<p>"))
+            .unwrap();
         assert_eq!(
             names(&place),
             [
                 "latency.parquet",
                 "links.parquet",
                 "messages.parquet",
+                "report.html",
                 "scenario-0.toml",
                 "scenario-1.toml",
                 "series.parquet",
@@ -304,7 +321,7 @@ mod tests {
         let place = folder.join("study-1");
         RunDirectory::prepare(&place)
             .unwrap()
-            .write(&[], &sample::one_run())
+            .write(&[], &sample::one_run(), None)
             .unwrap();
         for table in &TABLES {
             let file = place.join(format!("{}.parquet", table.name));
@@ -337,11 +354,11 @@ mod tests {
         let place = folder.join("out");
         let directory = RunDirectory::prepare(&place).unwrap();
         directory
-            .write(&["first = 1\n".to_owned()], &sample::one_run())
+            .write(&["first = 1\n".to_owned()], &sample::one_run(), None)
             .unwrap();
         let directory = RunDirectory::prepare(&place).unwrap();
         directory
-            .write(&["second = 2\n".to_owned()], &sample::one_run())
+            .write(&["second = 2\n".to_owned()], &sample::one_run(), None)
             .unwrap();
         assert_eq!(
             fs::read_to_string(place.join("scenario.toml")).unwrap(),

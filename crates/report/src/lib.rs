@@ -1,4 +1,5 @@
-//! What a run leaves: the table on the screen, the summary, the tables of the run directory.
+//! What a run leaves: the table on the screen, the summary, the tables of the run directory, the
+//! page for a browser and pictures for a paper.
 //!
 //! Everything here is a function of results: it decides nothing about terminals, colours or exit
 //! codes. `docs/output.md` is the dictionary of every field and column.
@@ -10,6 +11,9 @@
 //!     +---------------tables-------------------+----------directory-> scenario, object, *.parquet
 //! ```
 //!
+//! What is shown of a [`ShownStudy`], which is either an outcome or a run directory read again, is
+//! a page ([`run_page`], [`comparison_page`]) or a picture ([`draw`]).
+//!
 //! One message has an [`Explained`] of its own, as text and as an object.
 
 mod across;
@@ -17,10 +21,14 @@ mod directory;
 mod document;
 mod explanation;
 mod figure;
+mod former;
 mod ordered;
 mod outcome;
+mod page;
+mod pictures;
 mod reproduction;
 mod screen;
+mod shown;
 mod summary;
 mod tables;
 
@@ -28,17 +36,21 @@ mod tables;
 mod sample;
 
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross};
-pub use directory::{DirectoryError, RunDirectory, scenario_file, scenario_hash};
+pub use directory::{DirectoryError, REPORT_FILE, RunDirectory, scenario_file, scenario_hash};
 pub use document::document;
 pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
+pub use former::{FormerTables, TableError, read_tables};
 pub use ordered::OrderedMap;
 pub use outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
+pub use page::{comparison_page, run_page};
+pub use pictures::{Drawn, Subject, draw};
 pub use reproduction::{
     Comparison, comparison_document, comparison_markdown, comparison_table, comparison_verdict,
     comparisons,
 };
 pub use screen::{cell_table, sweep_table};
+pub use shown::{ShownCell, ShownRun, ShownStudy};
 pub use summary::{
     Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,
     WarningSummary,

@@ -4,30 +4,53 @@ mod cell;
 mod sweep;
 
 pub use cell::cell_table;
+pub(crate) use cell::headline_rows;
 pub use sweep::sweep_table;
+pub(crate) use sweep::{CellsTable, cells_table, note};
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use crate::across::Spread;
+use crate::across::{AcrossSeeds, Spread};
 use crate::figure::{decimals, percent, quantity, with_decimals};
-use crate::outcome::{CellOutcome, Figure, FigureRole};
+use crate::outcome::{CellOutcome, Figure, FigureRole, Published};
 use crate::summary::{LatencySummary, Summary};
 
 /// A cell's numbers: of its run, or over its seeds.
 pub(crate) struct View<'a> {
-    pub(super) runs: Vec<&'a Summary>,
-    pub(super) mean_us: Option<Spread>,
+    pub(crate) runs: Vec<&'a Summary>,
+    pub(crate) mean_us: Option<Spread>,
+}
+
+/// A cell as a table of cells sees it.
+pub(crate) struct CellView<'a> {
+    pub(crate) set: &'a [(String, String)],
+    pub(crate) published: &'a Published,
+    pub(crate) view: View<'a>,
+}
+
+impl<'a> CellView<'a> {
+    pub(crate) fn new(cell: &'a CellOutcome) -> Self {
+        Self {
+            set: &cell.set,
+            published: &cell.published,
+            view: View::new(cell),
+        }
+    }
 }
 
 impl<'a> View<'a> {
     pub(crate) fn new(cell: &'a CellOutcome) -> Self {
-        let runs: Vec<&Summary> = cell.runs.iter().map(|run| &run.summary).collect();
+        Self::of(cell.runs.iter().map(|run| &run.summary).collect())
+    }
+
+    /// Of a cell's runs, one a seed.
+    pub(crate) fn of(runs: Vec<&'a Summary>) -> Self {
         let mean_us = match runs.as_slice() {
             [only] => {
                 let LatencySummary { mean, ci95, .. } = only.latency_us;
                 mean.map(|mean| Spread { mean, ci95 })
             }
-            _ => cell.across_seeds().latency_us.mean,
+            _ => AcrossSeeds::new(runs.iter().copied()).latency_us.mean,
         };
         Self { runs, mean_us }
     }
@@ -38,27 +61,27 @@ impl<'a> View<'a> {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    pub(super) fn sum(&self, of: impl Fn(&Summary) -> u64) -> u64 {
+    pub(crate) fn sum(&self, of: impl Fn(&Summary) -> u64) -> u64 {
         self.runs.iter().map(|run| of(run)).sum()
     }
 
-    pub(super) fn latency(&self, of: impl Fn(&LatencySummary) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn latency(&self, of: impl Fn(&LatencySummary) -> Option<f64>) -> Option<f64> {
         self.mean(|run| of(&run.latency_us))
     }
 
-    pub(super) fn link(&self, class: &str) -> Option<(f64, f64)> {
+    pub(crate) fn link(&self, class: &str) -> Option<(f64, f64)> {
         let mean = self.mean(|run| run.links.value(class).map(|usage| usage.utilisation_mean))?;
         let max = self.mean(|run| run.links.value(class).map(|usage| usage.utilisation_max))?;
         Some((mean, max))
     }
 
-    pub(super) fn has_switch_links(&self) -> bool {
+    pub(crate) fn has_switch_links(&self) -> bool {
         ["mesh", "tree_up", "tree_down"]
             .iter()
             .any(|class| self.link(class).is_some())
     }
 
-    pub(super) fn dropped_fraction(&self) -> f64 {
+    pub(crate) fn dropped_fraction(&self) -> f64 {
         self.mean(|run| Some(run.dropped_fraction()))
             .unwrap_or_default()
     }
@@ -84,7 +107,7 @@ pub(crate) fn indented(table: &Table) -> String {
         .collect()
 }
 
-fn spread(Spread { mean, ci95 }: Spread) -> String {
+pub(crate) fn spread(Spread { mean, ci95 }: Spread) -> String {
     match ci95 {
         Some(half_width) => {
             let decimals = decimals(mean);
@@ -98,7 +121,7 @@ fn spread(Spread { mean, ci95 }: Spread) -> String {
     }
 }
 
-fn shown(value: Option<f64>) -> String {
+pub(crate) fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), quantity)
 }
 

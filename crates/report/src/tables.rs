@@ -455,14 +455,20 @@ fn series_values(result: &RunResult) -> Vec<Values> {
     ]
 }
 
-fn latency_values(result: &RunResult) -> Vec<Values> {
-    let points: Vec<(f64, f64)> = match &result.latency {
+/// Points of the distribution of latency: a share of the messages, and how many microseconds they
+/// took at most.
+pub(crate) fn latency_points(result: &RunResult) -> Vec<(f64, f64)> {
+    match &result.latency {
         Some(latency) => quantiles(latency.count)
             .into_iter()
             .filter_map(|quantile| Some((quantile, quantile_us(latency, quantile)?)))
             .collect(),
         None => Vec::new(),
-    };
+    }
+}
+
+fn latency_values(result: &RunResult) -> Vec<Values> {
+    let points = latency_points(result);
     vec![
         Values::reals(&points, |point| point.0),
         Values::reals(&points, |point| point.1),

@@ -136,7 +136,10 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
             "contention is for virtual networks: --on shm, sim:am-myrinet",
         ));
     }
-    let picture = arguments.plot.as_deref().map(PictureFile::at).transpose()?;
+    let picture = arguments.plot.as_deref();
+    let picture = picture
+        .map(|path| PictureFile::at(path, "--plot"))
+        .transpose()?;
     let interrupt = Interrupt::listen();
     let mut reports = Vec::new();
     for subject in &subjects {

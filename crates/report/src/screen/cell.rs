@@ -15,7 +15,7 @@ pub fn cell_table(cell: &CellOutcome) -> String {
         1 => "this run (95 % CI)".to_owned(),
         seeds => format!("{seeds} seeds (95 % CI)"),
     };
-    let rows = rows(cell);
+    let rows = cell_rows(&View::new(cell), &cell.published);
     let published = rows.iter().any(|row| !row.published.is_empty());
     let compared = published || rows.iter().any(|row| !row.difference.is_empty());
     let mut header = vec!["quantity".to_owned(), ours];
@@ -31,11 +31,12 @@ pub fn cell_table(cell: &CellOutcome) -> String {
     indented(&table) + &sources([cell].into_iter())
 }
 
-struct Row {
-    quantity: String,
-    ours: String,
-    published: String,
-    difference: String,
+/// A quantity and what is said of it.
+pub(crate) struct Row {
+    pub(crate) quantity: String,
+    pub(crate) ours: String,
+    pub(crate) published: String,
+    pub(crate) difference: String,
 }
 
 impl Row {
@@ -69,14 +70,19 @@ impl Row {
     }
 }
 
-fn rows(cell: &CellOutcome) -> Vec<Row> {
-    let view = View::new(cell);
-    let published = &cell.published;
-    let mut rows = latency_rows(&view, published);
-    rows.extend(usage_rows(&view, published));
-    rows.extend(count_rows(&view, published));
-    rows.extend(other_rows(&view, published));
-    rows.extend(stage_rows(&view));
+/// The quantities of a cell, and then where the mean latency goes.
+fn cell_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+    let mut rows = headline_rows(view, published);
+    rows.extend(stage_rows(view));
+    rows
+}
+
+/// The quantities of a cell.
+pub(crate) fn headline_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+    let mut rows = latency_rows(view, published);
+    rows.extend(usage_rows(view, published));
+    rows.extend(count_rows(view, published));
+    rows.extend(other_rows(view, published));
     rows
 }
 

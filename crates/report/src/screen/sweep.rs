@@ -3,41 +3,58 @@
 use comfy_table::CellAlignment;
 
 use super::{
-    View, figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread,
+    CellView, View, figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread,
 };
 use crate::figure::{difference, percent};
-use crate::outcome::{CellOutcome, Figure, FigureRole, StudyOutcome};
+use crate::outcome::{Figure, FigureRole, StudyOutcome};
 use crate::summary::Summary;
 
 /// The table of a sweep: a row a cell. Ends with a line feed.
 #[must_use]
 pub fn sweep_table(outcome: &StudyOutcome) -> String {
-    let columns = sweep_columns(outcome);
-    let keys = outcome
-        .cells
-        .first()
-        .map_or(&[][..], |cell| cell.set.as_slice());
-    let header = keys.iter().map(|(key, _)| key.clone());
-    let mut table = plain_table(
-        header
-            .chain(columns.iter().map(|column| column.title.clone()))
-            .collect(),
-    );
-    for cell in &outcome.cells {
-        let view = View::new(cell);
-        let values = cell.set.iter().map(|(_, value)| value.clone());
-        table.add_row(values.chain(columns.iter().map(|column| (column.text)(cell, &view))));
+    let cells: Vec<CellView<'_>> = outcome.cells.iter().map(CellView::new).collect();
+    let CellsTable { columns, rows } = cells_table(&cells);
+    let mut table = plain_table(columns.iter().map(|(title, _)| title.clone()).collect());
+    for row in rows {
+        table.add_row(row);
     }
-    for (index, column) in columns.iter().enumerate() {
-        let column_index = keys.len() + index;
-        if let Some(table_column) = table.column_mut(column_index).filter(|_| column.is_number) {
-            table_column.set_cell_alignment(CellAlignment::Right);
+    for (index, (_, is_number)) in columns.iter().enumerate() {
+        if let Some(column) = table.column_mut(index).filter(|_| *is_number) {
+            column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    indented(&table) + &agreement(outcome) + &sources(outcome.cells.iter())
+    indented(&table) + &agreement(&cells) + &sources(outcome.cells.iter())
 }
 
-type CellText<'a> = dyn Fn(&CellOutcome, &View<'_>) -> String + 'a;
+/// A row a cell.
+pub(crate) struct CellsTable {
+    /// Titles, and whether what stands below is a number.
+    pub(crate) columns: Vec<(String, bool)>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// The swept values of each cell and what came of them.
+pub(crate) fn cells_table(cells: &[CellView<'_>]) -> CellsTable {
+    let numbers = sweep_columns(cells);
+    let keys = cells.first().map_or(&[][..], |cell| cell.set);
+    let columns = keys.iter().map(|(key, _)| (key.clone(), false));
+    let columns = columns.chain(
+        numbers
+            .iter()
+            .map(|column| (column.title.clone(), column.is_number)),
+    );
+    let rows = cells.iter().map(|cell| {
+        let values = cell.set.iter().map(|(_, value)| value.clone());
+        let texts = numbers.iter().map(|column| (column.text)(cell));
+        values.chain(texts).collect()
+    });
+    CellsTable {
+        columns: columns.collect(),
+        rows: rows.collect(),
+    }
+}
+
+type CellText<'a> = dyn Fn(&CellView<'_>) -> String + 'a;
 
 struct SweepColumn<'a> {
     title: String,
@@ -45,12 +62,15 @@ struct SweepColumn<'a> {
     text: Box<CellText<'a>>,
 }
 
-fn sweep_columns(outcome: &StudyOutcome) -> Vec<SweepColumn<'_>> {
-    let any = |holds: fn(&Summary) -> bool| outcome.runs().any(|(_, run)| holds(&run.summary));
+fn sweep_columns<'a>(cells: &'a [CellView<'a>]) -> Vec<SweepColumn<'a>> {
+    let any = |holds: fn(&Summary) -> bool| {
+        let mut runs = cells.iter().flat_map(|cell| &cell.view.runs);
+        runs.any(|run| holds(run))
+    };
     let number = |title: &str, text: fn(&View<'_>) -> String| SweepColumn {
         title: title.to_owned(),
         is_number: true,
-        text: Box::new(move |_, view| text(view)),
+        text: Box::new(move |cell| text(&cell.view)),
     };
     let mut columns = vec![
         number("mean us (95 % CI)", |view| {
@@ -79,11 +99,7 @@ fn sweep_columns(outcome: &StudyOutcome) -> Vec<SweepColumn<'_>> {
         columns.push(number("dropped %", |view| percent(view.dropped_fraction())));
     }
     let mut paths: Vec<&str> = Vec::new();
-    for path in outcome
-        .cells
-        .iter()
-        .flat_map(|cell| cell.published.figures.keys())
-    {
+    for path in cells.iter().flat_map(|cell| cell.published.figures.keys()) {
         if !COST_PATHS.contains(&path.as_str()) && !paths.contains(&path.as_str()) {
             paths.push(path);
         }
@@ -99,7 +115,7 @@ fn sweep_columns(outcome: &StudyOutcome) -> Vec<SweepColumn<'_>> {
         columns.push(SweepColumn {
             title: format!("published{name}{unit}"),
             is_number: true,
-            text: Box::new(move |cell, _| {
+            text: Box::new(move |cell| {
                 let figure = cell.published.figures.get(path);
                 figure
                     .map(|figure| figure_format(path)(figure.value) + mark(*figure))
@@ -109,22 +125,18 @@ fn sweep_columns(outcome: &StudyOutcome) -> Vec<SweepColumn<'_>> {
         columns.push(SweepColumn {
             title: "difference".to_owned(),
             is_number: true,
-            text: Box::new(move |cell, view| {
-                compared(cell, view, path)
+            text: Box::new(move |cell| {
+                compared(cell, path)
                     .map(|(ours, figure)| difference(ours, figure.value))
                     .unwrap_or_default()
             }),
         });
     }
-    if outcome
-        .cells
-        .iter()
-        .any(|cell| !note(&View::new(cell)).is_empty())
-    {
+    if cells.iter().any(|cell| !note(&cell.view).is_empty()) {
         columns.push(SweepColumn {
             title: "note".to_owned(),
             is_number: false,
-            text: Box::new(|_, view| note(view)),
+            text: Box::new(|cell| note(&cell.view)),
         });
     }
     columns
@@ -134,16 +146,16 @@ fn sweep_columns(outcome: &StudyOutcome) -> Vec<SweepColumn<'_>> {
 const COST_PATHS: [&str; 2] = ["events", "wall_s"];
 
 /// Our number and the published one at `path`, where there are both to compare.
-fn compared(cell: &CellOutcome, view: &View<'_>, path: &str) -> Option<(f64, Figure)> {
+fn compared(cell: &CellView<'_>, path: &str) -> Option<(f64, Figure)> {
     let figure = *cell.published.figures.get(path)?;
     if COST_PATHS.contains(&path) || figure.role == FigureRole::Context {
         return None;
     }
-    Some((view.mean(|run| run.number(path))?, figure))
+    Some((cell.view.mean(|run| run.number(path))?, figure))
 }
 
 /// What must be known before a row is believed.
-fn note(view: &View<'_>) -> String {
+pub(crate) fn note(view: &View<'_>) -> String {
     let has = |holds: fn(&Summary) -> bool| view.runs.iter().any(|run| holds(run));
     let notes = [
         (has(|run| !run.violations.is_empty()), "a check failed"),
@@ -166,7 +178,7 @@ fn note(view: &View<'_>) -> String {
 
 /// How far the published figures are, in the mean and at worst; apart, those that the model was
 /// calibrated on.
-fn agreement(outcome: &StudyOutcome) -> String {
+fn agreement(cells: &[CellView<'_>]) -> String {
     let mut misses = [
         (FigureRole::Result, "published", Vec::new()),
         (
@@ -175,10 +187,9 @@ fn agreement(outcome: &StudyOutcome) -> String {
             Vec::new(),
         ),
     ];
-    for cell in &outcome.cells {
-        let view = View::new(cell);
+    for cell in cells {
         for path in cell.published.figures.keys() {
-            let Some((ours, figure)) = compared(cell, &view, path) else {
+            let Some((ours, figure)) = compared(cell, path) else {
                 continue;
             };
             for (role, _, list) in &mut misses {

@@ -1,0 +1,216 @@
+//! The page of a run, and that of several runs beside one another: one file of HTML that opens
+//! without a network, in light and in dark.
+//!
+//! What is shown is composed here of a few kinds of [`Block`]; `page/page.html` writes them, and
+//! escapes all that comes from a user's file. Nothing on a page is a script.
+
+mod comparison;
+mod run;
+
+use minijinja::Environment;
+use serde::Serialize;
+use viaduct_plot::page_style;
+
+use crate::shown::{NamedRun, ShownStudy};
+
+/// More warnings are counted, not shown.
+const WARNINGS_MAX: usize = 100;
+
+/// The page of one study: of one run, of several seeds, or of a sweep.
+///
+/// # Panics
+///
+/// Never: the template is a part of the program.
+#[must_use]
+pub fn run_page(study: &ShownStudy<'_>) -> String {
+    render(&run::page(study))
+}
+
+/// The page of several studies, with their numbers and distributions beside one another.
+///
+/// # Panics
+///
+/// Never, as [`run_page`].
+#[must_use]
+pub fn comparison_page(studies: &[ShownStudy<'_>]) -> String {
+    render(&comparison::page(studies))
+}
+
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    /// Lines below the title.
+    lead: Vec<String>,
+    sections: Vec<Section>,
+    /// Which program, which results.
+    foot: String,
+}
+
+#[derive(Serialize)]
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    blocks: Vec<Block>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Block {
+    Text {
+        text: String,
+    },
+    Alert {
+        level: &'static str,
+        text: String,
+        help: Option<String>,
+    },
+    Table(Table),
+    /// Beside one another where there is room.
+    Figures {
+        figures: Vec<Figure>,
+    },
+    Details {
+        title: String,
+        blocks: Vec<Self>,
+    },
+    Command {
+        text: String,
+        meaning: String,
+    },
+}
+
+#[derive(Default, Serialize)]
+struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct Column {
+    title: String,
+    is_number: bool,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    title: String,
+    /// An SVG element of ours, which is not escaped again.
+    svg: String,
+    caption: String,
+}
+
+impl Block {
+    fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    fn figure(title: impl Into<String>, svg: String, caption: impl Into<String>) -> Figure {
+        Figure {
+            title: title.into(),
+            svg,
+            caption: caption.into(),
+        }
+    }
+}
+
+impl Table {
+    fn new<const N: usize>(columns: [(&str, bool); N]) -> Self {
+        let columns = columns.map(|(title, is_number)| Column {
+            title: title.to_owned(),
+            is_number,
+        });
+        Self {
+            columns: columns.into(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl Section {
+    /// None without anything in it.
+    fn new(id: &'static str, title: &'static str, blocks: Vec<Block>) -> Option<Self> {
+        (!blocks.is_empty()).then_some(Self { id, title, blocks })
+    }
+}
+
+/// What the user should know of some runs, what must not be used first.
+fn alerts(studies: &[ShownStudy<'_>], runs: &[NamedRun<'_>]) -> Vec<Block> {
+    let mut violations = Vec::new();
+    let mut warnings = Vec::new();
+    for named in runs {
+        let place = match named.name.as_str() {
+            "" => String::new(),
+            name => format!("{name}: "),
+        };
+        let summary = named.run.summary;
+        for violation in &summary.violations {
+            violations.push(Block::Alert {
+                level: "error",
+                text: format!("{place}a check of the run on itself failed: {violation}"),
+                help: Some("do not use these results; this is an error in the program".to_owned()),
+            });
+        }
+        if summary.ended == "interrupted" {
+            let text = format!("{place}stopped by the user at {} s", summary.simulated_s);
+            warnings.push(Block::Alert {
+                level: "warning",
+                text,
+                help: None,
+            });
+        }
+        for warning in &summary.warnings {
+            warnings.push(Block::Alert {
+                level: "warning",
+                text: format!("{place}{}", warning.text),
+                help: warning.help.clone(),
+            });
+        }
+    }
+    for study in studies.iter().filter(|study| study.runs_not_begun > 0) {
+        warnings.push(Block::Alert {
+            level: "warning",
+            text: format!(
+                "{}: {} runs were not begun",
+                study.name, study.runs_not_begun
+            ),
+            help: None,
+        });
+    }
+    violations.extend(warnings);
+    let left_out = violations.len().saturating_sub(WARNINGS_MAX);
+    violations.truncate(WARNINGS_MAX);
+    if left_out > 0 {
+        violations.push(Block::text(format!("{left_out} more are in summary.json.")));
+    }
+    violations
+}
+
+fn commands(studies: &[ShownStudy<'_>]) -> Vec<Block> {
+    let commands = studies.iter().flat_map(|study| &study.commands);
+    commands
+        .map(|(text, meaning)| Block::Command {
+            text: text.clone(),
+            meaning: meaning.clone(),
+        })
+        .collect()
+}
+
+fn render(page: &Page) -> String {
+    let mut environment = Environment::new();
+    // The ending of the name turns escaping on.
+    environment
+        .add_template("page.html", include_str!("page/page.html"))
+        .expect("the template is a part of the program");
+    let template = environment
+        .get_template("page.html")
+        .expect("it was just added");
+    let context = minijinja::context! {
+        page => minijinja::value::Serde(page),
+        style => include_str!("page/page.css"),
+        plot_style => page_style(),
+    };
+    template.render(context).expect("it uses what it is given")
+}
+
+#[cfg(test)]
+mod tests;
