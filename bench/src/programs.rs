@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use viaduct_fabric::{Buffer, Memory, Nic, ReturnCode, Vi};
+use viaduct_fabric::{Buffer, Descriptor, Memory, Nic, ReturnCode, Vi};
 use viaduct_scenario::load_programs;
 use viaduct_simfabric::{Process, SimulatedFabric, Simulation};
 
@@ -18,6 +18,9 @@ const HOSTS: u32 = 1024;
 const ROUNDS: u32 = 500;
 /// Hosts whose memory is weighed.
 const WEIGHED: u32 = 10_000;
+/// What a program of the ring has registered: for each of two VIs rings of one send descriptor and
+/// two receive descriptors, and three buffers, each in 64 bytes of its own.
+const REGISTERED_BYTES: usize = 2 * (1 + 2) * size_of::<Descriptor>() + 3 * 64;
 const TARGET_PER_S: f64 = 1e6;
 const TARGET_BYTES: f64 = 2048.0;
 
@@ -25,13 +28,15 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// All of it.
 pub(crate) fn measure(repeat: usize) -> Vec<Row> {
-    let [mut trips, mut messages, mut bytes] = [const { Samples::EMPTY }; 3];
+    let [mut trips, mut messages, mut beside, mut futures] = [const { Samples::EMPTY }; 4];
     let mut run = || -> Outcome {
         for _ in 0..repeat {
             trips.add(ping_pong()?);
             messages.add(ring(HOSTS, ROUNDS)?.messages_per_wall_s);
         }
-        bytes.add(ring(WEIGHED, 1)?.bytes_a_program);
+        let weighed = ring(WEIGHED, 1)?;
+        beside.add(weighed.bytes_a_program - REGISTERED_BYTES as f64);
+        futures.add(weighed.future_bytes as f64);
         Ok(())
     };
     if let Err(error) = run() {
@@ -52,10 +57,16 @@ pub(crate) fn measure(repeat: usize) -> Vec<Row> {
             &messages,
         ),
         Row::new(
-            "memory of a program with two VIs, 10,000 hosts",
+            "memory of a program with two VIs, beside buffers and descriptors, 10,000 hosts",
             "B",
             Target::Below(TARGET_BYTES),
-            &bytes,
+            &beside,
+        ),
+        Row::new(
+            "of it, the program's own future",
+            "B",
+            Target::None,
+            &futures,
         ),
     ]
 }
@@ -134,12 +145,14 @@ fn ask(
 struct Ring {
     messages_per_wall_s: f64,
     bytes_a_program: f64,
+    future_bytes: u64,
 }
 
 /// What the programs of a ring tell of the moments at which all are ready, and done.
 #[derive(Default)]
 struct Times {
     ready: AtomicU64,
+    future_bytes: AtomicU64,
     begun: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -159,7 +172,12 @@ fn ring(hosts: u32, rounds: u32) -> Outcome<Ring> {
                 let now = (Instant::now(), resident_bytes().unwrap_or(0));
                 *times.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
-            process.spawn_async(move |process| ends.go_round(process, rounds));
+            process.spawn_async(move |process| {
+                let program = ends.go_round(process, rounds);
+                let bytes = size_of_val(&program) as u64;
+                times.future_bytes.store(bytes, Ordering::Relaxed);
+                program
+            });
         });
     }
     let outcome = simulation.run()?;
@@ -173,6 +191,7 @@ fn ring(hosts: u32, rounds: u32) -> Outcome<Ring> {
     Ok(Ring {
         messages_per_wall_s: messages as f64 / begin.elapsed().as_secs_f64(),
         bytes_a_program: grown as f64 / f64::from(hosts),
+        future_bytes: times.future_bytes.load(Ordering::Relaxed),
     })
 }
 
