@@ -3,8 +3,8 @@
 //! Nearly all events are wakes: a processor looks at what there is to do. A processor has at most
 //! one that matters, the earliest. Most processors wait for somebody most of the time: of 25 hosts
 //! with one server some four wakes stand at once, and a new one is among the last of them. So they
-//! are a sorted list, the next at its end. Other events are few, and in a heap. All are in the order
-//! of (time, sequence).
+//! are a sorted list, the next at its end. Other events are few, and in a heap. All are in the
+//! order of (time, sequence).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
