@@ -160,6 +160,8 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-engine",
             "viaduct-fabric",
+            "viaduct-interface",
+            "viaduct-lanai",
             "viaduct-sim",
             "viaduct-simfabric",
             "viaduct-topology",

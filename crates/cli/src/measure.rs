@@ -433,7 +433,7 @@ enum Subject {
 
 impl Subject {
     fn named(name: &str) -> Result<Self, Failure> {
-        if virtual_networks::Interface::named(name).is_some() {
+        if let Ok(Some(_)) = virtual_networks::Interface::named(name) {
             return Err(Failure::new(
                 format!("`{name}` has endpoints and no VIs"),
                 "it is for the tests of virtual networks: logp, bulk, contention",

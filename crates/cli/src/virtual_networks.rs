@@ -35,7 +35,7 @@ enum Subject {
     /// Processes of this machine, over shared memory.
     Shm,
     /// Simulated interfaces.
-    Simulated(Interface),
+    Simulated(Box<Interface>),
 }
 
 impl Subject {
@@ -43,13 +43,14 @@ impl Subject {
         if name == "shm" {
             return Ok(Self::Shm);
         }
-        Interface::named(name).map(Self::Simulated).ok_or_else(|| {
-            Failure::new(
+        match Interface::named(name)? {
+            Some(interface) => Ok(Self::Simulated(Box::new(interface))),
+            None => Err(Failure::new(
                 format!("`{test}` cannot be measured on `{name}`"),
-                "it needs Active Message endpoints: --on shm, sim:am-myrinet (virtual networks) \
-                 or sim:gam-myrinet (the generation before)",
-            )
-        })
+                "it needs Active Message endpoints: --on shm, sim:am-myrinet (virtual networks), \
+                 sim:gam-myrinet (the generation before), or a file that inherits one",
+            )),
+        }
     }
 
     fn name(&self) -> String {

@@ -45,6 +45,25 @@ fn assert_near(ours: f64, given: f64) {
 }
 
 #[test]
+fn a_file_that_inherits_an_interface_is_measured_with_what_it_changes() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slow-send.toml");
+    let preset = "name = \"slow-send\"\ninherits = \"am-myrinet\"\n[host]\n\
+                  send = { value = \"4.9 us\", source = \"a test\", confidence = \"assumed\" }\n";
+    fs::write(&path, preset).unwrap();
+    let fabric = format!("sim:{}", path.display());
+    let slow = json(&["logp", "--on", &fabric]);
+    let given = json(&["logp", "--on", "sim:am-myrinet"]);
+    assert_eq!(slow["fabric"], fabric.as_str());
+    let more = |key| number(&slow, key) - number(&given, key);
+    assert_near(more("o_send_us"), 2.0);
+    assert_near(more("round_trip_us"), 4.0);
+
+    fs::write(&path, preset.replace("4.9 us", "4.9 furlongs")).unwrap();
+    let error = failure(&["contention", "--on", &fabric]);
+    assert!(error.contains("furlongs"), "{error}");
+}
+
+#[test]
 fn the_first_generation_has_its_given_figures() {
     let logp = json(&["logp", "--on", "sim:gam-myrinet"]);
     let keys: Vec<&String> = logp.as_object().unwrap().keys().collect();

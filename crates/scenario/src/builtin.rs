@@ -1,7 +1,7 @@
 //! Studies and presets that the program carries, so that it needs no files.
 
 /// Presets: name, text.
-pub(crate) const MODELS: [(&str, &str); 13] = [
+pub(crate) const MODELS: [(&str, &str); 15] = [
     (
         "giganet-clan",
         include_str!("../../../models/giganet-clan.toml"),
@@ -29,6 +29,14 @@ pub(crate) const MODELS: [(&str, &str); 13] = [
     ("rnic-gen3", include_str!("../../../models/rnic-gen3.toml")),
     ("rnic-gen4", include_str!("../../../models/rnic-gen4.toml")),
     ("rnic-gen5", include_str!("../../../models/rnic-gen5.toml")),
+    (
+        "am-myrinet",
+        include_str!("../../../models/am-myrinet.toml"),
+    ),
+    (
+        "gam-myrinet",
+        include_str!("../../../models/gam-myrinet.toml"),
+    ),
     ("ideal", include_str!("../../../models/ideal.toml")),
 ];
 

@@ -30,6 +30,7 @@ mod builtin;
 mod checks;
 mod diagnostics;
 mod document;
+mod endpoints;
 mod faults;
 mod figure;
 mod files;
@@ -49,6 +50,7 @@ mod value;
 
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
+pub use endpoints::{endpoints_of, load_endpoints};
 pub use faults::{FAULTS_MAX, read_faults};
 pub use figure::{Figure, FigureTest};
 pub use keys::{Fallback, Key, Table, key_at, keys_text, table, tables};

@@ -92,6 +92,14 @@ pub struct PresetNumber {
     pub(crate) meant: Value,
 }
 
+impl Preset {
+    /// Whether it is of interfaces with endpoints, which have no VIs: `load_endpoints` is for it.
+    #[must_use]
+    pub fn has_endpoints(&self) -> bool {
+        self.mechanism == ENDPOINTS
+    }
+}
+
 impl PresetNumber {
     /// Whether another has the same value, however it is written: `0.2 us` and `200 ns`.
     #[must_use]
@@ -164,7 +172,7 @@ impl PresetNumber {
 }
 
 /// The tables of a preset, and what the list of keys calls them.
-pub(crate) const TABLES: [(&str, &str); 9] = [
+pub(crate) const TABLES: [(&str, &str); 14] = [
     ("cpu", "hosts.model.cpu"),
     ("bus", "hosts.model.bus"),
     ("nic", "hosts.model.nic"),
@@ -174,7 +182,15 @@ pub(crate) const TABLES: [(&str, &str); 9] = [
     ("rdma", "preset.rdma"),
     ("memory", "preset.memory"),
     ("link", "preset.link"),
+    (ENDPOINTS, "preset.endpoints"),
+    ("interface", "preset.interface"),
+    ("host", "preset.host"),
+    ("network", "preset.network"),
+    ("transport", "preset.transport"),
 ];
+
+/// The mechanism of interfaces that have endpoints and no VIs.
+pub(crate) const ENDPOINTS: &str = "endpoints";
 
 /// Those that a study has as well.
 const STUDY_TABLES: usize = 3;
@@ -190,9 +206,12 @@ pub(crate) fn own_table(mechanism: &str) -> &str {
 
 /// Whether a preset of a mechanism has use for a table, and whether it must give it.
 fn needs(mechanism: &str, table: &str) -> (bool, bool) {
+    let has_endpoints = mechanism == ENDPOINTS;
     match table {
-        "cpu" | "bus" => (true, true),
-        "link" | "memory" => (true, false),
+        "cpu" | "bus" => (!has_endpoints, !has_endpoints),
+        "link" | "memory" => (!has_endpoints, false),
+        ENDPOINTS | "interface" | "host" | "network" => (has_endpoints, has_endpoints),
+        "transport" => (has_endpoints, false),
         table => (own_table(mechanism) == table, own_table(mechanism) == table),
     }
 }

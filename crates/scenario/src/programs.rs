@@ -26,6 +26,16 @@ use crate::value::Value;
 pub enum ProgramsError {
     /// The preset or the study is wrong.
     Wrong(Diagnostics),
+    /// The preset is of interfaces that have endpoints and no VIs.
+    NoVia {
+        /// Which preset.
+        model: String,
+    },
+    /// The preset is of adapters with VIA, and has no endpoints.
+    NoEndpoints {
+        /// Which preset.
+        model: String,
+    },
     /// The preset names no cable, and no study was given.
     NoLink {
         /// Which preset.
@@ -46,6 +56,16 @@ impl fmt::Display for ProgramsError {
                 formatter,
                 "the preset {model} has no [link]: name a study for the network, as in \
                  sim:{model}@four-hop"
+            ),
+            Self::NoVia { model } => write!(
+                formatter,
+                "the preset {model} has endpoints and no VIs: viaduct measure logp, bulk and \
+                 contention are for it"
+            ),
+            Self::NoEndpoints { model } => write!(
+                formatter,
+                "the preset {model} has VIs and no endpoints: am-myrinet and gam-myrinet have \
+                 them, and files that inherit one"
             ),
             Self::NoNetwork { reason } => formatter.write_str(reason),
         }
@@ -81,6 +101,10 @@ pub fn programs_of(
     study: Option<&str>,
     hosts: u32,
 ) -> Result<SimulationConfig, ProgramsError> {
+    if preset.has_endpoints() {
+        let model = model.to_owned();
+        return Err(ProgramsError::NoVia { model });
+    }
     let numbers = Numbers(preset);
     let Some(host) = numbers.host() else {
         // A preset that loads has every number.
@@ -129,10 +153,10 @@ pub fn programs_of(
 }
 
 /// The numbers of a preset, by table and key.
-struct Numbers<'a>(&'a Preset);
+pub(crate) struct Numbers<'a>(pub(crate) &'a Preset);
 
 impl Numbers<'_> {
-    fn value(&self, table: &str, key: &str) -> Option<&Value> {
+    pub(crate) fn value(&self, table: &str, key: &str) -> Option<&Value> {
         let is_it = |number: &&PresetNumber| number.table == table && number.key == key;
         self.0
             .numbers
@@ -141,28 +165,28 @@ impl Numbers<'_> {
             .map(|number| &number.meant)
     }
 
-    fn time(&self, table: &str, key: &str) -> Option<Time> {
+    pub(crate) fn time(&self, table: &str, key: &str) -> Option<Time> {
         match self.value(table, key)? {
             Value::Time(time) => Some(*time),
             _ => None,
         }
     }
 
-    fn rate(&self, table: &str, key: &str) -> Option<Rate> {
+    pub(crate) fn rate(&self, table: &str, key: &str) -> Option<Rate> {
         match self.value(table, key)? {
             Value::Rate(rate) => Some(*rate),
             _ => None,
         }
     }
 
-    fn count(&self, table: &str, key: &str) -> Option<u32> {
+    pub(crate) fn count(&self, table: &str, key: &str) -> Option<u32> {
         match self.value(table, key)? {
             Value::Size(number) | Value::Count(number) => u32::try_from(*number).ok(),
             _ => None,
         }
     }
 
-    fn choice(&self, table: &str, key: &str) -> Option<&'static str> {
+    pub(crate) fn choice(&self, table: &str, key: &str) -> Option<&'static str> {
         match self.value(table, key)? {
             Value::Choice(word) => Some(word),
             _ => None,

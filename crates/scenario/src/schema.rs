@@ -7,8 +7,9 @@ mod hardware;
 use crate::keys::{Key, Table};
 use crate::value::Kind;
 use adapters::{
-    figure_keys, firmware_keys, kernel_keys, link_keys as preset_link_keys, memory_keys, rdma_keys,
-    remote_writes_keys,
+    endpoints_keys, figure_keys, firmware_keys, host_side_keys, interface_keys,
+    interface_network_keys, kernel_keys, link_keys as preset_link_keys, memory_keys, rdma_keys,
+    remote_writes_keys, transport_keys,
 };
 use faults::{background_keys, detection_keys, fault_keys};
 use hardware::{bus_keys, cpu_keys, model_keys, nic_keys};
@@ -25,7 +26,14 @@ const NUMBER_FROM_1: Kind = Kind::Count(1, u32::MAX as u64);
 const MESSAGE: Kind = Kind::Size(MESSAGE_BYTES_MAX);
 
 /// How adapters carry messages; each but the first has a table of its own in a preset.
-pub(crate) const MECHANISMS: &[&str] = &["native", "remote-writes", "firmware", "kernel", "rdma"];
+pub(crate) const MECHANISMS: &[&str] = &[
+    "native",
+    "remote-writes",
+    "firmware",
+    "kernel",
+    "rdma",
+    "endpoints",
+];
 
 const MEAN_INTERVALS: &[&str] = &["exponential", "constant", "pareto", "log-normal"];
 
@@ -134,6 +142,31 @@ pub(crate) fn list() -> Vec<Table> {
             "preset.rdma",
             "a preset's [rdma]: a current RDMA adapter",
             rdma_keys(),
+        ),
+        optional(
+            "preset.endpoints",
+            "a preset's [endpoints]: Active Messages, in frames of the interface",
+            endpoints_keys(),
+        ),
+        optional(
+            "preset.interface",
+            "a preset's [interface]: the processor that serves endpoints",
+            interface_keys(),
+        ),
+        optional(
+            "preset.host",
+            "a preset's [host]: processor, driver and bus beside it",
+            host_side_keys(),
+        ),
+        optional(
+            "preset.network",
+            "a preset's [network]: links and switches between interfaces",
+            interface_network_keys(),
+        ),
+        optional(
+            "preset.transport",
+            "a preset's [transport]: messages exactly once; once and unanswered, if left out",
+            transport_keys(),
         ),
         optional(
             "preset.published",

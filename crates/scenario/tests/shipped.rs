@@ -2,7 +2,8 @@
 
 use viaduct_engine::Time;
 use viaduct_scenario::{
-    Override, Study, keys_text, list_models, list_studies, load_preset, load_programs, parse_preset,
+    Override, Study, keys_text, list_models, list_studies, load_endpoints, load_preset,
+    load_programs, parse_preset,
 };
 use viaduct_sim::config::{Arrivals, ClusterConfig, Notice};
 use viaduct_sim::workload::Pattern;
@@ -69,6 +70,8 @@ fn every_preset_loads_and_each_number_has_a_source() {
         "rnic-gen3",
         "rnic-gen4",
         "rnic-gen5",
+        "am-myrinet",
+        "gam-myrinet",
         "ideal",
     ];
     assert_eq!(names, all);
@@ -78,12 +81,19 @@ fn every_preset_loads_and_each_number_has_a_source() {
             "remote-writes" => 40,
             "firmware" => 31,
             "kernel" => 27,
+            "endpoints" if model.name == "am-myrinet" => 40,
+            "endpoints" => 31,
             _ => 30,
         };
         assert_eq!(model.numbers.len(), count, "{}", model.name);
-        // Each makes hosts for programs, in a network of its own.
-        let hosts = load_programs(&model.name, None, 2).expect("hosts for programs");
-        assert_eq!(hosts.host.name, model.name);
+        // Each makes hosts for programs, in a network of its own, or interfaces with endpoints.
+        if model.has_endpoints() {
+            let hosts = load_endpoints(&model.name, 2).expect("interfaces with endpoints");
+            assert_eq!(hosts.hosts, 2);
+        } else {
+            let hosts = load_programs(&model.name, None, 2).expect("hosts for programs");
+            assert_eq!(hosts.host.name, model.name);
+        }
         assert!(model.numbers.iter().all(|number| !number.source.is_empty()));
         let loaded = load_preset(&model.name).expect("a built-in preset");
         assert_eq!(loaded.numbers.len(), model.numbers.len());

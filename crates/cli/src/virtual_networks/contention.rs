@@ -127,12 +127,16 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
         .iter()
         .map(|name| Subject::named(name, test))
         .collect::<Result<_, _>>()?;
-    if subjects
-        .iter()
-        .any(|it| matches!(it, Subject::Simulated(Interface::GamMyrinet)))
-    {
+    let of_one_endpoint = |subject: &&Subject| match subject {
+        Subject::Shm => false,
+        Subject::Simulated(interface) => !interface.has_virtual_networks(),
+    };
+    if let Some(subject) = subjects.iter().find(of_one_endpoint) {
         return Err(Failure::new(
-            "`sim:gam-myrinet` has one endpoint, and nothing that refuses a message",
+            format!(
+                "`{}` has one endpoint, and nothing that refuses a message",
+                subject.name()
+            ),
             "contention is for virtual networks: --on shm, sim:am-myrinet",
         ));
     }
@@ -144,7 +148,7 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     let mut reports = Vec::new();
     for subject in &subjects {
         let rows = match subject {
-            Subject::Simulated(interface) => simulate_all(*interface, &points, &interrupt),
+            Subject::Simulated(interface) => simulate_all(interface, &points, &interrupt),
             Subject::Shm => points
                 .iter()
                 .map(|point| {
@@ -248,7 +252,7 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
 /// Frames beyond the server's endpoints stay empty and change nothing, so rows that differ in
 /// nothing else are one simulation.
 fn simulate_all(
-    interface: Interface,
+    interface: &Interface,
     points: &[Point],
     interrupt: &Interrupt,
 ) -> Vec<Option<Result<ContentionRow, Failure>>> {
@@ -283,11 +287,12 @@ fn simulate_all(
     points.iter().zip(&numbers).map(row).collect()
 }
 
-fn simulated(interface: Interface, point: &Point) -> ContentionRow {
+fn simulated(interface: &Interface, point: &Point) -> ContentionRow {
     /// Hosts of the published cluster that take part.
     const HOSTS: u16 = 25;
 
-    let config = interface.config(HOSTS.max(point.clients + 1), point.frames);
+    let mut config = interface.config(HOSTS.max(point.clients + 1));
+    config.frames = point.frames;
     let server = match point.server {
         ServerKind::One => LanaiServer::One,
         ServerKind::St => LanaiServer::SingleThread,

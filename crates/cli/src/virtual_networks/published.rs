@@ -21,22 +21,25 @@ pub(crate) fn comparisons(
     name: Option<&str>,
     interrupt: &Interrupt,
 ) -> Result<Vec<Comparison>, Failure> {
-    let is_asked = |interface: Interface| name.is_none_or(|name| name == interface.model());
+    let asked = |model: &str| match name {
+        Some(name) if name != model => Ok(None),
+        _ => Interface::named(&format!("sim:{model}")),
+    };
     let mut rows = Vec::new();
-    if is_asked(Interface::GamMyrinet) {
-        let study = Interface::GamMyrinet.name();
-        let found = logp(&mut Interface::GamMyrinet.requests(interrupt)).map_err(failure_of)?;
+    if let Some(gam) = asked("gam-myrinet")? {
+        let study = gam.name();
+        let found = logp(&mut gam.requests(interrupt)).map_err(failure_of)?;
         let both_us = found.o_send_us + found.o_recv_us;
         rows.push(row(study, "16 B", "overheads_us", 5.8, both_us));
         rows.push(row(study, "16 B", "gap_us", 5.8, found.gap_us));
-        let mut requests = Interface::GamMyrinet.requests(interrupt);
+        let mut requests = gam.requests(interrupt);
         let found = bulk(&mut requests, &[8192], &mut |_| {}).map_err(failure_of)?;
         let mbyte_s = found.rows.first().map_or(f64::NAN, |row| row.mbyte_s);
         rows.push(row(study, "8 KiB", "bulk_mbyte_s", 38.0, mbyte_s));
     }
-    if is_asked(Interface::AmMyrinet) {
-        let study = Interface::AmMyrinet.name();
-        let with = Interface::AmMyrinet.config(2, 8);
+    if let Some(am) = asked("am-myrinet")? {
+        let study = am.name();
+        let with = am.config(2);
         let mut without = with.clone();
         without.firmware.check = 0;
         let of = |config: &Config| {

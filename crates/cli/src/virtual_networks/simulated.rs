@@ -1,53 +1,68 @@
-//! Simulated interfaces, by name, and requests in their time.
+//! Simulated interfaces, by the names of their presets, and requests in their time.
 
 use viaduct_engine::Time;
 use viaduct_lanai::{Burst as LanaiBurst, Config, Prober};
 use viaduct_measure::{Burst, Elapsed, MeasureError, Requests};
+use viaduct_scenario::{ProgramsError, load_endpoints};
 
+use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// An interface with endpoints, of which hosts are simulated.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Interface {
-    /// Virtual networks: endpoint frames, transport, error checking.
-    AmMyrinet,
-    /// The first generation: one endpoint, messages that go once.
-    GamMyrinet,
+/// An interface with endpoints, of which hosts are simulated: `sim:am-myrinet` (virtual networks),
+/// `sim:gam-myrinet` (one endpoint, messages that go once), a file that inherits one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Interface {
+    name: String,
+    config: Config,
 }
 
 impl Interface {
-    /// All of them.
-    pub(crate) const ALL: [Self; 2] = [Self::AmMyrinet, Self::GamMyrinet];
-
-    /// The interface of a fabric's name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
+    /// The interface of a fabric's name; none if that is something else, or the preset has no
+    /// endpoints.
+    ///
+    /// # Errors
+    ///
+    /// When the preset is wrong.
+    pub(crate) fn named(name: &str) -> Result<Option<Self>, Failure> {
+        let Some(preset) = name.strip_prefix("sim:") else {
+            return Ok(None);
+        };
+        match load_endpoints(preset, 2) {
+            Ok(config) => Ok(Some(Self {
+                name: name.to_owned(),
+                config,
+            })),
+            Err(ProgramsError::NoEndpoints { .. }) => Ok(None),
+            // Of another kind, with a study: `sim:clan@four-hop`.
+            Err(_) if preset.contains('@') => Ok(None),
+            Err(ProgramsError::Wrong(diagnostics)) => Err(diagnostics.into()),
+            Err(error) => Err(Failure::plain(error.to_string())),
+        }
     }
 
     /// The fabric's name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::AmMyrinet => "sim:am-myrinet",
-            Self::GamMyrinet => "sim:gam-myrinet",
-        }
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Its name alone.
-    pub(crate) fn model(self) -> &'static str {
-        self.name().trim_start_matches("sim:")
+    /// Whether there are frames for endpoints to contend for.
+    pub(crate) fn has_virtual_networks(&self) -> bool {
+        self.config.transport.is_some()
     }
 
-    /// So many hosts with it, each with so many frames if it has several.
-    pub(crate) fn config(self, hosts: u16, frames: u16) -> Config {
-        match self {
-            Self::AmMyrinet => Config::am_myrinet(hosts, frames),
-            Self::GamMyrinet => Config::gam_myrinet(hosts),
+    /// So many hosts with it.
+    pub(crate) fn config(&self, hosts: u16) -> Config {
+        let mut config = self.config.clone();
+        config.hosts = hosts;
+        if let Some(transport) = &mut config.transport {
+            transport.peers = hosts;
         }
+        config
     }
 
     /// Requests from one host to another.
-    pub(crate) fn requests(self, interrupt: &Interrupt) -> SimulatedRequests {
-        SimulatedRequests::new(&self.config(2, 8), interrupt)
+    pub(crate) fn requests(&self, interrupt: &Interrupt) -> SimulatedRequests {
+        SimulatedRequests::new(&self.config(2), interrupt)
     }
 }
 

@@ -147,6 +147,127 @@ pub(super) fn rdma_keys() -> Vec<Key> {
     ]
 }
 
+/// Endpoints of Active Messages: what an interface keeps, and whose turn it is.
+pub(super) fn endpoints_keys() -> Vec<Key> {
+    vec![
+        Key::new("frames", Kind::Count(1, 1024), "of an interface"),
+        Key::new("image", BYTES, "of an endpoint, moved when frames change"),
+        Key::new(
+            "queue",
+            Kind::Count(1, 1 << 16),
+            "messages that a queue holds; as many requests may be outstanding",
+        ),
+        Key::new(
+            "policy",
+            Kind::Choice(&["random", "least-recently-used", "clock"]),
+            "which endpoint leaves its frame",
+        ),
+        Key::new(
+            "remap",
+            Kind::Choice(&["background", "blocking"]),
+            "threads go on while frames change, or wait",
+        ),
+        Key::new(
+            "turn_messages",
+            NUMBER_FROM_1,
+            "of one endpoint, then the next",
+        ),
+        Key::new("turn", Kind::Time, "most time of one endpoint's turn"),
+    ]
+}
+
+/// The interface's processor.
+pub(super) fn interface_keys() -> Vec<Key> {
+    let cycles = |name, least, meaning| Key::new(name, Kind::Count(least, 1 << 20), meaning);
+    vec![
+        Key::new("clock", Kind::Frequency, "of the interface's processor"),
+        cycles("send", 1, "cycles to send a message"),
+        cycles("receive", 1, "cycles to take a message in"),
+        cycles("check", 0, "cycles of checking, on each of these"),
+        cycles("send_answer", 0, "cycles to make and send an answer"),
+        cycles("receive_answer", 0, "cycles to take an answer in"),
+        cycles(
+            "driver_word",
+            0,
+            "cycles for a word of the driver, or to it",
+        ),
+        cycles("look", 0, "cycles to look at an endpoint that cannot send"),
+    ]
+}
+
+/// The host beside it.
+pub(super) fn host_side_keys() -> Vec<Key> {
+    let time = |name, meaning| Key::new(name, Kind::Time, meaning);
+    vec![
+        time("send", "of the processor, for a message sent"),
+        time("receive", "of the processor, for a message taken"),
+        time("poll", "a look at an endpoint that has nothing"),
+        time("switch", "from one thread to another"),
+        time("fault", "a trap into the kernel and back"),
+        time("interrupt", "of the interface, to the driver"),
+        time("driver", "its work for each word that it says"),
+        Key::new("write_rate", Kind::Rate, "of DMA into host memory"),
+        Key::new("read_rate", Kind::Rate, "of DMA out of host memory"),
+    ]
+}
+
+/// Links and switches between interfaces.
+pub(super) fn interface_network_keys() -> Vec<Key> {
+    let number = Kind::Count(1, u16::MAX as u64);
+    vec![
+        Key::new("rate", Kind::Rate, "of a link"),
+        Key::new("switch", Kind::Time, "what a switch adds"),
+        Key::new("header", BYTES, "of a packet, beside its payload"),
+        Key::new("answer", BYTES, "an answer, as a whole"),
+        Key::new("hosts_a_leaf", number, "of the tree of switches"),
+        Key::new(
+            "receive_buffers",
+            number,
+            "packets that an interface holds; then its link stops",
+        ),
+        Key::new("lost", Kind::Ratio, "of packets and answers, in millionths"),
+    ]
+}
+
+/// Exactly-once delivery from interface to interface.
+pub(super) fn transport_keys() -> Vec<Key> {
+    vec![
+        Key::new(
+            "channels",
+            Kind::Count(1, 32),
+            "from one interface to another",
+        ),
+        Key::new("routes", Kind::Count(1, 255), "between two interfaces"),
+        Key::new("timeout_min", Kind::Time, "until an answer is overdue"),
+        Key::new("timeout_max", Kind::Time, "the same, and waits, at most"),
+        Key::new(
+            "refusal_delay",
+            Kind::Time,
+            "mean wait after a first refusal",
+        ),
+        Key::new(
+            "doublings_max",
+            Kind::Count(0, 32),
+            "how often time-out and wait double",
+        ),
+        Key::new(
+            "transmissions_max",
+            Kind::Count(1, 255),
+            "of a message, then it leaves its channel",
+        ),
+        Key::new(
+            "unbound_delay",
+            Kind::Time,
+            "mean time until it is put on again",
+        ),
+        Key::new(
+            "unreachable_after",
+            Kind::Time,
+            "silence of an interface, then all returns",
+        ),
+    ]
+}
+
 /// A published figure of a program on the preset.
 pub(super) fn figure_keys() -> Vec<Key> {
     vec![
