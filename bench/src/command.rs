@@ -37,6 +37,19 @@ impl Viaduct {
         for setting in settings {
             command.args(["--set", setting]);
         }
+        self.ended(command)
+    }
+
+    /// Has the command simulate clients that contend for one server: the whole figure, with rows of
+    /// so many seconds.
+    pub(crate) fn contention(&self, seconds: f64) -> Result<Run, String> {
+        let mut command = Command::new(&self.path);
+        command.args(["measure", "contention", "--on", "sim:am-myrinet", "--json"]);
+        command.args(["--clients", "1..24", "--seconds", &seconds.to_string()]);
+        self.ended(command)
+    }
+
+    fn ended(&self, mut command: Command) -> Result<Run, String> {
         let begin = Instant::now();
         let output = command
             .output()

@@ -34,7 +34,7 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
   --only GROUP    hold, study, ideal, load, heavy, programs,
-                  endpoints, scale, million or start
+                  endpoints, contention, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -48,6 +48,7 @@ const GROUPS: &[&str] = &[
     "heavy",
     "programs",
     "endpoints",
+    "contention",
     "scale",
     "million",
 ];
@@ -189,6 +190,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "heavy" => studies::heavy(&viaduct, simgrid.as_ref(), repeat),
             "programs" => programs::measure(repeat),
             "endpoints" => endpoints::measure(repeat),
+            "contention" => studies::contention(&viaduct, repeat),
             "scale" => studies::scale(&viaduct, repeat),
             _ => studies::million(&viaduct),
         };

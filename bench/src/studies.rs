@@ -32,6 +32,23 @@ fn messages_per_wall_s(run: &Run) -> Measured<f64> {
     run.number("messages_per_wall_s")
 }
 
+/// Virtual networks: the figure of five set-ups and 1 to 24 clients, with short rows, times what
+/// the published 20 s a row are of them. Each simulated second costs about the same.
+pub(crate) fn contention(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
+    const ROW_S: f64 = 0.2;
+    const PUBLISHED_ROW_S: f64 = 20.0;
+
+    let quantity = "contention of virtual networks, 120 rows of 20 s, from rows of 0.2 s";
+    let measure = || {
+        let mut process = Samples::EMPTY;
+        for _ in 0..repeat {
+            process.add(viaduct.contention(ROW_S)?.process_s * (PUBLISHED_ROW_S / ROW_S));
+        }
+        Ok(vec![Row::new(quantity, "s", Target::Below(60.0), &process)])
+    };
+    rows_or_reason(quantity, measure())
+}
+
 /// The 1024-node study, whole.
 pub(crate) fn study(viaduct: &Viaduct, repeat: usize) -> Vec<Row> {
     let measure = || {
