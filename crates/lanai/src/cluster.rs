@@ -178,6 +178,19 @@ pub struct Totals {
     pub returned: u64,
 }
 
+impl Totals {
+    /// Adds what one interface and its driver have counted.
+    pub(crate) fn count(&mut self, node: &Node) {
+        self.remaps += node.driver.residency().counts().uploads;
+        if let Some(transport) = &node.transport {
+            let counts = transport.counts();
+            self.refusals += counts.refusals;
+            self.retransmissions += counts.retransmissions;
+            self.returned += counts.returned;
+        }
+    }
+}
+
 /// A cluster of hosts with programs.
 #[derive(Debug)]
 pub struct Cluster {
@@ -195,6 +208,8 @@ pub struct Cluster {
     pub(crate) measured_from: Time,
     /// What became of requests, while there are faults.
     pub(crate) ledger: Option<Box<Ledger>>,
+    /// What interfaces counted whose hosts rebooted.
+    pub(crate) past: Totals,
     /// Messages that may still be under way though their senders gave them up: records that stay.
     pub(crate) in_doubt: usize,
     /// Of what the network loses.
@@ -222,6 +237,7 @@ impl Cluster {
             queue: Agenda::new(config.hosts),
             links: Links::new(config.network, config.hosts, outages),
             ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
+            past: Totals::default(),
             in_doubt: 0,
             nodes,
             messages: Vec::new(),
@@ -269,16 +285,10 @@ impl Cluster {
             packets: self.links.packets,
             stops: self.links.stops,
             lost: self.lost + self.links.cut,
-            ..Totals::default()
+            ..self.past
         };
         for node in &self.nodes {
-            totals.remaps += node.driver.residency().counts().uploads;
-            if let Some(transport) = &node.transport {
-                let counts = transport.counts();
-                totals.refusals += counts.refusals;
-                totals.retransmissions += counts.retransmissions;
-                totals.returned += counts.returned;
-            }
+            totals.count(node);
         }
         totals
     }

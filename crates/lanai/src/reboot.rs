@@ -49,6 +49,7 @@ impl Cluster {
         }
         let fresh = node(&self.config, host, self.nodes[index].boot + 1);
         let old = core::mem::replace(&mut self.nodes[index], fresh);
+        self.past.count(&old);
         let settled = old.busy_until.max(old.host_busy_until).max(old.bus_free_at) + SETTLE;
         // Messages of the past may still be under way: their records stay as they are.
         let queued = |it: &EndpointState| it.outstanding.len() + it.send_queue.len();

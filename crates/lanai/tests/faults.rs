@@ -150,7 +150,7 @@ fn rate(server: Server, faults: Vec<Fault>) -> (f64, Ends) {
         down_for: None,
     }];
     config.faults.extend(faults);
-    let result = contention(config, server, 6, 16, ms(0), ms(2_000));
+    let result = contention(config, server, 6, 16, ms(100), ms(1_900));
     let ends = result.ends.unwrap_or_default();
     assert_eq!(ends.violations, [""; 0]);
     (result.messages_s, ends)
