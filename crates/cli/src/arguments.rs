@@ -76,7 +76,7 @@ pub(crate) enum Command {
         viaduct measure latency --on sim:clan-pio,sim:my-host.toml\n  \
         viaduct measure cq --on sim:clan-pio@four-hop --load auto --plot load.svg\n  \
         viaduct measure logp --on shm,sim:am-myrinet,sim:gam-myrinet")]
-    Measure(MeasureArguments),
+    Measure(Box<MeasureArguments>),
     /// Make a preset from a measurement: fit the numbers of another to it
     #[command(after_help = "Example:\n  \
         viaduct measure latency --on shm --json > measured.json\n  \

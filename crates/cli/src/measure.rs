@@ -17,7 +17,7 @@ use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
 use crate::simulated::{Simulated, stages_table};
-use crate::virtual_networks::{self, ContentionArguments};
+use crate::virtual_networks::{self, ContentionArguments, TimesharingArguments};
 
 /// What to measure, and how.
 #[derive(Args, Debug)]
@@ -25,7 +25,8 @@ pub(crate) struct MeasureArguments {
     /// latency: half a round trip; bandwidth: messages one way; rate: small messages one way;
     /// cq: many connections into one completion queue. Of virtual networks, requests and replies of
     /// Active Message endpoints: logp: overheads, latency, gap; bulk: 128 to 8192 bytes;
-    /// contention: many clients of one server
+    /// contention: many clients of one server; timesharing: parallel programs that share simulated
+    /// hosts
     #[arg(value_name = "TEST")]
     pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
@@ -80,6 +81,8 @@ pub(crate) struct MeasureArguments {
     pub(crate) faults: Vec<String>,
     #[command(flatten)]
     pub(crate) contention: ContentionArguments,
+    #[command(flatten)]
+    pub(crate) timesharing: TimesharingArguments,
     /// Draw a line a fabric into this file, as .svg or .png
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -97,6 +100,7 @@ pub(crate) enum TestName {
     Logp,
     Bulk,
     Contention,
+    Timesharing,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -270,11 +274,18 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         TestName::Logp => return virtual_networks::logp(arguments),
         TestName::Bulk => return virtual_networks::bulk(arguments),
         TestName::Contention => return virtual_networks::contention(arguments),
+        TestName::Timesharing => return virtual_networks::timesharing(arguments),
     };
     if let Some(option) = arguments.contention.given() {
         return Err(Failure::new(
             format!("`{option}` means nothing for `{}`", test.name()),
             "it is for `viaduct measure contention`",
+        ));
+    }
+    if let Some(option) = arguments.timesharing.given() {
+        return Err(Failure::new(
+            format!("`{option}` means nothing for `{}`", test.name()),
+            "it is for `viaduct measure timesharing`",
         ));
     }
     let fabrics = arguments.fabrics.iter();
@@ -436,7 +447,7 @@ impl Subject {
         if let Ok(Some(_)) = virtual_networks::Interface::named(name) {
             return Err(Failure::new(
                 format!("`{name}` has endpoints and no VIs"),
-                "it is for the tests of virtual networks: logp, bulk, contention",
+                "it is for the tests of virtual networks: logp, bulk, contention, timesharing",
             ));
         }
         match Simulated::named(name) {

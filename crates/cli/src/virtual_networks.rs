@@ -2,9 +2,11 @@
 
 mod contention;
 mod crowd;
+mod faults;
 mod published;
 mod real;
 mod simulated;
+mod timesharing;
 
 use serde::Serialize;
 use viaduct_measure::{
@@ -18,6 +20,7 @@ pub(crate) use self::crowd::{ClientArguments, be_client};
 pub(crate) use self::published::comparisons;
 pub(crate) use self::real::{ServerArguments, serve};
 pub(crate) use self::simulated::Interface;
+pub(crate) use self::timesharing::{TimesharingArguments, timesharing};
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -189,6 +192,14 @@ fn meaningless(option: &str, test: &str, why: &str) -> Failure {
 
 /// Says no to what these tests cannot do.
 fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
+    let of_others = arguments.timesharing.given();
+    if let Some(option) = of_others.filter(|_| test != RequestTest::Timesharing.name()) {
+        return Err(meaningless(
+            option,
+            test,
+            "it is for `viaduct measure timesharing`",
+        ));
+    }
     let fabrics = "endpoints are the same at every setting of the fabric below";
     let given = [
         (
@@ -217,8 +228,9 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
         ),
         (
             "--fault",
-            !arguments.faults.is_empty(),
-            "faults strike hosts with VIs: sim:clan-pio",
+            !arguments.faults.is_empty() && test != RequestTest::Contention.name(),
+            "faults strike hosts with VIs, sim:clan-pio, and `viaduct measure contention --on \
+             sim:am-myrinet`",
         ),
     ];
     match given.into_iter().find(|(_, is_given, _)| *is_given) {

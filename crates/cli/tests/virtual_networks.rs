@@ -46,7 +46,8 @@ fn assert_near(ours: f64, given: f64) {
 
 #[test]
 fn a_file_that_inherits_an_interface_is_measured_with_what_it_changes() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slow-send.toml");
+    let folder = Folder::new();
+    let path = folder.join("slow-send.toml");
     let preset = "name = \"slow-send\"\ninherits = \"am-myrinet\"\n[host]\n\
                   send = { value = \"4.9 us\", source = \"a test\", confidence = \"assumed\" }\n";
     fs::write(&path, preset).unwrap();
@@ -404,4 +405,154 @@ fn what_contention_cannot_do_is_told() {
         let output = run(&[&["contention", "--on", "shm"][..], &wrong].concat());
         assert_ne!(output.status.code(), Some(0), "{wrong:?}");
     }
+}
+
+/// Time sharing, each process with a tenth of a second of computing.
+fn timesharing(options: &[&str]) -> Value {
+    let arguments = ["timesharing", "--on", "sim:am-myrinet", "--seconds", "0.1"];
+    json(&[&arguments, options].concat())
+}
+
+#[test]
+fn programs_that_share_hosts_are_far_slower_if_they_only_spin() {
+    let report = timesharing(&["--programs", "2", "--wait", "spin,two-phase"]);
+    assert_eq!(report["test"], "timesharing");
+    assert_eq!(report["hosts"], 16);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    let [spin, two_phase] = [0, 1].map(|row| number(&rows[row], "ratio"));
+    assert!(spin > 4.0 && two_phase < 1.5, "{report}");
+    for row in rows {
+        let ratio = number(row, "together_s") / number(row, "one_by_one_s");
+        assert!((ratio - number(row, "ratio")).abs() < 1e-9, "{row}");
+        assert!(number(&row["shares"], "computing") > 0.0, "{row}");
+    }
+    // Turns that end together are nearly as good as one program after the other.
+    let aligned = timesharing(&["--programs", "2", "--phases", "aligned"]);
+    assert!(number(&aligned["rows"][0], "ratio") < 1.02, "{aligned}");
+}
+
+#[test]
+fn time_sharing_has_a_row_for_each_set_up_and_the_same_again_for_a_seed() {
+    let options = [
+        "--programs",
+        "1..2",
+        "--wait",
+        "block",
+        "--grain",
+        "2ms,4ms",
+        "--imbalance",
+        "0,50",
+        "--pattern",
+        "neighbours,all",
+        "--quantum",
+        "20 ms",
+        "--seed",
+        "7",
+    ];
+    let report = timesharing(&options);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 16);
+    assert_eq!(number(&report, "quantum_us"), 20_000.0);
+    assert_eq!(report, timesharing(&options));
+    let table = run(&["timesharing", "--on", "sim:am-myrinet", "--seconds", "0.01"]);
+    // Three numbers of programs, three ways to wait.
+    let lines = text(&table.stdout).lines().count();
+    assert_eq!(lines, 2 + 1 + 1 + 9 + 2, "{}", text(&table.stdout));
+}
+
+#[test]
+fn what_time_sharing_cannot_do_is_told() {
+    for (options, words) in [
+        (&["--on", "shm"][..], "sim:am-myrinet"),
+        (&["--on", "sim:gam-myrinet"], "sim:am-myrinet"),
+        (&["--on", "sim:am-myrinet", "--clients", "2"], "`--clients`"),
+        (&["--on", "sim:am-myrinet", "--frames", "1"], "2 frames"),
+        (
+            &["--on", "sim:am-myrinet", "--quantum", "40us"],
+            "--quantum",
+        ),
+        (&["--on", "sim:am-myrinet", "--grain", "0 us"], "rounds"),
+        (&["--on", "sim:am-myrinet", "--programs", "17"], "16"),
+        (
+            &[
+                "--on",
+                "sim:am-myrinet",
+                "--phases",
+                "aligned",
+                "--wait",
+                "block",
+            ],
+            "--wait spin",
+        ),
+    ] {
+        let told = failure(&[&["timesharing"], options].concat());
+        assert!(told.contains(words), "{options:?}: {told}");
+    }
+    let told = failure(&["contention", "--on", "sim:am-myrinet", "--programs", "2"]);
+    assert!(told.contains("`--programs`"), "{told}");
+    let told = failure(&["latency", "--on", "shm", "--quantum", "1 ms"]);
+    assert!(told.contains("`--quantum`"), "{told}");
+}
+
+#[test]
+fn contention_goes_on_while_hosts_reboot_and_switches_are_exchanged() {
+    let report = json(&[
+        "contention",
+        "--on",
+        "sim:am-myrinet",
+        "--server",
+        "mt",
+        "--frames",
+        "8",
+        "--clients",
+        "6",
+        "--seconds",
+        "1",
+        "--fault",
+        "host 0 reboots at 200 ms for 50 ms",
+        "--fault",
+        "link switch spine1 down 100 ms..400 ms",
+        "--fault",
+        "link leaf0 <-> spine2 down 500 ms..",
+        "--fault",
+        "link host 3 down 700 ms..720 ms",
+        "--fault",
+        "host 2 dies at 600 ms",
+    ]);
+    let row = &report["rows"][0];
+    assert!(number(row, "messages_s") > 50_000.0, "{row}");
+    let ends = &row["ends"];
+    let of = |key| ends[key].as_u64().unwrap();
+    let returned = of("refused") + of("unreachable") + of("rebooted") + of("unanswered");
+    assert!(returned > 0 && of("in_doubt") <= returned, "{ends}");
+    assert!((1..=32).contains(&of("forgotten")), "{ends}");
+    let all = of("replied") + returned + of("forgotten") + of("open");
+    assert_eq!(all, of("requests"), "{ends}");
+    assert!(of("open") <= 6 * 32, "{ends}");
+}
+
+#[test]
+fn faults_that_cannot_be_are_told() {
+    let simulated = ["contention", "--on", "sim:am-myrinet", "--clients", "1"];
+    for (fault, words) in [
+        ("host 99 reboots at 1 ms for 2 ms", "0 to 24"),
+        ("host 1 reboots", "when"),
+        ("host 1 reboots at noon for 2 ms", "noon"),
+        ("link switch spine9 down 1 ms..2 ms", "spine9"),
+        ("link leaf0 -> spine1 down 1 ms..2 ms", "both directions"),
+        ("loss 1 %", "cables"),
+        ("link host 1 down 2 ms..1 ms", "ends before"),
+        ("nonsense", "begins with"),
+    ] {
+        let told = failure(&[&simulated[..], &["--fault", fault]].concat());
+        assert!(told.contains(words), "{fault}: {told}");
+    }
+    let told = failure(&[
+        "contention",
+        "--on",
+        "shm",
+        "--fault",
+        "host 1 dies at 1 ms",
+    ]);
+    assert!(told.contains("sim:am-myrinet"), "{told}");
 }

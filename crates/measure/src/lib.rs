@@ -47,7 +47,9 @@ pub use report::{
 };
 pub use requests::{
     Bulk, BulkRow, Burst, BurstPoint, ClientCounts, ContentionReport, ContentionRow, Elapsed,
-    LatencyMode, LatencySummary, LogP, Prober, RequestReport, RequestState, RequestTest, Requests,
-    RoundTripFit, SMALL_BYTES, ServerKind, bulk, contend, logp, request_handlers, request_options,
+    LatencyMode, LatencySummary, LogP, PatternKind, Prober, ProcessorShares, RequestEnds,
+    RequestReport, RequestState, RequestTest, Requests, RoundTripFit, SMALL_BYTES, ServerKind,
+    TimesharingReport, TimesharingRow, WaitKind, bulk, contend, logp, request_handlers,
+    request_options,
 };
 pub use run::{Meeting, initiate, respond};

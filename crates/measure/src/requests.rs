@@ -8,14 +8,17 @@ mod contention;
 mod logp;
 mod prober;
 mod report;
+mod timesharing;
 
 pub use bulk::{Bulk, BulkRow, RoundTripFit, bulk};
 pub use contention::{
-    ClientCounts, ContentionReport, ContentionRow, LatencyMode, LatencySummary, ServerKind, contend,
+    ClientCounts, ContentionReport, ContentionRow, LatencyMode, LatencySummary, RequestEnds,
+    ServerKind, contend,
 };
 pub use logp::{BurstPoint, LogP, logp};
 pub use prober::{Prober, RequestState, request_handlers, request_options};
 pub use report::{RequestReport, RequestTest};
+pub use timesharing::{PatternKind, ProcessorShares, TimesharingReport, TimesharingRow, WaitKind};
 
 use crate::error::Result;
 

@@ -62,6 +62,7 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u16) -> Result<Config, 
 fn config_of(numbers: &Numbers<'_>, hosts: u16) -> Option<Config> {
     let table = ENDPOINTS;
     Some(Config {
+        faults: Vec::new(),
         hosts,
         frames: short(numbers, table, "frames")?,
         image_bytes: numbers.count(table, "image")?,

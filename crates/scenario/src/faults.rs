@@ -176,8 +176,8 @@ fn fault(row: &Row, topology: &Topology) -> Result<Option<Fault>, Wrong> {
 fn links(row: &Row, topology: &Topology) -> Result<Links, Wrong> {
     let text = row.text("links").unwrap_or_else(|| "all".to_owned());
     named_links(&text, topology).map_err(|label| {
-        let help = "write `all`; `host 1` for the cable of a host, both directions; `s0 -> s1` as \
-                    results name a link, or `s0 <-> s1` for both directions";
+        let help = "write `all`; `host 1` for the cable of a host, both directions; `switch s0` for all \
+                    of a switch; `s0 -> s1` as results name a link, or `s0 <-> s1` for both";
         Box::new(wrong(row, "links", label).help(help))
     })
 }
@@ -197,6 +197,13 @@ fn named_links(text: &str, topology: &Topology) -> Result<Links, String> {
         let host = HostId(host);
         let switch = Node::Switch(topology.host_switch(host));
         return Ok(Links::Between(Node::Host(host), switch));
+    }
+    if let Some(name) = text.strip_prefix("switch ") {
+        let found = node(name, topology)?;
+        return match found {
+            Node::Switch(_) => Ok(Links::Of(found)),
+            Node::Host(_) => Err(format!("{} is no switch", excerpt(name.trim()))),
+        };
     }
     let (ends, is_one_way) = match (text.split_once("<->"), text.split_once("->")) {
         (Some(ends), _) => (ends, false),

@@ -55,6 +55,15 @@ fn a_line_and_a_row_say_the_same() {
             },
         ),
         (
+            "link switch s1 down 1 ms..2 ms",
+            "kind = \"link-down\"\nlinks = \"switch s1\"\nfrom = \"1 ms\"\nuntil = \"2 ms\"",
+            Fault::LinkDown {
+                links: Links::Of(second),
+                from: ms(1),
+                until: Some(ms(2)),
+            },
+        ),
+        (
             "  corruption 1e-4  on  host 1 ",
             "kind = \"corruption\"\nrate = 0.0001\nlinks = \"host1\"",
             Fault::Corruption {

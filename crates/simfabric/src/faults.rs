@@ -80,6 +80,8 @@ pub enum Links {
     OneWay(Node, Node),
     /// Those between two nodes, in both directions.
     Between(Node, Node),
+    /// All of a switch, in both directions.
+    Of(Node),
 }
 
 /// How slow a processor is.
@@ -164,6 +166,12 @@ impl Links {
             }
             Self::OneWay(from, to) => leads(from, to).collect(),
             Self::Between(one, other) => leads(one, other).chain(leads(other, one)).collect(),
+            Self::Of(node) => (0..count)
+                .filter(|link| {
+                    let (from, to) = topology.link_ends(LinkId(*link));
+                    from == node || to == node
+                })
+                .collect(),
         };
         if found.is_empty() {
             return Err("no link joins the two nodes that it names".to_owned());

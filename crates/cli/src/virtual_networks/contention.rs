@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 use viaduct_engine::Time;
-use viaduct_lanai::{Server as LanaiServer, contention as simulate};
+use viaduct_lanai::{Fault, Server as LanaiServer, contention as simulate};
 use viaduct_measure::{
-    ContentionReport, ContentionRow, LatencySummary, RequestTest, SMALL_BYTES, ServerKind,
+    ContentionReport, ContentionRow, LatencySummary, RequestEnds, RequestTest, SMALL_BYTES,
+    ServerKind,
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
-use super::{Interface, Subject, check, crowd, meaningless};
+use super::{Interface, Subject, check, crowd, faults, meaningless};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::measure::{MeasureArguments, Size};
@@ -30,13 +31,15 @@ pub(crate) struct ContentionArguments {
     /// thread, or by a thread each [default: one,st,mt]
     #[arg(long = "server", value_name = "KIND", value_delimiter = ',')]
     servers: Vec<ServerName>,
-    /// Frames of the server's interface in `contention`, for endpoints of their own [default: 8,96]
+    /// Frames of the server's interface in `contention`, for endpoints of their own [default:
+    /// 8,96], of every interface in `timesharing` [default: 8]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     frames: Vec<u16>,
-    /// Bytes of a request in `contention` [default: 16]
+    /// Bytes of a request in `contention` and `timesharing` [default: 16]
     #[arg(long, value_name = "BYTES")]
     bytes: Option<Size>,
-    /// Seconds that `contention` measures a row, after a tenth as long [default: 1]
+    /// Seconds that `contention` measures a row, after a tenth as long, or that each process of
+    /// `timesharing` computes [default: 1]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
 }
@@ -44,6 +47,11 @@ pub(crate) struct ContentionArguments {
 impl ContentionArguments {
     /// The first that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
+        self.given_but_for(&[])
+    }
+
+    /// The first that was given and is none of these.
+    pub(super) fn given_but_for(&self, but_for: &[&str]) -> Option<&'static str> {
         let given = [
             ("--clients", !self.clients.is_empty()),
             ("--server", !self.servers.is_empty()),
@@ -51,8 +59,36 @@ impl ContentionArguments {
             ("--bytes", self.bytes.is_some()),
             ("--seconds", self.seconds.is_some()),
         ];
-        let given = given.into_iter().find(|(_, is_given)| *is_given);
-        given.map(|(option, _)| option)
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.find_map(|(option, _)| (!but_for.contains(&option)).then_some(option))
+    }
+
+    pub(super) fn frames(&self) -> &[u16] {
+        &self.frames
+    }
+
+    /// Bytes of a request.
+    pub(super) fn bytes_or(&self, usual: u32) -> Result<u32, Failure> {
+        let bytes = self.bytes.map_or(usual, |size| size.0);
+        if !(1..=8192).contains(&bytes) {
+            return Err(Failure::new(
+                format!("`--bytes {bytes}`: a message of an endpoint has 1 to 8192 bytes"),
+                "the published sizes are 16 and 8192",
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// Seconds of a row.
+    pub(super) fn seconds_or(&self, usual: f64) -> Result<f64, Failure> {
+        let seconds = self.seconds.unwrap_or(usual);
+        if !(0.001..=3600.0).contains(&seconds) {
+            return Err(Failure::new(
+                format!("`--seconds {seconds}`: a row takes from 0.001 to 3600 s"),
+                "20 are what was published",
+            ));
+        }
+        Ok(seconds)
     }
 }
 
@@ -63,9 +99,15 @@ enum ServerName {
     Mt,
 }
 
-/// Numbers of clients: `8`, `1..24` with both ends.
+/// Numbers of clients or programs: `8`, `1..24` with both ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Range(u16, u16);
+pub(super) struct Range(u16, u16);
+
+impl Range {
+    pub(super) fn numbers(self) -> impl Iterator<Item = u16> {
+        self.0..=self.1
+    }
+}
 
 /// Clients, at most: as many endpoints as a simulated server has.
 const CLIENTS_MAX: u16 = 64;
@@ -81,7 +123,7 @@ impl FromStr for Range {
                 Ok(Self(first, last))
             }
             _ => Err(format!(
-                "numbers of clients from 1 to {CLIENTS_MAX} are wanted, as in 8 or 1..24"
+                "numbers from 1 to {CLIENTS_MAX} are wanted, as in 8 or 1..24"
             )),
         }
     }
@@ -140,6 +182,19 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
             "contention is for virtual networks: --on shm, sim:am-myrinet",
         ));
     }
+    let faults = match (&arguments.faults[..], &subjects[..]) {
+        ([], _) => Vec::new(),
+        (lines, [Subject::Simulated(interface)]) => {
+            let clients = points.iter().map(|point| point.clients).min().unwrap_or(1);
+            faults::read(lines, &interface.config(hosts(clients)))?
+        }
+        _ => {
+            return Err(Failure::new(
+                "`--fault` means nothing for processes of this machine",
+                "faults strike simulated hosts: --on sim:am-myrinet alone",
+            ));
+        }
+    };
     let picture = arguments.plot.as_deref();
     let picture = picture
         .map(|path| PictureFile::at(path, "--plot"))
@@ -148,7 +203,8 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     let mut reports = Vec::new();
     for subject in &subjects {
         let rows = match subject {
-            Subject::Simulated(interface) => simulate_all(interface, &points, &interrupt),
+            // Simulated time is the same whatever runs beside it.
+            Subject::Simulated(interface) => simulate_all(interface, &points, &faults, &interrupt),
             Subject::Shm => points
                 .iter()
                 .map(|point| {
@@ -195,7 +251,7 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
     let mut clients: Vec<u16> = arguments
         .clients
         .iter()
-        .flat_map(|it| it.0..=it.1)
+        .flat_map(|it| it.numbers())
         .collect();
     if clients.is_empty() {
         clients = vec![1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 20, 24];
@@ -208,20 +264,8 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
     if frames.is_empty() {
         frames = vec![8, 96];
     }
-    let bytes = arguments.bytes.map_or(SMALL_BYTES, |size| size.0);
-    if !(1..=8192).contains(&bytes) {
-        return Err(Failure::new(
-            format!("`--bytes {bytes}`: a message of an endpoint has 1 to 8192 bytes"),
-            "the published sizes are 16 and 8192",
-        ));
-    }
-    let seconds = arguments.seconds.unwrap_or(1.0);
-    if !(0.001..=3600.0).contains(&seconds) {
-        return Err(Failure::new(
-            format!("`--seconds {seconds}`: a row takes from 0.001 to 3600 s"),
-            "20 are what was published",
-        ));
-    }
+    let bytes = arguments.bytes_or(SMALL_BYTES)?;
+    let seconds = arguments.seconds_or(1.0)?;
     let mut points = Vec::new();
     for server in servers {
         let server = match server {
@@ -254,6 +298,7 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
 fn simulate_all(
     interface: &Interface,
     points: &[Point],
+    faults: &[Fault],
     interrupt: &Interrupt,
 ) -> Vec<Option<Result<ContentionRow, Failure>>> {
     let mut distinct: Vec<Point> = Vec::new();
@@ -274,25 +319,42 @@ fn simulate_all(
         })
         .collect();
     // Rows take about as long as each other: dealt out one by one, the processors end together.
-    let rows: Vec<Option<ContentionRow>> = distinct
+    let rows: Vec<Option<Result<ContentionRow, String>>> = distinct
         .par_iter()
         .with_max_len(1)
-        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point)))
+        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point, faults)))
         .collect();
     let row = |(point, number): (&Point, &usize)| {
         let row = rows[*number].clone()?;
         let frames = u32::from(point.frames);
-        Some(Ok(ContentionRow { frames, ..row }))
+        let broken = |title| Failure::Broken {
+            title,
+            help: Some("this is an error of the simulator: please report it".to_owned()),
+        };
+        Some(
+            row.map(|row| ContentionRow { frames, ..row })
+                .map_err(broken),
+        )
     };
     points.iter().zip(&numbers).map(row).collect()
 }
 
-fn simulated(interface: &Interface, point: &Point) -> ContentionRow {
-    /// Hosts of the published cluster that take part.
-    const HOSTS: u16 = 25;
+/// Hosts of a cluster: those of the published one that take part, or more.
+fn hosts(clients: u16) -> u16 {
+    const PUBLISHED: u16 = 25;
 
-    let mut config = interface.config(HOSTS.max(point.clients + 1));
+    PUBLISHED.max(clients + 1)
+}
+
+/// A row, or what the observer's book says is wrong.
+fn simulated(
+    interface: &Interface,
+    point: &Point,
+    faults: &[Fault],
+) -> Result<ContentionRow, String> {
+    let mut config = interface.config(hosts(point.clients));
     config.frames = point.frames;
+    config.faults = faults.to_vec();
     let server = match point.server {
         ServerKind::One => LanaiServer::One,
         ServerKind::St => LanaiServer::SingleThread,
@@ -303,7 +365,14 @@ fn simulated(interface: &Interface, point: &Point) -> ContentionRow {
     let result = simulate(config, server, point.clients, point.bytes, warm_up, window);
     let each = || result.clients.iter().map(|client| client.messages_s);
     let seconds = window.seconds_f64();
-    ContentionRow {
+    if let Some(wrong) = result
+        .ends
+        .as_ref()
+        .and_then(|ends| ends.violations.first())
+    {
+        return Err(format!("with {} clients {wrong}", point.clients));
+    }
+    Ok(ContentionRow {
         server: point.server,
         frames: u32::from(point.frames),
         bytes: point.bytes,
@@ -315,7 +384,19 @@ fn simulated(interface: &Interface, point: &Point) -> ContentionRow {
         remaps_s: result.window.remaps as f64 / seconds,
         nacks_s: result.window.refusals as f64 / seconds,
         latency_us: LatencySummary::of_ns(&result.round_trips_ns),
-    }
+        ends: result.ends.map(|ends| RequestEnds {
+            requests: ends.requests,
+            replied: ends.replied,
+            refused: ends.refused,
+            unreachable: ends.unreachable,
+            rebooted: ends.rebooted,
+            unanswered: ends.unanswered,
+            in_doubt: ends.in_doubt,
+            forgotten: ends.forgotten,
+            open: ends.open,
+            late_replies: ends.late_replies,
+        }),
+    })
 }
 
 /// A line a set-up and fabric.

@@ -63,6 +63,57 @@ pub struct ContentionRow {
     pub nacks_s: f64,
     /// From posting a request to having its reply, microseconds.
     pub latency_us: LatencySummary,
+    /// How requests ended from the beginning on, if there were faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends: Option<RequestEnds>,
+}
+
+/// How requests ended, while things went wrong.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct RequestEnds {
+    /// Requests that were made.
+    pub requests: u64,
+    /// With a reply.
+    pub replied: u64,
+    /// Returned: refused for good.
+    pub refused: u64,
+    /// Returned: the server's interface was silent for long.
+    pub unreachable: u64,
+    /// Returned: the server's host rebooted before it acknowledged them.
+    pub rebooted: u64,
+    /// Returned: delivered, to a server that is gone or whose reply could not be delivered.
+    pub unanswered: u64,
+    /// Of those returned, how many may have been delivered.
+    pub in_doubt: u64,
+    /// Gone with their own host.
+    pub forgotten: u64,
+    /// Not ended yet.
+    pub open: u64,
+    /// Replies that were dropped, since their request had returned.
+    pub late_replies: u64,
+}
+
+impl RequestEnds {
+    fn line(&self, row: &ContentionRow) -> String {
+        let returned = self.refused + self.unreachable + self.rebooted + self.unanswered;
+        format!(
+            "  {}, {} clients: {} requests: {} replied to, {returned} returned ({} refused, {} \
+             unreachable, {} rebooted, {} unanswered; {} may have been delivered), {} gone with \
+             their host, {} open; {} late replies\n",
+            row.server.name(),
+            row.clients,
+            self.requests,
+            self.replied,
+            self.refused,
+            self.unreachable,
+            self.rebooted,
+            self.unanswered,
+            self.in_doubt,
+            self.forgotten,
+            self.open,
+            self.late_replies
+        )
+    }
 }
 
 /// A distribution of latencies, microseconds, right to 6 %.
@@ -287,9 +338,16 @@ impl ContentionReport {
         });
         let rows: Vec<Vec<String>> = rows.collect();
         let bytes = self.rows.first().map_or(0, |row| row.bytes);
+        let ends = self.rows.iter();
+        let ends: String = ends.filter_map(|row| Some(row.ends?.line(row))).collect();
+        let ends = if ends.is_empty() {
+            ends
+        } else {
+            format!("\n{ends}")
+        };
         format!(
             "contention over {}: requests of {bytes} bytes from many clients to one server, {} s a \
-             row\n\n{}",
+             row\n\n{}{ends}",
             self.fabric,
             self.seconds,
             aligned(&heads, &rows)

@@ -15,6 +15,8 @@ pub enum RequestTest {
     Bulk,
     /// Many clients of one server.
     Contention,
+    /// Parallel programs that share processors.
+    Timesharing,
 }
 
 impl RequestTest {
@@ -25,6 +27,7 @@ impl RequestTest {
             Self::Logp => "logp",
             Self::Bulk => "bulk",
             Self::Contention => "contention",
+            Self::Timesharing => "timesharing",
         }
     }
 }

@@ -15,8 +15,8 @@ const SOURCE_NAME: &str = "--fault";
 
 const HELP: &str = "the forms are `loss 0.01 %`, `corruption 1e-4 on LINKS`, `link LINKS down 10 ms..20 \
                     ms`, `host 1 dies at 5 ms`, `nic 1 dies at 5 ms`, `host 1 slow 2.5 times from 1 \
-                    ms`, `host 1 slow 5 us a message`; LINKS is `all`, `host 1` (its cable), `s0 -> \
-                    s1` or `s0 <-> s1`";
+                    ms`, `host 1 slow 5 us a message`; LINKS is `all`, `host 1` (its cable), \
+                    `switch s0` (all of its), `s0 -> s1` or `s0 <-> s1`";
 
 /// Reads faults of one line each, as the command line has them.
 ///
