@@ -83,7 +83,7 @@ pub(crate) struct MeasureArguments {
     pub(crate) contention: ContentionArguments,
     #[command(flatten)]
     pub(crate) timesharing: TimesharingArguments,
-    /// Draw a line a fabric into this file, as .svg or .png
+    /// Draw a line a fabric into this file, as .svg, .pdf or .png
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object and nothing else; of several fabrics an array of objects

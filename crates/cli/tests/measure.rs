@@ -320,7 +320,7 @@ fn a_plot_that_cannot_be_written_is_told_before_anything_is_measured() {
 
     let gif = tell(&directory.join("rate.gif"));
     assert!(
-        gif.contains("rate.gif") && gif.contains(".svg or .png"),
+        gif.contains("rate.gif") && gif.contains(".svg, .pdf or .png"),
         "{gif}"
     );
     let nowhere = tell(&directory.join("nowhere/rate.svg"));
