@@ -2,13 +2,13 @@
 
 use std::env;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use viaduct_fabric::via::ReliabilityLevel;
 use viaduct_measure::{Machine, MeasureError, Meeting, Plan, Row, Transfer, Tuning};
 use viaduct_shm::Shm;
 
 use crate::failure::Failure;
+use crate::itself;
 
 /// Where the shared-memory fabric reads how to move bytes, once, when its first NIC is opened.
 const SHM_TRANSFER: &str = "VIADUCT_TRANSFER";
@@ -126,9 +126,9 @@ impl Tuning for ShmTuning {
         }
         // The fabric reads its environment, which a program cannot change safely once it has
         // threads: this process begins again with another one.
-        let program = env::current_exe().map_err(|error| error.to_string())?;
-        let error = Command::new(program)
-            .args(env::args_os().skip(1))
+        let error = itself::command()
+            .map_err(|error| error.to_string())?
+            .args(itself::arguments())
             .env(SHM_TRANSFER, transfer.name())
             .exec();
         Err(format!(

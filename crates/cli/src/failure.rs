@@ -1,7 +1,6 @@
 //! How a command ends.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use viaduct_scenario::Diagnostics;
 
@@ -22,15 +21,16 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Fine => 0,
-            Exit::WrongInput => 1,
-            Exit::AssumptionBroke => 2,
-            Exit::TargetMissed => 3,
-            Exit::Interrupted => 130,
-        })
+impl Exit {
+    /// The exit code.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::WrongInput => 1,
+            Self::AssumptionBroke => 2,
+            Self::TargetMissed => 3,
+            Self::Interrupted => 130,
+        }
     }
 }
 

@@ -1,81 +1,13 @@
-//! The viaduct command: it joins what the other crates offer and decides nothing of its own.
-//!
-//! Results go to stdout, progress, warnings and errors to stderr. Exit codes: see [`Exit`].
+//! The viaduct command.
 
-mod arguments;
-mod check;
-mod cost;
-mod describe;
-mod fabrics;
-mod failure;
-mod fit;
-mod former;
-mod interrupt;
-mod jobs;
-mod lists;
-mod measure;
-mod models;
-mod output;
-mod pair;
-mod peer;
-mod picture;
-mod planning;
-mod plot;
-mod programs;
-mod progress;
-mod report;
-mod reproduce;
-mod rerun;
-mod resources;
-mod run;
-mod showing;
-mod simulated;
-mod virtual_networks;
-mod why;
-
+use std::env;
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::ErrorKind;
-
-use crate::arguments::{Arguments, Command};
-use crate::failure::Exit;
-
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return usage(&error).into(),
-    };
-    let exit = match &arguments.command {
-        Command::Run(arguments) => run::run(arguments),
-        Command::Rerun(arguments) => rerun::rerun(arguments),
-        Command::Report(arguments) => report::report(arguments),
-        Command::Plot(arguments) => plot::plot(arguments),
-        Command::Reproduce(arguments) => reproduce::reproduce(arguments),
-        Command::Why(arguments) => why::why(arguments),
-        Command::Check(arguments) => check::check(arguments),
-        Command::Studies => lists::studies(),
-        Command::Models(arguments) => models::models(arguments),
-        Command::Keys { table } => lists::keys(table.as_deref()),
-        Command::Measure(arguments) => measure::measure(arguments),
-        Command::Fit(arguments) => fit::fit(arguments),
-        Command::MeasurePeer(arguments) => peer::be(arguments),
-        Command::RequestClient(arguments) => virtual_networks::be_client(arguments),
-        Command::RequestServer(arguments) => virtual_networks::serve(arguments),
-    };
-    let exit = exit.unwrap_or_else(|failure| {
-        failure.print();
-        failure.exit()
-    });
-    exit.into()
-}
-
-/// Shows help, the version, or what is wrong with the arguments.
-fn usage(error: &clap::Error) -> Exit {
-    // If neither stream can be written there is nobody to tell.
-    let _ = error.print();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Fine,
-        _ => Exit::WrongInput,
-    }
+    // Without a path of its own the command works, but for what starts it again, which says so.
+    let itself = env::current_exe().into_iter().map(Into::into).collect();
+    ExitCode::from(viaduct_cli::main_of(
+        itself,
+        env::args_os().skip(1).collect(),
+    ))
 }

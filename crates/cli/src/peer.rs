@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{self, Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -80,7 +80,8 @@ impl Peer {
     ) -> Result<Self, Failure> {
         let unable =
             |error: io::Error| Failure::plain(format!("cannot start the other side: {error}"));
-        let mut child = Command::new(std::env::current_exe().map_err(unable)?)
+        let mut child = crate::itself::command()
+            .map_err(unable)?
             .args(["measure-peer", "--on", fabric.name()])
             .args(["--level", level.word()])
             .arg(format!("--core={core}"))

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{self, Child, ChildStdin, Command, Stdio};
+use std::process::{self, Child, ChildStdin, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -103,7 +103,8 @@ impl Other {
     pub(super) fn start(arguments: &[String]) -> Result<Self, Failure> {
         let unable =
             |error: io::Error| Failure::plain(format!("cannot start the other side: {error}"));
-        let mut process = Command::new(std::env::current_exe().map_err(unable)?)
+        let mut process = crate::itself::command()
+            .map_err(unable)?
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,0 +1,92 @@
+//! The viaduct command: it joins what the other crates offer and decides nothing of its own.
+//!
+//! Results go to stdout, progress, warnings and errors to stderr. Exit codes: see [`main_of`].
+//! The binary calls it, and so does the Python package, which ships the command.
+
+mod arguments;
+mod check;
+mod cost;
+mod describe;
+mod fabrics;
+mod failure;
+mod fit;
+mod former;
+mod interrupt;
+mod itself;
+mod jobs;
+mod lists;
+mod measure;
+mod models;
+mod output;
+mod pair;
+mod peer;
+mod picture;
+mod planning;
+mod plot;
+mod programs;
+mod progress;
+mod report;
+mod reproduce;
+mod rerun;
+mod resources;
+mod run;
+mod showing;
+mod simulated;
+mod virtual_networks;
+mod why;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::Exit;
+
+/// Does what the command line asks and gives the exit code: 0 fine, 1 wrong input, 2 a model
+/// assumption broke, 3 a target was missed, 130 stopped by Ctrl-C.
+///
+/// `itself` is how this program is started, its first word and what stands before the arguments of
+/// the command: `viaduct measure` starts it again as the other process.
+///
+/// It takes over Ctrl-C for the rest of the process.
+pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    itself::set(itself, arguments.clone());
+    let words = std::iter::once(OsString::from("viaduct")).chain(arguments);
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error).code(),
+    };
+    let exit = match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Rerun(arguments) => rerun::rerun(arguments),
+        Command::Report(arguments) => report::report(arguments),
+        Command::Plot(arguments) => plot::plot(arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(arguments),
+        Command::Why(arguments) => why::why(arguments),
+        Command::Check(arguments) => check::check(arguments),
+        Command::Studies => lists::studies(),
+        Command::Models(arguments) => models::models(arguments),
+        Command::Keys { table } => lists::keys(table.as_deref()),
+        Command::Measure(arguments) => measure::measure(arguments),
+        Command::Fit(arguments) => fit::fit(arguments),
+        Command::MeasurePeer(arguments) => peer::be(arguments),
+        Command::RequestClient(arguments) => virtual_networks::be_client(arguments),
+        Command::RequestServer(arguments) => virtual_networks::serve(arguments),
+    };
+    let exit = exit.unwrap_or_else(|failure| {
+        failure.print();
+        failure.exit()
+    });
+    exit.code()
+}
+
+/// Shows help, the version, or what is wrong with the arguments.
+fn usage(error: &clap::Error) -> Exit {
+    // If neither stream can be written there is nobody to tell.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Fine,
+        _ => Exit::WrongInput,
+    }
+}
