@@ -55,3 +55,4 @@ pub use summary::{
     Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,
     WarningSummary,
 };
+pub use tables::{Column, TABLES, Table, Values};

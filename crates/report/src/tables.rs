@@ -18,28 +18,28 @@ use viaduct_sim::result::RunResult;
 use crate::outcome::StudyOutcome;
 use crate::summary::{class_word, quantile_us, seconds};
 
-/// One file of the run directory.
+/// A table of a run: one file of the run directory.
 #[derive(Debug)]
-pub(crate) struct Table {
-    /// Its name without extension.
-    pub(crate) name: &'static str,
+pub struct Table {
+    /// Its name, without the extension of the file.
+    pub name: &'static str,
     /// What a row is.
-    pub(crate) row: &'static str,
-    /// The columns after `cell` and `seed`.
-    pub(crate) columns: &'static [Column],
+    pub row: &'static str,
+    /// The columns; in a run directory after `cell` and `seed`.
+    pub columns: &'static [Column],
     /// The values of those columns for one run.
     values: fn(&RunResult) -> Vec<Values>,
 }
 
 /// One column: the unit is part of the name, save for counts, numbers of things and fractions.
 #[derive(Debug)]
-pub(crate) struct Column {
+pub struct Column {
     /// Its name.
-    pub(crate) name: &'static str,
-    /// Its unit.
-    pub(crate) unit: &'static str,
+    pub name: &'static str,
+    /// Its unit: `us`, `s`, `byte`, `0 to 1`, `count`; `number` and `word` have none.
+    pub unit: &'static str,
     /// What it says.
-    pub(crate) meaning: &'static str,
+    pub meaning: &'static str,
     kind: Kind,
 }
 
@@ -52,12 +52,19 @@ enum Kind {
     Word,
 }
 
-enum Values {
-    Number(Vec<i32>),
-    Count(Vec<i64>),
+/// The values of a column in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Numbers of things, and small counts.
+    Number(Vec<u32>),
+    /// Counts.
+    Count(Vec<u64>),
+    /// Quantities.
     Real(Vec<f64>),
+    /// Quantities that a row may lack.
     OptionalReal(Vec<Option<f64>>),
-    Word(Vec<ByteArray>),
+    /// One of few words.
+    Word(Vec<&'static str>),
 }
 
 const fn column(
@@ -85,8 +92,8 @@ pub(crate) const RUN_COLUMNS: [Column; 2] = [
     column("seed", Kind::Count, "number", "seed of the run"),
 ];
 
-/// The tables, each a file `<name>.parquet`.
-pub(crate) const TABLES: [Table; 4] = [
+/// The tables of a run; each is a file `<name>.parquet` of its directory.
+pub static TABLES: [Table; 4] = [
     Table {
         name: "messages",
         row: "one message of an even sample over the whole run, warm-up included",
@@ -238,11 +245,11 @@ pub(crate) fn write_table<W: Write + Send>(
     let mut file =
         SerializedFileWriter::new(sink, table.schema()?, Arc::new(table.properties(outcome)))?;
     for (cell, run) in outcome.runs() {
-        let cell = i32::try_from(cell).unwrap_or(i32::MAX);
+        let cell = u32::try_from(cell).unwrap_or(u32::MAX);
         let columns = (table.values)(&run.result);
         let rows = columns.first().map_or(0, Values::len);
         let cell = Values::Number(vec![cell; rows]);
-        let seed = Values::Count(vec![run.summary.seed.cast_signed(); rows]);
+        let seed = Values::Count(vec![run.summary.seed; rows]);
         let mut group = file.next_row_group()?;
         for values in [cell, seed].into_iter().chain(columns) {
             write_column(&mut group, &values)?;
@@ -260,12 +267,16 @@ fn write_column<W: Write + Send>(
         return Err(ParquetError::General("more values than columns".to_owned()));
     };
     match values {
-        Values::Number(values) => writer
-            .typed::<Int32Type>()
-            .write_batch(values, None, None)?,
-        Values::Count(values) => writer
-            .typed::<Int64Type>()
-            .write_batch(values, None, None)?,
+        Values::Number(values) => writer.typed::<Int32Type>().write_batch(
+            &signed(values, u32::cast_signed),
+            None,
+            None,
+        )?,
+        Values::Count(values) => writer.typed::<Int64Type>().write_batch(
+            &signed(values, u64::cast_signed),
+            None,
+            None,
+        )?,
         Values::Real(values) => writer
             .typed::<DoubleType>()
             .write_batch(values, None, None)?,
@@ -276,14 +287,28 @@ fn write_column<W: Write + Send>(
                 .typed::<DoubleType>()
                 .write_batch(&present, Some(&levels), None)?
         }
-        Values::Word(values) => writer
-            .typed::<ByteArrayType>()
-            .write_batch(values, None, None)?,
+        Values::Word(values) => {
+            let words: Vec<ByteArray> = values.iter().copied().map(ByteArray::from).collect();
+            writer
+                .typed::<ByteArrayType>()
+                .write_batch(&words, None, None)?
+        }
     };
     writer.close()
 }
 
+/// Parquet stores unsigned integers as the signed ones of the same bits.
+fn signed<U: Copy, S>(values: &[U], cast: impl Fn(U) -> S) -> Vec<S> {
+    values.iter().copied().map(cast).collect()
+}
+
 impl Table {
+    /// The values of each column in one run, in the order of the columns.
+    #[must_use]
+    pub fn values(&self, result: &RunResult) -> Vec<Values> {
+        (self.values)(result)
+    }
+
     fn all_columns(&self) -> impl Iterator<Item = &Column> {
         RUN_COLUMNS.iter().chain(self.columns)
     }
@@ -381,7 +406,9 @@ impl Column {
 }
 
 impl Values {
-    fn len(&self) -> usize {
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         match self {
             Self::Number(values) => values.len(),
             Self::Count(values) => values.len(),
@@ -391,12 +418,18 @@ impl Values {
         }
     }
 
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn numbers<T>(rows: &[T], of: impl Fn(&T) -> u32) -> Self {
-        Self::Number(rows.iter().map(|row| of(row).cast_signed()).collect())
+        Self::Number(rows.iter().map(of).collect())
     }
 
     fn counts<T>(rows: &[T], of: impl Fn(&T) -> u64) -> Self {
-        Self::Count(rows.iter().map(|row| of(row).cast_signed()).collect())
+        Self::Count(rows.iter().map(of).collect())
     }
 
     fn reals<T>(rows: &[T], of: impl Fn(&T) -> f64) -> Self {
@@ -428,11 +461,7 @@ fn link_values(result: &RunResult) -> Vec<Values> {
     let rows = &result.link_rows;
     vec![
         Values::numbers(rows, |row| row.link),
-        Values::Word(
-            rows.iter()
-                .map(|row| ByteArray::from(class_word(row.class)))
-                .collect(),
-        ),
+        Values::Word(rows.iter().map(|row| class_word(row.class)).collect()),
         Values::reals(rows, |row| row.wire_bytes),
         Values::reals(rows, |row| row.utilisation),
         Values::numbers(rows, |row| row.flows_max),

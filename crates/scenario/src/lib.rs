@@ -59,7 +59,9 @@ pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, par
 pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
-pub use study::{CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study};
+pub use study::{
+    CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study, parse_study_with,
+};
 pub use units::{
     FREQUENCY_MAX, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, TIME_SECONDS_MAX, UnitError,
     format_frequency, format_rate, format_ratio, format_size, format_time, parse_frequency,

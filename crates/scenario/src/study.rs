@@ -282,11 +282,20 @@ impl Study {
 ///
 /// All that is wrong with it.
 pub fn parse_study(text: &str) -> Result<Study, Diagnostics> {
+    parse_study_with(text, &[])
+}
+
+/// As [`parse_study`], with overrides put over the text's values.
+///
+/// # Errors
+///
+/// All that is wrong with the text and the overrides.
+pub fn parse_study_with(text: &str, overrides: &[Override]) -> Result<Study, Diagnostics> {
     let input = Input {
         name: "study",
         file_name: "study.toml",
         text,
-        overrides: &[],
+        overrides,
     };
     input.load(Files::carried())
 }
