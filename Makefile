@@ -14,10 +14,14 @@ SECONDS_A_TARGET ?= 10
 # What the tests of the C interface call beside cargo.
 C_TOOLS = "$${CC:-cc}" "$${CXX:-c++}" nm readelf
 
+PYTHON ?= python3
+
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VIADUCT := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)/release/viaduct
 
-.PHONY: help study release test check golden bench fuzz-smoke chaos install cargo c-tools
+PYTHON_ENV = $(TARGET_DIR)/python
+
+.PHONY: help study release test check golden bench fuzz-smoke chaos install python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -33,6 +37,20 @@ test: cargo c-tools ## every test, then equal digests of debug and release build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 	$(CARGO) xtask digests
 	$(CARGO) xtask docs
+	@$(MAKE) --no-print-directory python-test
+
+python-test: cargo python ## the Python package: built without optimisation, formatted, typed, its examples and tests
+	@[ -x $(PYTHON_ENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_ENV)
+	@cmp -s python/tests/requirements.txt $(PYTHON_ENV)/installed.txt || { \
+	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
+	&& cp python/tests/requirements.txt $(PYTHON_ENV)/installed.txt; }
+	$(PYTHON_ENV)/bin/ruff format --check python
+	$(PYTHON_ENV)/bin/ruff check python
+	PATH="$(abspath $(PYTHON_ENV))/bin:$$PATH" VIRTUAL_ENV=$(abspath $(PYTHON_ENV)) \
+	$(PYTHON_ENV)/bin/maturin develop --quiet $(CARGO_FLAGS)
+	$(PYTHON_ENV)/bin/mypy --no-error-summary python/viaduct python/tests
+	$(PYTHON_ENV)/bin/python -m mypy.stubtest viaduct._native --concise
+	$(PYTHON_ENV)/bin/python -m pytest -q
 
 check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 	$(CARGO) fmt --all --check
@@ -62,6 +80,9 @@ install: cargo ## install the command viaduct and the C libraries libvipl and li
 
 cargo:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup (rustup.rs), then run this again" >&2; exit 1; }
+
+python:
+	@$(PYTHON) -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || { echo "Python 3.11 or later with its module venv is missing (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 
 c-tools:
 	@missing=; for tool in $(C_TOOLS); do command -v "$$tool" >/dev/null || missing="$$missing $$tool"; done; \

@@ -1,0 +1,24 @@
+//! Errors as the exceptions of `viaduct._errors`, with the texts of the command.
+
+use std::fmt::Display;
+
+use pyo3::PyErr;
+use viaduct_scenario::Diagnostics;
+
+mod classes {
+    pyo3::import_exception!(viaduct._errors, RunError);
+    pyo3::import_exception!(viaduct._errors, ScenarioError);
+}
+
+/// What is wrong with a scenario, as the command prints it.
+pub(crate) fn scenario(diagnostics: &Diagnostics) -> PyErr {
+    classes::ScenarioError::new_err(diagnostics.render(false).trim_end().to_owned())
+}
+
+/// Why a scenario cannot be run, or a message not explained; with advice if there is any.
+pub(crate) fn run(title: impl Display, help: Option<&str>) -> PyErr {
+    classes::RunError::new_err(match help {
+        Some(help) => format!("error: {title}\nhelp: {help}"),
+        None => format!("error: {title}"),
+    })
+}

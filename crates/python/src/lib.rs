@@ -1,0 +1,40 @@
+//! The extension module `viaduct._native`: studies, runs and tables as Python sees them.
+//!
+//! It translates; what users meet is the Python package in `python/viaduct`, which gives results
+//! their types and names. A run lets other Python threads go on, and asks Python some times a
+//! second whether a signal is to be handled.
+
+mod errors;
+mod run;
+mod study;
+mod table;
+mod watch;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// The parts of viaduct that are compiled.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::command;
+    #[pymodule_export]
+    use super::run::Run;
+    #[pymodule_export]
+    use super::study::{Study, models, studies};
+    #[pymodule_export]
+    use super::table::Table;
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python packages use")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// Runs the command and gives its exit code.
+///
+/// `itself` are the words that start the command, `arguments` those after them.
+#[pyfunction]
+fn command(py: Python<'_>, itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| viaduct_cli::main_of(itself, arguments))
+}

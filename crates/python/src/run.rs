@@ -1,0 +1,123 @@
+//! What came of a run.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::prelude::*;
+use viaduct_report::{
+    CellOutcome, Explained, Published, RunDirectory, RunOutcome, StudyOutcome, TABLES,
+    explanation_document, explanation_text,
+};
+use viaduct_sim::config::ClusterConfig;
+use viaduct_sim::why::{Choice, WhyError, explain};
+
+use crate::errors;
+use crate::table::Table;
+use crate::watch::Watch;
+
+/// A run with its configuration.
+#[pyclass(frozen, module = "viaduct._native")]
+#[derive(Debug)]
+pub(crate) struct Run {
+    study: Arc<viaduct_scenario::Study>,
+    config: ClusterConfig,
+    outcome: RunOutcome,
+}
+
+impl Run {
+    pub(crate) const fn new(
+        study: Arc<viaduct_scenario::Study>,
+        config: ClusterConfig,
+        outcome: RunOutcome,
+    ) -> Self {
+        Self {
+            study,
+            config,
+            outcome,
+        }
+    }
+}
+
+#[pymethods]
+impl Run {
+    /// The summary, the object of `viaduct run --json`.
+    fn summary_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.outcome.summary).map_err(|error| errors::run(error, None))
+    }
+
+    /// One of the tables of a run directory; none if there is no such table.
+    fn table(&self, py: Python<'_>, name: &str) -> Option<Table> {
+        let table = TABLES.iter().find(|table| table.name == name)?;
+        Some(py.detach(|| Table::new(table, &self.outcome.result)))
+    }
+
+    /// Writes the run directory, which `viaduct rerun` reads.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let summary = &self.outcome.summary;
+        let written = py.detach(|| {
+            let outcome = StudyOutcome {
+                study: summary.study.clone(),
+                version: summary.version.clone(),
+                cells: vec![CellOutcome {
+                    set: Vec::new(),
+                    published: Published::default(),
+                    runs: vec![self.outcome.clone()],
+                }],
+                runs_not_begun: 0,
+                wall_s: summary.wall_s,
+                peak_rss_bytes: None,
+            };
+            RunDirectory::prepare(&path)?.write(&[self.study.resolved_toml()], &outcome)
+        });
+        written.map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Where the time of a message went, as text and as JSON: of the one with this number, else of
+    /// the one at this quantile, else of the slowest.
+    #[pyo3(signature = (message, quantile, report))]
+    fn why(
+        &self,
+        py: Python<'_>,
+        message: Option<u64>,
+        quantile: Option<f64>,
+        report: Option<Py<PyAny>>,
+    ) -> PyResult<(String, String)> {
+        let choice = match (message, quantile) {
+            (Some(number), _) => Choice::Message(number),
+            (None, Some(quantile)) => Choice::Quantile(quantile),
+            (None, None) => Choice::Slowest,
+        };
+        let mut watch = Watch::new(report);
+        let explained = py.detach(|| {
+            explain(&self.config, choice, &mut |_, progress| {
+                watch.look(&progress)
+            })
+        });
+        watch.finish(py)?;
+        let explanation = explained.map_err(|error| match &error {
+            WhyError::Interrupted => PyKeyboardInterrupt::new_err(()),
+            WhyError::NoSuchMessage { posted, .. } if *posted > 0 => {
+                let help = format!("numbers are 0 to {}", posted - 1);
+                errors::run(error, Some(&help))
+            }
+            WhyError::NothingMeasured => errors::run(
+                "no message was measured: none was delivered of those posted after the warm-up",
+                Some("run longer or with a shorter warm-up, or ask for one with message=N"),
+            ),
+            _ => errors::run(error, None),
+        })?;
+        let summary = &self.outcome.summary;
+        let explained = Explained {
+            study: &summary.study,
+            version: &summary.version,
+            config: &self.config,
+            choice,
+            explanation: &explanation,
+        };
+        Ok((
+            explanation_text(&explained),
+            explanation_document(&explained),
+        ))
+    }
+}

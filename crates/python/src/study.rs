@@ -1,0 +1,182 @@
+//! A study, read and ready to run.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use viaduct_report::{Provenance, RunOutcome, Summary};
+use viaduct_scenario::{Diagnostics, Override, list_models, list_studies, parse_study_with};
+
+use crate::errors;
+use crate::run::Run;
+use crate::watch::Watch;
+
+/// A study as it was read.
+#[pyclass(frozen, module = "viaduct._native")]
+#[derive(Debug)]
+pub(crate) struct Study {
+    inner: Arc<viaduct_scenario::Study>,
+    origin: Origin,
+    settings: Vec<String>,
+}
+
+/// Where it can be read again, with other settings.
+#[derive(Clone, Debug)]
+enum Origin {
+    NameOrPath(Arc<str>),
+    Text(Arc<str>),
+}
+
+impl Origin {
+    fn read(&self, settings: &[String]) -> Result<viaduct_scenario::Study, Diagnostics> {
+        let overrides: Vec<Override> = settings.iter().map(Override::fixed).collect();
+        match self {
+            Self::NameOrPath(name_or_path) => {
+                viaduct_scenario::Study::load(name_or_path, &overrides)
+            }
+            Self::Text(text) => parse_study_with(text, &overrides),
+        }
+    }
+}
+
+impl Study {
+    fn read(py: Python<'_>, origin: Origin, settings: Vec<String>) -> PyResult<Self> {
+        let inner = py
+            .detach(|| origin.read(&settings))
+            .map_err(|diagnostics| errors::scenario(&diagnostics))?;
+        Ok(Self {
+            inner: Arc::new(inner),
+            origin,
+            settings,
+        })
+    }
+}
+
+#[pymethods]
+impl Study {
+    /// Reads a study that is built in, by its name, or a file.
+    #[staticmethod]
+    fn load(py: Python<'_>, name_or_path: &str, settings: Vec<String>) -> PyResult<Self> {
+        Self::read(py, Origin::NameOrPath(name_or_path.into()), settings)
+    }
+
+    /// Reads a study's text.
+    #[staticmethod]
+    fn parse(py: Python<'_>, text: &str, settings: Vec<String>) -> PyResult<Self> {
+        Self::read(py, Origin::Text(text.into()), settings)
+    }
+
+    /// The same study with further settings.
+    fn with_settings(&self, py: Python<'_>, settings: Vec<String>) -> PyResult<Self> {
+        let all = self.settings.iter().cloned().chain(settings).collect();
+        Self::read(py, self.origin.clone(), all)
+    }
+
+    /// The points of its sweep; itself if there is none.
+    fn points(&self) -> Vec<Self> {
+        let point = |cell: viaduct_scenario::Study| {
+            let set = cell
+                .point
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"));
+            Self {
+                settings: self.settings.iter().cloned().chain(set).collect(),
+                origin: self.origin.clone(),
+                inner: Arc::new(cell),
+            }
+        };
+        self.inner.cells().into_iter().map(point).collect()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        &self.inner.title
+    }
+
+    #[getter]
+    fn question(&self) -> &str {
+        &self.inner.question
+    }
+
+    /// The keys that it runs over, with their values.
+    #[getter]
+    fn sweep(&self) -> Vec<(String, Vec<String>)> {
+        let axes = self.inner.sweep.iter();
+        axes.map(|axis| (axis.key.clone(), axis.values.clone()))
+            .collect()
+    }
+
+    /// Of a point of a sweep: the swept keys and their values here.
+    #[getter]
+    fn point(&self) -> Vec<(String, String)> {
+        self.inner.point.clone()
+    }
+
+    /// The value of a key, as a person writes it.
+    fn value(&self, key: &str) -> Option<String> {
+        self.inner.value(key)
+    }
+
+    /// The whole scenario as TOML.
+    fn to_toml(&self) -> String {
+        self.inner.resolved_toml()
+    }
+
+    /// What the user should know, as the command prints it; empty if there is nothing.
+    #[getter]
+    fn warnings(&self) -> String {
+        match self.inner.warnings.is_empty() {
+            true => String::new(),
+            false => self.inner.warnings.render(false).trim_end().to_owned(),
+        }
+    }
+
+    /// Runs it; `report(simulated_s, until_s, events)` is called five times a second.
+    #[pyo3(signature = (seed, report))]
+    fn run(&self, py: Python<'_>, seed: Option<u64>, report: Option<Py<PyAny>>) -> PyResult<Run> {
+        self.inner
+            .check_runs()
+            .map_err(|diagnostics| errors::scenario(&diagnostics))?;
+        let mut config = self.inner.config.clone();
+        config.run.seed = seed.unwrap_or(config.run.seed);
+        let mut watch = Watch::new(report);
+        let started = Instant::now();
+        let result = py
+            .detach(|| viaduct_sim::run(&config, &mut |progress| watch.look(&progress)))
+            .map_err(|error| {
+                errors::run(
+                    format_args!("{} cannot be run: {error}", self.inner.name),
+                    None,
+                )
+            })?;
+        watch.finish(py)?;
+        let provenance = Provenance {
+            study: self.inner.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            wall_s: started.elapsed().as_secs_f64(),
+            // Of the whole Python process it would say nothing about the run.
+            peak_rss_bytes: None,
+        };
+        let summary = Summary::new(&provenance, &config, &result);
+        let outcome = RunOutcome { summary, result };
+        Ok(Run::new(Arc::clone(&self.inner), config, outcome))
+    }
+}
+
+/// Names, titles and questions of the studies that are built in.
+#[pyfunction]
+pub(crate) fn studies() -> Vec<(&'static str, String, String)> {
+    list_studies()
+}
+
+/// Names of the presets that are built in.
+#[pyfunction]
+pub(crate) fn models() -> Vec<String> {
+    let presets = list_models();
+    presets.iter().map(|preset| preset.name.clone()).collect()
+}

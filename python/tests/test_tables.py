@@ -1,0 +1,61 @@
+"""Tables as libraries of data frames read them."""
+
+from pathlib import Path
+
+import polars
+import pyarrow
+import pyarrow.parquet
+import pytest
+import viaduct as via
+
+TABLES = ["messages", "links", "series", "latency"]
+
+
+@pytest.fixture(scope="module")
+def result() -> via.Result:
+    return via.study("torus-1024", set={"run.until": "0.2 s", "run.warmup": "0.05 s"}).run(seed=1)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_arrow_reads_what_the_run_directory_holds(
+    name: str, result: via.Result, tmp_path: Path
+) -> None:
+    result.save(tmp_path / "run")
+    stored = pyarrow.parquet.read_table(tmp_path / "run" / f"{name}.parquet")
+    table = result.table(name)
+    read = pyarrow.table(table)
+    assert len(table) == read.num_rows == stored.num_rows > 0
+    assert table.columns == read.column_names == stored.column_names[2:]
+    for column in table.columns:
+        assert read[column].to_pylist() == stored[column].to_pylist(), column
+    for column, unit, meaning in table.dictionary():
+        metadata = read.schema.field(column).metadata
+        assert metadata == {b"unit": unit.encode(), b"meaning": meaning.encode()}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_polars_reads_the_same_as_arrow(name: str, result: via.Result) -> None:
+    table = result.table(name)
+    assert polars.DataFrame(table).rows() == polars.DataFrame(pyarrow.table(table)).rows()
+
+
+def test_a_stream_is_taken_once_and_a_table_often(result: via.Result) -> None:
+    capsule = result.links.__arrow_c_stream__()
+    assert "arrow_array_stream" in repr(capsule)
+    # Nobody takes it: it frees what it holds.
+    del capsule
+    table = result.links
+    assert pyarrow.table(table) == pyarrow.table(table)
+
+
+def test_rows_lack_what_was_not_measured() -> None:
+    # Everything is warm-up, so that no latency is measured, and the distribution is empty.
+    result = via.study(
+        "four-hop", set={"traffic.size": "64 B", "run.warmup": "0.9 s", "run.until": "1 s"}
+    ).run()
+    assert len(result.latency_distribution) == (201 if result.latency_us.count else 0)
+
+
+def test_a_wrong_name_says_what_there_is(result: via.Result) -> None:
+    with pytest.raises(KeyError, match="messages, links, series, latency"):
+        result.table("link")

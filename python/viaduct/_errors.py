@@ -1,0 +1,59 @@
+"""What can go wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from viaduct._result import Result
+
+
+class Error(Exception):
+    """What viaduct raises, but for files that cannot be written (`OSError`) and Ctrl-C."""
+
+
+class ScenarioError(Error, ValueError):
+    """A study or its settings are wrong: the text says where, what, and what instead.
+
+    Examples
+    --------
+    >>> import viaduct as via
+    >>> via.study("torus-1024", set={"links.rate": "856 MByte/s"})
+    Traceback (most recent call last):
+    ...
+    viaduct._errors.ScenarioError: error: ...
+    """
+
+
+class RunError(Error):
+    """A scenario cannot be run, or a message not be explained."""
+
+
+class AssumptionError(Error):
+    """A check that a run makes on itself failed: do not use its results.
+
+    Attributes
+    ----------
+    result : Result
+        What came of the run.
+    """
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run early.
+
+    It is no `Exception`, so that a loop over runs ends with it.
+
+    Attributes
+    ----------
+    result : Result
+        What there was when the run ended.
+    """
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result

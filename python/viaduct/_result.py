@@ -1,0 +1,244 @@
+"""What comes of a run: plain numbers, units in their names."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from viaduct import _native
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Messages of the whole run: posted = delivered + dropped + in flight."""
+
+    posted: int
+    delivered: int
+    dropped: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One-way latency of the messages posted after warm-up, in microseconds.
+
+    All but `count` are NaN if nothing was measured, and `ci95` also if too few messages were.
+    """
+
+    count: int
+    mean: float
+    ci95: float
+    """Half width of the 95 % confidence interval of the mean."""
+    sd: float
+    min: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+    floor: float
+    """No message of the smallest size over the shortest path can be faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How busy a set of servers was between warm-up and end, as shares of 1."""
+
+    count: int
+    utilisation_mean: float
+    utilisation_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """Whether the measured part was steady."""
+
+    state: str
+    """`steady`, `transient`, `overloaded`, or `unknown` for too few messages."""
+    warmup_needed_s: float | None
+    """A warm-up that would do, where the given one is too short."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """The deepest that queues of one kind became."""
+
+    queue: str
+    depth_max: int
+    place: int
+    """Number of the host or link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """Something that you should know of a run."""
+
+    text: str
+    help: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where the time of one message went; its text is what `viaduct why` prints."""
+
+    text: str
+    document: dict[str, Any]
+    """The object of `viaduct why --json`."""
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one run.
+
+    Equal scenarios and seeds give equal results to the bit, which `digest` tells; only `wall_s` and
+    `events_per_s` differ.
+    """
+
+    study: str
+    seed: int
+    version: str
+    digest: str
+    """Hash of every message and the final counts."""
+    hosts: int
+    switches: int
+    simulated_s: float
+    warmup_s: float
+    ended: str
+    """`finished`, `message_count`, `event_count` or `interrupted`."""
+    steady_state: SteadyState
+    messages: Counts
+    latency_us: Latency
+    breakdown_us: dict[str, float]
+    """Mean time in each stage, in the order in which a message meets them."""
+    links_by_class: dict[str, Usage]
+    """`mesh`, `host_up`, `host_down`, `tree_up`, `tree_down`; those there are."""
+    buses: Usage
+    drops: dict[str, int]
+    """Messages lost, by cause."""
+    queue_depths: list[QueueDepth]
+    delivered_bytes: int
+    events: int
+    wall_s: float
+    events_per_s: float
+    state_bytes: int
+    warnings: list[Warning]
+    violations: list[str]
+    """Checks of the run on itself that failed; not empty only in `AssumptionError.result`."""
+    _run: _native.Run
+
+    @classmethod
+    def _of(cls, run: _native.Run) -> Result:
+        summary: dict[str, Any] = json.loads(run.summary_json())
+        latency: dict[str, Any] = {
+            name: float("nan") if value is None else value
+            for name, value in summary["latency_us"].items()
+        }
+        same = {
+            name: summary[name]
+            for name in (
+                "study seed version digest hosts switches simulated_s warmup_s ended breakdown_us "
+                "drops delivered_bytes events wall_s events_per_s state_bytes violations"
+            ).split()
+        }
+        return cls(
+            **same,
+            steady_state=SteadyState(**summary["steady_state"]),
+            messages=Counts(**summary["messages"]),
+            latency_us=Latency(**latency),
+            links_by_class={name: Usage(**usage) for name, usage in summary["links"].items()},
+            buses=Usage(**summary["buses"]),
+            queue_depths=[QueueDepth(**depth) for depth in summary["queue_depths"]],
+            warnings=[Warning(**warning) for warning in summary["warnings"]],
+            _run=run,
+        )
+
+    def table(self, name: str) -> _native.Table:
+        """Give a table, which libraries of data frames read through `__arrow_c_stream__`.
+
+        Parameters
+        ----------
+        name : str
+            `messages` (a sample), `links`, `series` (windows of time) or `latency` (its
+            distribution).
+
+        Examples
+        --------
+        >>> import viaduct as via
+        >>> import pyarrow
+        >>> result = via.study("four-hop", set={"traffic.size": "64 B"}).run()
+        >>> pyarrow.table(result.table("latency")).column_names
+        ['quantile_fraction', 'latency_us']
+        """
+        table = self._run.table(name)
+        if table is None:
+            names = "messages, links, series, latency"
+            raise KeyError(f"there is no table {name!r}; tables are {names}")
+        return table
+
+    @property
+    def sample(self) -> _native.Table:
+        """An even sample of the messages, one a row."""
+        return self.table("messages")
+
+    @property
+    def links(self) -> _native.Table:
+        """Each directed link."""
+        return self.table("links")
+
+    @property
+    def series(self) -> _native.Table:
+        """The run over time, in windows of equal length."""
+        return self.table("series")
+
+    @property
+    def latency_distribution(self) -> _native.Table:
+        """Quantiles of the latency."""
+        return self.table("latency")
+
+    def why(self, message: int | None = None, *, quantile: float | None = None) -> Explanation:
+        """Say where every picosecond of one message went; this runs the scenario twice.
+
+        Parameters
+        ----------
+        message : int, optional
+            Its number in order of posting, as in the column `message` of `sample`.
+        quantile : float, optional
+            In its place: the measured message that this share of all, 0 to 1, is not slower than.
+            Without both the slowest is explained.
+
+        Raises
+        ------
+        RunError
+            If there is no such message.
+
+        Examples
+        --------
+        >>> import viaduct as via
+        >>> explanation = via.study("four-hop", set={"traffic.size": "64 B"}).run().why(message=3)
+        >>> explanation.document["message"]["message"]
+        3
+        """
+        if message is not None and quantile is not None:
+            raise TypeError("give either message or quantile, not both")
+        if message is not None and not 0 <= message < 2**64:
+            raise ValueError(f"message is a number from 0 on, not {message}")
+        if quantile is not None and not 0.0 <= quantile <= 1.0:
+            raise ValueError(f"quantile is a share from 0 to 1, not {quantile}")
+        text, document = self._run.why(message, quantile, None)
+        return Explanation(text, json.loads(document))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run directory, as `viaduct run --out` does; `viaduct rerun` repeats it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written there.
+        """
+        self._run.save(os.fspath(path))
