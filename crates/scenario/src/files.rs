@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::document::TEXT_BYTES_MAX;
 
 /// Where files come from. Each is read once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
     /// Texts carried in the study, or read before, by the path that the study writes.
     texts: BTreeMap<String, Arc<str>>,
@@ -54,6 +54,11 @@ impl Files {
         let text: Arc<str> = read_text(&base.join(path))?.into();
         self.texts.insert(path.to_owned(), Arc::clone(&text));
         Ok(text)
+    }
+
+    /// All texts that were carried or read so far, presets among them, by path.
+    pub(crate) fn known(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.texts
     }
 
     /// The files used so far, by path.

@@ -41,10 +41,12 @@ mod overrides;
 mod preset;
 mod programs;
 mod published;
+mod range;
 mod rows;
 mod schema;
 mod settings;
 mod study;
+mod sweep;
 mod units;
 mod value;
 
@@ -62,6 +64,7 @@ pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
 pub use study::{
     CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study, parse_study_with,
 };
+pub use sweep::{Sweep, SweepSource, axis_unit};
 pub use units::{
     FREQUENCY_MAX, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, TIME_SECONDS_MAX, UnitError,
     format_frequency, format_rate, format_ratio, format_size, format_time, parse_frequency,

@@ -15,7 +15,7 @@ use crate::value::Value;
 
 /// The topology made last, by the settings that it was made from, with what was found on it: the
 /// points of a sweep share it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct TopologyCache {
     last: Option<(String, Arc<Topology>, Vec<Finding>)>,
     /// A pattern that is known to fit a topology.

@@ -5,6 +5,7 @@ use toml::de::DeTable;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{self, Node, Raw, Tree};
 use crate::keys::{self, Key, Table};
+use crate::range;
 use crate::value::LIST_LENGTH_MAX;
 
 /// A value from the command line.
@@ -28,7 +29,24 @@ impl Override {
         }
     }
 
-    /// Values to run over, separated by commas: `key=value,value`.
+    /// One value, or values to run over if there are several: `key=value,value`, or a range,
+    /// `key=1..100:10`.
+    #[must_use]
+    pub fn listed(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let values = text.split_once('=').map_or("", |(_, values)| values);
+        let parts = split_list(values);
+        let swept = parts.len() > 1 || parts.iter().any(|(_, part)| range::is_range(part));
+        Self { text, swept }
+    }
+
+    /// The text, and whether it is swept.
+    pub(crate) fn parts(&self) -> (&str, bool) {
+        (&self.text, self.swept)
+    }
+
+    /// Values to run over, separated by commas: `key=value,value`. A value may be a range,
+    /// `1..100:10`, which stands for 1, 11, and so on up to 91.
     #[must_use]
     pub fn swept(text: impl Into<String>) -> Self {
         Self {
@@ -105,10 +123,25 @@ fn setter(
             let error = Diagnostic::error(format!("more than {LIST_LENGTH_MAX} values")).at(whole);
             return Err(Box::new(error));
         }
-        parts
-            .into_iter()
-            .map(|(at, part)| value_node(value_start + at, part))
-            .collect()
+        let mut nodes = Vec::new();
+        for (at, part) in parts {
+            let start = value_start + at;
+            let range = range::expand(part, LIST_LENGTH_MAX).map_err(|problem| {
+                let error = Diagnostic::error(problem).at(place(start, start + part.len()));
+                Box::new(error.help("a range is written from..to:step, such as 1..100:10"))
+            })?;
+            let Some(values) = range else {
+                nodes.push(value_node(start, part));
+                continue;
+            };
+            let span = place(start, start + part.len());
+            nodes.extend(values.iter().map(|text| value(key, text, span)));
+        }
+        if nodes.len() > LIST_LENGTH_MAX {
+            let error = Diagnostic::error(format!("more than {LIST_LENGTH_MAX} values")).at(whole);
+            return Err(Box::new(error));
+        }
+        nodes
     } else {
         vec![value_node(value_start, values)]
     };

@@ -317,7 +317,7 @@ pub fn list_studies() -> Vec<(&'static str, String, String)> {
     builtin::STUDIES.iter().map(describe).collect()
 }
 
-fn no_study(name: &str, reason: &str) -> Diagnostics {
+pub(crate) fn no_study(name: &str, reason: &str) -> Diagnostics {
     let mut diagnostics = Diagnostics::default();
     let names = || builtin::STUDIES.iter().map(|(name, _)| *name);
     let near =
@@ -334,29 +334,39 @@ fn no_study(name: &str, reason: &str) -> Diagnostics {
 }
 
 /// The text of a study and what is put over it.
-struct Input<'a> {
-    name: &'a str,
-    file_name: &'a str,
-    text: &'a str,
-    overrides: &'a [Override],
+pub(crate) struct Input<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) file_name: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) overrides: &'a [Override],
+}
+
+/// A study whose text was read, and of which no point was made yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) frame: Frame,
+    pub(crate) tree: Tree,
+    pub(crate) axes: Vec<Setter>,
 }
 
 /// What stays the same over the points of a sweep.
-struct Frame {
-    name: String,
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) name: String,
     published: Vec<Published>,
-    diagnostics: Diagnostics,
+    pub(crate) diagnostics: Diagnostics,
     study_source: usize,
-    set_source: usize,
-    files: Files,
+    pub(crate) set_source: usize,
+    pub(crate) files: Files,
     topologies: TopologyCache,
 }
 
 /// A point: the values put in place of the tree's.
-type Point<'a> = Vec<(&'a Setter, &'a Node)>;
+pub(crate) type Point<'a> = Vec<(&'a Setter, &'a Node)>;
 
 impl Input<'_> {
-    fn load(self, mut files: Files) -> Result<Study, Diagnostics> {
+    /// Reads the text and the overrides: what is swept, and what the points are made from.
+    pub(crate) fn open(self, mut files: Files) -> Result<Opened, Diagnostics> {
         let mut diagnostics = Diagnostics::default();
         let (study_source, tree) = document::parse(self.file_name, self.text, &mut diagnostics);
         let (set_source, setters) = overrides::read(self.overrides, &mut diagnostics);
@@ -384,14 +394,7 @@ impl Input<'_> {
             diagnostics.push(Diagnostic::error(title).at(axis.name_place));
             return Err(diagnostics);
         }
-        // A key that is only swept has its first value in the study itself.
-        let mut base = Point::new();
-        for axis in &axes {
-            if let (None, Some(first)) = (tree.at_path(&axis.path), axis.values.first()) {
-                base.push((axis, first));
-            }
-        }
-        let mut frame = Frame {
+        let frame = Frame {
             name: self.name.to_owned(),
             published,
             diagnostics,
@@ -400,6 +403,22 @@ impl Input<'_> {
             files,
             topologies: TopologyCache::default(),
         };
+        Ok(Opened { frame, tree, axes })
+    }
+
+    fn load(self, files: Files) -> Result<Study, Diagnostics> {
+        let Opened {
+            mut frame,
+            tree,
+            axes,
+        } = self.open(files)?;
+        // A key that is only swept has its first value in the study itself.
+        let mut base = Point::new();
+        for axis in &axes {
+            if let (None, Some(first)) = (tree.at_path(&axis.path), axis.values.first()) {
+                base.push((axis, first));
+            }
+        }
         let study = frame.resolve(&tree, &base);
         let mut cells = Vec::new();
         if study.is_some() {
@@ -418,6 +437,7 @@ impl Input<'_> {
                     }
                     study.cells = cells;
                 }
+                let set_source = frame.set_source;
                 let plain = |axis: &Setter, node: &Node| value_text(&axis.path, node, set_source);
                 study.sweep = axes
                     .iter()
@@ -444,7 +464,7 @@ fn excludes(path: &str, other: &str) -> bool {
 }
 
 /// A swept value as a person writes it.
-fn value_text(path: &str, node: &Node, set_source: usize) -> String {
+pub(crate) fn value_text(path: &str, node: &Node, set_source: usize) -> String {
     let read = keys::key_at(path)
         .and_then(|(_, key)| key.kind.read(node, node.place.source == set_source).ok());
     read.map_or_else(|| crate::value::as_written(node), |value| value.plain())
@@ -479,7 +499,7 @@ impl Frame {
         Some(study)
     }
 
-    fn resolve_into(
+    pub(crate) fn resolve_into(
         &mut self,
         tree: &Tree,
         point: &Point<'_>,

@@ -96,6 +96,21 @@ impl Kind {
         }
     }
 
+    /// The unit in which [`Value::number`] gives values of this kind, as the end of a column's
+    /// name; none of what is no number.
+    pub(crate) fn number_unit(&self) -> Option<&'static str> {
+        match self {
+            Self::Time | Self::TimeOr(_) => Some("us"),
+            Self::Size(_) => Some("bytes"),
+            Self::Rate | Self::RateOrInfinite => Some("bits_per_s"),
+            Self::Frequency => Some("per_s"),
+            Self::Ratio => Some("fraction"),
+            Self::Count(..) => Some("count"),
+            Self::Real => Some("number"),
+            _ => None,
+        }
+    }
+
     /// Whether any text is a value, so that `--set` takes what follows `=` as it stands.
     pub(crate) fn is_text(&self) -> bool {
         matches!(
@@ -218,6 +233,18 @@ impl Kind {
 }
 
 impl Value {
+    /// The value as a number in the unit of its kind.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Time(time) => Some(time.microseconds_f64()),
+            Self::Size(bytes) => Some(*bytes as f64),
+            Self::Rate(rate) => Some(rate.bits_per_second()),
+            Self::Frequency(number) | Self::Ratio(number) | Self::Real(number) => Some(*number),
+            Self::Count(count) => Some(*count as f64),
+            _ => None,
+        }
+    }
+
     /// The value as TOML, so that reading it gives the value again.
     pub(crate) fn to_toml(&self) -> String {
         match self {
