@@ -34,7 +34,7 @@ use crate::host::{Host, Process};
 use crate::message::{MessageId, Messages};
 use crate::path::{PathCosts, Way};
 use crate::result::{Ended, SeriesRow};
-use crate::trace::Follower;
+use crate::trace::Observer;
 use crate::windows::LinkWindows;
 use crate::workload::Targets;
 
@@ -100,8 +100,8 @@ pub(crate) struct Cluster<'config> {
     /// Hops of stored and forwarded messages: their whole paths, by message.
     pub(crate) stored_paths: BTreeMap<u32, Vec<ResourceId>>,
     pub(crate) accounting: Accounting,
-    /// What follows one message; see [`crate::why`].
-    pub(crate) follower: Option<Box<Follower>>,
+    /// Who watches; see [`crate::why`] and [`crate::record`].
+    pub(crate) observer: Option<Observer>,
     pub(crate) link_scratch: Vec<LinkId>,
     pub(crate) path_scratch: Vec<ResourceId>,
     pub(crate) windows: LinkWindows,
@@ -186,7 +186,7 @@ impl<'config> Cluster<'config> {
             messages: Messages::default(),
             stored_paths: BTreeMap::new(),
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
-            follower: None,
+            observer: None,
             link_scratch: Vec::new(),
             path_scratch: Vec::new(),
             windows: LinkWindows::new(config),

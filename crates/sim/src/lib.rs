@@ -18,6 +18,7 @@ mod look_ahead;
 mod message;
 pub mod path;
 mod receive;
+pub mod record;
 pub mod result;
 mod run;
 mod send;

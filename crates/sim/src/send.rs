@@ -96,7 +96,6 @@ impl Cluster<'_> {
     pub(crate) fn want_to_post(&mut self, process: u32, target: u32, bytes: u32) {
         let wanted = self.queue.now();
         let host = self.host_of(process);
-        let state = &mut self.hosts[host as usize];
         let wish = BlockedPost {
             number: self.accounting.counts.posted,
             process,
@@ -105,6 +104,8 @@ impl Cluster<'_> {
             wanted,
         };
         self.accounting.posted();
+        self.follow_wish(wish.number, wanted);
+        let state = &mut self.hosts[host as usize];
         if state.send_buffers_free == 0 {
             state.blocked.push_back(wish);
             let depth = state.blocked.len() as u64;

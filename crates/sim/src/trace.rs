@@ -1,6 +1,7 @@
-//! Who uses what one message needs, while it lives: what [`crate::why`] keeps of a run.
+//! What the steps of a message tell whoever watches a run: a [`Follower`] keeps who uses what one
+//! message needs while it lives, for [`crate::why`]; a [`Recorder`] keeps what some messages use.
 //!
-//! Without a [`Follower`] a run keeps nothing of this, and asks once a step whether there is one.
+//! Without an [`Observer`] a run keeps nothing of this, and asks once a step whether there is one.
 
 use core::ops::Range;
 
@@ -11,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::fluid::{FlowId, ResourceId};
 use crate::message::MessageId;
+use crate::record::{Recorder, Used};
 use crate::stage::Stage;
 use crate::why::{MessageName, Work};
 
@@ -68,6 +70,13 @@ pub(crate) struct Use {
 pub(crate) struct Move {
     pub(crate) places: Range<usize>,
     pub(crate) span: Span,
+}
+
+/// Who watches a run.
+#[derive(Debug)]
+pub(crate) enum Observer {
+    Follower(Box<Follower>),
+    Recorder(Box<Recorder>),
 }
 
 /// Keeps who used the servers of one message while it lived.
@@ -206,6 +215,24 @@ impl Follower {
 
 /// What the way of a message tells its follower, if there is one.
 impl Cluster<'_> {
+    /// A message is wanted.
+    #[inline]
+    pub(crate) fn follow_wish(&mut self, number: u64, wanted: Time) {
+        if self.observer.is_some() {
+            self.keep_wish(number, wanted);
+        }
+    }
+
+    #[cold]
+    fn keep_wish(&mut self, number: u64, wanted: Time) {
+        if let (Some(Observer::Recorder(recorder)), Some(chooser)) =
+            (&mut self.observer, &mut self.accounting.chooser)
+            && let Some(sample) = &mut chooser.sample
+        {
+            recorder.first = sample.wished(number, wanted);
+        }
+    }
+
     /// The processor of `host` was given work for a message.
     #[inline]
     pub(crate) fn follow_processor(
@@ -216,17 +243,23 @@ impl Cluster<'_> {
         begin: Time,
         end: Time,
     ) {
-        if self.follower.is_some() {
+        if self.observer.is_some() {
             self.keep_processor(host, id, work, Span { begin, end });
         }
     }
 
     #[cold]
     fn keep_processor(&mut self, host: u32, id: MessageId, work: Work, span: Span) {
-        let Some(follower) = &mut self.follower else {
-            return;
+        let name = self.messages.get(id).name();
+        let follower = match &mut self.observer {
+            Some(Observer::Follower(follower)) => follower,
+            Some(Observer::Recorder(recorder)) => {
+                recorder.keep(name.number, Used::Processor(HostId(host)), work, span);
+                return;
+            }
+            None => return,
         };
-        let message = Some(self.messages.get(id).name());
+        let message = Some(name);
         if follower.source_host.0 == host {
             follower.keep(Server::SenderProcessor, message, work, span);
         }
@@ -239,17 +272,23 @@ impl Cluster<'_> {
     /// `begin` to `end`.
     #[inline]
     pub(crate) fn follow_descriptor(&mut self, host: u32, id: MessageId, begin: Time, end: Time) {
-        if self.follower.is_some() {
+        if self.observer.is_some() {
             self.keep_descriptor(host, id, Span { begin, end });
         }
     }
 
     #[cold]
     fn keep_descriptor(&mut self, host: u32, id: MessageId, reading: Span) {
-        let Some(follower) = &mut self.follower else {
-            return;
-        };
         let message = self.messages.get(id).name();
+        let follower = match &mut self.observer {
+            Some(Observer::Follower(follower)) => follower,
+            Some(Observer::Recorder(recorder)) => {
+                let used = Used::Adapter(HostId(host));
+                recorder.keep(message.number, used, Work::Descriptor, reading);
+                return;
+            }
+            None => return,
+        };
         if follower.is_own(message) {
             follower.fetch = Some(reading);
         }
@@ -270,7 +309,7 @@ impl Cluster<'_> {
     /// A message has moved its bytes over `places` of its path since `begin`.
     #[inline]
     pub(crate) fn follow_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
-        if self.follower.is_some() {
+        if self.observer.is_some() {
             self.keep_move(id, places, begin);
         }
     }
@@ -278,23 +317,29 @@ impl Cluster<'_> {
     #[cold]
     fn keep_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
         let end = self.queue.now();
-        if let Some(follower) = &mut self.follower {
-            let message = self.messages.get(id).name();
-            follower.moved(self.config, message, places, Span { begin, end });
+        let (message, span) = (self.messages.get(id).name(), Span { begin, end });
+        match &mut self.observer {
+            Some(Observer::Follower(follower)) => {
+                follower.moved(self.config, message, places, span);
+            }
+            Some(Observer::Recorder(recorder)) => {
+                recorder.moved(self.config, message, places, span);
+            }
+            None => {}
         }
     }
 
     /// A message gives its send buffer back.
     #[inline]
     pub(crate) fn follow_buffer(&mut self, id: MessageId) {
-        if self.follower.is_some() {
+        if self.observer.is_some() {
             self.keep_buffer(id);
         }
     }
 
     #[cold]
     fn keep_buffer(&mut self, id: MessageId) {
-        let Some(follower) = &mut self.follower else {
+        let Some(Observer::Follower(follower)) = &mut self.observer else {
             return;
         };
         let message = self.messages.get(id);
@@ -314,7 +359,7 @@ impl Cluster<'_> {
     /// Another device has begun a transfer on the bus of `host`.
     pub(crate) fn follow_device(&mut self, flow: FlowId, host: u32) {
         let now = self.queue.now();
-        if let Some(follower) = &mut self.follower
+        if let Some(Observer::Follower(follower)) = &mut self.observer
             && [follower.source_host, follower.target_host].contains(&HostId(host))
         {
             follower.devices.push((flow, host, now));
@@ -324,7 +369,7 @@ impl Cluster<'_> {
     /// A transfer of another device has ended.
     pub(crate) fn follow_device_end(&mut self, flow: FlowId) {
         let end = self.queue.now();
-        if let Some(follower) = &mut self.follower
+        if let Some(Observer::Follower(follower)) = &mut self.observer
             && let Some(index) = follower.devices.iter().position(|device| device.0 == flow)
         {
             let (_, host, begin) = follower.devices.swap_remove(index);
@@ -334,7 +379,7 @@ impl Cluster<'_> {
 
     /// At the end of a run: what has begun and not ended.
     pub(crate) fn follow_to_the_end(&mut self) {
-        if self.follower.is_none() {
+        if !matches!(self.observer, Some(Observer::Follower(_))) {
             return;
         }
         let end = self.queue.now();
@@ -358,7 +403,7 @@ impl Cluster<'_> {
             };
             self.keep_move(id, places, begin);
         }
-        if let Some(follower) = &mut self.follower {
+        if let Some(Observer::Follower(follower)) = &mut self.observer {
             for (_, host, begin) in core::mem::take(&mut follower.devices) {
                 follower.device_moved(host, Span { begin, end });
             }

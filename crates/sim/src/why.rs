@@ -22,7 +22,7 @@ use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::result::Ended;
 use crate::stage::Stage;
-use crate::trace::Follower;
+use crate::trace::{Follower, Observer};
 
 /// How many of those that were met longest are named, at each server.
 pub const NAMED_MAX: usize = 5;
@@ -344,7 +344,7 @@ fn run_traced(
 ) -> Result<Traced, WhyError> {
     let mut cluster = Cluster::new(config)?;
     cluster.accounting.chooser = Some(Box::new(Chooser::new(choice)));
-    cluster.follower = follower.map(Box::new);
+    cluster.observer = follower.map(|follower| Observer::Follower(Box::new(follower)));
     let ended = cluster.run(control);
     if ended == Ended::Interrupted {
         return Err(WhyError::Interrupted);
@@ -356,7 +356,10 @@ fn run_traced(
         _ => None,
     };
     let chooser = cluster.accounting.chooser.take();
-    let follower = cluster.follower.take();
+    let follower = match cluster.observer.take() {
+        Some(Observer::Follower(follower)) => Some(*follower),
+        _ => None,
+    };
     let result = cluster.into_result(ended);
     Ok(Traced {
         facts: Facts {
@@ -367,7 +370,7 @@ fn run_traced(
         },
         end,
         chooser: *chooser.unwrap_or_else(|| Box::new(Chooser::new(choice))),
-        follower: follower.map(|follower| *follower),
+        follower,
         under_way,
     })
 }

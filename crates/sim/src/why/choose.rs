@@ -5,6 +5,7 @@ use viaduct_engine::Time;
 use super::{Choice, MessageName};
 use crate::fluid::whole_above;
 use crate::message::Message;
+use crate::record::Sample;
 use crate::stage::STAGES;
 
 /// One delivered message.
@@ -35,6 +36,8 @@ pub(crate) struct Chooser {
     /// The one of the number.
     record: Option<Record>,
     dropped: Option<(MessageName, Time, &'static str, Time)>,
+    /// What [`crate::record`] listens for.
+    pub(crate) sample: Option<Sample>,
 }
 
 impl Message {
@@ -56,6 +59,7 @@ impl Chooser {
             candidates: Vec::new(),
             record: None,
             dropped: None,
+            sample: None,
         }
     }
 
@@ -72,6 +76,10 @@ impl Chooser {
         is_measured: bool,
     ) {
         self.measured += u64::from(is_measured);
+        if let Some(sample) = &mut self.sample {
+            sample.delivered(message, latency, stages);
+            return;
+        }
         let candidate = Candidate {
             latency,
             message: message.name(),
@@ -104,6 +112,9 @@ impl Chooser {
     }
 
     pub(crate) fn dropped(&mut self, message: &Message, cause: &'static str, now: Time) {
+        if let Some(sample) = &mut self.sample {
+            sample.dropped(message, cause, now);
+        }
         if self.choice == Choice::Message(message.number) {
             self.dropped = Some((message.name(), message.posted, cause, now));
         }

@@ -1,0 +1,263 @@
+//! What some messages of a run used, and when: processors, adapters, buses and links.
+//!
+//! It is told by the same steps as `why.rs` is. Memory follows the number of messages that were
+//! asked for, not the length of the run, which ends soon after the last of them has.
+
+use core::ops::{ControlFlow, Range};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use viaduct_engine::Time;
+use viaduct_topology::{HostId, LinkId};
+
+use crate::cluster::{Cluster, Progress};
+use crate::config::ClusterConfig;
+use crate::error::RunError;
+use crate::message::Message;
+use crate::stage::STAGES;
+use crate::trace::{Observer, Span};
+use crate::why::{Choice, Chooser, MessageName, Work};
+
+/// Which messages are recorded: from the first one that is wanted at `from` or later, each
+/// `every`-th in order of posting, so many of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Selection {
+    /// When the first is wanted, or later.
+    pub from: Time,
+    /// 1 takes each message; 0 is taken for 1.
+    pub every: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// What some messages of a run did.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The messages that ended, in the order of their numbers.
+    pub messages: Vec<RecordedMessage>,
+    /// What they used, in the order in which it was over.
+    pub uses: Vec<RecordedUse>,
+    /// Messages asked for that were under way when the run ended.
+    pub under_way: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Whether the caller stopped it.
+    pub is_interrupted: bool,
+}
+
+/// One message from its post to its end.
+#[derive(Clone, Debug)]
+pub struct RecordedMessage {
+    /// Which.
+    pub message: MessageName,
+    /// When its application wanted to post it.
+    pub posted: Time,
+    /// When its receiver had it, or when it was lost.
+    pub ended: Time,
+    /// Picoseconds in each stage; none if it was lost.
+    pub stages: Option<[u64; STAGES]>,
+    /// Why it was lost.
+    pub dropped: Option<&'static str>,
+}
+
+/// A server of the cluster.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Used {
+    /// The processor of a host.
+    Processor(HostId),
+    /// The part of a host's adapter that reads send descriptors.
+    Adapter(HostId),
+    /// The I/O bus of a host.
+    Bus(HostId),
+    /// A directed link.
+    Link(LinkId),
+}
+
+/// A message's use of a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RecordedUse {
+    /// Number of the message.
+    pub message: u64,
+    /// What it used.
+    pub used: Used,
+    /// What for.
+    pub work: Work,
+    /// From when.
+    pub begin: Time,
+    /// Until when.
+    pub end: Time,
+}
+
+/// Runs a cluster and records some of its messages.
+///
+/// `control` is called as by [`crate::run()`].
+///
+/// # Errors
+/// [`RunError`] if the configuration cannot be run.
+pub fn record(
+    config: &ClusterConfig,
+    selection: Selection,
+    control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Recording, RunError> {
+    let is_complete = Arc::new(AtomicBool::new(false));
+    let mut chooser = Chooser::new(Choice::Slowest);
+    chooser.sample = Some(Sample::new(selection, Arc::clone(&is_complete)));
+    let mut cluster = Cluster::new(config)?;
+    cluster.accounting.chooser = Some(Box::new(chooser));
+    cluster.observer = Some(Observer::Recorder(Box::new(Recorder {
+        selection,
+        first: None,
+        uses: Vec::new(),
+    })));
+    let mut is_interrupted = false;
+    cluster.run(&mut |progress| {
+        // Relaxed: one thread.
+        if is_complete.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        let flow = control(progress);
+        is_interrupted |= flow.is_break();
+        flow
+    });
+    let events = cluster.events();
+    let sample = cluster.accounting.chooser.take();
+    let sample = sample.and_then(|chooser| chooser.sample);
+    let (mut messages, wished) =
+        sample.map_or((Vec::new(), 0), |sample| (sample.messages, sample.wished));
+    messages.sort_by_key(|message| message.message.number);
+    let ended: BTreeSet<u64> = messages.iter().map(|known| known.message.number).collect();
+    let mut uses = match cluster.observer.take() {
+        Some(Observer::Recorder(recorder)) => recorder.uses,
+        _ => Vec::new(),
+    };
+    uses.retain(|used| ended.contains(&used.message));
+    Ok(Recording {
+        under_way: wished.saturating_sub(messages.len() as u64),
+        messages,
+        uses,
+        events,
+        is_interrupted,
+    })
+}
+
+impl Selection {
+    /// Whether a message is among those from the first on.
+    fn has(&self, first: Option<u64>, number: u64) -> bool {
+        let Some(place) = first.and_then(|first| number.checked_sub(first)) else {
+            return false;
+        };
+        let every = self.every.max(1);
+        place.is_multiple_of(every) && place / every < self.count
+    }
+}
+
+/// Listens to posts and deliveries for the messages asked for.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    selection: Selection,
+    first: Option<u64>,
+    wished: u64,
+    messages: Vec<RecordedMessage>,
+    /// Set when all that were asked for have ended.
+    is_complete: Arc<AtomicBool>,
+}
+
+impl Sample {
+    fn new(selection: Selection, is_complete: Arc<AtomicBool>) -> Self {
+        Self {
+            selection,
+            first: None,
+            wished: 0,
+            messages: Vec::new(),
+            is_complete,
+        }
+    }
+
+    /// A message is wanted; gives the number of the first that is asked for, if it is known.
+    pub(crate) fn wished(&mut self, number: u64, wanted: Time) -> Option<u64> {
+        if self.first.is_none() && wanted >= self.selection.from {
+            self.first = Some(number);
+        }
+        self.wished += u64::from(self.selection.has(self.first, number));
+        self.first
+    }
+
+    pub(crate) fn delivered(&mut self, message: &Message, latency: Time, stages: [u64; STAGES]) {
+        self.ended(message, message.posted + latency, Some(stages), None);
+    }
+
+    pub(crate) fn dropped(&mut self, message: &Message, cause: &'static str, now: Time) {
+        self.ended(message, now, None, Some(cause));
+    }
+
+    fn ended(
+        &mut self,
+        message: &Message,
+        ended: Time,
+        stages: Option<[u64; STAGES]>,
+        dropped: Option<&'static str>,
+    ) {
+        if !self.selection.has(self.first, message.number) {
+            return;
+        }
+        self.messages.push(RecordedMessage {
+            message: message.name(),
+            posted: message.posted,
+            ended,
+            stages,
+            dropped,
+        });
+        if self.messages.len() as u64 == self.selection.count {
+            self.is_complete.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Keeps what the messages asked for use.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    selection: Selection,
+    pub(crate) first: Option<u64>,
+    uses: Vec<RecordedUse>,
+}
+
+impl Recorder {
+    pub(crate) fn keep(&mut self, message: u64, used: Used, work: Work, span: Span) {
+        if self.selection.has(self.first, message) {
+            self.uses.push(RecordedUse {
+                message,
+                used,
+                work,
+                begin: span.begin,
+                end: span.end,
+            });
+        }
+    }
+
+    /// A message has moved its bytes over some places of its path: bus, links, bus.
+    pub(crate) fn moved(
+        &mut self,
+        config: &ClusterConfig,
+        message: MessageName,
+        places: Range<usize>,
+        span: Span,
+    ) {
+        if !self.selection.has(self.first, message.number) {
+            return;
+        }
+        let (source, target) = message.hosts(config.hosts.processes);
+        let mut links: Vec<LinkId> = Vec::new();
+        config.topology.route(source, target, &mut links);
+        let has_buses = !config.host.bus.dma_rate().is_infinite();
+        let bus = |host| has_buses.then_some(Used::Bus(host));
+        let path: Vec<Used> = bus(source)
+            .into_iter()
+            .chain(links.into_iter().map(Used::Link))
+            .chain(bus(target))
+            .collect();
+        for &used in &path[places.start..places.end.min(path.len())] {
+            self.keep(message.number, used, Work::Move, span);
+        }
+    }
+}
