@@ -11,6 +11,7 @@ use crate::peer::PeerArguments;
 use crate::plot::PlotArguments;
 use crate::report::ReportArguments;
 use crate::reproduce::ReproduceArguments;
+use crate::sweep::SweepArguments;
 use crate::virtual_networks::{ClientArguments, ServerArguments};
 use crate::why::WhyArguments;
 
@@ -56,6 +57,13 @@ pub(crate) enum Command {
         viaduct why torus-1024 --quantile 0.99\n  \
         viaduct why bus-contention --set hosts.bus_load.interval=\"30 us\" --message 1000 --json")]
     Why(WhyArguments),
+    /// Run a study over values of its keys: each combination, with several seeds
+    #[command(after_help = "Examples:\n  \
+        viaduct sweep torus-1024 --set traffic.rate=100,400,800 --seeds 5\n  \
+        viaduct sweep four-hop --set traffic.size=\"64 B\",\"1 KiB\" --set hosts.prepost=1..16:5\n  \
+        viaduct sweep torus-1024 --set traffic.rate=100..800:100 --seeds 50 --until-width 1%\n  \
+        viaduct sweep --resume runs/torus-1024-sweep-1f0c9a62")]
+    Sweep(SweepArguments),
     /// Read a study or a scenario file; say what it would cost and what can go wrong
     Check(CheckArguments),
     /// List the studies that come with the program

@@ -32,6 +32,7 @@ mod resources;
 mod run;
 mod showing;
 mod simulated;
+mod sweep;
 mod virtual_networks;
 mod why;
 
@@ -64,6 +65,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Plot(arguments) => plot::plot(arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments),
         Command::Why(arguments) => why::why(arguments),
+        Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Studies => lists::studies(),
         Command::Models(arguments) => models::models(arguments),

@@ -18,7 +18,7 @@ use crate::progress::Bar;
 use crate::showing;
 
 /// The folder of run directories that were not placed by `--out`.
-const RUNS_FOLDER: &str = "runs";
+pub(crate) const RUNS_FOLDER: &str = "runs";
 
 /// Runs a study or a scenario file.
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
@@ -171,7 +171,7 @@ impl Place {
 }
 
 /// A study's name as part of a file name.
-fn file_name(study: &str) -> String {
+pub(crate) fn file_name(study: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = study
         .chars()

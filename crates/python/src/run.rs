@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use viaduct_report::{
-    CellOutcome, Explained, Published, RunDirectory, RunOutcome, StudyOutcome, TABLES,
-    explanation_document, explanation_text,
+    CellOutcome, Explained, Published, RunDirectory, RunOutcome, ShownCell, ShownRun, ShownStudy,
+    StudyOutcome, TABLES, explanation_document, explanation_text, run_page,
 };
 use viaduct_sim::config::ClusterConfig;
 use viaduct_sim::why::{Choice, WhyError, explain};
@@ -36,6 +36,35 @@ impl Run {
             config,
             outcome,
         }
+    }
+
+    /// The report, one page of HTML.
+    fn page(&self, scenario_toml: &str, outcome: &StudyOutcome) -> String {
+        let summary = &self.outcome.summary;
+        let (simulated_s, seed) = (summary.simulated_s, summary.seed);
+        let again = "The same run from this directory, and whether all comes out the same:";
+        run_page(&ShownStudy {
+            name: summary.study.clone(),
+            title: self.study.title.clone(),
+            question: self.study.question.clone(),
+            source: self.study.source.clone(),
+            headline: format!(
+                "{}: {} hosts, {} switches, simulated {simulated_s} s, seed {seed}",
+                summary.study, summary.hosts, summary.switches
+            ),
+            version: summary.version.clone(),
+            digest: outcome.digest(),
+            runs_not_begun: 0,
+            cells: vec![ShownCell {
+                set: &[],
+                published: &Published::default(),
+                config: &self.config,
+                scenario_toml,
+                runs: vec![ShownRun::new(&self.outcome)],
+            }],
+            differences: self.study.differences_from_defaults(),
+            commands: vec![("viaduct rerun .".to_owned(), again.to_owned())],
+        })
     }
 }
 
@@ -68,7 +97,9 @@ impl Run {
                 wall_s: summary.wall_s,
                 peak_rss_bytes: None,
             };
-            RunDirectory::prepare(&path)?.write(&[self.study.resolved_toml()], &outcome)
+            let scenario = self.study.resolved_toml();
+            let page = self.page(&scenario, &outcome);
+            RunDirectory::prepare(&path)?.write(&[scenario], &outcome, Some(&page))
         });
         written.map_err(|error| PyOSError::new_err(error.to_string()))
     }

@@ -67,7 +67,12 @@ fn array(values: Values) -> (DataType, bool, ArrayRef) {
             true,
             Arc::new(Float64Array::from(values)),
         ),
+        Values::OptionalCount(values) => {
+            (DataType::UInt64, true, Arc::new(UInt64Array::from(values)))
+        }
         Values::Word(values) => (DataType::Utf8, false, Arc::new(StringArray::from(values))),
+        Values::Text(values) => (DataType::Utf8, false, Arc::new(StringArray::from(values))),
+        Values::OptionalText(values) => (DataType::Utf8, true, Arc::new(StringArray::from(values))),
     }
 }
 

@@ -97,7 +97,7 @@ fn usage<'a>(usages: impl Iterator<Item = &'a Usage> + Clone) -> LinksAcross {
     }
 }
 
-fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
+pub(crate) fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
     let values: Vec<f64> = values.collect();
     if values.is_empty() {
         return None;

@@ -30,19 +30,22 @@ mod reproduction;
 mod screen;
 mod shown;
 mod summary;
+mod sweep;
 mod tables;
 
 #[cfg(test)]
 mod sample;
 
-pub use across::{AcrossSeeds, LatencyAcross, LinksAcross};
+pub use across::{AcrossSeeds, LatencyAcross, LinksAcross, Spread};
 pub use directory::{DirectoryError, REPORT_FILE, RunDirectory, scenario_file, scenario_hash};
 pub use document::document;
 pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
 pub use ordered::OrderedMap;
-pub use outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
+pub use outcome::{
+    CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome, content_hash,
+};
 pub use page::{comparison_page, run_page};
 pub use pictures::{Drawn, Subject, draw};
 pub use reproduction::{
@@ -54,5 +57,9 @@ pub use shown::{ShownCell, ShownRun, ShownStudy};
 pub use summary::{
     Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,
     WarningSummary,
+};
+pub use sweep::{
+    SweepAccount, SweepCell, SweepNumbers, SweepRecord, sweep_cells_table, sweep_document,
+    sweep_parquet,
 };
 pub use tables::{Column, TABLES, Table, Values};

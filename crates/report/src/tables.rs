@@ -43,28 +43,37 @@ pub struct Column {
     kind: Kind,
 }
 
+/// What a column holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+pub(crate) enum Kind {
     Number,
     Count,
+    OptionalCount,
     Real,
     OptionalReal,
     Word,
+    OptionalWord,
 }
 
-/// The values of a column in one run.
+/// The values of a column in one row group: of a run's tables, in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// Numbers of things, and small counts.
     Number(Vec<u32>),
     /// Counts.
     Count(Vec<u64>),
+    /// Counts that a row may lack.
+    OptionalCount(Vec<Option<u64>>),
     /// Quantities.
     Real(Vec<f64>),
     /// Quantities that a row may lack.
     OptionalReal(Vec<Option<f64>>),
     /// One of few words.
     Word(Vec<&'static str>),
+    /// Words that are not known before.
+    Text(Vec<String>),
+    /// Words that a row may lack.
+    OptionalText(Vec<Option<String>>),
 }
 
 const fn column(
@@ -259,7 +268,12 @@ pub(crate) fn write_table<W: Write + Send>(
     file.into_inner()
 }
 
-fn write_column<W: Write + Send>(
+/// Writes the next column of a row group.
+///
+/// # Errors
+///
+/// When the sink cannot be written, or the table has no more columns.
+pub(crate) fn write_column<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &Values,
 ) -> Result<(), ParquetError> {
@@ -281,17 +295,37 @@ fn write_column<W: Write + Send>(
             .typed::<DoubleType>()
             .write_batch(values, None, None)?,
         Values::OptionalReal(values) => {
-            let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
-            let present: Vec<f64> = values.iter().flatten().copied().collect();
+            let (present, levels) = present(values);
             writer
                 .typed::<DoubleType>()
                 .write_batch(&present, Some(&levels), None)?
+        }
+        Values::OptionalCount(values) => {
+            let (values, levels) = present(values);
+            writer.typed::<Int64Type>().write_batch(
+                &signed(&values, u64::cast_signed),
+                Some(&levels),
+                None,
+            )?
         }
         Values::Word(values) => {
             let words: Vec<ByteArray> = values.iter().copied().map(ByteArray::from).collect();
             writer
                 .typed::<ByteArrayType>()
                 .write_batch(&words, None, None)?
+        }
+        Values::Text(values) => {
+            writer
+                .typed::<ByteArrayType>()
+                .write_batch(&byte_arrays(values), None, None)?
+        }
+        Values::OptionalText(values) => {
+            let (values, levels) = present(values);
+            writer.typed::<ByteArrayType>().write_batch(
+                &byte_arrays(&values),
+                Some(&levels),
+                None,
+            )?
         }
     };
     writer.close()
@@ -300,6 +334,16 @@ fn write_column<W: Write + Send>(
 /// Parquet stores unsigned integers as the signed ones of the same bits.
 fn signed<U: Copy, S>(values: &[U], cast: impl Fn(U) -> S) -> Vec<S> {
     values.iter().copied().map(cast).collect()
+}
+
+fn byte_arrays(texts: &[String]) -> Vec<ByteArray> {
+    texts.iter().map(|text| ByteArray::from(&**text)).collect()
+}
+
+/// The values that there are, and of each row whether there is one.
+fn present<T: Clone>(values: &[Option<T>]) -> (Vec<T>, Vec<i16>) {
+    let levels = values.iter().map(|value| value.is_some().into()).collect();
+    (values.iter().flatten().cloned().collect(), levels)
 }
 
 impl Table {
@@ -334,10 +378,12 @@ impl Table {
         for column in self.all_columns() {
             let path = ColumnPath::from(column.name);
             properties = match column.kind {
-                Kind::Number | Kind::Count => {
+                Kind::Number | Kind::Count | Kind::OptionalCount => {
                     properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
                 }
-                Kind::Word => properties.set_column_dictionary_enabled(path, true),
+                Kind::Word | Kind::OptionalWord => {
+                    properties.set_column_dictionary_enabled(path, true)
+                }
                 Kind::Real | Kind::OptionalReal => properties,
             };
         }
@@ -370,34 +416,51 @@ impl Table {
 
 impl Column {
     fn field(&self) -> Result<TypePtr, ParquetError> {
-        let (physical, converted, repetition) = match self.kind {
-            Kind::Number => (
+        self.kind.field(self.name)
+    }
+}
+
+impl Kind {
+    /// A column of this kind in a schema.
+    pub(crate) fn field(self, name: &str) -> Result<TypePtr, ParquetError> {
+        let (physical, converted, repetition) = match self {
+            Self::Number => (
                 PhysicalType::INT32,
                 ConvertedType::UINT_32,
                 Repetition::REQUIRED,
             ),
-            Kind::Count => (
+            Self::Count => (
                 PhysicalType::INT64,
                 ConvertedType::UINT_64,
                 Repetition::REQUIRED,
             ),
-            Kind::Real => (
+            Self::OptionalCount => (
+                PhysicalType::INT64,
+                ConvertedType::UINT_64,
+                Repetition::OPTIONAL,
+            ),
+            Self::Real => (
                 PhysicalType::DOUBLE,
                 ConvertedType::NONE,
                 Repetition::REQUIRED,
             ),
-            Kind::OptionalReal => (
+            Self::OptionalReal => (
                 PhysicalType::DOUBLE,
                 ConvertedType::NONE,
                 Repetition::OPTIONAL,
             ),
-            Kind::Word => (
+            Self::Word => (
                 PhysicalType::BYTE_ARRAY,
                 ConvertedType::UTF8,
                 Repetition::REQUIRED,
             ),
+            Self::OptionalWord => (
+                PhysicalType::BYTE_ARRAY,
+                ConvertedType::UTF8,
+                Repetition::OPTIONAL,
+            ),
         };
-        let field = Type::primitive_type_builder(self.name, physical)
+        let field = Type::primitive_type_builder(name, physical)
             .with_repetition(repetition)
             .with_converted_type(converted)
             .build()?;
@@ -414,7 +477,10 @@ impl Values {
             Self::Count(values) => values.len(),
             Self::Real(values) => values.len(),
             Self::OptionalReal(values) => values.len(),
+            Self::OptionalCount(values) => values.len(),
             Self::Word(values) => values.len(),
+            Self::Text(values) => values.len(),
+            Self::OptionalText(values) => values.len(),
         }
     }
 

@@ -1,0 +1,170 @@
+//! Curves over the key of a sweep that has the most values: a file a quantity, a line for each
+//! combination of the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
+use viaduct_report::{SweepAccount, SweepCell};
+
+use super::folder::Folder;
+use crate::failure::Failure;
+
+/// Lines that a reader can tell apart, and a legend that leaves room for them.
+const LINES_MAX: usize = 12;
+
+/// A range of values beyond which small ones would lie on one another.
+const LINEAR_MAX: f64 = 40.0;
+
+/// A quantity over the swept key.
+struct Quantity {
+    file: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    /// Whether unstable cells have a point: what they carry is sound, their latency is not.
+    has_unstable: bool,
+    of: fn(&SweepCell) -> Option<f64>,
+}
+
+const QUANTITIES: [Quantity; 3] = [
+    Quantity {
+        file: "latency-mean.svg",
+        title: "mean latency",
+        axis: "mean latency, us",
+        has_unstable: false,
+        of: |cell| cell.mean_us().map(|spread| spread.mean),
+    },
+    Quantity {
+        file: "latency-p99.svg",
+        title: "99 % of latencies",
+        axis: "99 % of the messages take at most, us",
+        has_unstable: false,
+        of: |cell| cell.mean(|run| run.latency_us.p99),
+    },
+    Quantity {
+        file: "carried.svg",
+        title: "messages carried",
+        axis: "messages/s carried by all hosts",
+        has_unstable: true,
+        of: |cell| cell.mean(|run| run.carried_messages_per_s),
+    },
+];
+
+/// Draws what there is to draw and names the files, each after a comma.
+pub(super) fn draw(account: &SweepAccount, folder: &Folder) -> Result<String, Failure> {
+    let Some(along) = along(account) else {
+        return Ok(String::new());
+    };
+    let mut named = String::new();
+    for quantity in &QUANTITIES {
+        let chart = chart(account, along, quantity);
+        if chart.series.iter().any(|series| series.points.len() > 1) {
+            folder.replace(quantity.file, chart.to_svg().as_bytes())?;
+            named += &format!(", {}", quantity.file);
+        }
+    }
+    Ok(named)
+}
+
+/// The key with the most values of those whose values are all numbers.
+fn along(account: &SweepAccount) -> Option<usize> {
+    let values = |axis: usize| {
+        let values: Option<BTreeSet<u64>> = account
+            .cells
+            .iter()
+            .map(|cell| cell.numbers[axis].map(f64::to_bits))
+            .collect();
+        values.map_or(0, |values| values.len())
+    };
+    let axes = (0..account.axes.len()).rev();
+    axes.max_by_key(|&axis| values(axis))
+        .filter(|&axis| values(axis) > 1)
+}
+
+fn chart(account: &SweepAccount, along: usize, quantity: &Quantity) -> LineChart {
+    let mut order: Vec<String> = Vec::new();
+    let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for cell in &account.cells {
+        let others = cell
+            .set
+            .iter()
+            .enumerate()
+            .filter(|(axis, _)| *axis != along);
+        let name: Vec<String> = others
+            .map(|(_, (key, value))| format!("{key} = {value}"))
+            .collect();
+        let name = match name.is_empty() {
+            true => account.study.clone(),
+            false => name.join(", "),
+        };
+        if !lines.contains_key(&name) {
+            order.push(name.clone());
+        }
+        let line = lines.entry(name).or_default();
+        let is_shown = quantity.has_unstable || !cell.is_unstable();
+        if let (Some(x), Some(y), true) = (cell.numbers[along], (quantity.of)(cell), is_shown) {
+            line.push((x, y));
+        }
+    }
+    let left_out = order.len().saturating_sub(LINES_MAX);
+    order.truncate(LINES_MAX);
+    let series: Vec<Series> = order
+        .into_iter()
+        .map(|name| {
+            let mut points = lines.remove(&name).unwrap_or_default();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Series { name, points }
+        })
+        .collect();
+    let (key, unit) = &account.axes[along];
+    let rest = match left_out {
+        0 => String::new(),
+        count => format!(" ({count} more lines are in the table)"),
+    };
+    let range = |of: fn(&(f64, f64)) -> f64| {
+        let values = series.iter().flat_map(|series| &series.points).map(of);
+        let positive = values.filter(|value| *value > 0.0);
+        positive.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+            (least.min(value), most.max(value))
+        })
+    };
+    let is_wide = |(least, most): (f64, f64)| most > LINEAR_MAX * least;
+    let scale = |is_wide| {
+        if is_wide {
+            Scale::Decimal
+        } else {
+            Scale::Linear
+        }
+    };
+    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    let x = match *unit {
+        Some("bytes") => (format!("{key}, bytes"), Scale::Binary, Notation::Bytes),
+        unit => {
+            let unit = unit.map_or_else(String::new, unit_words);
+            (format!("{key}{unit}"), scale(is_wide(x)), Notation::Plain)
+        }
+    };
+    LineChart {
+        title: format!("{}: {}{rest}", account.study, quantity.title),
+        x: Axis {
+            title: x.0,
+            scale: x.1,
+            notation: x.2,
+        },
+        y: Axis {
+            title: quantity.axis.to_owned(),
+            scale: scale(is_wide(y)),
+            notation: Notation::Plain,
+        },
+        series,
+    }
+}
+
+fn unit_words(unit: &str) -> String {
+    match unit {
+        "us" => ", us".to_owned(),
+        "bits_per_s" => ", bit/s".to_owned(),
+        "per_s" => ", 1/s".to_owned(),
+        "fraction" => ", 0 to 1".to_owned(),
+        _ => String::new(),
+    }
+}

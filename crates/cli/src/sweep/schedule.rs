@@ -1,0 +1,269 @@
+//! Which runs are to be made next: a function of those made, not of the order in which they end.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use viaduct_report::{SweepCell, SweepRecord};
+
+/// Runs of a cell before its interval is believed.
+pub(super) const SEEDS_MIN: u32 = 3;
+
+/// A run to be made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Job {
+    pub(super) cell: u32,
+    /// Place of the seed among the cell's seeds, from 0.
+    pub(super) index: u32,
+}
+
+/// When a cell has enough seeds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StopRule {
+    /// Most seeds of a cell.
+    pub(super) seeds_max: u32,
+    /// The half width of the interval over the mean that is small enough.
+    pub(super) width: Option<f64>,
+}
+
+/// The runs of some cells.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    rule: StopRule,
+    cells: BTreeMap<u32, Cell>,
+    ready: VecDeque<Job>,
+    under_way: usize,
+}
+
+/// What is known of a cell's runs, by the place of the seed.
+#[derive(Debug, Default)]
+struct Cell {
+    known: BTreeMap<u32, SweepRecord>,
+    /// Seeds asked for so far, the first ones.
+    asked: u32,
+}
+
+impl Schedule {
+    /// The runs of `cells`, of which `known` were made: cell, place of the seed, record.
+    pub(super) fn new(
+        rule: StopRule,
+        cells: impl Iterator<Item = u32>,
+        known: impl Iterator<Item = (Job, SweepRecord)>,
+    ) -> Self {
+        let mut schedule = Self {
+            rule,
+            cells: cells.map(|cell| (cell, Cell::default())).collect(),
+            ready: VecDeque::new(),
+            under_way: 0,
+        };
+        for (job, record) in known {
+            if let Some(cell) = schedule.cells.get_mut(&job.cell) {
+                cell.known.insert(job.index, record);
+            }
+        }
+        let numbers: Vec<u32> = schedule.cells.keys().copied().collect();
+        for number in numbers {
+            schedule.refill(number);
+        }
+        schedule
+    }
+
+    /// A run to make now; none if all are under way or done.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        let job = self.ready.pop_front()?;
+        self.under_way += 1;
+        Some(job)
+    }
+
+    /// A run has ended.
+    pub(super) fn done(&mut self, job: Job, record: SweepRecord) {
+        self.under_way -= 1;
+        if let Some(cell) = self.cells.get_mut(&job.cell) {
+            cell.known.insert(job.index, record);
+            self.refill(job.cell);
+        }
+    }
+
+    /// Whether nothing is under way that could ask for more.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.under_way == 0
+    }
+
+    /// Runs that are asked for and not made.
+    pub(super) fn left(&self) -> u64 {
+        let cells = self.cells.values();
+        let left = cells.map(|cell| u64::from(cell.asked).saturating_sub(cell.known_asked()));
+        left.sum()
+    }
+
+    /// Asks for the next seeds of a cell, once all that it was asked for are known.
+    fn refill(&mut self, number: u32) {
+        let Some(cell) = self.cells.get_mut(&number) else {
+            return;
+        };
+        while cell.known_asked() == u64::from(cell.asked) {
+            let wanted = cell.seeds_wanted(self.rule);
+            if wanted <= cell.asked {
+                return;
+            }
+            let new = (cell.asked..wanted).filter(|index| !cell.known.contains_key(index));
+            self.ready.extend(new.map(|index| Job {
+                cell: number,
+                index,
+            }));
+            cell.asked = wanted;
+        }
+    }
+}
+
+impl Cell {
+    fn known_asked(&self) -> u64 {
+        self.known.range(..self.asked).count() as u64
+    }
+
+    /// How many seeds are wanted, when the first `asked` are known.
+    fn seeds_wanted(&self, StopRule { seeds_max, width }: StopRule) -> u32 {
+        let Some(width) = width else { return seeds_max };
+        if self.asked == 0 {
+            return SEEDS_MIN.min(seeds_max);
+        }
+        let cell = SweepCell {
+            number: 0,
+            set: Vec::new(),
+            numbers: Vec::new(),
+            records: self
+                .known
+                .range(..self.asked)
+                .map(|(_, record)| record.clone())
+                .collect(),
+        };
+        // More seeds mend neither what fails nor a mean that grows with the length of the run.
+        if cell.reason().is_some() || cell.is_unstable() {
+            return self.asked;
+        }
+        let Some(relative) = cell
+            .mean_us()
+            .and_then(|spread| Some(spread.ci95? / spread.mean))
+        else {
+            return self.asked;
+        };
+        // The width falls with the root of the number; twice as many at most are asked for at once,
+        // since it is itself an estimate.
+        let needed = f64::from(self.asked) * (relative / width).powi(2);
+        match relative <= width {
+            true => self.asked,
+            false => (needed.ceil().min(f64::from(self.asked) * 2.0) as u32)
+                .max(self.asked + 1)
+                .min(seeds_max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use viaduct_report::SweepNumbers;
+
+    /// A record with a mean latency, as a journal would have it.
+    fn record(job: Job, mean_us: f64) -> SweepRecord {
+        let numbers: SweepNumbers = serde_json::from_value(serde_json::json!({
+            "digest": "0", "ended": "finished",
+            "steady_state": {"state": "steady", "warmup_needed_s": null},
+            "simulated_s": 1.0,
+            "messages": {"posted": 1, "delivered": 1, "dropped": 0, "in_flight": 0},
+            "offered_messages_per_s": null, "carried_messages_per_s": null, "is_unstable": false,
+            "latency_us": {"count": 1, "mean": mean_us, "ci95": null, "sd": null, "min": null,
+                "p50": null, "p90": null, "p99": null, "p999": null, "max": null, "floor": null},
+            "links": {"count": 0, "utilisation_mean": 0.0, "utilisation_max": 0.0},
+            "buses": {"count": 0, "utilisation_mean": 0.0, "utilisation_max": 0.0},
+            "events": 1, "violations": [],
+        }))
+        .unwrap();
+        SweepRecord {
+            cell: job.cell,
+            seed: u64::from(job.index),
+            numbers: Some(Box::new(numbers)),
+            reason: None,
+        }
+    }
+
+    /// Means that scatter by `spread`, the same for a seed in every cell.
+    fn mean_us(job: Job, spread: f64) -> f64 {
+        100.0 + spread * f64::from(job.index * 7 % 5)
+    }
+
+    fn rule(seeds_max: u32, width: Option<f64>) -> StopRule {
+        StopRule { seeds_max, width }
+    }
+
+    /// Ends runs in an order of its own, and gives all that were made.
+    fn all_runs(mut schedule: Schedule, spread: f64, last_first: bool) -> Vec<(u32, u32)> {
+        let mut made = Vec::new();
+        loop {
+            let mut batch: Vec<Job> = std::iter::from_fn(|| schedule.next()).collect();
+            if batch.is_empty() {
+                assert!(schedule.is_idle());
+                made.sort_unstable();
+                return made;
+            }
+            if last_first {
+                batch.reverse();
+            }
+            for job in batch {
+                made.push((job.cell, job.index));
+                schedule.done(job, record(job, mean_us(job, spread)));
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_width_each_cell_has_all_seeds() {
+        let schedule = Schedule::new(rule(4, None), 0..3, std::iter::empty());
+        assert_eq!(schedule.left(), 12);
+        assert_eq!(all_runs(schedule, 1.0, false).len(), 12);
+    }
+
+    #[test]
+    fn a_cell_stops_when_its_interval_is_narrow_whatever_the_order() {
+        let schedule = || Schedule::new(rule(100, Some(0.01)), 0..2, std::iter::empty());
+        let narrow = all_runs(schedule(), 0.01, false);
+        assert_eq!(narrow.len(), 6, "{narrow:?}");
+        let wide = all_runs(schedule(), 2.0, false);
+        assert!(wide.len() > 12 && wide.len() < 200, "{wide:?}");
+        assert_eq!(all_runs(schedule(), 2.0, true), wide);
+        let never = Schedule::new(rule(7, Some(1e-9)), 0..1, std::iter::empty());
+        assert_eq!(all_runs(never, 2.0, false).len(), 7);
+    }
+
+    #[test]
+    fn what_is_known_is_not_run_again_and_nothing_is_left_out() {
+        let whole = Schedule::new(rule(100, Some(0.01)), 0..3, std::iter::empty());
+        let whole = all_runs(whole, 2.0, false);
+        for cut in 0..=whole.len() {
+            // What was made before a kill: any part of it, out of order.
+            let (known, rest): (Vec<_>, Vec<_>) =
+                (0..whole.len()).partition(|number| (number * 5) % whole.len() < cut);
+            let known = known.into_iter().map(|number| {
+                let (cell, index) = whole[number];
+                let job = Job { cell, index };
+                (job, record(job, mean_us(job, 2.0)))
+            });
+            let schedule = Schedule::new(rule(100, Some(0.01)), 0..3, known);
+            let made = all_runs(schedule, 2.0, false);
+            let rest: Vec<(u32, u32)> = rest.into_iter().map(|number| whole[number]).collect();
+            assert_eq!(made, rest, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_cell_that_fails_has_no_further_seeds() {
+        let mut schedule = Schedule::new(rule(50, Some(0.01)), 0..1, std::iter::empty());
+        let mut made = 0;
+        while let Some(job) = schedule.next() {
+            made += 1;
+            let mut failed = record(job, 1.0);
+            failed.numbers = None;
+            failed.reason = Some("wrong".to_owned());
+            schedule.done(job, failed);
+        }
+        assert_eq!(made, SEEDS_MIN);
+    }
+}
