@@ -270,6 +270,7 @@ const HOMES: &[(&str, &str)] = &[
     ("minijinja", "viaduct-report"),
     ("parquet", "viaduct-report"),
     ("pdf-writer", "viaduct-plot"),
+    ("prost", "viaduct-report"),
     ("pyo3", "viaduct-python"),
     ("quick-xml", "viaduct-topology"),
     ("rayon", "viaduct-cli"),

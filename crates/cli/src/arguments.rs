@@ -11,7 +11,9 @@ use crate::peer::PeerArguments;
 use crate::plot::PlotArguments;
 use crate::report::ReportArguments;
 use crate::reproduce::ReproduceArguments;
+use crate::show::ShowArguments;
 use crate::sweep::SweepArguments;
+use crate::trace::TraceArguments;
 use crate::virtual_networks::{ClientArguments, ServerArguments};
 use crate::why::WhyArguments;
 
@@ -64,6 +66,17 @@ pub(crate) enum Command {
         viaduct sweep torus-1024 --set traffic.rate=100..800:100 --seeds 50 --until-width 1%\n  \
         viaduct sweep --resume runs/torus-1024-sweep-1f0c9a62")]
     Sweep(SweepArguments),
+    /// Run a study and put some of its messages on a time line, a file for Perfetto's viewer
+    #[command(
+        after_help = "Examples:\n  viaduct trace four-hop -o four-hop.perfetto-trace \
+        --set traffic.size=\"1 KiB\"\n  \
+        viaduct trace torus-1024 --messages 500 --from \"2 s\" -o torus.perfetto-trace"
+    )]
+    Trace(TraceArguments),
+    /// Draw the network of a study, or of a file
+    #[command(after_help = "Examples:\n  viaduct show four-hop -o four-hop.svg\n  \
+        viaduct show torus-1024 -o torus.html\n  viaduct show mine.graphml -o mine.html")]
+    Show(ShowArguments),
     /// Read a study or a scenario file; say what it would cost and what can go wrong
     Check(CheckArguments),
     /// List the studies that come with the program

@@ -30,9 +30,11 @@ mod reproduce;
 mod rerun;
 mod resources;
 mod run;
+mod show;
 mod showing;
 mod simulated;
 mod sweep;
+mod trace;
 mod virtual_networks;
 mod why;
 
@@ -65,6 +67,8 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Plot(arguments) => plot::plot(arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments),
         Command::Why(arguments) => why::why(arguments),
+        Command::Trace(arguments) => trace::trace(arguments),
+        Command::Show(arguments) => show::show(arguments),
         Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Studies => lists::studies(),

@@ -77,7 +77,7 @@ pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
     }
     let plan = &prepared.plan;
     let [cell] = plan.cells.as_slice() else {
-        return Err(is_a_sweep(&arguments.scenario.scenario, plan));
+        return Err(is_a_sweep("why", &arguments.scenario.scenario, plan));
     };
     let Some(config) = cell.configs.first() else {
         return Err(Failure::plain("there is no run"));
@@ -163,7 +163,8 @@ fn next_line(arguments: &WhyArguments, explanation: &Explanation) -> String {
     )
 }
 
-fn is_a_sweep(scenario: &str, plan: &Plan) -> Failure {
+/// `command` is about one run, and this is a sweep of several.
+pub(crate) fn is_a_sweep(command: &str, scenario: &str, plan: &Plan) -> Failure {
     let set = plan.cells.first().map(|cell| &cell.set);
     let point: String = set
         .into_iter()
@@ -175,7 +176,7 @@ fn is_a_sweep(scenario: &str, plan: &Plan) -> Failure {
             "`{scenario}` is a sweep of {} points, and a message belongs to one of them",
             plan.cells.len()
         ),
-        format!("choose a point, as in `viaduct why {scenario}{point}`"),
+        format!("choose a point, as in `viaduct {command} {scenario}{point}`"),
     )
 }
 

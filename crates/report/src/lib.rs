@@ -22,6 +22,7 @@ mod document;
 mod explanation;
 mod figure;
 mod former;
+mod network;
 mod ordered;
 mod outcome;
 mod page;
@@ -32,6 +33,7 @@ mod shown;
 mod summary;
 mod sweep;
 mod tables;
+mod timeline;
 
 #[cfg(test)]
 mod sample;
@@ -42,6 +44,7 @@ pub use document::document;
 pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
+pub use network::{Layout, NETWORK_SVG_NODES_MAX, network_page, network_svg};
 pub use ordered::OrderedMap;
 pub use outcome::{
     CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome, content_hash,
@@ -63,3 +66,4 @@ pub use sweep::{
     sweep_parquet,
 };
 pub use tables::{Column, TABLES, Table, Values};
+pub use timeline::timeline;
