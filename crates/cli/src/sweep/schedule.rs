@@ -254,16 +254,23 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_fails_has_no_further_seeds() {
-        let mut schedule = Schedule::new(rule(50, Some(0.01)), 0..1, std::iter::empty());
-        let mut made = 0;
-        while let Some(job) = schedule.next() {
-            made += 1;
-            let mut failed = record(job, 1.0);
-            failed.numbers = None;
-            failed.reason = Some("wrong".to_owned());
-            schedule.done(job, failed);
+    fn a_cell_that_fails_or_is_unstable_has_no_further_seeds() {
+        for is_unstable in [false, true] {
+            let mut schedule = Schedule::new(rule(50, Some(0.01)), 0..1, std::iter::empty());
+            let mut made = 0;
+            while let Some(job) = schedule.next() {
+                made += 1;
+                // Its mean scatters: it is not the width that ends it.
+                let mut run = record(job, mean_us(job, 9.0));
+                if let Some(numbers) = run.numbers.as_mut().filter(|_| is_unstable) {
+                    numbers.is_unstable = true;
+                } else if job.index == 0 {
+                    run.numbers = None;
+                    run.reason = Some("wrong".to_owned());
+                }
+                schedule.done(job, run);
+            }
+            assert_eq!(made, SEEDS_MIN, "unstable: {is_unstable}");
         }
-        assert_eq!(made, SEEDS_MIN);
     }
 }
