@@ -165,6 +165,9 @@ fn what_is_lost_is_marked_where_it_was_lost() {
         .filter(|message| message.dropped.is_some())
         .count();
     assert!(lost > 0);
+    let lanes = read(&timeline(&config, &recording)).names;
+    let is_second = |name: &String| name.ends_with(" (2)");
+    assert!(lanes.values().any(is_second), "links are shared");
     let trace = Trace::decode(timeline(&config, &recording).as_slice()).unwrap();
     let marks = trace
         .packet
