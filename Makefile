@@ -39,7 +39,7 @@ test: cargo c-tools ## every test, then equal digests of debug and release build
 	$(CARGO) xtask docs
 	@$(MAKE) --no-print-directory python-test
 
-python-test: cargo python ## the Python package: built without optimisation, formatted, typed, its examples and tests
+python-test: cargo python ## the Python package: built without optimisation, formatted, typed, its examples and tests; the docs as a site
 	@[ -x $(PYTHON_ENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_ENV)
 	@cmp -s python/tests/requirements.txt $(PYTHON_ENV)/installed.txt || { \
 	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
@@ -51,6 +51,7 @@ python-test: cargo python ## the Python package: built without optimisation, for
 	$(PYTHON_ENV)/bin/mypy --no-error-summary python/viaduct python/tests
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest viaduct._native --concise
 	$(PYTHON_ENV)/bin/python -m pytest -q
+	$(PYTHON_ENV)/bin/mkdocs build --quiet --strict --site-dir $(abspath $(TARGET_DIR))/site
 
 check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 	$(CARGO) fmt --all --check
