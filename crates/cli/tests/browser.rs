@@ -15,19 +15,6 @@ use std::time::{Duration, Instant};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Where the browser itself asks for news of itself, whatever page is open.
-const OWN_HOSTS: [&str; 9] = [
-    "accounts.google.com",
-    "android.clients.google.com",
-    "clients2.google.com",
-    "content-autofill.googleapis.com",
-    "edgedl.me.gvt1.com",
-    "mtalk.google.com",
-    "optimizationguide-pa.googleapis.com",
-    "safebrowsing.googleapis.com",
-    "update.googleapis.com",
-];
-
 /// A page that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -119,14 +106,15 @@ impl Proxy {
         Self { address, requests }
     }
 
-    /// What was asked for since the last time.
-    fn taken(&self) -> Vec<String> {
+    /// What was asked for since the last time of hosts that `page` names. A browser asks others for
+    /// news of itself; a page without scripts can ask nobody whom it does not name.
+    fn taken(&self, page: &str) -> Vec<String> {
         let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
         requests.retain(|line| {
             let address = line.split(' ').nth(1).unwrap_or_default();
             let host = address.split_once("://").map_or(address, |(_, rest)| rest);
             let host = host.split([':', '/']).next().unwrap_or_default();
-            !OWN_HOSTS.contains(&host)
+            page.contains(host)
         });
         requests
     }
@@ -205,7 +193,7 @@ fn open(browser: &Path, page: &Path, (width, scheme): (u32, u8), proxy: &Proxy) 
             .filter(|line| line.contains("CONSOLE"))
             .map(str::to_owned)
             .collect(),
-        requests: proxy.taken(),
+        requests: proxy.taken(&fs::read_to_string(page).unwrap()),
     }
 }
 

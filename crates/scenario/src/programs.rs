@@ -59,8 +59,8 @@ impl fmt::Display for ProgramsError {
             ),
             Self::NoVia { model } => write!(
                 formatter,
-                "the preset {model} has endpoints and no VIs: viaduct measure logp, bulk and \
-                 contention are for it"
+                "the preset {model} has endpoints and no VIs: viaduct measure logp, bulk, \
+                 contention and timesharing are for it"
             ),
             Self::NoEndpoints { model } => write!(
                 formatter,
