@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,15 @@ def test_progress_is_told_while_other_threads_run() -> None:
     assert seen[0].until_s == 3000.0
 
 
+@pytest.fixture
+def heard_interrupts() -> Iterator[None]:
+    """What a shell starts in the background ignores interrupts, and so does Python then."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interrupts")
 def test_interrupt_stops_with_what_there_is() -> None:
     first = threading.get_ident()
     is_over = threading.Event()
