@@ -359,8 +359,9 @@ fn wrong_input_is_told_and_exits_with_1() {
     fs::write(folder.join("file"), "").unwrap();
     fs::create_dir(folder.join("mine")).unwrap();
     fs::write(folder.join("mine/notes.txt"), "").unwrap();
-    let cases: [&[&str]; 10] = [
+    let cases: [&[&str]; 11] = [
         &["run", "small.toml", "--set", "traffic.siz=3"],
+        &["run", "small.toml", "--set", "hosts.nic=am-myrinet"],
         &["run", "small.toml", "--set", "links.rate=856 MByte"],
         &["run", "small.toml", "--out", "mine"],
         &["run", "small.toml", "--out", "file"],

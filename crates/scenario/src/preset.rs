@@ -258,9 +258,14 @@ pub(crate) fn merge(
         let native = list_models().into_iter();
         let native = native.filter(|preset| preset.mechanism == "native");
         let native: Vec<String> = native.map(|preset| preset.name).collect();
+        // Interfaces with endpoints stand in a network of their own.
+        let programs = match preset.mechanism {
+            "endpoints" => format!("viaduct measure logp --on sim:{name}"),
+            _ => format!("viaduct measure latency --on sim:{name}@STUDY, in the study's network"),
+        };
         let help = format!(
             "a study's own traffic runs on {}, or a file that inherits one; programs run on \
-             `{name}`: viaduct measure latency --on sim:{name}@STUDY, in the study's network",
+             `{name}`: {programs}",
             native.join(", ")
         );
         let mut diagnostic = Diagnostic::error(title).help(help);
