@@ -320,10 +320,6 @@ impl Direction {
 
     /// Writes bytes into slot `index` and those behind it, from byte `offset` of the payload on.
     ///
-    /// The first slot comes last: its receiver looks at it all the time, and would take the line
-    /// away once more if lines that the sender does not have yet were written between its bytes
-    /// and its header.
-    ///
     /// # Safety
     ///
     /// `source` has `bytes` readable bytes; offset and bytes fit into [`INLINE_BYTES_MAX`]; the
@@ -336,18 +332,11 @@ impl Direction {
         source: *const u8,
         bytes: usize,
     ) {
-        let head = FIRST_PAYLOAD_BYTES.saturating_sub(offset).min(bytes);
         // SAFETY: the caller's promise; pieces lie inside slots.
         unsafe {
-            if head < bytes {
-                let behind = source.add(head);
-                self.each_piece(index, offset + head, bytes - head, |slot, done, piece| {
-                    copy::copy(slot, behind.add(done), piece)
-                });
-            }
-            if head > 0 {
-                copy::copy(self.payload(index).add(offset), source, head);
-            }
+            self.each_piece(index, offset, bytes, |slot, done, piece| {
+                copy::copy(slot, source.add(done), piece)
+            })
         };
     }
 

@@ -21,77 +21,11 @@ pub(crate) struct Counting {
     wake_ups: AtomicU64,
 }
 
-/// What the send side of a connection counts. A message that goes inline changes two of them, or
-/// three: together with the receive side's, in few lines, since a NIC may have many connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SendCounts {
-    pub(crate) inline: u64,
-    pub(crate) bytes: u64,
-    /// Slots behind the first of an inline message.
-    pub(crate) continuations: u64,
-    /// Slots published that are not of inline messages.
-    pub(crate) other_transfers: u64,
-    pub(crate) direct: u64,
-    pub(crate) copied: u64,
-    pub(crate) pooled: u64,
-    pub(crate) data_writes: u64,
-    pub(crate) copies: u64,
-    pub(crate) chunks: u64,
-    pub(crate) notices: u64,
-    pub(crate) kicks: u64,
-}
-
-impl From<SendCounts> for Counts {
-    fn from(counts: SendCounts) -> Self {
-        let transfers = counts.inline + counts.other_transfers;
-        Self {
-            inline: counts.inline,
-            direct: counts.direct,
-            copied: counts.copied,
-            pooled: counts.pooled,
-            bytes: counts.bytes,
-            transfers,
-            slots: transfers + counts.continuations,
-            data_writes: counts.data_writes,
-            copies: counts.copies,
-            chunks: counts.chunks,
-            notices: counts.notices,
-            kicks: counts.kicks,
-            ..Self::default()
-        }
-    }
-}
-
-/// What the receive side of a connection counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ReceiveCounts {
-    pub(crate) received: u64,
-    pub(crate) indexes: u64,
-    pub(crate) returns: u64,
-    pub(crate) cookies: u64,
-    pub(crate) answers: u64,
-    pub(crate) chunks: u64,
-}
-
-impl From<ReceiveCounts> for Counts {
-    fn from(counts: ReceiveCounts) -> Self {
-        Self {
-            received: counts.received,
-            indexes: counts.indexes,
-            returns: counts.returns,
-            cookies: counts.cookies,
-            answers: counts.answers,
-            chunks: counts.chunks,
-            ..Self::default()
-        }
-    }
-}
-
 impl Counting {
     /// Keeps what one side of a connection counted, which is over. The side is locked.
-    pub(crate) fn keep(&self, counts: impl Into<Counts>) {
+    pub(crate) fn keep(&self, counts: Counts) {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        past.0 += counts.into();
+        past.0 += counts;
         past.1 += 1;
     }
 

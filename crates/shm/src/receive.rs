@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use viaduct_fabric::ErrorCode;
+use viaduct_fabric::{Counts, ErrorCode};
 use viaduct_via::outcome::{self, Outcome};
 use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes};
 
@@ -14,7 +14,6 @@ use crate::channel::{
     COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, Watch, flag, inline_slots,
 };
 use crate::copy;
-use crate::counting::ReceiveCounts;
 use crate::link::Link;
 use crate::regions::RemoteAccess;
 use crate::side::Side;
@@ -50,7 +49,7 @@ pub(crate) struct Incoming {
     /// A message of which more parts are to come.
     partial: Option<Partial>,
     /// What was done on this connection.
-    pub(crate) counts: ReceiveCounts,
+    pub(crate) counts: Counts,
 }
 
 /// How far a message in parts has come.
@@ -117,7 +116,7 @@ impl Incoming {
             posted: 0,
             cookies: 0,
             partial: None,
-            counts: ReceiveCounts::default(),
+            counts: Counts::default(),
         }
     }
 

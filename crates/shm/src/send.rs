@@ -212,14 +212,14 @@ impl SendSide {
                 return Step::Blocked;
             }
             let (direction, next) = (out.direction, out.next);
-            if slots > 1 {
-                direction.mark_continuation(next, slots);
-            }
             entry.each_piece(0, bytes as u64, |source, done, piece| {
                 // SAFETY: the source was checked when the descriptor was posted; the slots are
                 // free, and the whole is at most `INLINE_BYTES_MAX`.
                 unsafe { direction.write_inline(next, done as usize, source, piece) };
             });
+            if slots > 1 {
+                direction.mark_continuation(next, slots);
+            }
             out.publish(
                 Kind::Inline,
                 flags,
@@ -229,6 +229,7 @@ impl SendSide {
                 slots,
             );
             out.messages = out.messages.wrapping_add(1);
+            out.counts.inline += 1;
             out.counts.bytes += bytes as u64;
             return self.begin(number, completes, Status::PENDING);
         }

@@ -238,12 +238,12 @@ pub(crate) fn counts(nic: &Nic) -> Counts {
                 .lock()
                 .out
                 .as_ref()
-                .map_or(Counts::default(), |out| out.counts.into());
+                .map_or(Counts::default(), |out| out.counts);
             let receive = vi.receive.lock();
             counts += receive
                 .incoming
                 .as_ref()
-                .map_or(Counts::default(), |it| it.counts.into());
+                .map_or(Counts::default(), |it| it.counts);
         }
         counts
     })

@@ -6,11 +6,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use viaduct_fabric::Counts;
+
 use super::Step;
 use crate::channel::{COOKIES, Direction, Header, Kind, OPAQUE, SLOTS};
 use crate::connect::RemoteEnd;
 use crate::copy;
-use crate::counting::SendCounts;
 use crate::link::{Link, LinkMessage};
 use crate::pool::Chunk;
 use crate::regions::remote::RemoteRegionTable;
@@ -54,7 +55,7 @@ pub(crate) struct Outgoing {
     /// What `consumed` was when the service thread last looked.
     pub(super) watched_at: u32,
     /// What was done on this connection.
-    pub(crate) counts: SendCounts,
+    pub(crate) counts: Counts,
 }
 
 /// Where bytes that a remote read brings into a chunk belong.
@@ -109,7 +110,7 @@ impl Outgoing {
             splits,
             receives: 1,
             watched_at: 0,
-            counts: SendCounts::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -195,13 +196,8 @@ impl Outgoing {
         self.direction
             .publish(self.next, header, immediate, own_posted);
         self.next = self.next.wrapping_add(slots);
-        if matches!(kind, Kind::Inline) {
-            self.counts.inline += 1;
-            self.counts.continuations += u64::from(slots - 1);
-        } else {
-            // Each takes one slot.
-            self.counts.other_transfers += 1;
-        }
+        self.counts.transfers += 1;
+        self.counts.slots += u64::from(slots);
         self.direction.prefetch_write(self.next.wrapping_add(5));
         // The look for a sleeper stays behind the publication; see `wait`.
         light_barrier();
