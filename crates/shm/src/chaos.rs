@@ -7,6 +7,7 @@
 mod end;
 mod hostile;
 mod kills;
+mod noticed;
 mod process;
 mod stops;
 mod traffic;

@@ -32,9 +32,6 @@ use crate::wait::{self, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
 static QUEUES: Slab<CompletionQueue> = Slab::new();
 
-/// Looks in vain after which the processor is offered to others.
-const LOOKS_A_YIELD: u32 = 4096;
-
 /// Looks after which an armed queue with news that make no entries is left alone.
 const LOOKS_BEFORE_ARMED: u32 = 64;
 
@@ -311,18 +308,8 @@ impl CompletionQueue {
                 self.look(Extent::Told);
             }
         }
-        self.looked_in_vain();
+        wait::looked_in_vain(&self.looks_in_vain);
         Ok(None)
-    }
-
-    /// Spinning programs must not keep the processor from the one they wait for.
-    #[inline]
-    fn looked_in_vain(&self) {
-        let looks = self.looks_in_vain.load(Ordering::Relaxed).wrapping_add(1);
-        self.looks_in_vain.store(looks, Ordering::Relaxed);
-        if looks.is_multiple_of(LOOKS_A_YIELD) {
-            std::thread::yield_now();
-        }
     }
 
     /// Looks at the VIs for what peers wrote. Whether nothing was left that it knows of.

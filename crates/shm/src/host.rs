@@ -138,6 +138,11 @@ impl Host {
         self.service.watch(progress, pace);
     }
 
+    /// Has peers that died noticed by the caller, if nobody looked for a while. Holding no lock.
+    pub(crate) fn hear_endings(&self) {
+        self.service.hear_endings();
+    }
+
     /// A number that no other connection of this process has, and hardly one of another.
     pub(crate) fn next_connection(&self) -> u64 {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1

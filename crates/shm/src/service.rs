@@ -2,19 +2,23 @@
 //! it.
 //!
 //! One thread a process. It sleeps without a time limit unless something is due: VIs that are
-//! watched, or links with more to send than the system takes.
+//! watched, or links with more to send than the system takes. Where every processor is taken it
+//! may wait for one, so threads that look in vain ask after deaths, too: see [`endings`].
+
+mod endings;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, Timespec, epoll};
 use rustix::io::Errno;
 
+use self::endings::Endings;
 use crate::link::{Flush, Link, Turn};
 use crate::wire::CloseReason;
 
@@ -68,6 +72,7 @@ pub(crate) fn spawn(
 pub(crate) struct Service {
     epoll: OwnedFd,
     wake: OwnedFd,
+    endings: Endings,
     state: Mutex<State>,
 }
 
@@ -93,6 +98,8 @@ struct Registered {
     socket: Arc<OwnedFd>,
     /// Held to keep it in the epoll set.
     pidfd: Option<Arc<OwnedFd>>,
+    /// Held by whoever hears the link: its messages are obeyed in their order.
+    hearing: Arc<Mutex<()>>,
 }
 
 impl Service {
@@ -105,6 +112,7 @@ impl Service {
         Ok(Self {
             epoll,
             wake,
+            endings: Endings::new()?,
             state: Mutex::default(),
         })
     }
@@ -128,10 +136,12 @@ impl Service {
                 return Err(error.into());
             }
         }
+        self.endings.add(token, &socket, pidfd.as_deref());
         let registered = Registered {
             link,
             socket,
             pidfd,
+            hearing: Arc::default(),
         };
         state.links.insert(token, registered);
         drop(state);
@@ -201,12 +211,15 @@ impl Service {
         if let Some(pidfd) = &registered.pidfd {
             let _ = epoll::delete(&self.epoll, pidfd);
         }
+        self.endings
+            .delete(&registered.socket, registered.pidfd.as_deref());
         registered.link.host().forget(&registered.link);
         registered.link.kill(reason);
     }
 
     /// The service thread.
     pub(crate) fn run(&self) -> ! {
+        endings::ask_for_short_turns();
         let mut events = Vec::with_capacity(EVENTS_A_TURN);
         let mut interval = INTERVAL_MIN;
         loop {
@@ -263,18 +276,44 @@ impl Service {
     }
 
     fn serve(&self, token: u64, process_ended: bool, flags: epoll::EventFlags) {
-        let Some(Registered { link, socket, .. }) = locked(&self.state).links.get(&token).cloned()
-        else {
+        let Some(registered) = self.registered(token) else {
             return;
         };
         if flags.contains(epoll::EventFlags::OUT) {
-            self.flush(token, &link, &socket);
+            self.flush(token, &registered.link, &registered.socket);
         }
+        let _hearing = locked(&registered.hearing);
+        self.hear(token, process_ended, &registered);
+    }
+
+    /// Hears links whose other end may be gone, in the thread of a program that looks in vain and
+    /// holds no lock. Asks the system once a millisecond at most.
+    pub(crate) fn hear_endings(&self) {
+        for (token, process_ended) in self.endings.ask() {
+            let Some(registered) = self.registered(token) else {
+                continue;
+            };
+            match registered.hearing.try_lock() {
+                Ok(_hearing) => self.hear(token, process_ended, &registered),
+                Err(TryLockError::Poisoned(_)) => {}
+                // The service thread is at it, and may need this processor.
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn registered(&self, token: u64) -> Option<Registered> {
+        locked(&self.state).links.get(&token).cloned()
+    }
+
+    /// Hears a link, whose `hearing` is held.
+    fn hear(&self, token: u64, process_ended: bool, registered: &Registered) {
+        let Registered { link, socket, .. } = registered;
         // A dead process says no more than what lies in the socket; one turn is enough for a live
         // one, whose rest is heard when the others had theirs.
         let turns = if process_ended { LAST_TURNS } else { 1 };
         for _ in 0..turns {
-            match link.hear(&socket) {
+            match link.hear(socket) {
                 Turn::Dead(reason) => return self.remove(token, reason),
                 Turn::Idle => break,
                 Turn::More => {}
@@ -288,8 +327,7 @@ impl Service {
     fn flush_all(&self) {
         let tokens = std::mem::take(&mut locked(&self.state).unflushed);
         for token in tokens {
-            let registered = locked(&self.state).links.get(&token).cloned();
-            if let Some(Registered { link, socket, .. }) = registered {
+            if let Some(Registered { link, socket, .. }) = self.registered(token) {
                 self.flush(token, &link, &socket);
             }
         }

@@ -32,9 +32,6 @@ use crate::wait;
 
 static VIS: Slab<Vi> = Slab::new();
 
-/// Looks in vain after which the processor is offered to others.
-const LOOKS_A_YIELD: u32 = 4096;
-
 /// A VI. Locks are taken in the order of the fields; see `completion_queue` for its locks.
 #[derive(Default)]
 pub(crate) struct Vi {

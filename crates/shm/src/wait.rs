@@ -172,6 +172,32 @@ impl Drop for Parker {
     }
 }
 
+/// Looks in vain after which a program asks whether peers have died: about 10 us of polling.
+const LOOKS_AN_ASK: u32 = 1024;
+/// And after which the processor is offered to others.
+const LOOKS_A_YIELD: u32 = 4096;
+
+/// Counts a look in vain. Programs that only look must not keep the processor from the one they
+/// wait for, nor the news of its death from themselves. Called without a lock.
+#[inline]
+pub(crate) fn looked_in_vain(looks: &AtomicU32) {
+    let count = looks.load(Ordering::Relaxed).wrapping_add(1);
+    looks.store(count, Ordering::Relaxed);
+    if count.is_multiple_of(LOOKS_AN_ASK) {
+        looked_long_in_vain(count);
+    }
+}
+
+#[cold]
+fn looked_long_in_vain(count: u32) {
+    if let Ok(host) = Host::get() {
+        host.hear_endings();
+    }
+    if count.is_multiple_of(LOOKS_A_YIELD) {
+        std::thread::yield_now();
+    }
+}
+
 /// Looks for a while before a sleep, and gives the processor to others when the look gets long.
 #[derive(Debug)]
 pub(crate) struct Spin {

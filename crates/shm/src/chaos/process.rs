@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{hostile, kills, stops};
+use super::{hostile, kills, noticed, stops};
 
 const PART: &str = "VIADUCT_CHAOS_PART";
 
@@ -22,6 +22,8 @@ fn child() {
         "victim" => kills::run_victim(),
         "stops" => stops::survive(),
         "stopped" => stops::run_stopped(),
+        "noticing" => noticed::survive(),
+        "polled" => noticed::run_polled(),
         "besieged" => hostile::survive(),
         "honest" => hostile::echo(),
         part => panic!("no part is called {part}"),

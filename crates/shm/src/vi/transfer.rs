@@ -7,7 +7,7 @@ use std::time::Duration;
 use viaduct_fabric::{Descriptor, DescriptorHandler, Done, Error, Result, ReturnCode, ViHandle};
 use viaduct_via::{MemoryHandle, Queue, transition};
 
-use super::{Connected, LOOKS_A_YIELD, VIS, Vi, find};
+use super::{Connected, VIS, Vi, find};
 use crate::channel::SLOTS;
 use crate::counting::Asleep;
 use crate::deadline::Deadline;
@@ -249,7 +249,7 @@ impl Vi {
         let done = send.side.take();
         drop(send);
         if done == Done::NotDone {
-            self.looked_in_vain();
+            wait::looked_in_vain(&self.looks);
         }
         Ok(done)
     }
@@ -284,19 +284,9 @@ impl Vi {
             if self.is_waiting.load(Ordering::Relaxed) {
                 self.push_sends(handle);
             }
-            self.looked_in_vain();
+            wait::looked_in_vain(&self.looks);
         }
         Ok(done)
-    }
-
-    /// Spinning programs must not keep the processor from the one they wait for.
-    #[inline]
-    fn looked_in_vain(&self) {
-        let looks = self.looks.load(Ordering::Relaxed).wrapping_add(1);
-        self.looks.store(looks, Ordering::Relaxed);
-        if looks.is_multiple_of(LOOKS_A_YIELD) {
-            std::thread::yield_now();
-        }
     }
 
     /// Looks for news of a VI, for its completion queue; how many messages there were.
