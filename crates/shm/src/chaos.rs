@@ -5,6 +5,7 @@
 //! counted, and a survivor that hangs can be ended.
 
 mod end;
+mod forks;
 mod hostile;
 mod kills;
 mod noticed;

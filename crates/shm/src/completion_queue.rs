@@ -23,6 +23,7 @@ use self::sources::{Extent, Sources};
 use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::events;
+use crate::fork;
 use crate::handle::{Slab, Slot};
 use crate::lock::BiasedMutex;
 use crate::nic::{self, Nic};
@@ -71,10 +72,13 @@ struct Control {
 }
 
 fn dead() -> Error {
-    Error::new(
-        ReturnCode::InvalidParameter,
-        "the completion queue does not exist",
-    )
+    let code = ReturnCode::InvalidParameter;
+    fork::refusal(code).unwrap_or_else(|| Error::new(code, "the completion queue does not exist"))
+}
+
+/// Makes the queues of a child's parent unreachable.
+pub(crate) fn forget_all() {
+    QUEUES.forget_all();
 }
 
 /// The living queue of a handle.

@@ -11,6 +11,7 @@ use viaduct_fabric::via::HostAddress;
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use crate::connect::Connections;
+use crate::fork;
 use crate::link::{CloseReason, Link};
 use crate::names;
 use crate::rendezvous::Place;
@@ -44,13 +45,18 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// `Resource` when the system has no descriptors, memory or threads left.
+    /// `Resource` when the system has no descriptors, memory or threads left, and in a forked child
+    /// of a process that has one.
     pub(crate) fn get() -> Result<&'static Self> {
         static HOST: OnceLock<&'static Host> = OnceLock::new();
         static MAKING: Mutex<()> = Mutex::new(());
+        if let Some(refusal) = fork::refusal(ReturnCode::Resource) {
+            return Err(refusal);
+        }
         if let Some(host) = HOST.get() {
             return Ok(host);
         }
+        fork::watch();
         let _making = locked(&MAKING);
         if let Some(host) = HOST.get() {
             return Ok(host);

@@ -36,6 +36,7 @@ mod copy;
 mod counting;
 mod deadline;
 mod events;
+mod fork;
 mod handle;
 mod host;
 mod link;

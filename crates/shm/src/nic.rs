@@ -12,7 +12,7 @@ use crate::handle::Slab;
 use crate::host::Host;
 use crate::regions::RegionTable;
 use crate::transfer::Thresholds;
-use crate::{completion_queue, events, vi};
+use crate::{completion_queue, events, fork, vi};
 
 /// The names under which programs open this fabric.
 pub(crate) const DEVICES: [&str; 2] = ["viaduct0", "shm"];
@@ -37,7 +37,13 @@ struct Place(Mutex<Option<Arc<Nic>>>);
 static NICS: Slab<Place> = Slab::new();
 
 fn dead() -> Error {
-    Error::new(ReturnCode::InvalidParameter, "the NIC is not open")
+    let code = ReturnCode::InvalidParameter;
+    fork::refusal(code).unwrap_or_else(|| Error::new(code, "the NIC is not open"))
+}
+
+/// Makes the NICs of a child's parent unreachable.
+pub(crate) fn forget_all() {
+    NICS.forget_all();
 }
 
 /// The limits of this fabric.

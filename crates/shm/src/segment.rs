@@ -1,7 +1,8 @@
 //! Memory that can be mapped by another process.
 //!
 //! A [`Segment`] is a memfd whose size is sealed, and a mapping of all of it. It has no name in any
-//! file system: when the last process that holds it is gone, so is the memory.
+//! file system: when the last process that holds it is gone, so is the memory. A forked child does
+//! not have the mapping, unless [`Segment::hand_down`] says so.
 //!
 //! # Peers
 //!
@@ -123,11 +124,22 @@ impl Segment {
         };
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| io::Error::other("the system mapped a segment at address 0"))?;
-        Ok(Self {
+        let segment = Self {
             base,
             length,
             descriptor,
-        })
+        };
+        keep_from_children(base, length)?;
+        Ok(segment)
+    }
+
+    /// Lets forked children have the mapping, too.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it has no memory for it.
+    pub(crate) fn hand_down(&self) -> io::Result<()> {
+        advise(self.base, self.length, rustix::mm::Advice::LinuxDoFork)
     }
 
     /// The first byte. At least page aligned.
@@ -165,6 +177,18 @@ impl Drop for Segment {
         // `base` keep the segment alive. The call fails for bad arguments only.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length) };
     }
+}
+
+/// Has forked children find nothing at the addresses of a mapping.
+pub(crate) fn keep_from_children(base: NonNull<u8>, length: usize) -> io::Result<()> {
+    advise(base, length, rustix::mm::Advice::LinuxDontFork)
+}
+
+/// Tells what is to become of a mapping at a fork.
+fn advise(base: NonNull<u8>, length: usize, advice: rustix::mm::Advice) -> io::Result<()> {
+    // SAFETY: the range is a mapping of the caller's; the advice changes none of its bytes.
+    unsafe { rustix::mm::madvise(base.as_ptr().cast(), length, advice)? };
+    Ok(())
 }
 
 /// A new, empty memfd that can be sealed and never executed.

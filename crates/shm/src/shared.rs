@@ -254,6 +254,8 @@ impl State {
             io::Error::other("this process has made 2^32 - 1 shared segments: no number is left")
         })?;
         let segment = Segment::create(name, length)?;
+        // It is the program's, as if it had mapped it.
+        segment.hand_down()?;
         self.last_segment = id.bits();
         self.segments.insert(id, Arc::new(segment));
         Ok(id)

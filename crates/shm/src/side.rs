@@ -16,6 +16,7 @@ use viaduct_via::{
 
 use crate::completion_queue::CompletionQueue;
 use crate::events;
+use crate::fork;
 use crate::handle::Slot;
 use crate::nic::Nic;
 use crate::regions::{Placement, RegionCache};
@@ -50,7 +51,8 @@ unsafe impl Send for Side {}
 
 /// A descriptor that was not taken: what the consumer and the error handler are told.
 pub(crate) fn dead_vi() -> Error {
-    Error::new(ReturnCode::InvalidParameter, "the VI does not exist")
+    let code = ReturnCode::InvalidParameter;
+    fork::refusal(code).unwrap_or_else(|| Error::new(code, "the VI does not exist"))
 }
 
 impl Side {

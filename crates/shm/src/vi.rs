@@ -82,6 +82,11 @@ pub(crate) fn find(vi: ViHandle) -> Result<&'static Slot<Vi>> {
     VIS.find(vi.bits()).ok_or_else(dead_vi)
 }
 
+/// Makes the VIs of a child's parent unreachable.
+pub(crate) fn forget_all() {
+    VIS.forget_all();
+}
+
 /// What a connected VI shares with its peer, for peers that lie.
 #[cfg(test)]
 pub(crate) fn shared(

@@ -131,16 +131,16 @@ fn lie(storm: &str, protected: &str) {
 }
 
 /// A connection to the honest peer.
-struct Honest {
-    station: Station,
-    vi: ViHandle,
+pub(super) struct Honest {
+    pub(super) station: Station,
+    pub(super) vi: ViHandle,
     worst: Duration,
     echoes: u32,
     _peer: Other,
 }
 
 impl Honest {
-    fn connect() -> Self {
+    pub(super) fn connect() -> Self {
         let meet = format!("honest {}", std::process::id());
         let peer = Other::start("honest", &[(MEET, &meet)]);
         let station = Station::open();
@@ -155,7 +155,7 @@ impl Honest {
         }
     }
 
-    fn echo(&mut self, length: usize) {
+    pub(super) fn echo(&mut self, length: usize) {
         let arena = self.station.private;
         self.echoes += 1;
         fill(arena.send_buffer(0), length, self.echoes);

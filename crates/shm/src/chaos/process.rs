@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{hostile, kills, noticed, stops};
+use super::{forks, hostile, kills, noticed, stops};
 
 const PART: &str = "VIADUCT_CHAOS_PART";
 
@@ -24,6 +24,7 @@ fn child() {
         "stopped" => stops::run_stopped(),
         "noticing" => noticed::survive(),
         "polled" => noticed::run_polled(),
+        "forks" => forks::survive(),
         "besieged" => hostile::survive(),
         "honest" => hostile::echo(),
         part => panic!("no part is called {part}"),

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::segment::Segment;
+use crate::segment::{Segment, keep_from_children};
 use crate::service::locked;
 
 /// A shared mapping that holds no file descriptor: processes with many peers run out of those
-/// first.
+/// first. Forked children do not have it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -40,7 +40,9 @@ impl Mapping {
             )?
         };
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { base, length })
+        let mapping = Self { base, length };
+        keep_from_children(base, length)?;
+        Ok(mapping)
     }
 
     /// The first byte.
