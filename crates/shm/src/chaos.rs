@@ -11,6 +11,7 @@ mod kills;
 mod noticed;
 mod process;
 mod stops;
+mod strangers;
 mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -21,6 +21,7 @@
 mod handshake;
 mod line;
 mod peers;
+mod user;
 mod waiters;
 
 use std::collections::BTreeMap;

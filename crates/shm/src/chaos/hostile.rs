@@ -6,6 +6,7 @@
 //! the victim did not post or open is filled with one value and looked at.
 
 use std::collections::VecDeque;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -136,13 +137,18 @@ pub(super) struct Honest {
     pub(super) vi: ViHandle,
     worst: Duration,
     echoes: u32,
-    _peer: Other,
+    pub(super) peer: Other,
 }
 
 impl Honest {
     pub(super) fn connect() -> Self {
+        Self::connect_to(|_| ())
+    }
+
+    /// The same, with something more to be done to the command that starts it.
+    pub(super) fn connect_to(prepare: impl FnOnce(&mut Command)) -> Self {
         let meet = format!("honest {}", std::process::id());
-        let peer = Other::start("honest", &[(MEET, &meet)]);
+        let peer = Other::start_as("honest", &[(MEET, &meet)], prepare);
         let station = Station::open();
         let vi = station.vi(ReliabilityLevel::ReliableReception, None);
         assert!(wait_until(SOON, || station.ask(vi, &meet, SOON).is_ok()));
@@ -151,7 +157,7 @@ impl Honest {
             vi,
             worst: Duration::ZERO,
             echoes: 0,
-            _peer: peer,
+            peer,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{forks, hostile, kills, noticed, stops};
+use super::{forks, hostile, kills, noticed, stops, strangers};
 
 const PART: &str = "VIADUCT_CHAOS_PART";
 
@@ -16,6 +16,7 @@ fn child() {
     let Ok(part) = std::env::var(PART) else {
         return;
     };
+    strangers::become_other();
     match part.as_str() {
         "kills" => kills::survive(),
         "points" => kills::survive_points(),
@@ -24,6 +25,7 @@ fn child() {
         "stopped" => stops::run_stopped(),
         "noticing" => noticed::survive(),
         "polled" => noticed::run_polled(),
+        "strangers" => strangers::survive(),
         "forks" => forks::survive(),
         "besieged" => hostile::survive(),
         "honest" => hostile::echo(),
@@ -45,14 +47,24 @@ pub(super) struct Other {
 
 impl Other {
     pub(super) fn start(part: &str, environment: &[(&str, &str)]) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        Self::start_as(part, environment, |_| ())
+    }
+
+    /// The same, with something more to be done to the command.
+    pub(super) fn start_as(
+        part: &str,
+        environment: &[(&str, &str)],
+        prepare: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "chaos::process::child", "--nocapture", "-q"])
             .env(PART, part)
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        prepare(&mut command);
+        let mut process = command.spawn().unwrap();
         let says = BufReader::new(process.stdout.take().unwrap());
         Self { process, says }
     }

@@ -12,7 +12,7 @@ use viaduct_fabric::via::{Address, RemoteViAttributes};
 use viaduct_fabric::{Error, ReturnCode};
 
 use super::line::Line;
-use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd};
+use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd, user};
 use crate::cma;
 use crate::deadline::Deadline;
 use crate::host::{DOORBELL_BYTES, Host, random};
@@ -481,8 +481,7 @@ fn finish(
 
 /// Whether user memory may be shared, as far as this end is concerned.
 fn trusts(host: &Host, who: &Credentials, process: &Process) -> bool {
-    let same_user = who.uid == rustix::process::geteuid().as_raw();
-    same_user && !host.is_protected() && !process.protected
+    !host.is_protected() && !process.protected && user::is_own(who.uid)
 }
 
 /// Whether the other process's memory can be reached through the kernel: the proof is to read
