@@ -220,6 +220,9 @@ pub trait Carrier: Clone {
     ///
     /// For bytes that are no name of this carrier.
     fn resolve(&self, name: &Name) -> Result<Self::Route, CarrierError>;
+    /// Takes back what [`Carrier::resolve`] gave: nothing is offered by it any more. Once for each
+    /// time that it was given, so that a carrier need not keep names that nobody uses.
+    fn release(&self, _route: Self::Route) {}
 
     /// Offers a request.
     ///

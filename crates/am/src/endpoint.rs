@@ -15,7 +15,7 @@ use crate::events::EventMask;
 use crate::handlers::{Handlers, Reason, Reply, Request, Returned};
 use crate::message::{Body, CREDITS_DEFAULT, HandlerId, Message, REQUEST_QUEUE_ENTRIES};
 use crate::name::{Key, Name};
-use crate::table::Table;
+use crate::table::{TABLE_ENTRIES_MAX, Table};
 
 /// What an endpoint is to be like.
 #[derive(Clone, Copy, Debug)]
@@ -157,15 +157,24 @@ impl<C: Carrier, S> Endpoint<C, S> {
     /// [`CarrierError`] for a name that is none, or an index past
     /// [`crate::TABLE_ENTRIES_MAX`].
     pub fn map(&mut self, index: usize, name: &Name, key: Key) -> Result<(), CarrierError> {
+        if index >= TABLE_ENTRIES_MAX {
+            let error = RequestError::IndexTooLarge { index };
+            return Err(CarrierError::new(error.to_string()));
+        }
         let route = self.carrier.resolve(name)?;
-        self.table
-            .set(index, route, key)
-            .map_err(|()| CarrierError::new(RequestError::IndexTooLarge { index }.to_string()))
+        if let Some(before) = self.table.set(index, route, key) {
+            self.carrier.release(before);
+        }
+        Ok(())
     }
 
     /// Takes an entry out of the translation table; whether there was one.
     pub fn unmap(&mut self, index: usize) -> bool {
-        self.table.clear(index)
+        let before = self.table.clear(index);
+        if let Some(before) = before {
+            self.carrier.release(before);
+        }
+        before.is_some()
     }
 
     /// Sends a request to what `index` is mapped to, without waiting.
@@ -449,6 +458,9 @@ fn place<P: AsRef<[u8]>>(content: &Content<P>, segment: &mut [u8]) {
 impl<C: Carrier, S> Drop for Endpoint<C, S> {
     fn drop(&mut self) {
         self.carrier.destroy(self.slot);
+        for route in self.table.routes() {
+            self.carrier.release(route);
+        }
     }
 }
 

@@ -18,23 +18,24 @@ impl<R: Copy> Table<R> {
         }
     }
 
-    /// `Err` past the last index that can be.
-    pub(crate) fn set(&mut self, index: usize, route: R, key: Key) -> Result<(), ()> {
-        if index >= TABLE_ENTRIES_MAX {
-            return Err(());
-        }
+    /// What was there before. The index is below [`TABLE_ENTRIES_MAX`].
+    pub(crate) fn set(&mut self, index: usize, route: R, key: Key) -> Option<R> {
         if index >= self.entries.len() {
             self.entries.resize(index + 1, None);
         }
-        self.entries[index] = Some((route, key));
-        Ok(())
+        let before = self.entries[index].replace((route, key));
+        before.map(|(route, _)| route)
     }
 
-    /// Whether there was one.
-    pub(crate) fn clear(&mut self, index: usize) -> bool {
-        self.entries
-            .get_mut(index)
-            .is_some_and(|entry| entry.take().is_some())
+    /// What was there.
+    pub(crate) fn clear(&mut self, index: usize) -> Option<R> {
+        let (route, _) = self.entries.get_mut(index)?.take()?;
+        Some(route)
+    }
+
+    /// Everything that is there.
+    pub(crate) fn routes(&self) -> impl Iterator<Item = R> {
+        self.entries.iter().flatten().map(|(route, _)| *route)
     }
 
     #[inline]

@@ -18,7 +18,8 @@ use crate::peers::SELF;
 use crate::state::State;
 use crate::station::Shared;
 
-/// How long an acceptor waits before it looks whether its station has closed.
+/// How long an acceptor waits before it looks whether its station has closed, and does what the
+/// program has left undone.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ impl<P: Provider> Acceptor<P> {
         while !self.shared.is_stopping.load(Ordering::Acquire) {
             match fabric.connect_wait(*nic, address, Some(LOOK)) {
                 Ok(incoming) => self.answer(&incoming),
-                Err(error) if error.code() == ReturnCode::Timeout => {}
+                Err(error) if error.code() == ReturnCode::Timeout => self.look_after(),
                 // Out of something: others may give it back.
                 Err(_) => self.shared.pause(ABSENT),
             }
@@ -79,6 +80,18 @@ impl<P: Provider> Acceptor<P> {
         }
     }
 
+    /// Takes in and acknowledges what has come for a program that computes and calls nothing:
+    /// others get their verdicts, and connections that they want to close come to rest.
+    fn look_after(&self) {
+        let mut state = self.shared.lock();
+        if state.waiters.has_leader() {
+            return;
+        }
+        state.progress(|_| false);
+        state.acknowledge_all();
+        state.settle_late();
+    }
+
     /// A VI for whoever asks, unless it is not to be.
     fn admit(&self, remote: &Address) -> Option<(usize, ViHandle)> {
         let identity = Identity::of_address(remote)?;
@@ -86,8 +99,11 @@ impl<P: Provider> Acceptor<P> {
         if self.shared.is_stopping.load(Ordering::Acquire) {
             return None;
         }
-        // The end of an earlier connection may stand in the queue.
-        state.progress(|_| false);
+        // The end of an earlier connection may stand in the queue. If somebody sleeps there, that
+        // one takes it, and must find what it is woken for.
+        if !state.waiters.has_leader() {
+            state.progress(|_| false);
+        }
         let peer = state.peer_of(remote.host, identity);
         if peer == SELF {
             return None;

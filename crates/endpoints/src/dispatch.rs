@@ -6,6 +6,7 @@ use viaduct_fabric::{CompletionEntry, Provider, Received};
 use crate::connection::{Broken, Connection};
 use crate::endpoints::content;
 use crate::payload::Payload;
+use crate::peers::UNSENT_MAX;
 use crate::state::State;
 use crate::station::ReturnPath;
 use crate::wire::{self, HEADER_BYTES, Kind, NO_MESSAGE, Packet, Verdict, WINDOW, WireBody};
@@ -204,6 +205,12 @@ impl<P: Provider> State<P> {
             }
             connection.send(frame, &mut self.pool)?;
         }
+        if !self.peers[peer].put_off.is_empty() && self.peers[peer].pending.len() <= UNSENT_MAX / 2
+        {
+            for slot in std::mem::take(&mut self.peers[peer].put_off) {
+                self.tell_ready(slot, connection.peer);
+            }
+        }
         if self.peers[peer].has_refused && self.peers[peer].has_room() {
             self.peers[peer].has_refused = false;
             self.waiters.wake_all();
@@ -320,6 +327,13 @@ impl<P: Provider> State<P> {
                     return Ok(Verdict::Refused(Reason::NoSuchEndpoint));
                 };
                 let verdict = endpoint.judge(header.generation, header.key, packet);
+                let its = &mut self.peers[peer as usize];
+                let may_wait = matches!(verdict, Verdict::Accepted | Verdict::Busy);
+                if may_wait && its.pending.len() >= UNSENT_MAX {
+                    self.statistics.found_full += 1;
+                    its.put_off.insert(header.target);
+                    return Ok(Verdict::Busy);
+                }
                 match verdict {
                     Verdict::Accepted => {
                         let path = ReturnPath {
@@ -328,6 +342,7 @@ impl<P: Provider> State<P> {
                             tag: header.tag,
                         };
                         endpoint.push_request(path, content());
+                        its.replies_due += 1;
                         self.arrived(header.target);
                     }
                     Verdict::Busy => {

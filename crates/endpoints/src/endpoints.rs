@@ -206,6 +206,17 @@ impl EndpointSlot {
         Some(ended.context)
     }
 
+    /// Who its messages went to, or who waits to hear of it.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
+        let outstanding = self.outstanding.iter().map(|each| each.peer);
+        let refused = match self.refused {
+            Some(Refused::Peer(peer)) => Some(peer),
+            Some(Refused::Local(_)) | None => None,
+        };
+        let waiting = self.waiting_peers.iter().copied();
+        outstanding.chain(waiting).chain(refused)
+    }
+
     /// Ends all requests to `peer` that `is_kept` does not hold for.
     pub(crate) fn end_all(&mut self, peer: u32, is_kept: impl Fn(u32) -> bool) -> Vec<u32> {
         if self.outstanding.is_empty() {

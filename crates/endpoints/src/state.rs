@@ -1,6 +1,6 @@
 //! What a station knows, under its one lock.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use viaduct_am::{
@@ -16,7 +16,7 @@ use crate::frames::{Candidate, Replacement};
 use crate::identity::{Identity, Parts};
 use crate::options::Options;
 use crate::payload::{Payload, SendPool, Spare};
-use crate::peers::{Frame, Peer, Route, SELF};
+use crate::peers::{Frame, Peer, Peers, Route, SELF};
 use crate::station::ReturnPath;
 use crate::waiting::Waiters;
 use crate::wire::{Header, Kind, MESSAGE_BYTES_MAX, NO_MESSAGE, Packet, Verdict, WireBody};
@@ -39,6 +39,8 @@ pub struct Statistics {
     pub refused: u64,
     /// Replies for requests that nobody waits for: their endpoint was freed.
     pub strays: u64,
+    /// Other processes that it knows: somebody has a route to them, or something waits for them.
+    pub peers: u64,
 }
 
 pub(crate) struct State<P: Provider> {
@@ -50,8 +52,7 @@ pub(crate) struct State<P: Provider> {
     free: Vec<u32>,
     /// Members with something to take, a line for each group.
     pub(crate) groups: Vec<Option<VecDeque<u32>>>,
-    pub(crate) peers: Vec<Peer>,
-    by_identity: BTreeMap<(HostAddress, Identity), u32>,
+    pub(crate) peers: Peers,
     pub(crate) connections: Vec<Option<Box<Connection<P>>>>,
     pub(crate) by_vi: ViMap<usize>,
     /// Peers to connect to, once the lock is free.
@@ -92,7 +93,6 @@ impl<P: Provider> State<P> {
             sum.rotate_left(9).wrapping_mul(31) ^ u64::from(*byte)
         });
         Self {
-            by_identity: BTreeMap::from([((nic.host(), identity), SELF)]),
             nic,
             identity,
             options,
@@ -100,7 +100,7 @@ impl<P: Provider> State<P> {
             endpoints: Vec::new(),
             free: Vec::new(),
             groups: Vec::new(),
-            peers: vec![own],
+            peers: Peers::new(own),
             connections: Vec::new(),
             by_vi: ViMap::default(),
             to_connect: VecDeque::new(),
@@ -164,20 +164,32 @@ impl<P: Provider> State<P> {
                 "{name} is no name of an endpoint: take one from Endpoint::name"
             )));
         }
+        let peer = self.peer_of(parts.host, parts.identity);
+        self.peers[peer as usize].routes += 1;
         Ok(Route {
-            peer: self.peer_of(parts.host, parts.identity),
+            peer,
             index: parts.index,
             generation: parts.generation,
         })
     }
 
-    pub(crate) fn peer_of(&mut self, host: HostAddress, identity: Identity) -> u32 {
-        let next = self.peers.len() as u32;
-        let peer = *self.by_identity.entry((host, identity)).or_insert(next);
-        if peer == next {
-            self.peers.push(Peer::new(identity, host));
+    pub(crate) fn release(&mut self, route: Route) {
+        if let Some(peer) = self.peers.get_mut(route.peer) {
+            peer.routes = peer.routes.saturating_sub(1);
         }
-        peer
+    }
+
+    pub(crate) fn peer_of(&mut self, host: HostAddress, identity: Identity) -> u32 {
+        if let Some(peer) = self.peers.find(host, identity) {
+            return peer;
+        }
+        if self.peers.is_crowded() {
+            let endpoints = self.endpoints.iter().flat_map(EndpointSlot::peers);
+            let connections = self.connections.iter().flatten().map(|each| each.peer);
+            let used: BTreeSet<u32> = endpoints.chain(connections).collect();
+            self.peers.forget_unused(&used);
+        }
+        self.peers.add(host, identity)
     }
 
     // Sending.
@@ -276,6 +288,7 @@ impl<P: Provider> State<P> {
     }
 
     pub(crate) fn reply(&mut self, slot: Slot, path: ReturnPath, message: Option<&Message<'_>>) {
+        self.peers[path.peer as usize].replies_due -= 1;
         if self.is_closed {
             return;
         }
@@ -299,6 +312,7 @@ impl<P: Provider> State<P> {
     fn send_back(&mut self, slot: u32, queued: Queued, reason: Reason) {
         self.statistics.refused += 1;
         let Queued { path, content } = queued;
+        self.peers[path.peer as usize].replies_due -= 1;
         if path.peer == SELF {
             if let Some(sender) = self.endpoints.get_mut(path.endpoint as usize)
                 && let Some(context) = sender.end_request(path.tag, SELF)
@@ -369,6 +383,7 @@ impl<P: Provider> State<P> {
             tag: sender.begin_request(SELF, context),
         };
         self.endpoints[route.index as usize].push_request(path, content);
+        self.peers[SELF as usize].replies_due += 1;
         self.arrived(route.index);
         Ok(())
     }
@@ -474,15 +489,20 @@ impl<P: Provider> State<P> {
         for peer in waiting {
             if peer == SELF {
                 self.waiters.wake_all();
-                continue;
+            } else {
+                self.tell_ready(slot, peer);
             }
-            let header = Header {
-                source: slot,
-                ..Header::control(Kind::Ready)
-            };
-            if let Ok(frame) = self.frame(header, None) {
-                self.send(peer, frame);
-            }
+        }
+    }
+
+    /// Has a peer send again what it was told to keep for an endpoint.
+    pub(crate) fn tell_ready(&mut self, slot: u32, peer: u32) {
+        let header = Header {
+            source: slot,
+            ..Header::control(Kind::Ready)
+        };
+        if let Ok(frame) = self.frame(header, None) {
+            self.send(peer, frame);
         }
     }
 
@@ -604,6 +624,8 @@ impl<P: Provider> State<P> {
         let its = &mut self.peers[peer as usize];
         its.unpark_all();
         its.is_ready_early = false;
+        // The other end sends all that waited again, without being told.
+        its.put_off.clear();
         if !its.pending.is_empty() {
             self.want(peer);
         }

@@ -135,6 +135,8 @@ impl<P: Provider> Station<P> {
         let mut statistics = state.statistics;
         let open = state.connections.iter().flatten();
         statistics.connections = open.filter(|each| each.is_open).count() as u32;
+        // But the own one.
+        statistics.peers = state.peers.len() as u64 - 1;
         statistics
     }
 
@@ -264,6 +266,10 @@ impl<P: Provider> Carrier for Station<P> {
 
     fn resolve(&self, name: &Name) -> std::result::Result<Route, CarrierError> {
         self.shared().lock().resolve(name)
+    }
+
+    fn release(&self, route: Route) {
+        self.shared().lock().release(route);
     }
 
     #[inline]

@@ -53,6 +53,11 @@ impl Waiters {
         }
     }
 
+    /// Whether a thread sleeps in the completion queue.
+    pub(crate) const fn has_leader(&self) -> bool {
+        self.has_leader
+    }
+
     /// Somebody has to look after the completion queue.
     fn hand_over(&self) {
         if let Some((_, _, waker)) = self.waiting.first() {
