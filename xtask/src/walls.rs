@@ -89,6 +89,7 @@ const WALLS: &[Wall] = &[
             "viaduct-agent",
             "viaduct-engine",
             "viaduct-fabric",
+            "viaduct-interface",
             "viaduct-sim",
             "viaduct-topology",
             "viaduct-via",

@@ -251,7 +251,7 @@ pub struct RdmaModel {
     pub adapters: Time,
     /// Writing a completion entry.
     pub completion: Time,
-    /// Connections whose state the adapter keeps; others cost a read.
+    /// Connections whose state the adapter keeps, 1 to 65,534; others cost a read.
     pub connections: u32,
     /// Times that a reliable connection sends again without progress before it breaks; 0: never.
     pub retries: u32,

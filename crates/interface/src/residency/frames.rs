@@ -33,10 +33,14 @@ struct Slot {
 
 /// Frames with a policy of replacement. Each call is O(1), but a clock's search, which is O(1) over
 /// a sequence of calls and at most two rounds in one.
+///
+/// A frame takes memory when it is first taken.
 #[derive(Clone, Debug)]
 pub struct Frames {
     policy: Policy,
+    count: u16,
     slots: Vec<Slot>,
+    /// The first of those that were given back.
     free: u16,
     oldest: u16,
     newest: u16,
@@ -55,18 +59,11 @@ impl Frames {
             (1..=FRAMES_MAX).contains(&count),
             "an interface has 1 to {FRAMES_MAX} frames, not {count}"
         );
-        let slots = (0..count)
-            .map(|index| Slot {
-                older: END,
-                newer: if index + 1 < count { index + 1 } else { END },
-                is_taken: false,
-                was_used: false,
-            })
-            .collect();
         Self {
             policy,
-            slots,
-            free: 0,
+            count,
+            slots: Vec::new(),
+            free: END,
             oldest: END,
             newest: END,
             hand: 0,
@@ -77,7 +74,7 @@ impl Frames {
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u16 {
-        self.slots.len() as u16
+        self.count
     }
 
     /// How many are taken.
@@ -88,11 +85,22 @@ impl Frames {
 
     /// Takes a free frame, if there is one.
     pub fn take(&mut self) -> Option<Frame> {
-        let index = self.free;
-        let slot = self.slots.get_mut(usize::from(index))?;
-        self.free = slot.newer;
-        slot.is_taken = true;
-        slot.was_used = true;
+        let made = self.slots.len() as u16;
+        let index = if let Some(slot) = self.slots.get_mut(usize::from(self.free)) {
+            slot.is_taken = true;
+            slot.was_used = true;
+            core::mem::replace(&mut self.free, slot.newer)
+        } else if made < self.count {
+            self.slots.push(Slot {
+                older: END,
+                newer: END,
+                is_taken: true,
+                was_used: true,
+            });
+            made
+        } else {
+            return None;
+        };
         self.taken += 1;
         self.append(index);
         Some(Frame::new(index))
@@ -130,7 +138,7 @@ impl Frames {
 
     /// Which frame to empty; none while one is free.
     pub fn victim(&mut self, random: &mut Stream) -> Option<Frame> {
-        if self.free != END {
+        if self.taken < self.count {
             return None;
         }
         Some(Frame::new(match self.policy {

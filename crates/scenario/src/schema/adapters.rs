@@ -138,7 +138,7 @@ pub(super) fn rdma_keys() -> Vec<Key> {
         Key::new("completion", Kind::Time, "writing a completion entry"),
         Key::new(
             "connections",
-            NUMBER_FROM_1,
+            Kind::Count(1, 65_534),
             "whose state the adapter keeps",
         ),
         Key::new("retries", Kind::Count(0, 1000), "of what is lost; 0: none"),

@@ -2,44 +2,58 @@
 //!
 //! A short send goes with its descriptor, written by the processor behind the doorbell. A longer
 //! one has its descriptor fetched, several with one read, and then its data, whose rate is bounded
-//! by the reads that may be outstanding. A connection whose state is not in the adapter's cache
-//! costs a read at each end.
+//! by the reads that may be outstanding. A connection whose state is not in the adapter costs a
+//! read at each end: that is the residency of `viaduct-interface`, as of endpoints in frames, with
+//! other costs.
 
-use viaduct_engine::Time;
+use std::collections::BTreeMap;
+
+use viaduct_engine::{Stream, StreamKey, Time};
+use viaduct_interface::Endpoint;
+use viaduct_interface::residency::{Brought, Costs, FRAMES_MAX, Policy, Residency, Stall};
 use viaduct_sim::config::{BusModel, Frame};
 
 use super::{Mover, Plan, Request};
 use crate::config::RdmaModel;
 
+/// A connection, by the host and the VI at its other end.
+type Connection = (u32, u32);
+
 /// What an adapter remembers.
 #[derive(Debug)]
 pub(crate) struct Rdma {
-    /// Connections whose state it has, the least recently used first.
-    known: Vec<(u32, u64)>,
-    known_max: usize,
+    /// Connections, and which of them have their state in the adapter.
+    residency: Residency,
+    endpoints: BTreeMap<Connection, Endpoint>,
+    /// The connection that was used last: its state is there.
+    last: Option<Connection>,
+    /// For policies that draw; this one does not.
+    random: Stream,
 }
 
 impl Rdma {
-    pub(crate) const fn new(connections: u32) -> Self {
+    pub(crate) fn new(connections: u32) -> Self {
+        let frames = connections.clamp(1, FRAMES_MAX.into()) as u16;
         Self {
-            known: Vec::new(),
-            known_max: connections as usize,
+            residency: Residency::new(frames, Policy::LeastRecentlyUsed, Stall::Nobody),
+            endpoints: BTreeMap::new(),
+            last: None,
+            random: Stream::new(StreamKey {
+                seed: 0,
+                purpose: 0,
+                entity: 0,
+            }),
         }
     }
 
-    /// Whether the state of a connection is there; it is from now on.
-    fn knows(&mut self, connection: (u32, u64)) -> bool {
-        if self.known.last() == Some(&connection) {
-            return true;
+    /// Brings the state of a connection into the adapter; none if it is the one that was used last.
+    fn bring(&mut self, connection: Connection) -> Option<Brought> {
+        if self.last.replace(connection) == Some(connection) {
+            return None;
         }
-        let found = self.known.iter().position(|known| *known == connection);
-        if let Some(place) = found {
-            self.known.remove(place);
-        } else if self.known.len() >= self.known_max && !self.known.is_empty() {
-            self.known.remove(0);
-        }
-        self.known.push(connection);
-        found.is_some()
+        let endpoint = self.endpoints.entry(connection);
+        let endpoint = *endpoint.or_insert_with(|| self.residency.create());
+        self.residency.bring_now(endpoint, &mut self.random)
     }
 
     pub(crate) fn plan(
@@ -62,9 +76,10 @@ impl Rdma {
             fetch += nic.read;
         }
         let mut match_service = nic.message;
-        if !self.knows((request.target.0, request.target.1 & u64::from(u32::MAX))) {
-            fetch += nic.read;
-            match_service += nic.read;
+        if let Some(brought) = self.bring((request.target.0, request.target.1 as u32)) {
+            let wait = nic.connection_costs().of_message(&brought);
+            fetch += wait;
+            match_service += wait;
         }
         let wire_bytes = frame.wire_bytes(u64::from(bytes)) as f64;
         // Little's law: bytes outstanding over the latency of a read.
@@ -92,6 +107,51 @@ impl Rdma {
             matches_first: true,
             completion: nic.completion + bus.write,
             ..Plan::free(bytes)
+        }
+    }
+}
+
+impl RdmaModel {
+    /// What it costs to have a connection's state in the adapter: a read of host memory, which has
+    /// a copy of what leaves.
+    const fn connection_costs(&self) -> Costs {
+        Costs {
+            fault: Time::ZERO,
+            page_in: Time::ZERO,
+            unload: Time::ZERO,
+            upload: self.read,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_a_list_of_the_least_recently_used() {
+        let mut random = Stream::new(StreamKey {
+            seed: 4,
+            purpose: 0,
+            entity: 0,
+        });
+        for room in [1, 2, 7] {
+            let mut rdma = Rdma::new(room);
+            let mut list: Vec<Connection> = Vec::new();
+            for _ in 0..5000 {
+                let connection = (random.below(3) as u32, random.below(4) as u32);
+                let place = list.iter().position(|known| *known == connection);
+                if let Some(place) = place {
+                    list.remove(place);
+                }
+                list.push(connection);
+                if list.len() > room as usize {
+                    list.remove(0);
+                }
+                let brought = rdma.bring(connection);
+                let was_there = brought.is_none_or(|brought| brought.was_resident);
+                assert_eq!(was_there, place.is_some());
+            }
         }
     }
 }
