@@ -30,7 +30,7 @@ study: release ## build what is missing, then run the 1024-node study (STUDY=nam
 	@$(VIADUCT) run $(STUDY)
 
 release: cargo ## build the viaduct command with optimisation
-	@[ -x $(VIADUCT) ] || echo "building viaduct: two or three minutes the first time"
+	@[ -x $(VIADUCT) ] || echo "building viaduct: about two minutes the first time"
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
 
 test: cargo c-tools ## every test, then equal digests of debug and release builds, then the commands in the docs
