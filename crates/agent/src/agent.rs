@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::task::Waker;
 
 use viaduct_fabric::via::{
-    CompletionQueueId, ConnectFailure, DataSegment, HostAddress, MemoryHandle, Nic, NicAttributes,
-    ProtectionTag, Queue, RemoteViAttributes, RequestId, Timestamp, ViId, WaitId,
+    CompletionQueueId, ConnectFailure, DataSegment, MemoryHandle, ProtectionTag, Queue,
+    RemoteViAttributes, RequestId, Timestamp, ViId, WaitId,
 };
 use viaduct_fabric::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, DescriptorHandler,
     Error, ErrorCode, ErrorHandler, IncomingRequest, NicHandle, Result, ReturnCode, ViHandle,
 };
 
+use crate::device::{Device, Devices};
 use crate::job::{Call, Job};
 use crate::memory::{Place, SharedBlock};
 use crate::refusal::{OrRefuse, dead};
@@ -22,7 +22,7 @@ use crate::table::Table;
 /// What a runtime's lock protects: NICs, and everything on them that has a handle.
 pub struct Agent {
     /// The NICs.
-    pub devices: Vec<Device>,
+    pub devices: Devices,
     pub(crate) nics: Table<NicHandle, OpenNic>,
     pub(crate) vis: Table<ViHandle, Vi>,
     pub(crate) completion_queues: Table<CompletionQueueHandle, CompletionQueue>,
@@ -35,20 +35,6 @@ pub struct Agent {
     pub(crate) blocks: BTreeMap<usize, SharedBlock>,
     /// The NIC whose handler is running.
     pub running: Option<NicHandle>,
-}
-
-/// One NIC of the fabric. Several openings of it are several handles.
-pub struct Device {
-    pub(crate) name: String,
-    /// Its host's address.
-    pub address: HostAddress,
-    /// Its semantics.
-    pub nic: Nic,
-    pub(crate) attributes: Arc<NicAttributes>,
-    /// The handles of VIs, by the slots that the semantics has them in.
-    vi_handles: Vec<Option<(ViId, ViHandle)>>,
-    /// Waits that have not been answered, and those that have.
-    pub(crate) waits: BTreeMap<WaitId, WaitAnswer>,
 }
 
 /// What became of a wait for a client.
@@ -97,7 +83,12 @@ pub(crate) struct WorkQueue {
     pub(crate) posted: VecDeque<Posted>,
     /// So many of them, from the first, are complete.
     pub(crate) completed: u32,
-    pub(crate) notifies: VecDeque<DescriptorHandler>,
+    /// Made for the first: few queues ever have one.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of four, for each queue of many hosts"
+    )]
+    pub(crate) notifies: Option<Box<VecDeque<DescriptorHandler>>>,
     /// Woken by the next completion, which stays.
     pub(crate) watcher: Option<Waker>,
 }
@@ -135,22 +126,12 @@ impl fmt::Debug for Agent {
     }
 }
 
-impl fmt::Debug for Device {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Device")
-            .field("name", &self.name)
-            .field("address", &self.address)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Agent {
-    /// With these NICs.
+    /// With a NIC, and others.
     #[must_use]
-    pub fn new(devices: Vec<Device>) -> Self {
+    pub fn new(first: Device, others: Vec<Device>) -> Self {
         Self {
-            devices,
+            devices: Devices::new(first, others),
             nics: Table::new(),
             vis: Table::new(),
             completion_queues: Table::new(),
@@ -255,14 +236,6 @@ impl Agent {
             .is_some_and(|tag| nic.permits(tag, segments))
     }
 
-    /// Whether [`Agent::settle`] has something to do for a VI that no handler was just armed for.
-    #[inline]
-    #[must_use]
-    pub fn is_unsettled(&self, vi: ViHandle) -> bool {
-        let vi = self.vis.get(vi);
-        vi.is_some_and(|vi| self.devices[vi.device].nic.has_completions(vi.id))
-    }
-
     /// Whether a handler waits to be called.
     #[inline]
     #[must_use]
@@ -299,7 +272,7 @@ impl Agent {
 
     /// Ends what has run out of time.
     pub fn expire(&mut self, now: Timestamp) {
-        for device in &mut self.devices {
+        for device in self.devices.iter_mut() {
             if device.nic.poll_timeout().is_some_and(|due| due <= now) {
                 device.nic.handle_timeout(now);
             }
@@ -431,61 +404,6 @@ pub(crate) struct Remains {
     nic: Option<OpenNic>,
     vis: Vec<Vi>,
     queues: Vec<CompletionQueue>,
-}
-
-impl Device {
-    /// A NIC of a name, with an address and its semantics.
-    #[must_use]
-    pub fn new(
-        name: String,
-        address: HostAddress,
-        nic: Nic,
-        attributes: Arc<NicAttributes>,
-    ) -> Self {
-        Self {
-            name,
-            address,
-            nic,
-            attributes,
-            vi_handles: Vec::new(),
-            waits: BTreeMap::new(),
-        }
-    }
-
-    /// What became of a wait, which ends with it.
-    pub(crate) fn end_wait(&mut self, wait: WaitId) -> Option<WaitAnswer> {
-        let answer = self.waits.remove(&wait);
-        if self.waits.is_empty() {
-            // An empty map keeps half a kilobyte: too much for each of many simulated hosts.
-            self.waits = BTreeMap::new();
-        }
-        answer
-    }
-
-    /// The handle of a VI.
-    #[inline]
-    pub(crate) fn handle_of(&self, vi: ViId) -> Option<ViHandle> {
-        let (id, handle) = (*self.vi_handles.get(vi.index() as usize)?)?;
-        (id == vi).then_some(handle)
-    }
-
-    /// Notes the handle of a VI.
-    pub(crate) fn remember(&mut self, vi: ViId, handle: ViHandle) {
-        let place = vi.index() as usize;
-        if self.vi_handles.len() <= place {
-            // Room for one more, or twice as much: most simulated hosts have a VI or two.
-            let more = (place + 1).max(self.vi_handles.len()) - self.vi_handles.len();
-            self.vi_handles.reserve_exact(more);
-            self.vi_handles.resize(place + 1, None);
-        }
-        self.vi_handles[place] = Some((vi, handle));
-    }
-
-    fn forget(&mut self, vi: ViId) {
-        if let Some(place) = self.vi_handles.get_mut(vi.index() as usize) {
-            *place = None;
-        }
-    }
 }
 
 impl Vi {

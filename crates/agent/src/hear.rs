@@ -1,10 +1,10 @@
 //! What the semantics tells without being asked, and completions into descriptors and handlers.
 
-use viaduct_fabric::via::{self, ConnectFailure, ErrorCode, Event, Queue};
+use viaduct_fabric::via::{self, Completion, ConnectFailure, ErrorCode, Event, Queue};
 use viaduct_fabric::{AsynchronousError, CompletionQueueHandle, IncomingRequest, ViHandle};
 
 use crate::agent::{Agent, Attempt, Request, WaitAnswer};
-use crate::job::Job;
+use crate::job::{Job, push};
 
 impl Agent {
     /// Something that the semantics tells without being asked; the VI concerned is added to
@@ -73,15 +73,18 @@ impl Agent {
         // What a peer or a program can cause without end is told once until it has been heard. A
         // connection is lost once, and must be made anew before it is lost again.
         if code == ErrorCode::ConnectionLost || self.told.insert((vi, code)) {
-            self.jobs.push_back(Job::Error(AsynchronousError {
-                nic: owner,
-                vi: Some(vi),
-                completion_queue: None,
-                descriptor: None,
-                operation: operation_of(code),
-                resource: code.resource(),
-                code,
-            }));
+            push(
+                &mut self.jobs,
+                Job::Error(AsynchronousError {
+                    nic: owner,
+                    vi: Some(vi),
+                    completion_queue: None,
+                    descriptor: None,
+                    operation: operation_of(code),
+                    resource: code.resource(),
+                    code,
+                }),
+            );
         }
     }
 
@@ -107,37 +110,28 @@ impl Agent {
             return;
         };
         let nic = &mut self.devices[vi.device].nic;
-        let mut is_awaited = false;
-        for queue in [Queue::Send, Queue::Receive] {
-            let work = &mut vi.queues[queue as usize];
-            while let Some(posted) = work.posted.get_mut(work.completed as usize) {
-                let done = match queue {
-                    Queue::Send => nic.send_done(vi.id),
-                    Queue::Receive => nic.receive_done(vi.id),
-                };
-                let Some(completion) = done.completion() else {
-                    break;
-                };
-                let is_there = nic.region(posted.handle).is_some();
-                posted.is_error = !is_there || completion.status.is_error();
-                work.completed += 1;
-                if is_there {
-                    let is_receive = queue == Queue::Receive;
-                    posted.place.store_completion(&completion, is_receive);
-                } else {
-                    self.jobs.push_back(Job::Error(AsynchronousError {
-                        nic: vi.nic,
-                        vi: Some(handle),
-                        completion_queue: None,
-                        descriptor: posted.place.pointer(),
-                        operation: (completion.status.bits() >> 16) & 7,
-                        resource: ErrorCode::CompletionProtection.resource(),
-                        code: ErrorCode::CompletionProtection,
-                    }));
-                }
-            }
-            is_awaited |= work.watcher.is_some() || !work.notifies.is_empty();
-        }
+        let Some(mut completions) = nic.completions(vi.id) else {
+            return;
+        };
+        let [sends, receives] = &mut vi.queues;
+        let is_awaited = sends.is_awaited() || receives.is_awaited();
+        // The memory of a descriptor that is complete may be registered no more.
+        let mut lose = |completion: Completion, descriptor| {
+            push(
+                &mut self.jobs,
+                Job::Error(AsynchronousError {
+                    nic: vi.nic,
+                    vi: Some(handle),
+                    completion_queue: None,
+                    descriptor,
+                    operation: (completion.status.bits() >> 16) & 7,
+                    resource: ErrorCode::CompletionProtection.resource(),
+                    code: ErrorCode::CompletionProtection,
+                }),
+            );
+        };
+        sends.settle(&mut completions, Queue::Send, &mut lose);
+        receives.settle(&mut completions, Queue::Receive, &mut lose);
         if is_awaited {
             self.notify_descriptors(handle);
         }
@@ -149,26 +143,29 @@ impl Agent {
             return;
         };
         for work in &mut vi.queues {
-            while !work.notifies.is_empty() {
+            while work.has_notifies() {
                 let Some(completed) = work.pop_completed() else {
                     break;
                 };
                 if let (Some(handler), Some(descriptor)) =
-                    (work.notifies.pop_front(), completed.place.pointer())
+                    (work.next_notify(), completed.place.pointer())
                 {
                     let nic = vi.nic;
-                    self.jobs.push_back(Job::Descriptor {
-                        nic,
-                        vi: handle,
-                        descriptor: descriptor.into(),
-                        handler,
-                    });
+                    push(
+                        &mut self.jobs,
+                        Job::Descriptor {
+                            nic,
+                            vi: handle,
+                            descriptor: descriptor.into(),
+                            handler,
+                        },
+                    );
                 }
             }
             if work.completed > 0
                 && let Some(waker) = work.watcher.take()
             {
-                self.jobs.push_back(Job::Wake { nic: vi.nic, waker });
+                push(&mut self.jobs, Job::Wake { nic: vi.nic, waker });
             }
         }
     }
@@ -201,11 +198,14 @@ impl Agent {
                     && let Some(handler) = queue.notifies.pop_front()
                 {
                     let nic = queue.nic;
-                    self.jobs.push_back(Job::Entry {
-                        nic,
-                        entry,
-                        handler,
-                    });
+                    push(
+                        &mut self.jobs,
+                        Job::Entry {
+                            nic,
+                            entry,
+                            handler,
+                        },
+                    );
                 }
             }
             if let Some(queue) = self.completion_queues.get_mut(handle)
@@ -214,7 +214,7 @@ impl Agent {
                 && let Some(waker) = queue.watcher.take()
             {
                 let nic = queue.nic;
-                self.jobs.push_back(Job::Wake { nic, waker });
+                push(&mut self.jobs, Job::Wake { nic, waker });
             }
         }
     }

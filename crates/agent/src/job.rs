@@ -1,5 +1,6 @@
 //! Calls of error and notify handlers that wait for their turn.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -27,6 +28,15 @@ pub(crate) enum Job {
     },
     /// Somebody who waits for a completion.
     Wake { nic: NicHandle, waker: Waker },
+}
+
+/// Puts a call behind others. The room doubles from one: most simulated hosts have one call at a
+/// time, if any.
+pub(crate) fn push(jobs: &mut VecDeque<Job>, job: Job) {
+    if jobs.len() == jobs.capacity() {
+        jobs.reserve_exact(jobs.len().max(1));
+    }
+    jobs.push_back(job);
 }
 
 /// A call of a handler, to be made without the lock.

@@ -19,6 +19,7 @@
 
 mod agent;
 mod connections;
+mod device;
 mod hear;
 mod job;
 mod memory;
@@ -28,7 +29,8 @@ mod runtime;
 mod table;
 mod work;
 
-pub use agent::{Agent, Device};
+pub use agent::Agent;
+pub use device::{Device, Devices};
 pub use job::Call;
 pub use memory::{copy, gather};
 pub use provider::AgentProvider;

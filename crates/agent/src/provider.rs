@@ -72,9 +72,9 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     fn open_nic(&self, device: &str) -> Result<NicHandle> {
         self.runtime.start()?;
         self.runtime.operate(None, |state, _| {
-            let found = state.devices.iter().position(|d| d.name == device);
+            let found = state.devices.iter().position(|d| *d.name == *device);
             let Some(index) = found else {
-                let names: Vec<_> = state.devices.iter().map(|d| d.name.as_str()).collect();
+                let names: Vec<_> = state.devices.iter().map(|d| &*d.name).collect();
                 let reason = format!("no device {device:?}; there is {}", names.join(", "));
                 return Err(Error::new(ReturnCode::InvalidParameter, reason));
             };

@@ -4,14 +4,17 @@ use std::ptr::NonNull;
 use std::task::Waker;
 use std::time::Duration;
 
-use viaduct_fabric::via::{self, ErrorCode, MemoryHandle, Nic, PostError, Queue, ViId};
+use viaduct_fabric::via::{
+    self, Completion, Completions, ErrorCode, MemoryHandle, Nic, PostError, Queue, ViId,
+};
 use viaduct_fabric::{
     AsynchronousError, CONTROL_SEGMENT_BYTES, DESCRIPTOR_ALIGNMENT, Descriptor, DescriptorHandler,
     Done, Error, Result, ReturnCode, Segment, ViHandle, Watched,
 };
 
-use crate::agent::{Agent, Device, Posted, WorkQueue, no_vi};
-use crate::job::Job;
+use crate::agent::{Agent, Posted, WorkQueue, no_vi};
+use crate::device::Device;
+use crate::job::{Job, push};
 use crate::memory::Place;
 use crate::provider::AgentProvider;
 use crate::refusal::OrRefuse;
@@ -44,9 +47,8 @@ impl<R: Runtime> AgentProvider<R> {
             let tag = nic.vi_tag(id);
             let region = nic.region(handle);
             let region = region.filter(|region| Some(region.attributes.tag) == tag);
-            let lies_in = |bytes: usize| {
-                region.is_some_and(|region| region.covers(address as u64, bytes as u64))
-            };
+            let room = region.map_or(0, |region| region.room_from(address as u64));
+            let lies_in = |bytes: usize| bytes as u64 <= room;
             let mut place = None;
             if address.is_multiple_of(DESCRIPTOR_ALIGNMENT) && lies_in(CONTROL_SEGMENT_BYTES) {
                 // SAFETY: by the caller's contract; the control segment lies in memory that is
@@ -129,7 +131,7 @@ impl<R: Runtime> AgentProvider<R> {
         self.runtime.operate(Some(vi), |state, _| {
             let work = state.vi(vi)?.queue(queue);
             work.check_unbound()?;
-            work.notifies.push_back(handler);
+            work.notifies.get_or_insert_default().push_back(handler);
             Ok(())
         })
     }
@@ -157,15 +159,18 @@ impl Agent {
         let Some(nic) = self.vis.get(vi).map(|vi| vi.nic) else {
             return no_vi();
         };
-        self.jobs.push_back(Job::Error(AsynchronousError {
-            nic,
-            vi: Some(vi),
-            completion_queue: None,
-            descriptor: NonNull::new(descriptor),
-            operation: queue as u32,
-            resource: ErrorCode::PostDescriptor.resource(),
-            code: ErrorCode::PostDescriptor,
-        }));
+        push(
+            &mut self.jobs,
+            Job::Error(AsynchronousError {
+                nic,
+                vi: Some(vi),
+                completion_queue: None,
+                descriptor: NonNull::new(descriptor),
+                operation: queue as u32,
+                resource: ErrorCode::PostDescriptor.resource(),
+                code: ErrorCode::PostDescriptor,
+            }),
+        );
         Error::new(
             ReturnCode::InvalidParameter,
             "the descriptor must begin at a multiple of 64 and lie inside the region of its memory \
@@ -210,6 +215,49 @@ impl Agent {
 }
 
 impl WorkQueue {
+    /// Whether somebody is to be told of completions.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.watcher.is_some() || self.has_notifies()
+    }
+
+    /// Whether handlers wait for completions.
+    #[inline]
+    pub(crate) fn has_notifies(&self) -> bool {
+        let notifies = self.notifies.as_ref();
+        notifies.is_some_and(|notifies| !notifies.is_empty())
+    }
+
+    /// The handler that has waited longest.
+    pub(crate) fn next_notify(&mut self) -> Option<DescriptorHandler> {
+        self.notifies.as_mut()?.pop_front()
+    }
+
+    /// Writes completions to their descriptors; `lose` is told of those that lie nowhere any more.
+    // Always inlined, so that the queue is known.
+    #[inline(always)]
+    pub(crate) fn settle(
+        &mut self,
+        completions: &mut Completions<'_>,
+        queue: Queue,
+        lose: &mut impl FnMut(Completion, Option<NonNull<Descriptor>>),
+    ) {
+        while completions.has(queue)
+            && let Some(posted) = self.posted.get_mut(self.completed as usize)
+            && let Some(completion) = completions.take(queue)
+        {
+            let is_there = completions.is_registered(posted.handle);
+            posted.is_error = !is_there || completion.status.is_error();
+            self.completed += 1;
+            if is_there {
+                let is_receive = queue == Queue::Receive;
+                posted.place.store_completion(&completion, is_receive);
+            } else {
+                lose(completion, posted.place.pointer());
+            }
+        }
+    }
+
     /// The oldest descriptor, if it is complete.
     #[inline]
     pub(crate) fn pop_completed(&mut self) -> Option<Posted> {

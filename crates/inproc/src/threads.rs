@@ -57,22 +57,23 @@ impl Default for Threads {
 impl Threads {
     fn with_nics(count: u32, attributes: &NicAttributes) -> Self {
         let mut names = NameTable::new();
-        let devices = (0..count)
-            .map(|index| {
-                let name = format!("inproc{index}");
-                // Six bytes, as in Ethernet's locally administered range.
-                let address = HostAddress::new(0x0200_0000_0001 + u64::from(index));
-                // Neither the name nor the address was there before.
-                let _ = names.insert(&name, address);
-                let attributes = Arc::new(NicAttributes {
-                    name: name.as_str().into(),
-                    ..attributes.clone()
-                });
-                Device::new(name, address, Nic::new(attributes.clone()), attributes)
-            })
-            .collect();
+        let mut device = |index: u32| {
+            let name = format!("inproc{index}");
+            // Six bytes, as in Ethernet's locally administered range.
+            let address = HostAddress::new(0x0200_0000_0001 + u64::from(index));
+            // Neither the name nor the address was there before.
+            let _ = names.insert(&name, address);
+            let attributes = Arc::new(NicAttributes {
+                name: name.as_str().into(),
+                ..attributes.clone()
+            });
+            let nic = Nic::new(attributes.clone());
+            Device::new(name.into(), address, nic, attributes)
+        };
+        let first = device(0);
+        let others = (1..count).map(device).collect();
         Self {
-            shared: Arc::new(Shared::new(Agent::new(devices))),
+            shared: Arc::new(Shared::new(Agent::new(first, others))),
             names,
             worker: Mutex::new(None),
         }

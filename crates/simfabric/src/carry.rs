@@ -38,7 +38,8 @@ impl Cluster {
         }
     }
 
-    fn start_sends(&mut self, host: u32, vi: ViId) {
+    /// A VI has sends that can start, as far as it knows itself.
+    pub(crate) fn start_sends(&mut self, host: u32, vi: ViId) {
         let state = &mut self.hosts[host as usize];
         let local = state.processor_free.max(self.queue.now());
         match self.config.host.mechanism.doorbell(&self.config.host.bus) {
@@ -53,11 +54,11 @@ impl Cluster {
                 }
             }
             None => {
-                while self.host(host).nic().unstarted(vi, Queue::Send) > 0 {
-                    let Some(message) = self.start(host, vi) else {
-                        break;
-                    };
+                while let Some((message, is_followed)) = self.start(host, vi) {
                     self.start_by_processor(host, vi, message);
+                    if !is_followed {
+                        break;
+                    }
                 }
             }
         }
@@ -68,25 +69,23 @@ impl Cluster {
         self.serve(host);
     }
 
-    /// Starts a VI's next send, if it has one.
-    fn start(&mut self, host: u32, vi: ViId) -> Option<MessageId> {
+    /// Starts a VI's next send, if it has one; also says whether others wait behind it.
+    fn start(&mut self, host: u32, vi: ViId) -> Option<(MessageId, bool)> {
+        let count = self.hosts.len();
+        let state = self.host(host);
         loop {
-            let send = self.host(host).nic().start_send(vi);
-            let Some(send) = send else {
+            let Some(send) = state.nic().start_send(vi) else {
                 // Sends that failed their checks are complete.
-                if let Some(handle) = self.host(host).agent.handle_of(DEVICE, vi) {
-                    self.host(host).agent.settle(handle);
+                if let Some(handle) = state.agent.handle_of(DEVICE, vi) {
+                    state.agent.settle(handle);
                 }
                 return None;
             };
-            let count = self.hosts.len();
             let Some(target) = host_at(send.peer.host, count) else {
-                self.host(host)
-                    .nic()
-                    .handle_host_unreachable(send.peer.host);
+                state.nic().handle_host_unreachable(send.peer.host);
                 continue;
             };
-            return Some(self.admit(host, vi, &send, target));
+            return Some((self.admit(host, vi, &send, target), send.is_followed));
         }
     }
 
@@ -95,8 +94,10 @@ impl Cluster {
         let state = &mut self.hosts[host as usize];
         let is_read = send.header.operation == Operation::RdmaRead;
         let is_behind = state.line(vi).queued > 0;
-        let nic = state.nic();
-        let remote = nic.send_remote(vi, send.work);
+        let remote = match send.header.operation {
+            Operation::SendReceive => None,
+            _ => state.nic().send_remote(vi, send.work),
+        };
         let buffer = remote.map_or(0, |remote| u64::from(remote.handle.bits()));
         let request = Request {
             bytes: if is_read { 0 } else { send.header.length },
@@ -157,7 +158,11 @@ impl Cluster {
         match mover {
             Mover::Processor(writing) => {
                 state.work(begins, writing);
-                self.at(begins, Event::Begins(message));
+                if begins > now {
+                    self.queue.schedule(begins, Event::Begins(message).into());
+                } else {
+                    self.move_in_order(message);
+                }
             }
             Mover::Engine | Mover::HeldEngine => {
                 state.line(vi).queued += 1;
@@ -191,14 +196,14 @@ impl Cluster {
                 }
                 Turn::Message(message) => Some(message),
                 Turn::Vi(vi) => {
-                    let message = self.start(host, vi);
+                    let started = self.start(host, vi);
                     let state = self.host(host);
-                    let has_more = message.is_some() && state.nic().unstarted(vi, Queue::Send) > 0;
+                    let has_more = started.is_some_and(|(_, is_followed)| is_followed);
                     state.line(vi).has_turn = has_more;
                     if has_more {
                         state.engine.turns.push_back(turn);
                     }
-                    message
+                    started.map(|(message, _)| message)
                 }
             };
             let Some(message) = message else { continue };
@@ -271,13 +276,14 @@ impl Cluster {
         } else {
             (message.host, message.target)
         };
-        let plan = message.plan;
+        let plan = &message.plan;
         let demand = FlowDemand {
             wire_bytes: plan.wire_bytes,
             scale: plan.scale,
             rate_max: plan.rate_max,
             tag: id.0,
         };
+        let (matches_first, adapters) = (plan.matches_first, plan.adapters);
         let meets = message.header.operation == Operation::SendReceive
             && matches!(message.matched, Matched::Not);
         let (host, vi, target) = (message.host, message.vi, message.target);
@@ -288,11 +294,11 @@ impl Cluster {
         if self.faults.is_some() {
             self.draw_fate(id, ends);
         }
-        if plan.matches_first && meets {
+        if matches_first && meets {
             let last_control = self.host(host).stream(target).last_control;
             // What came before on the VI ends well, whatever this meets.
             let last = self.host(host).line(vi).last_arrival.max(last_control);
-            let heads = (now + way + plan.adapters).max(last);
+            let heads = (now + way + adapters).max(last);
             if let Some(message) = self.messages.get(id) {
                 message.references += 1;
             }
@@ -337,8 +343,13 @@ impl Cluster {
             return;
         };
         let (host, vi, target) = (message.host, message.vi, message.target);
-        let (plan, begun, is_answer) = (message.plan, message.begun, message.is_answer);
-        let head = message.head;
+        let (begun, is_answer) = (message.begun, message.is_answer);
+        let plan = &message.plan;
+        let head = message.head + plan.adapters;
+        let (match_service, completion) = (plan.match_service, plan.completion);
+        let (receive_processor, receive_last) = (plan.receive_processor, plan.receive_last);
+        let (mut sent, mover) = (now + plan.sent, plan.mover);
+        let sent_interrupt = plan.sent_interrupt;
         let ends = if is_answer {
             (target, host)
         } else {
@@ -347,34 +358,37 @@ impl Cluster {
         if self.faults.is_some() {
             self.decide_fate(id, ends, begun);
         }
-        let head = head + plan.adapters;
         // The receiving engine looks where the bytes go when the first is there; then they go on
         // as they came.
         let receiver = self.host(ends.1);
-        receiver.match_free = receiver.match_free.max(begun + head) + plan.match_service;
+        receiver.match_free = receiver.match_free.max(begun + head) + match_service;
         let mut there = receiver.match_free + (now - begun);
-        if plan.receive_processor > Time::ZERO {
-            let work = receiver.work(begun + head, plan.receive_processor);
-            there = work.max(there + plan.receive_last);
+        if receive_processor > Time::ZERO {
+            let work = receiver.work(begun + head, receive_processor);
+            there = work.max(there + receive_last);
         }
-        there += plan.completion;
+        there += completion;
         if is_answer {
             self.at(there, Event::Arrives(id));
             return;
         }
-        let last_control = self.host(host).stream(target).last_control;
-        let line = self.host(host).line(vi);
+        let state = self.host(host);
+        let last_control = state.stream(target).last_control;
+        let line = state.line(vi);
         let arrives = there.max(line.last_arrival).max(last_control);
         line.last_arrival = arrives;
         let next = line.waiting.pop_front();
         line.is_moving = next.is_some();
-        let mut sent = now + plan.sent;
-        if plan.mover == Mover::HeldEngine {
+        if mover == Mover::HeldEngine {
             line.queued -= 1;
-            sent = self.host(host).work(now, plan.sent_interrupt);
+            sent = state.work(now, sent_interrupt);
             self.at(sent, Event::EngineFree(host));
         }
-        self.at(sent, Event::Sent(id));
+        if sent > now {
+            self.queue.schedule(sent, Event::Sent(id).into());
+        } else {
+            self.handle_sent(id);
+        }
         self.at(arrives, Event::Arrives(id));
         if let Some(next) = next {
             self.begin(next);
@@ -386,13 +400,11 @@ impl Cluster {
             return;
         };
         let (host, vi, work) = (message.host, message.vi, message.work);
+        let is_read = message.header.operation == Operation::RdmaRead;
         if message.plan.mover == Mover::HeldEngine {
             self.end_request(host, vi);
         }
-        let Some(message) = self.messages.get(id) else {
-            return;
-        };
-        if message.header.operation != Operation::RdmaRead {
+        if !is_read {
             self.host(host)
                 .nic()
                 .finish_send(vi, work, SendOutcome::Sent);

@@ -16,7 +16,7 @@ use crate::event::{Code, Event};
 use crate::executor::Spawn;
 use crate::failures::Expected;
 use crate::faults::Faults;
-use crate::host::{DEVICE, Host};
+use crate::host::{DEVICE, DEVICE_NAME, Host};
 use crate::mechanism::LastPlan;
 use crate::message::Messages;
 use crate::network::Network;
@@ -59,8 +59,9 @@ pub(crate) const fn half(round: Time) -> Time {
 impl Cluster {
     pub(crate) fn new(config: SimulationConfig) -> Self {
         let attributes = Arc::new(config.host.attributes.clone());
+        let name = Arc::from(DEVICE_NAME);
         let hosts = (0..config.topology.host_count())
-            .map(|number| Host::new(number, &config.host, &attributes))
+            .map(|number| Host::new(number, &config.host, &name, &attributes))
             .collect();
         let mut cluster = Self {
             network: Network::new(&config),
@@ -92,8 +93,15 @@ impl Cluster {
     }
 
     /// Whether nothing but an event is to come.
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.tasks.is_idle() && self.spawned.is_empty() && self.calls.is_empty()
+        self.tasks.is_idle() && !self.has_calls()
+    }
+
+    /// Whether programs are to be started or handlers to be called.
+    #[inline]
+    pub(crate) fn has_calls(&self) -> bool {
+        !self.spawned.is_empty() || !self.calls.is_empty()
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -154,11 +162,17 @@ impl Cluster {
 
     /// What follows from a post: as a rule nothing but that a send starts.
     pub(crate) fn follow_post(&mut self, host: u32, vi: ViHandle, id: Option<ViId>) {
+        let mut is_complete = false;
         if let Some(id) = id {
-            self.kick(host, id);
+            let (has_sends, has_completions) = self.host(host).nic().pending_work(id);
+            is_complete = has_completions;
+            if has_sends {
+                self.start_sends(host, id);
+                is_complete = self.host(host).nic().has_completions(id);
+            }
         }
         let state = &mut self.hosts[host as usize];
-        if !state.nic().is_silent() || state.agent.has_jobs() || state.agent.is_unsettled(vi) {
+        if is_complete || !state.nic().is_silent() || state.agent.has_jobs() {
             let mut touched = core::mem::take(&mut self.touched);
             touched.push(vi);
             self.follow_touched(host, &mut touched);
@@ -194,6 +208,7 @@ impl Cluster {
             if !has_moved {
                 break;
             }
+            self.host(host).nic().release_events();
         }
         for &vi in touched.iter() {
             self.host(host).agent.settle(vi);

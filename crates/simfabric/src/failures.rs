@@ -421,6 +421,7 @@ impl Message {
 
 impl Host {
     /// How long work takes that begins at some time.
+    #[inline]
     pub(crate) fn stretched(&self, begins: Time, span: Time) -> Time {
         let stretch = |span, slowing: &Slowing| slowing.stretch(begins, span);
         self.slowings.iter().fold(span, stretch)

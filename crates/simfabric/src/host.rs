@@ -118,12 +118,17 @@ pub(crate) struct Stream {
 }
 
 impl Host {
-    pub(crate) fn new(number: u32, model: &HostModel, attributes: &Arc<NicAttributes>) -> Self {
+    pub(crate) fn new(
+        number: u32,
+        model: &HostModel,
+        name: &Arc<str>,
+        attributes: &Arc<NicAttributes>,
+    ) -> Self {
         let nic = Nic::new(Arc::clone(attributes));
         let address = address_of(number);
-        let device = Device::new(DEVICE_NAME.to_owned(), address, nic, Arc::clone(attributes));
+        let device = Device::new(Arc::clone(name), address, nic, Arc::clone(attributes));
         Self {
-            agent: Agent::new(vec![device]),
+            agent: Agent::new(device, Vec::new()),
             processor_free: Time::ZERO,
             engine: Engine::default(),
             match_free: Time::ZERO,

@@ -97,6 +97,33 @@ fn token() -> usize {
     PLACE.with(|place| std::ptr::from_ref(place).addr())
 }
 
+impl<T> Guard<'_, T> {
+    /// Lets go of the value while something else runs on this thread, which runs the simulation.
+    ///
+    /// # Panics
+    ///
+    /// When a guard is left behind.
+    #[inline]
+    pub(crate) fn let_go(&mut self, act: impl FnOnce()) {
+        debug_assert!(self._thread.is_none(), "the mutex would be kept");
+        // A stack that is dropped in the middle finds its guard as it left it.
+        let taken = Taken(&self.lock.is_taken);
+        taken.0.set(false);
+        act();
+        assert!(!taken.0.get(), "the simulation is locked");
+    }
+}
+
+/// Notes that there is a guard again.
+struct Taken<'a>(&'a Cell<bool>);
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
 impl<T> Drop for Run<'_, T> {
     fn drop(&mut self) {
         // Before the mutex is let go of, if this is the run that took it.

@@ -2,7 +2,7 @@
 //! programs: many hosts do not fit into the near caches, and the next events are known. Nothing
 //! here changes a result.
 
-use viaduct_engine::{prefetch, prefetch_all, prefetch_range};
+use viaduct_engine::{prefetch_all, prefetch_range};
 use viaduct_fabric::via::ViId;
 
 use crate::cluster::Cluster;
@@ -25,19 +25,19 @@ impl Cluster {
     }
 
     fn look_at_events(&self) {
-        if let Some(Event::FlowEnds(flow)) = self.upcoming(9) {
-            self.network.prefetch(flow);
+        // A flow's message is known when the flow is there.
+        match self.upcoming(8) {
+            Some(Event::FlowEnds(flow)) => self.network.prefetch(flow),
+            Some(event) => self.look_at_message(event),
+            None => {}
         }
-        if let Some(message) = self.upcoming(7).and_then(|event| self.message_of(event)) {
-            self.messages.prefetch(message);
-        }
-        if let Some((host, _)) = self.upcoming(5).and_then(|event| self.place_of(event)) {
-            prefetch_all(&self.hosts[host as usize]);
+        if let Some(event @ Event::FlowEnds(_)) = self.upcoming(6) {
+            self.look_at_message(event);
         }
         if let Some((host, _)) = self.upcoming(4).and_then(|event| self.place_of(event)) {
-            prefetch_all(&self.hosts[host as usize].agent.devices[DEVICE]);
+            prefetch_all(&self.hosts[host as usize]);
         }
-        if let Some((host, Some(vi))) = self.upcoming(3).and_then(|event| self.place_of(event)) {
+        if let Some((host, Some(vi))) = self.upcoming(2).and_then(|event| self.place_of(event)) {
             let agent = &self.hosts[host as usize].agent;
             for (address, bytes) in agent.devices[DEVICE].nic.state_addresses(vi) {
                 prefetch_range(address, bytes);
@@ -45,10 +45,12 @@ impl Cluster {
             let (address, bytes) = agent.state_address(DEVICE, vi);
             prefetch_range(address, bytes);
         }
-        if let Some((host, Some(vi))) = self.upcoming(2).and_then(|event| self.place_of(event)) {
-            let nic = &self.hosts[host as usize].agent.devices[DEVICE].nic;
-            prefetch(nic.oldest_send_address(vi));
-            prefetch(nic.next_receive_address(vi));
+    }
+
+    #[inline]
+    fn look_at_message(&self, event: Event) {
+        if let Some(message) = self.message_of(event) {
+            self.messages.prefetch(message);
         }
     }
 

@@ -96,15 +96,16 @@ impl Process {
         let mut cluster = self.shared.lock();
         let now = cluster.now();
         cluster.host(self.host).work(now, time_of(span));
-        drop(self.synchronised(cluster));
+        self.synchronise(&mut cluster);
     }
 
     /// Lets time pass; the processor is free meanwhile. No effect in an asynchronous program, see
     /// [`Process::sleep_async`].
     pub fn sleep(&self, span: Duration) {
-        let cluster = self.synchronised(self.shared.lock());
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
         let until = cluster.now() + time_of(span);
-        drop(self.wait(cluster, Some(until), false));
+        self.wait(&mut cluster, Some(until), false);
     }
 
     /// Lets time pass.
@@ -137,9 +138,10 @@ impl Process {
     }
 
     fn pause(&self, longest: Time) {
-        let cluster = self.synchronised(self.shared.lock());
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
         let until = cluster.now() + longest;
-        let mut cluster = self.wait(cluster, Some(until), true);
+        self.wait(&mut cluster, Some(until), true);
         // A loop over memory sees a change half a turn late.
         if cluster.now() < until {
             let delay = cluster.config.host.processor.polling_delay;
@@ -212,7 +214,7 @@ impl Process {
     }
 
     /// A program's wait is over: it pays for how it was told. What it still has to read.
-    fn wake_up<'a>(&'a self, mut cluster: Guard<'a>, told: Told) -> (Guard<'a>, Time) {
+    fn wake_up(&self, cluster: &mut Guard<'_>, told: Told) -> Time {
         let event = match told {
             Told::Woken(event) => {
                 cluster.wake(self.host);
@@ -221,11 +223,12 @@ impl Process {
             }
             Told::Looks(round) => {
                 let delay = cluster.config.host.processor.polling_delay;
-                self.spend(&mut cluster, delay + half(round));
+                self.spend(cluster, delay + half(round));
                 Time::ZERO
             }
         };
-        (self.synchronised(cluster), event)
+        self.synchronise(cluster);
+        event
     }
 
     /// Waits until there is something to see. What is watched is for a message: sleeping for it is
@@ -236,7 +239,8 @@ impl Process {
         limit: Option<Duration>,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let mut cluster = self.synchronised(self.alive()?);
+        let mut cluster = self.alive()?;
+        self.synchronise(&mut cluster);
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
         let (mut told, mut has_slept) = (None, false);
         loop {
@@ -246,7 +250,7 @@ impl Process {
                 if let Some(told) = told
                     && has_slept
                 {
-                    (cluster, event) = self.wake_up(cluster, told);
+                    event = self.wake_up(&mut cluster, told);
                 }
                 if watched.is_some() {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
@@ -270,7 +274,7 @@ impl Process {
                 let arranged = watched.map(|watched| cluster.arrange(self.host, watched));
                 told = Some(arranged.unwrap_or(Told::Woken(None)));
                 // Setting a tripwire takes time, in which what is waited for may come.
-                cluster = self.synchronised(cluster);
+                self.synchronise(&mut cluster);
                 if arranged.is_some() {
                     continue;
                 }
@@ -280,7 +284,7 @@ impl Process {
                 cluster.host(self.host).counts.sleeps += 1;
             }
             has_slept = true;
-            cluster = self.wait(cluster, deadline, true);
+            self.wait(&mut cluster, deadline, true);
         }
     }
 
@@ -306,9 +310,9 @@ impl Process {
         look: impl FnMut(&mut Cluster) -> Option<T>,
     ) -> Option<T> {
         let told = self.shared.lock().arrange_memory(self.host, place);
-        let (cluster, seen, has_slept) = self.see(limit, look)?;
+        let (mut cluster, seen, has_slept) = self.see(limit, look)?;
         if has_slept {
-            let (mut cluster, event) = self.wake_up(cluster, told);
+            let event = self.wake_up(&mut cluster, told);
             self.spend(&mut cluster, event);
         }
         Some(seen)
@@ -320,7 +324,8 @@ impl Process {
         limit: Option<Duration>,
         mut look: impl FnMut(&mut Cluster) -> Option<T>,
     ) -> Option<(Guard<'_>, T, bool)> {
-        let mut cluster = self.synchronised(self.shared.lock());
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
         let mut has_waited = false;
         loop {
@@ -335,7 +340,7 @@ impl Process {
                 return None;
             }
             has_waited = true;
-            cluster = self.wait(cluster, deadline, true);
+            self.wait(&mut cluster, deadline, true);
         }
     }
 
@@ -347,57 +352,48 @@ impl Process {
         }
     }
 
-    /// The lock, when the simulation's time has reached the program's own.
+    /// Waits until the simulation's time has reached the program's own.
     #[inline]
-    fn synchronised<'a>(&'a self, mut cluster: Guard<'a>) -> Guard<'a> {
+    fn synchronise(&self, cluster: &mut Guard<'_>) {
         let free = cluster.host(self.host).processor_free;
         if free <= cluster.now() || !may_block() {
-            return cluster;
+            return;
         }
         // Nothing else happens until then, as a rule: the clock moves, and that is all.
-        if self.is_alone(&cluster) && !cluster.is_dead(self.host) && cluster.queue.advance(free) {
-            return cluster;
+        if !(self.is_alone(cluster) && !cluster.is_dead(self.host) && cluster.queue.advance(free)) {
+            self.catch_up(cluster);
         }
-        self.catch_up(cluster)
     }
 
     #[inline(never)]
-    fn catch_up<'a>(&'a self, mut cluster: Guard<'a>) -> Guard<'a> {
+    fn catch_up(&self, cluster: &mut Guard<'_>) {
         loop {
             let free = cluster.host(self.host).processor_free;
             if free <= cluster.now() {
-                return cluster;
+                return;
             }
-            cluster = self.wait(cluster, Some(free), false);
+            self.wait(cluster, Some(free), false);
         }
     }
 
     /// Waits until a time, or for a change on this host. Returns at once where nothing can wait.
-    fn wait<'a>(
-        &'a self,
-        mut cluster: Guard<'a>,
-        until: Option<Time>,
-        is_watching: bool,
-    ) -> Guard<'a> {
+    fn wait(&self, cluster: &mut Guard<'_>, until: Option<Time>, is_watching: bool) {
         let Some(current) = current().filter(Current::may_block) else {
-            return cluster;
+            return;
         };
         let task = current.task;
         let wait = cluster.tasks.wait(task, is_watching);
         if is_watching && cluster.tasks.list(task) {
             cluster.host(self.host).watchers.push(task);
         }
-        if self.wait_in_place(&mut cluster, task, until) {
-            return cluster;
+        if self.wait_in_place(cluster, task, until) {
+            return;
         }
         let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait).into()));
-        drop(cluster);
-        suspend(current);
-        let mut cluster = self.shared.lock();
+        cluster.let_go(|| suspend(current));
         if let Some(event) = event {
             cluster.queue.cancel(event);
         }
-        cluster
     }
 
     /// Whether nobody but the program that runs wants to go on.
@@ -416,10 +412,10 @@ impl Process {
             if cluster.is_dead(self.host) {
                 return false;
             }
-            if cluster.tasks.take_if_next(task) {
-                return true;
+            if let Some(is_over) = cluster.tasks.take_if_next(task) {
+                return is_over;
             }
-            if !self.is_alone(cluster) {
+            if cluster.has_calls() || self.shared.has_woken() {
                 return false;
             }
             if cluster.is_quiet() {
@@ -457,7 +453,8 @@ unsafe impl Runtime for Process {
         vi: Option<ViHandle>,
         act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
     ) -> Result<T> {
-        let mut cluster = self.synchronised(self.alive()?);
+        let mut cluster = self.alive()?;
+        self.synchronise(&mut cluster);
         // A loop of questions takes time, or what it waits for never comes.
         self.spend(&mut cluster, QUESTION);
         let now = cluster.timestamp();
@@ -474,7 +471,8 @@ unsafe impl Runtime for Process {
         watched: Watched,
         mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let mut cluster = self.synchronised(self.alive()?);
+        let mut cluster = self.alive()?;
+        self.synchronise(&mut cluster);
         let model = cluster.config.host.processor;
         let round = cluster.round(self.host, watched);
         let (delay, reap) = (model.polling_delay + half(round), model.reap);
@@ -490,7 +488,7 @@ unsafe impl Runtime for Process {
         // Nothing there: the look takes a turn of the program's loop, less if something comes.
         let turn = (delay + delay).max(Time::from_picoseconds(10_000));
         let until = cluster.now() + turn;
-        let mut cluster = self.wait(cluster, Some(until), true);
+        self.wait(&mut cluster, Some(until), true);
         let seen = look(&mut cluster.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);

@@ -5,13 +5,13 @@
 //! what the receiver writes. It takes no time of its own: the fitted times of posting and of taking
 //! a message hold it.
 
-use viaduct_fabric::via::{ViId, ViState};
+use viaduct_fabric::via::ViId;
 use viaduct_fabric::{Counts, ViHandle};
 
 use crate::cluster::Cluster;
 use crate::config::{Mechanism, QueueDesign, RemoteWriteModel};
 use crate::counts;
-use crate::host::Line;
+use crate::host::{DEVICE, Host, Line};
 
 /// What the other ends of one VI's queues were told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,20 +58,21 @@ impl Cluster {
             return;
         };
         let state = &mut self.hosts[host as usize];
-        let told = &state.line(vi).told;
-        let known = if told.vi == Some(vi) {
-            told.receives
-        } else {
-            0
-        };
-        let nic = state.nic();
-        if nic.vi_state(vi) != Some(ViState::Connected) {
+        state.line(vi);
+        let Host {
+            agent,
+            lines,
+            counts,
+            ..
+        } = state;
+        let told = lines[vi.index() as usize].told_of(vi);
+        let nic = &agent.devices[DEVICE].nic;
+        let Some((posted, receives)) = nic.receives_posted_since(vi, told.receives) else {
             // A new connection begins with new queues.
-            state.line(vi).told_of(vi).slots = 0;
+            told.slots = 0;
             return;
-        }
-        let (posted, receives) = nic.receives_posted_since(vi, known);
-        if posted == known {
+        };
+        if posted == told.receives {
             return;
         }
         let (mut cookies, mut receives_told) = (0, 0);
@@ -91,9 +92,9 @@ impl Cluster {
             QueueDesign::Indexed => cookies,
             QueueDesign::Lapped => u64::from(receives_told > 0),
         };
-        state.line(vi).told_of(vi).receives = posted;
-        state.counts.cookies += cookies;
-        state.counts.indexes += indexes;
+        told.receives = posted;
+        counts.cookies += cookies;
+        counts.indexes += indexes;
     }
 
     /// A receiver has read a message of the transfer queue, which took so many slots.

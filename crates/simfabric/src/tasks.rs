@@ -108,13 +108,14 @@ impl Tasks {
         self.ready.is_empty()
     }
 
-    /// Takes a task off the list of those that can run, if it is the next.
-    pub(crate) fn take_if_next(&mut self, id: TaskId) -> bool {
-        let is_next = self.ready.front() == Some(&id);
+    /// Takes a task off the list of those that can run, if it is the next; `None` if none can run.
+    #[inline]
+    pub(crate) fn take_if_next(&mut self, id: TaskId) -> Option<bool> {
+        let is_next = *self.ready.front()? == id;
         if is_next {
             self.ready.pop_front();
         }
-        is_next
+        Some(is_next)
     }
 
     /// A wait is over without the task's having left its stack.

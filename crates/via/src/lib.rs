@@ -135,8 +135,8 @@ pub use remote::{RemoteVerdict, StartedRemote};
 pub use status::{CompletedOperation, Status};
 pub use time::{Timespan, Timestamp};
 pub use transfer::{
-    DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, SendOutcome, StartedReceive,
-    StartedSend,
+    Completions, DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, SendOutcome,
+    StartedReceive, StartedSend,
 };
 pub use vi::{Peer, Queue, ViId, ViInformation, ViState};
 pub use work_queue::{Completion, Done, WorkId};

@@ -523,6 +523,13 @@ impl Nic {
             .map_or(core::ptr::null(), |vi| vi.sends.oldest_address())
     }
 
+    /// Gives back the memory of events, if all were polled: most come while connections are made.
+    pub fn release_events(&mut self) {
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+    }
+
     /// Gives back memory that is not in use, say after a driver has set up its connections.
     pub fn shrink_to_fit(&mut self) {
         self.memory.shrink_to_fit();

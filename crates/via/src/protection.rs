@@ -69,6 +69,16 @@ impl Region {
             && address - self.address <= self.length - length
     }
 
+    /// Bytes from an address inside to the region's end; 0 for an address outside.
+    #[inline]
+    #[must_use]
+    pub const fn room_from(&self, address: u64) -> u64 {
+        match address.checked_sub(self.address) {
+            Some(offset) => self.length.saturating_sub(offset),
+            None => 0,
+        }
+    }
+
     /// Whether a VI with `tag` may use a range for its own sends and receives.
     ///
     /// VIA, memory protection: the region's tag is the VI's, and the bytes lie inside; checked to

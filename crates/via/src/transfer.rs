@@ -16,12 +16,13 @@ use crate::connection::{BreakReason, ConnectionNumber};
 use crate::descriptor::{DataSegment, Descriptor, Operation, RemoteSegment};
 use crate::error::PostError;
 use crate::error_code::ErrorCode;
+use crate::memory::{MemoryHandle, MemoryTable};
 use crate::nic::{Nic, announce};
 use crate::outcome::{self, CompletesWhen, Damage};
 use crate::status::Status;
 use crate::transition;
-use crate::vi::{Connection, Peer, Queue, ViId};
-use crate::work_queue::{Done, WorkId};
+use crate::vi::{Connection, Peer, Queue, Vi, ViId};
+use crate::work_queue::{Completion, Done, WorkId};
 
 /// What travels in front of a message's bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,6 +49,8 @@ pub struct StartedSend {
     pub peer: Peer,
     /// Segments that the bytes are gathered from.
     pub segment_count: u32,
+    /// Whether sends that were posted behind it wait to be started.
+    pub is_followed: bool,
 }
 
 /// What became of a send that was started.
@@ -136,6 +139,42 @@ impl ReceiveOutcome {
             Self::CutShort { .. } => Some(Damage::CutShort),
             Self::Corrupt => Some(Damage::Corrupt),
         }
+    }
+}
+
+/// The completions of one VI, and which memory is registered to write them to.
+#[derive(Debug)]
+pub struct Completions<'a> {
+    vi: &'a mut Vi,
+    memory: &'a MemoryTable,
+}
+
+impl Completions<'_> {
+    /// Whether a queue has one.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, queue: Queue) -> bool {
+        match queue {
+            Queue::Send => self.vi.sends.has_completions(),
+            Queue::Receive => self.vi.receives.has_completions(),
+        }
+    }
+
+    /// Takes the head of a queue, if it is complete.
+    #[inline]
+    pub fn take(&mut self, queue: Queue) -> Option<Completion> {
+        let done = match queue {
+            Queue::Send => self.vi.sends.take(),
+            Queue::Receive => self.vi.receives.take(),
+        };
+        done.completion()
+    }
+
+    /// Whether a memory handle is live.
+    #[inline]
+    #[must_use]
+    pub fn is_registered(&self, handle: MemoryHandle) -> bool {
+        self.memory.region(handle).is_some()
     }
 }
 
@@ -263,6 +302,24 @@ impl Nic {
             .map_or(Done::Empty, |vi| vi.receives.take())
     }
 
+    /// The completions of a VI, to be taken one by one; `None` if there is no such VI.
+    #[inline]
+    pub fn completions(&mut self, vi: ViId) -> Option<Completions<'_>> {
+        let Self { vis, memory, .. } = self;
+        vis.get_mut(vi.0).map(|vi| Completions { vi, memory })
+    }
+
+    /// Whether a VI has sends that wait to be started, and completions to be taken; neither if
+    /// there is no such VI.
+    #[inline]
+    #[must_use]
+    pub fn pending_work(&self, vi: ViId) -> (bool, bool) {
+        self.vis.get(vi.0).map_or((false, false), |vi| {
+            let is_complete = vi.sends.has_completions() || vi.receives.has_completions();
+            (vi.sends.unstarted() > 0, is_complete)
+        })
+    }
+
     /// Whether a VI has completions to be taken.
     #[inline]
     #[must_use]
@@ -291,22 +348,21 @@ impl Nic {
         })
     }
 
-    /// How many receives were posted on a VI since it was made, and the segments of those that wait
-    /// to be started and were posted when it was `known` or more, oldest first.
+    /// Of a connected VI: how many receives were posted since it was made, and the segments of
+    /// those that wait to be started and were posted when it was `known` or more, oldest first.
     #[inline]
     pub fn receives_posted_since(
         &self,
         vi: ViId,
         known: u64,
-    ) -> (u64, impl Iterator<Item = &[DataSegment]>) {
-        let queue = self.vis.get(vi.0).map(|vi| &vi.receives);
-        let posted = queue.map_or(0, |queue| queue.posted());
-        let slots = queue.map(|queue| queue.unstarted_from(known));
-        let segments = slots
-            .into_iter()
-            .flatten()
-            .map(|slot| slot.descriptor.segments.as_slice());
-        (posted, segments)
+    ) -> Option<(u64, impl Iterator<Item = &[DataSegment]>)> {
+        let vi = self.vis.get(vi.0)?;
+        if !matches!(vi.connection, Connection::Up { .. }) {
+            return None;
+        }
+        let slots = vi.receives.unstarted_from(known);
+        let segments = slots.map(|slot| slot.descriptor.segments.as_slice());
+        Some((vi.receives.posted(), segments))
     }
 
     /// Starts the oldest send that was not started; `None` if there is none, or if it must wait:
@@ -353,11 +409,13 @@ impl Nic {
                     connection: peer.connection,
                 };
                 let segment_count = segments.len() as u32;
+                let work = vi.sends.start();
                 return Some(StartedSend {
-                    work: vi.sends.start(),
+                    work,
                     header,
                     peer,
                     segment_count,
+                    is_followed: vi.sends.unstarted() > 0,
                 });
             };
             let failure = outcome::send_failed(level, error);

@@ -126,11 +126,11 @@ impl WorkQueue {
     }
 
     /// The descriptors that were not started, from a number on.
+    #[inline]
     pub(crate) fn unstarted_from(&self, number: u64) -> impl Iterator<Item = &Slot> {
         let first = number.saturating_sub(self.head).max(self.started.into());
-        self.slots
-            .iter()
-            .skip(usize::try_from(first).unwrap_or(usize::MAX))
+        // An index below 2^32 each: a queue has a number of slots that fits.
+        (first as usize..self.slots.len()).filter_map(|index| self.slots.get(index))
     }
 
     /// Whether a remote write or read was started and is not finished.
