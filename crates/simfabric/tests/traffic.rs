@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use viaduct_engine::Time;
 use viaduct_fabric::{Memory, Nic, ReturnCode};
 use viaduct_scenario::load_programs;
 use viaduct_sim::workload::{Interval, SizeDistribution};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::traffic::Traffic;
 use viaduct_simfabric::{Outcome, Process, Simulation, SimulationError};
 
@@ -54,11 +56,22 @@ fn send(process: &Process) {
     }
 }
 
+/// A simulation that stops after some 400,000 events, a hundred times what a run here takes:
+/// generators go on for ever, and so would a run that does not notice its end.
+fn bounded(config: SimulationConfig) -> Simulation {
+    const LOOKS_MAX: u32 = 100;
+
+    let mut simulation = Simulation::new(config);
+    let looks = Cell::new(0);
+    simulation.stop_when(move || looks.replace(looks.get() + 1) >= LOOKS_MAX);
+    simulation
+}
+
 /// 50 messages from host 0 to host 1, and how long they took together.
 fn run(traffic: Vec<Traffic>, seed: u64) -> (Outcome, Duration) {
     let mut config = load_programs("giganet-clan-linux", None, 3).unwrap();
     (config.traffic, config.seed) = (traffic, seed);
-    let mut simulation = Simulation::new(config);
+    let mut simulation = bounded(config);
     let took = Arc::new(Mutex::new(Duration::ZERO));
     let end = Arc::clone(&took);
     simulation.spawn(1, move |process| {
@@ -105,7 +118,7 @@ fn traffic_keeps_to_its_time() {
 fn programs_that_wait_for_ever_are_stuck_though_others_send() {
     let mut config = load_programs("clan", None, 2).unwrap();
     config.traffic = vec![others(Some(1))];
-    let mut simulation = Simulation::new(config);
+    let mut simulation = bounded(config);
     simulation.spawn(1, |process| {
         let nic = Nic::open(process.fabric(), "sim0").unwrap();
         let _ = nic.listen(b"nobody comes").request(None);
