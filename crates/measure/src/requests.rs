@@ -82,6 +82,10 @@ fn undisturbed(requests: &mut dyn Requests, burst: Burst) -> Result<Elapsed> {
 
 /// The steady interval between requests: bursts are doubled until it stays the same. Says the
 /// bursts to `note`: requests and mean interval, in nanoseconds.
+///
+/// Steady is also that requests are issued as fast as they are answered. Where the processor is a
+/// little quicker than the interface, credits last for hundreds of requests, and until they are
+/// used up the processor takes fewer replies than it sends requests.
 fn steady_interval_ns(
     requests: &mut dyn Requests,
     burst: Burst,
@@ -103,8 +107,10 @@ fn steady_interval_ns(
         note(length, elapsed.issued_ns / f64::from(length));
         let added = f64::from(length / 2);
         let slope = before.map(|(before, _)| (elapsed.issued_ns - before.issued_ns) / added);
-        if let (Some(slope), Some((_, last))) = (slope, before) {
-            let is_steady = slope > 0.0 && (slope / last - 1.0).abs() < CHANGE;
+        let answered = before.map(|(before, _)| (elapsed.finished_ns - before.finished_ns) / added);
+        if let (Some(slope), Some(answered), Some((_, last))) = (slope, answered, before) {
+            let is_near = |other: f64| (slope / other - 1.0).abs() < CHANGE;
+            let is_steady = slope > 0.0 && is_near(last) && is_near(answered);
             if length > SHORTEST && is_steady {
                 return Ok(slope);
             }

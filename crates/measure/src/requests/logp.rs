@@ -43,7 +43,8 @@ pub struct BurstPoint {
 /// Measures LogP parameters.
 ///
 /// * `o_send` is the issue time of a burst of one.
-/// * `gap` is the steady interval of long bursts: what doubling adds, for each request added.
+/// * `gap` is the steady interval of long bursts: what doubling adds, for each request added, when
+///   as much is answered as is issued.
 /// * With a delay `D` between requests, of twice the gap or a round trip, the steady interval is
 ///   `o_send + D + o_recv`.
 /// * `latency = round_trip / 2 - o_send - o_recv`.
@@ -104,7 +105,13 @@ mod tests {
     fn the_parameters_of_a_formula_come_back() {
         // Goal: overheads, gap and latency are told apart. The gap is the interface's, the
         // processor's, or that of credits over a long way.
-        for (gap_ns, latency_ns) in [(9_000.0, 3_000.0), (100.0, 3_000.0), (100.0, 400_000.0)] {
+        // Just above the processor's, it shows late: credits last for long.
+        for (gap_ns, latency_ns) in [
+            (9_000.0, 3_000.0),
+            (4_150.0, 3_000.0),
+            (100.0, 3_000.0),
+            (100.0, 400_000.0),
+        ] {
             let mut formula = Formula {
                 o_send_ns: 1_700.0,
                 o_recv_ns: 2_300.0,
