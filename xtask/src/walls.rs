@@ -195,12 +195,19 @@ const WALLS: &[Wall] = &[
         reason: "it shows results and decides none",
     },
     Wall {
+        package: "viaduct-sweep",
+        own: &["viaduct-report", "viaduct-scenario", "viaduct-sim"],
+        external: Some(&["serde", "serde_json"]),
+        reason: "which runs are made and what is kept of them, for every face: it shows nothing",
+    },
+    Wall {
         package: "viaduct-python",
         own: &[
             "viaduct-cli",
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-sim",
+            "viaduct-sweep",
         ],
         external: Some(&["arrow-array", "arrow-schema", "pyo3", "serde_json"]),
         reason: "a face: it translates Python into studies and runs, and decides nothing",
@@ -222,6 +229,7 @@ const WALLS: &[Wall] = &[
             "viaduct-sim",
             "viaduct-simfabric",
             "viaduct-statistics",
+            "viaduct-sweep",
             "viaduct-topology",
         ],
         external: None,

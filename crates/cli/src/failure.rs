@@ -3,6 +3,7 @@
 use std::fmt;
 
 use viaduct_scenario::Diagnostics;
+use viaduct_sweep::SweepError;
 
 use crate::output;
 
@@ -94,5 +95,14 @@ impl Failure {
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
         Self::Scenario(diagnostics)
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Scenario(diagnostics) => Self::Scenario(diagnostics),
+            SweepError::Other { title, help } => Self::Other { title, help },
+        }
     }
 }

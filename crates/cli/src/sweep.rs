@@ -1,10 +1,6 @@
 //! `viaduct sweep`: a study over values of its keys, on all cores or a cluster, on after a kill.
 
-mod curves;
-mod folder;
-mod schedule;
 mod slurm;
-mod work;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,23 +8,17 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use viaduct_report::{
     SweepAccount, SweepCell, duration, percent, quantity, sweep_cells_table, sweep_document,
-    sweep_parquet,
 };
-use viaduct_scenario::{Override, Sweep, axis_unit, parse_ratio};
+use viaduct_scenario::{Override, Sweep, parse_ratio};
+use viaduct_sim::Progress;
+use viaduct_sweep::{Campaign, Effort, Job, Ledger, SweepPlan, Watch};
 
-use self::folder::{Folder, Records, SweepPlan};
-use self::schedule::{Job, Schedule, StopRule};
-use self::work::{Effort, Seeds, work};
 use crate::arguments::DisplayArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::jobs::VERSION;
 use crate::output;
 use crate::progress::Bar;
 use crate::run::{RUNS_FOLDER, file_name};
-
-/// The table of a sweep's directory.
-const TABLE_FILE: &str = "sweep.parquet";
 
 #[derive(Args, Debug)]
 pub(crate) struct SweepArguments {
@@ -88,10 +78,12 @@ fn cells(text: &str) -> Result<Range<u32>, String> {
 
 /// Runs a sweep, or goes on with one.
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, Failure> {
-    let begun = match &arguments.resume {
-        Some(path) => Begun::again(path)?,
-        None => Begun::new(arguments)?,
+    let campaign = match &arguments.resume {
+        Some(path) => Campaign::resume(path)?,
+        None => begin(arguments)?,
     };
+    let path = campaign.path().unwrap_or(Path::new("")).to_owned();
+    let begun = Begun { campaign, path };
     let display = &arguments.display;
     if let Some(options) = &arguments.slurm {
         let written = slurm::write(&begun, options, arguments.slurm_elements)?;
@@ -104,109 +96,60 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<Exit, Failure> {
     begun.run(display)
 }
 
+fn begin(arguments: &SweepArguments) -> Result<Campaign, Failure> {
+    let scenario = arguments.scenario.as_deref().unwrap_or_default();
+    let overrides = arguments.overrides.iter();
+    let mut overrides: Vec<Override> = overrides
+        .map(|text| Override::listed(text.as_str()))
+        .collect();
+    let seed = arguments.seed;
+    overrides.extend(seed.map(|seed| Override::fixed(format!("run.seed={seed}"))));
+    let mut sweep = Sweep::load(scenario, &overrides)?;
+    let plan = SweepPlan::new(&mut sweep, arguments.seeds, arguments.until_width)?;
+    let path = arguments.out.clone().unwrap_or_else(|| {
+        let name = file_name(plan.study());
+        Path::new(RUNS_FOLDER).join(format!("{name}-sweep-{}", plan.hash()))
+    });
+    Ok(Campaign::in_directory(plan, &path)?)
+}
+
 /// A sweep with its directory.
 struct Begun {
-    folder: Folder,
-    plan: SweepPlan,
-    sweep: Sweep,
+    campaign: Campaign,
+    path: PathBuf,
+}
+
+/// Shows progress and listens to Ctrl-C.
+struct Watched {
+    bar: Bar,
+    interrupt: Interrupt,
+    seeds_max: usize,
+}
+
+impl Watched {
+    fn place(&self, job: Job) -> usize {
+        job.cell as usize * self.seeds_max + job.index as usize
+    }
+}
+
+impl Watch for Watched {
+    fn progress(&self, job: Job, progress: &Progress) {
+        self.bar.update(self.place(job), progress);
+    }
+
+    fn run_done(&self, job: Job, events: u64) {
+        self.bar.run_done(self.place(job), events);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.interrupt.is_asked()
+    }
 }
 
 impl Begun {
-    fn new(arguments: &SweepArguments) -> Result<Self, Failure> {
-        let scenario = arguments.scenario.as_deref().unwrap_or_default();
-        let overrides = arguments.overrides.iter();
-        let mut overrides: Vec<Override> = overrides
-            .map(|text| Override::listed(text.as_str()))
-            .collect();
-        let seed = arguments.seed;
-        overrides.extend(seed.map(|seed| Override::fixed(format!("run.seed={seed}"))));
-        let mut sweep = Sweep::load(scenario, &overrides)?;
-        let cells = sweep.point_count();
-        let cells = u32::try_from(cells).map_err(|_| Failure::plain("too many cells"))?;
-        let first_seed = first_seed(&mut sweep, cells)?;
-        if first_seed.checked_add(u64::from(arguments.seeds)).is_none() {
-            let title = format!(
-                "there are no {} seeds from {first_seed} on",
-                arguments.seeds
-            );
-            let help = "seeds are numbers up to 2^64 - 1: begin with a smaller one";
-            return Err(Failure::new(title, help));
-        }
-        // A study that is built in names none.
-        if sweep.source().file_name == scenario {
-            gather_files(&mut sweep);
-        }
-        let plan = SweepPlan::new(
-            sweep.source(),
-            cells,
-            (first_seed, arguments.seeds),
-            arguments.until_width,
-        );
-        let path = arguments.out.clone().unwrap_or_else(|| {
-            let name = file_name(&sweep.source().name);
-            Path::new(RUNS_FOLDER).join(format!("{name}-sweep-{}", plan.hash()))
-        });
-        let folder = Folder::create(&path, &plan)?;
-        Ok(Self {
-            folder,
-            plan,
-            sweep,
-        })
-    }
-
-    fn again(path: &Path) -> Result<Self, Failure> {
-        let (folder, plan) = Folder::open(path)?;
-        let sweep = Sweep::from_source(plan.source())?;
-        if sweep.point_count() != plan.cells as usize {
-            let title = format!("`{}` does not say how many cells it has", path.display());
-            return Err(Failure::new(
-                title,
-                "begin the sweep again in another place",
-            ));
-        }
-        Ok(Self {
-            folder,
-            plan,
-            sweep,
-        })
-    }
-
-    fn seeds(&self) -> Seeds {
-        Seeds {
-            first: self.plan.first_seed,
-            max: self.plan.seeds,
-        }
-    }
-
-    fn schedule(&self, cells: Range<u32>, records: &Records) -> Schedule {
-        let rule = StopRule {
-            seeds_max: self.plan.seeds,
-            width: self
-                .plan
-                .until_width_millionths
-                .map(|width| f64::from(width) / 1e6),
-        };
-        let first = self.plan.first_seed;
-        let known = cells.clone().flat_map(|cell| {
-            records.of(cell).filter_map(move |record| {
-                let index = u32::try_from(record.seed.checked_sub(first)?).ok()?;
-                Some((Job { cell, index }, record.clone()))
-            })
-        });
-        Schedule::new(rule, cells, known)
-    }
-
     fn run_part(&self, cells: Range<u32>, display: &DisplayArguments) -> Result<Exit, Failure> {
-        if cells.end > self.plan.cells {
-            let title = format!("there are {} cells, from 0 on", self.plan.cells);
-            return Err(Failure::new(
-                title,
-                "give a part of them, as in `--cells 0..10`",
-            ));
-        }
-        let journal = self.folder.journal(Some(&cells.start.to_string()))?;
-        let schedule = self.schedule(cells.clone(), &self.folder.records()?);
-        let (effort, interrupt) = self.work(schedule, journal, display)?;
+        let mut ledger = self.campaign.ledger_of_cells(cells.clone())?;
+        let (effort, interrupt) = self.work(&mut ledger, display)?;
         if !display.quiet {
             output::note(&format!(
                 "cells {} to {}: {}\n",
@@ -223,148 +166,83 @@ impl Begun {
 
     fn work(
         &self,
-        schedule: Schedule,
-        journal: folder::Journal,
+        ledger: &mut Ledger,
         display: &DisplayArguments,
     ) -> Result<(Effort, Interrupt), Failure> {
-        let interrupt = Interrupt::listen();
-        let bar = Bar::new(
-            self.plan.cells as usize * self.plan.seeds as usize,
-            display.quiet,
-        );
-        let shown = (&bar, &interrupt);
-        let effort = work(
-            &self.sweep,
-            schedule,
-            journal,
-            self.seeds(),
-            display.threads,
-            shown,
-        )?;
-        Ok((effort, interrupt))
+        let plan = self.campaign.plan();
+        let seeds_max = plan.seeds().max as usize;
+        let watched = Watched {
+            bar: Bar::new(plan.cells() as usize * seeds_max, display.quiet),
+            interrupt: Interrupt::listen(),
+            seeds_max,
+        };
+        let effort = self.campaign.work(ledger, display.threads, &watched)?;
+        watched.bar.finish();
+        Ok((effort, watched.interrupt))
     }
 
     fn run(&self, display: &DisplayArguments) -> Result<Exit, Failure> {
-        let journal = self.folder.journal(None)?;
-        let records = self.folder.records()?;
-        if records.lines_dropped > 0 && !display.quiet {
+        let mut ledger = self.campaign.ledger()?;
+        if ledger.lines_dropped() > 0 && !display.quiet {
             let title = format!(
                 "{} torn lines of the journal are run again",
-                records.lines_dropped
+                ledger.lines_dropped()
             );
             output::message("warning", &title, None);
         }
-        let schedule = self.schedule(0..self.plan.cells, &records);
         if !display.json {
-            output::result(&self.headline(records.len()))?;
+            output::result(&self.headline(ledger.known_count()))?;
         }
-        let (effort, interrupt) = self.work(schedule, journal, display)?;
-        // The files alone say what was run: what is shown is what a later look at them would show.
-        let account = self.account(effort.left)?;
-        let mut table = Vec::new();
-        sweep_parquet(&account, &mut table).map_err(Failure::plain)?;
-        self.folder.replace(TABLE_FILE, &table)?;
-        let curves = curves::draw(&account, &self.folder)?;
+        let (effort, interrupt) = self.work(&mut ledger, display)?;
+        let account = self.campaign.account(&ledger);
+        let files = self.campaign.leave(&account)?;
         if display.json {
             output::result(&sweep_document(&account))?;
         } else {
+            let path = self.path.display();
             let next = match interrupt.is_asked() {
-                true => format!(
-                    "  next     viaduct sweep --resume {}\n",
-                    self.folder.path().display()
-                ),
+                true => format!("  next     viaduct sweep --resume {path}\n"),
                 false => String::new(),
             };
             output::result(&format!(
-                "\n{}\n  sweep    {}; {}\n  data     {}/{TABLE_FILE}{curves}\n{next}",
+                "\n{}\n  sweep    {}; {}\n  data     {path}/{}\n{next}",
                 sweep_cells_table(&account),
                 effort_text(&effort),
                 verdict(&account),
-                self.folder.path().display(),
+                files.join(", "),
             ))?;
         }
         Ok(judge(&account, &interrupt))
     }
 
     fn headline(&self, known: usize) -> String {
-        let axes = self.sweep.axes();
+        let axes = self.campaign.axes();
         let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
         let of = match keys.is_empty() {
             true => String::new(),
             false => format!(" of {}", keys.join(" and ")),
         };
-        let (first, seeds) = (self.plan.first_seed, u64::from(self.plan.seeds));
-        let seeds = match (seeds, self.plan.until_width_millionths) {
+        let plan = self.campaign.plan();
+        let (first, seeds) = (plan.seeds().first, u64::from(plan.seeds().max));
+        let seeds = match (seeds, plan.until_width()) {
             (1, _) => format!("seed {first}"),
             (_, None) => format!("seeds {first} to {}", first + seeds - 1),
             (_, Some(width)) => format!(
                 "up to {seeds} seeds from {first} on, until the mean is known to {} %",
-                percent(f64::from(width) / 1e6)
+                percent(width)
             ),
         };
         let known = match known {
             0 => String::new(),
             known => format!(", {known} runs made before"),
         };
-        let cells = self.plan.cells;
+        let cells = plan.cells();
         let plural = if cells == 1 { "" } else { "s" };
         format!(
             "{}: {cells} cell{plural}{of}, {seeds}{known}\n",
-            self.sweep.source().name
+            plan.study()
         )
     }
-
-    fn account(&self, runs_not_begun: u64) -> Result<SweepAccount, Failure> {
-        let records = self.folder.records()?;
-        let axes = self.sweep.axes().into_iter().map(|axis| {
-            let unit = axis_unit(&axis.key);
-            (axis.key, unit)
-        });
-        let cells = (0..self.plan.cells).map(|number| SweepCell {
-            number,
-            set: self.sweep.values(number as usize),
-            numbers: self.sweep.numbers(number as usize),
-            records: records.of(number).cloned().collect(),
-        });
-        Ok(SweepAccount {
-            study: self.sweep.source().name,
-            version: VERSION.to_owned(),
-            axes: axes.collect(),
-            cells: cells.collect(),
-            runs_not_begun,
-        })
-    }
-}
-
-/// Makes points until each file that any of them names was read: the directory holds all that the
-/// runs need. What is wrong with a point is its row's to say.
-fn gather_files(sweep: &mut Sweep) {
-    // A file is named by a value: each value once tells whether there are any.
-    let mut stride = 1;
-    for axis in sweep.axes().iter().rev() {
-        for value in 0..axis.values.len() {
-            let _ = sweep.point(value * stride);
-        }
-        stride *= axis.values.len();
-    }
-    // Which of them a point reads may hang on several values.
-    if !sweep.source().files.is_empty() {
-        for number in 0..sweep.point_count() {
-            let _ = sweep.point(number);
-        }
-    }
-}
-
-/// The seed of the first point that can be read; if none can, what is wrong with the first.
-fn first_seed(sweep: &mut Sweep, cells: u32) -> Result<u64, Failure> {
-    let mut wrong = None;
-    for number in 0..cells {
-        match sweep.point(number as usize) {
-            Ok(study) => return Ok(study.config.run.seed),
-            Err(diagnostics) => wrong = wrong.or(Some(diagnostics)),
-        }
-    }
-    Err(wrong.map_or_else(|| Failure::plain("the sweep has no cell"), Failure::from))
 }
 
 fn effort_text(effort: &Effort) -> String {

@@ -62,8 +62,8 @@ pub use summary::{
     WarningSummary,
 };
 pub use sweep::{
-    SweepAccount, SweepCell, SweepNumbers, SweepRecord, sweep_cells_table, sweep_document,
-    sweep_parquet,
+    SWEEP_ROW, SweepAccount, SweepCell, SweepColumn, SweepNumbers, SweepRecord, sweep_cells_table,
+    sweep_columns, sweep_curves, sweep_document, sweep_parquet,
 };
 pub use tables::{Column, TABLES, Table, Values};
 pub use timeline::timeline;

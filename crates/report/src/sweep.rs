@@ -4,12 +4,14 @@
 //! [`SweepCell`] has the records of one point; all that is shown of it is worked out from them in
 //! the order of seeds, so that it is the same wherever and in whichever order they ran.
 
+mod curves;
 mod document;
 mod parquet;
 mod screen;
 
+pub use curves::sweep_curves;
 pub use document::sweep_document;
-pub use parquet::sweep_parquet;
+pub use parquet::{SWEEP_ROW, SweepColumn, sweep_columns, sweep_parquet};
 pub use screen::sweep_cells_table;
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The points of a sweep one at a time: a point that cannot be read does not stop the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::builtin;
@@ -40,19 +40,16 @@ impl Sweep {
     ///
     /// What is wrong with the text and the overrides, whatever the point.
     pub fn load(name_or_path: &str, overrides: &[Override]) -> Result<Self, Diagnostics> {
-        let overrides = overrides.iter().map(|given| {
-            let (text, is_swept) = given.parts();
-            (text.to_owned(), is_swept)
-        });
         let mut source = SweepSource {
             name: name_or_path.to_owned(),
             file_name: format!("studies/{name_or_path}.toml"),
-            overrides: overrides.collect(),
+            overrides: owned(overrides),
             ..SweepSource::default()
         };
         if let Some(text) = builtin::study(name_or_path) {
             source.text = text.to_owned();
-            return Self::open(source, Files::carried());
+            // It names no file itself; a value may, as seen from where the command is.
+            return Self::open(source, Files::on_disk(Path::new("")));
         }
         let path = Path::new(name_or_path);
         source.text = files::read_text(path).map_err(|reason| no_study(name_or_path, &reason))?;
@@ -62,6 +59,22 @@ impl Sweep {
         }
         let base = path.parent().unwrap_or(Path::new(""));
         Self::open(source, Files::on_disk(base))
+    }
+
+    /// Reads a study's text, as [`parse_study`](crate::parse_study) does; no file is opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sweep::load`].
+    pub fn from_text(text: &str, overrides: &[Override]) -> Result<Self, Diagnostics> {
+        let source = SweepSource {
+            name: "study".to_owned(),
+            file_name: "study.toml".to_owned(),
+            text: text.to_owned(),
+            overrides: owned(overrides),
+            files: BTreeMap::new(),
+        };
+        Self::open(source, Files::carried())
     }
 
     /// Reads what [`Sweep::source`] gave; no file is opened.
@@ -169,6 +182,45 @@ impl Sweep {
             .collect()
     }
 
+    /// The seed of the points: it is not swept.
+    ///
+    /// # Errors
+    ///
+    /// When no point can be read: what is wrong with the first.
+    pub fn seed(&mut self) -> Result<u64, Diagnostics> {
+        let mut wrong = None;
+        for number in 0..self.point_count() {
+            match self.point(number) {
+                Ok(study) => return Ok(study.config.run.seed),
+                Err(diagnostics) => wrong = wrong.or(Some(diagnostics)),
+            }
+        }
+        Err(wrong.unwrap_or_default())
+    }
+
+    /// Makes points until each file that any of them names was read, so that
+    /// [`Sweep::source`] has them all. What is wrong with a point is found again when it is made.
+    pub fn gather_files(&mut self) {
+        // A number names no file; which files count may hang on several other values.
+        let axes = self.opened.axes.iter();
+        let axes: Vec<(usize, bool)> = axes
+            .map(|axis| (axis.values.len(), axis_unit(&axis.path).is_some()))
+            .collect();
+        let mut read = BTreeSet::new();
+        for number in 0..self.point_count() {
+            let mut rest = number;
+            let mut words = Vec::new();
+            for &(count, is_number) in axes.iter().rev() {
+                words.extend((!is_number).then_some(rest % count));
+                rest /= count;
+            }
+            // A point that cannot be made may not have come to its files.
+            if !read.contains(&words) && self.point(number).is_ok() {
+                read.insert(words);
+            }
+        }
+    }
+
     /// Makes a point, from 0, the last key fastest.
     ///
     /// # Errors
@@ -192,6 +244,13 @@ impl Sweep {
             _ => Err(diagnostics),
         }
     }
+}
+
+fn owned(overrides: &[Override]) -> Vec<(String, bool)> {
+    let parts = overrides.iter().map(Override::parts);
+    parts
+        .map(|(text, is_swept)| (text.to_owned(), is_swept))
+        .collect()
 }
 
 fn point(opened: &Opened, number: usize) -> Option<Point<'_>> {

@@ -25,17 +25,17 @@ pub(super) fn write(begun: &Begun, options: &str, elements_max: u32) -> Result<S
             Failure::plain(format_args!("cannot find `{}`: {error}", path.display()))
         })
     };
-    let directory = place(begun.folder.path())?;
+    let directory = place(&begun.path)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::plain(format_args!("cannot find this program: {error}")))?;
-    let cells = begun.plan.cells;
+    let cells = begun.campaign.plan().cells();
     let elements = elements_max.min(cells);
     let first = |element: u32| u64::from(element) * u64::from(cells) / u64::from(elements);
     let list: String = (0..elements)
         .map(|element| format!("{}..{}\n", first(element), first(element + 1)))
         .collect();
     let (directory, program) = (quoted(&directory)?, quoted(&program)?);
-    let name = file_name(&begun.sweep.source().name);
+    let name = file_name(begun.campaign.plan().study());
     let options = match options.trim() {
         "" => String::new(),
         options => format!("#SBATCH {options}\n"),
@@ -53,9 +53,9 @@ pub(super) fn write(begun: &Begun, options: &str, elements_max: u32) -> Result<S
          --threads \"${{SLURM_CPUS_PER_TASK:-1}}\"\n",
         last = elements - 1
     );
-    begun.folder.replace(LIST_FILE, list.as_bytes())?;
-    begun.folder.replace(SCRIPT_FILE, script.as_bytes())?;
-    let path = begun.folder.path().display();
+    begun.campaign.replace(LIST_FILE, list.as_bytes())?;
+    begun.campaign.replace(SCRIPT_FILE, script.as_bytes())?;
+    let path = begun.path.display();
     Ok(format!(
         "{cells} cells in {elements} elements of a job array\n  \
          next     sbatch {path}/{SCRIPT_FILE}\n  \

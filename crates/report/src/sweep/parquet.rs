@@ -14,13 +14,21 @@ use super::{SweepAccount, SweepCell, SweepNumbers, SweepRecord};
 use crate::ordered::OrderedMap;
 use crate::tables::{Kind, Values, write_column};
 
-/// A column, with its unit and what it says.
-struct Column {
-    name: String,
-    unit: &'static str,
-    meaning: String,
+/// What a row of a sweep's table is.
+pub const SWEEP_ROW: &str = "one run: a cell of the sweep and a seed";
+
+/// A column of a sweep's table: a row a cell and seed.
+#[derive(Clone, Debug)]
+pub struct SweepColumn {
+    /// Its name.
+    pub name: String,
+    /// Its unit, as in [`Column`](crate::Column).
+    pub unit: &'static str,
+    /// What it says.
+    pub meaning: String,
     kind: Kind,
-    values: Values,
+    /// What it holds.
+    pub values: Values,
 }
 
 /// Real numbers of a run: name, unit, meaning, and where it stands.
@@ -141,7 +149,7 @@ const COUNTS: [Count; 6] = [
 ///
 /// When the sink cannot be written.
 pub fn sweep_parquet<W: Write + Send>(account: &SweepAccount, sink: W) -> Result<W, ParquetError> {
-    let columns = columns(account);
+    let columns = sweep_columns(account);
     let fields = columns
         .iter()
         .map(|column| column.kind.field(&column.name))
@@ -159,13 +167,15 @@ pub fn sweep_parquet<W: Write + Send>(account: &SweepAccount, sink: W) -> Result
     file.into_inner()
 }
 
-fn columns(account: &SweepAccount) -> Vec<Column> {
+/// The columns of the table, in order.
+#[must_use]
+pub fn sweep_columns(account: &SweepAccount) -> Vec<SweepColumn> {
     let rows: Vec<(&SweepCell, &SweepRecord)> = account
         .cells
         .iter()
         .flat_map(|cell| cell.records.iter().map(move |record| (cell, record)))
         .collect();
-    let column = |name: &str, unit, meaning: &str, kind, values| Column {
+    let column = |name: &str, unit, meaning: &str, kind, values| SweepColumn {
         name: name.to_owned(),
         unit,
         meaning: meaning.to_owned(),
@@ -275,7 +285,7 @@ fn columns(account: &SweepAccount) -> Vec<Column> {
     columns
 }
 
-fn properties(account: &SweepAccount, columns: &[Column]) -> WriterProperties {
+fn properties(account: &SweepAccount, columns: &[SweepColumn]) -> WriterProperties {
     let dictionary: OrderedMap<serde_json::Value> = columns
         .iter()
         .map(|column| {
@@ -287,10 +297,7 @@ fn properties(account: &SweepAccount, columns: &[Column]) -> WriterProperties {
         ("viaduct.study", account.study.clone()),
         ("viaduct.version", account.version.clone()),
         ("viaduct.digest", account.digest()),
-        (
-            "viaduct.row",
-            "one run: a cell of the sweep and a seed".to_owned(),
-        ),
+        ("viaduct.row", SWEEP_ROW.to_owned()),
         (
             "viaduct.columns",
             serde_json::to_string(&dictionary).unwrap_or_default(),
@@ -363,7 +370,7 @@ mod tests {
     #[test]
     fn the_page_names_every_column() {
         let page = include_str!("../../../../docs/sweeps.md");
-        for column in columns(&sample::account()) {
+        for column in sweep_columns(&sample::account()) {
             let is_axis = ["traffic_rate", "links_model"]
                 .iter()
                 .any(|key| column.name.starts_with(key));

@@ -1,36 +1,39 @@
 //! Which runs are to be made next: a function of those made, not of the order in which they end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use viaduct_report::{SweepCell, SweepRecord};
 
 /// Runs of a cell before its interval is believed.
-pub(super) const SEEDS_MIN: u32 = 3;
+pub(crate) const SEEDS_MIN: u32 = 3;
 
 /// A run to be made.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Job {
-    pub(super) cell: u32,
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Job {
+    /// Number of its cell.
+    pub cell: u32,
     /// Place of the seed among the cell's seeds, from 0.
-    pub(super) index: u32,
+    pub index: u32,
 }
 
 /// When a cell has enough seeds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StopRule {
+pub(crate) struct StopRule {
     /// Most seeds of a cell.
-    pub(super) seeds_max: u32,
+    pub(crate) seeds_max: u32,
     /// The half width of the interval over the mean that is small enough.
-    pub(super) width: Option<f64>,
+    pub(crate) width: Option<f64>,
 }
 
 /// The runs of some cells.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     rule: StopRule,
     cells: BTreeMap<u32, Cell>,
-    ready: VecDeque<Job>,
-    under_way: usize,
+    /// Runs to be made, in the order of cells.
+    ready: BTreeSet<Job>,
+    /// Runs under way of each cell that has some.
+    under_way: BTreeMap<u32, u32>,
 }
 
 /// What is known of a cell's runs, by the place of the seed.
@@ -39,11 +42,13 @@ struct Cell {
     known: BTreeMap<u32, SweepRecord>,
     /// Seeds asked for so far, the first ones.
     asked: u32,
+    /// Of these, runs not known yet.
+    missing: u32,
 }
 
 impl Schedule {
     /// The runs of `cells`, of which `known` were made: cell, place of the seed, record.
-    pub(super) fn new(
+    pub(crate) fn new(
         rule: StopRule,
         cells: impl Iterator<Item = u32>,
         known: impl Iterator<Item = (Job, SweepRecord)>,
@@ -51,8 +56,8 @@ impl Schedule {
         let mut schedule = Self {
             rule,
             cells: cells.map(|cell| (cell, Cell::default())).collect(),
-            ready: VecDeque::new(),
-            under_way: 0,
+            ready: BTreeSet::new(),
+            under_way: BTreeMap::new(),
         };
         for (job, record) in known {
             if let Some(cell) = schedule.cells.get_mut(&job.cell) {
@@ -66,32 +71,91 @@ impl Schedule {
         schedule
     }
 
-    /// A run to make now; none if all are under way or done.
-    pub(super) fn next(&mut self) -> Option<Job> {
-        let job = self.ready.pop_front()?;
-        self.under_way += 1;
+    /// A run to make now, of the cell `last` if it has one; none if all are under way or done.
+    ///
+    /// Whoever has made a run of a cell has read the cell: a run of another goes to a cell that
+    /// nobody has begun, so that few read the same one.
+    pub(crate) fn next(&mut self, last: Option<u32>) -> Option<Job> {
+        let of_last = last.and_then(|cell| self.ready.range(first_of(cell)..).next());
+        let job = of_last
+            .filter(|job| Some(job.cell) == last)
+            .or_else(|| self.untouched())
+            .or_else(|| self.ready.first())
+            .copied()?;
+        self.ready.remove(&job);
+        *self.under_way.entry(job.cell).or_default() += 1;
         Some(job)
     }
 
+    /// The first run of the first cell of which none is under way.
+    fn untouched(&self) -> Option<&Job> {
+        let mut from = 0;
+        // Cells under way are at most as many as there are workers.
+        loop {
+            let job = self.ready.range(first_of(from)..).next()?;
+            if !self.under_way.contains_key(&job.cell) {
+                return Some(job);
+            }
+            from = job.cell.checked_add(1)?;
+        }
+    }
+
     /// A run has ended.
-    pub(super) fn done(&mut self, job: Job, record: SweepRecord) {
-        self.under_way -= 1;
+    pub(crate) fn done(&mut self, job: Job, record: SweepRecord) {
+        self.let_go(job);
         if let Some(cell) = self.cells.get_mut(&job.cell) {
-            cell.known.insert(job.index, record);
+            let is_new = cell.known.insert(job.index, record).is_none();
+            cell.missing -= u32::from(is_new && job.index < cell.asked);
             self.refill(job.cell);
         }
     }
 
+    /// A run that was under way is not made: it is to be made again.
+    pub(crate) fn give_back(&mut self, job: Job) {
+        if self.let_go(job) {
+            self.ready.insert(job);
+        }
+    }
+
+    /// Whether a run of the cell was under way, which is so no more.
+    fn let_go(&mut self, job: Job) -> bool {
+        let Some(count) = self.under_way.get_mut(&job.cell) else {
+            return false;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.under_way.remove(&job.cell);
+        }
+        true
+    }
+
+    /// Whether a run of the cell is under way that may be this one.
+    pub(crate) fn is_under_way(&self, job: Job) -> bool {
+        let cell = self.cells.get(&job.cell);
+        let is_missing =
+            |cell: &Cell| job.index < cell.asked && !cell.known.contains_key(&job.index);
+        cell.is_some_and(is_missing) && !self.ready.contains(&job)
+    }
+
+    /// Runs that could begin now.
+    pub(crate) fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Whether nothing is under way that could ask for more.
-    pub(super) fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.under_way == 0
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.under_way.is_empty()
     }
 
     /// Runs that are asked for and not made.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         let cells = self.cells.values();
-        let left = cells.map(|cell| u64::from(cell.asked).saturating_sub(cell.known_asked()));
-        left.sum()
+        cells.map(|cell| u64::from(cell.missing)).sum()
+    }
+
+    /// Runs that were asked for so far, made or not.
+    pub(crate) fn asked(&self) -> u64 {
+        self.cells.values().map(|cell| u64::from(cell.asked)).sum()
     }
 
     /// Asks for the next seeds of a cell, once all that it was asked for are known.
@@ -99,26 +163,31 @@ impl Schedule {
         let Some(cell) = self.cells.get_mut(&number) else {
             return;
         };
-        while cell.known_asked() == u64::from(cell.asked) {
+        while cell.missing == 0 {
             let wanted = cell.seeds_wanted(self.rule);
             if wanted <= cell.asked {
                 return;
             }
-            let new = (cell.asked..wanted).filter(|index| !cell.known.contains_key(index));
-            self.ready.extend(new.map(|index| Job {
-                cell: number,
-                index,
-            }));
+            for index in cell.asked..wanted {
+                if !cell.known.contains_key(&index) {
+                    cell.missing += 1;
+                    self.ready.insert(Job {
+                        cell: number,
+                        index,
+                    });
+                }
+            }
             cell.asked = wanted;
         }
     }
 }
 
-impl Cell {
-    fn known_asked(&self) -> u64 {
-        self.known.range(..self.asked).count() as u64
-    }
+/// Where the runs of a cell begin among all.
+const fn first_of(cell: u32) -> Job {
+    Job { cell, index: 0 }
+}
 
+impl Cell {
     /// How many seeds are wanted, when the first `asked` are known.
     fn seeds_wanted(&self, StopRule { seeds_max, width }: StopRule) -> u32 {
         let Some(width) = width else { return seeds_max };
@@ -198,7 +267,7 @@ mod tests {
     fn all_runs(mut schedule: Schedule, spread: f64, last_first: bool) -> Vec<(u32, u32)> {
         let mut made = Vec::new();
         loop {
-            let mut batch: Vec<Job> = std::iter::from_fn(|| schedule.next()).collect();
+            let mut batch: Vec<Job> = std::iter::from_fn(|| schedule.next(None)).collect();
             if batch.is_empty() {
                 assert!(schedule.is_idle());
                 made.sort_unstable();
@@ -254,11 +323,30 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_a_cell_go_to_whoever_has_read_it() {
+        let mut schedule = Schedule::new(rule(3, None), 0..3, std::iter::empty());
+        let mut next = |last| schedule.next(last).map(|job| (job.cell, job.index));
+        assert_eq!(next(None), Some((0, 0)));
+        assert_eq!(next(None), Some((1, 0)), "cell 0 is being read by somebody");
+        assert_eq!(next(Some(0)), Some((0, 1)));
+        assert_eq!(next(Some(1)), Some((1, 1)));
+        assert_eq!(next(Some(0)), Some((0, 2)));
+        assert_eq!(next(Some(0)), Some((2, 0)));
+        // At the end nobody is idle.
+        assert_eq!(next(Some(0)), Some((1, 2)));
+        assert_eq!(next(Some(0)), Some((2, 1)));
+        let job = Job { cell: 1, index: 2 };
+        schedule.give_back(job);
+        assert_eq!((schedule.ready_count(), schedule.left()), (2, 9));
+        assert_eq!(schedule.next(None), Some(job), "no run of cell 2 or 0");
+    }
+
+    #[test]
     fn a_cell_that_fails_or_is_unstable_has_no_further_seeds() {
         for is_unstable in [false, true] {
             let mut schedule = Schedule::new(rule(50, Some(0.01)), 0..1, std::iter::empty());
             let mut made = 0;
-            while let Some(job) = schedule.next() {
+            while let Some(job) = schedule.next(None) {
                 made += 1;
                 // Its mean scatters: it is not the width that ends it.
                 let mut run = record(job, mean_us(job, 9.0));

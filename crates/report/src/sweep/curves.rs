@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
-use viaduct_report::{SweepAccount, SweepCell};
 
-use super::folder::Folder;
-use crate::failure::Failure;
+use super::{SweepAccount, SweepCell};
 
 /// Lines that a reader can tell apart, and a legend that leaves room for them.
 const LINES_MAX: usize = 12;
@@ -49,20 +47,19 @@ const QUANTITIES: [Quantity; 3] = [
     },
 ];
 
-/// Draws what there is to draw and names the files, each after a comma.
-pub(super) fn draw(account: &SweepAccount, folder: &Folder) -> Result<String, Failure> {
+/// Draws what there is to draw: names of files, and their SVG.
+#[must_use]
+pub fn sweep_curves(account: &SweepAccount) -> Vec<(&'static str, String)> {
     let Some(along) = along(account) else {
-        return Ok(String::new());
+        return Vec::new();
     };
-    let mut named = String::new();
-    for quantity in &QUANTITIES {
-        let chart = chart(account, along, quantity);
-        if chart.series.iter().any(|series| series.points.len() > 1) {
-            folder.replace(quantity.file, chart.to_svg().as_bytes())?;
-            named += &format!(", {}", quantity.file);
-        }
-    }
-    Ok(named)
+    let charts = QUANTITIES
+        .iter()
+        .map(|quantity| (quantity.file, chart(account, along, quantity)));
+    charts
+        .filter(|(_, chart)| chart.series.iter().any(|series| series.points.len() > 1))
+        .map(|(file, chart)| (file, chart.to_svg()))
+        .collect()
 }
 
 /// The key with the most values of those whose values are all numbers.

@@ -1,0 +1,33 @@
+//! Sweeps: a study over values of its keys and over seeds, wherever its runs are made.
+//!
+//! ```text
+//! SweepPlan     what is to be run: text alone, so that any process anywhere can make its runs
+//! RunMaker      makes one run of a plan; gives a line, the same wherever it is made
+//! Ledger        which run is next, which were made; keeps the lines in a journal if there is one
+//! Campaign      a plan with its directory: begins, goes on, works on threads, gives the account
+//! ```
+//!
+//! Whoever has other processors takes runs from the ledger, has them made there by a [`RunMaker`]
+//! of the same plan, and gives the lines back. Which runs are asked for depends on results alone,
+//! so that all ways end with the same [account](viaduct_report::SweepAccount), to the bit.
+
+mod campaign;
+mod directory;
+mod error;
+mod journal;
+mod ledger;
+mod make;
+mod plan;
+mod schedule;
+mod threads;
+
+pub use campaign::{Campaign, TABLE_FILE};
+pub use error::SweepError;
+pub use ledger::{Ledger, RunCounts};
+pub use make::{MadeRun, RunMaker};
+pub use plan::{SeedRange, SweepPlan};
+pub use schedule::Job;
+pub use threads::{Effort, Watch};
+
+/// The version that results carry: all runs of a sweep are made by one.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,145 @@
+//! Makes one run of a sweep: the same line wherever it is made.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use viaduct_report::{Provenance, Summary, SweepNumbers, SweepRecord};
+use viaduct_scenario::{Diagnostics, Study, Sweep};
+use viaduct_sim::Progress;
+use viaduct_sim::config::ClusterConfig;
+use viaduct_sim::result::Ended;
+
+use crate::VERSION;
+use crate::error::SweepError;
+use crate::journal;
+use crate::plan::SweepPlan;
+use crate::schedule::Job;
+
+/// Makes runs of one sweep, one after the other. Clones share the network that was made last.
+#[derive(Clone, Debug)]
+pub struct RunMaker {
+    sweep: Sweep,
+    first_seed: u64,
+    /// The cell read last: runs of one cell follow each other.
+    study: Option<(u32, Result<Study, String>)>,
+}
+
+/// A run that was made.
+#[derive(Clone, Debug)]
+pub struct MadeRun {
+    /// Its line of a journal: what another process is to be given.
+    pub line: String,
+    /// Wall clock of the simulation alone.
+    pub simulated: Duration,
+    /// Events handled.
+    pub events: u64,
+    /// The line, read again: what whoever reads the journal later sees.
+    pub(crate) record: SweepRecord,
+}
+
+impl RunMaker {
+    /// Makes runs of a plan, in any process.
+    ///
+    /// # Errors
+    ///
+    /// When the plan's study cannot be read.
+    pub fn new(plan: &SweepPlan) -> Result<Self, SweepError> {
+        Ok(Self::of(plan.read()?, plan))
+    }
+
+    pub(crate) const fn of(sweep: Sweep, plan: &SweepPlan) -> Self {
+        Self {
+            sweep,
+            first_seed: plan.first_seed,
+            study: None,
+        }
+    }
+
+    /// Makes a run, unless `control` breaks it off. A cell that cannot be read or run is a line
+    /// with the reason.
+    pub fn make(
+        &mut self,
+        job: Job,
+        control: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Option<MadeRun> {
+        let is_known = matches!(&self.study, Some((cell, _)) if *cell == job.cell);
+        if !is_known {
+            let study = self.sweep.point(job.cell as usize);
+            let study = study.map_err(|wrong| in_one_line(&wrong));
+            self.study = Some((job.cell, study));
+        }
+        let (_, study) = self.study.as_ref()?;
+        let started = Instant::now();
+        let seed = self.first_seed + u64::from(job.index);
+        let numbers = match study {
+            Ok(study) => {
+                let mut config = study.config.clone();
+                config.run.seed = seed;
+                // A run that panics spoils its own row and no other.
+                let made = AssertUnwindSafe(|| simulate(study, &config, control));
+                catch_unwind(made)
+                    .unwrap_or_else(|_| Err("the program failed: please report it".to_owned()))
+            }
+            Err(reason) => Err(reason.clone()),
+        };
+        let simulated = match study {
+            Ok(_) => started.elapsed(),
+            Err(_) => Duration::ZERO,
+        };
+        let record = match numbers {
+            Ok(numbers) => SweepRecord {
+                cell: job.cell,
+                seed,
+                numbers: Some(Box::new(numbers?)),
+                reason: None,
+            },
+            Err(reason) => SweepRecord {
+                cell: job.cell,
+                seed,
+                numbers: None,
+                reason: Some(reason),
+            },
+        };
+        let events = record.numbers.as_ref().map_or(0, |numbers| numbers.events);
+        // Numbers and texts: there is nothing that JSON cannot say.
+        let line = journal::line(&record).ok()?;
+        let record = journal::parse(line.trim_end().as_bytes())?;
+        Some(MadeRun {
+            line,
+            simulated,
+            events,
+            record,
+        })
+    }
+}
+
+/// None if it was broken off.
+fn simulate(
+    study: &Study,
+    config: &ClusterConfig,
+    control: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Option<SweepNumbers>, String> {
+    let result = viaduct_sim::run(config, &mut |progress| control(&progress));
+    let result = result.map_err(|error| error.to_string())?;
+    if result.ended == Ended::Interrupted {
+        return Ok(None);
+    }
+    let provenance = Provenance {
+        study: study.name.clone(),
+        version: VERSION.to_owned(),
+        wall_s: 0.0,
+        peak_rss_bytes: None,
+    };
+    let summary = Summary::new(&provenance, config, &result);
+    Ok(Some(SweepNumbers::new(config, &result, &summary)))
+}
+
+/// What is wrong with a cell, without the picture of its place.
+fn in_one_line(wrong: &Diagnostics) -> String {
+    let said = wrong.iter().map(|diagnostic| match diagnostic.help_text() {
+        Some(help) => format!("{} (help: {help})", diagnostic.title()),
+        None => diagnostic.title().to_owned(),
+    });
+    said.collect::<Vec<_>>().join("; ")
+}
