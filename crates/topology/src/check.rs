@@ -138,9 +138,9 @@ impl Topology {
                 self.check_faults(graph, &mut report);
                 self.check_reach(graph, &mut report);
                 self.check_dependencies(graph, &mut report);
-                check_attributes(graph, &mut report);
             }
         }
+        check_attributes(self.unused_attributes(), &mut report);
         report
     }
 
@@ -362,8 +362,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn check_attributes(graph: &Graph, report: &mut Report) {
-    let unused = graph.unused_attributes();
+fn check_attributes(unused: &[(String, u32)], report: &mut Report) {
     if unused.is_empty() {
         return;
     }

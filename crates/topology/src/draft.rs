@@ -1,15 +1,14 @@
 //! What the readers of graph files have in common: collect nodes and edges with their places in the
 //! file, then check them as a whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::{FileError, TopologyError, shortened};
-use crate::graph::{
-    GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, Graph, GraphParts, LinkAttributes, limit,
-};
-use crate::grid::port_reason;
+use crate::graph::{GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, limit};
+use crate::parts::{Edge, Edges, Fault, GraphParts, LinkAttributes, assemble};
 use crate::quantity::{parse_rate, parse_time};
+use crate::{HostId, Node, SwitchId};
 
 /// Longest name of a node, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -30,6 +29,23 @@ impl NodeKind {
             "switch" => Some(Self::Switch),
             _ => None,
         }
+    }
+}
+
+pub(crate) const NAME_HELP: &str = "give each node a short printable name";
+
+/// What is wrong with the name of a node that no message could show.
+pub(crate) fn name_problem(name: &str) -> Option<String> {
+    if name.is_empty() {
+        Some("the name of a node is empty".to_owned())
+    } else if name.len() > NAME_BYTES_MAX {
+        Some(format!(
+            "the name of a node has more than {NAME_BYTES_MAX} bytes"
+        ))
+    } else if name.chars().any(char::is_control) {
+        Some("the name of a node has a control character".to_owned())
+    } else {
+        None
     }
 }
 
@@ -94,16 +110,10 @@ impl<'a> Draft<'a> {
 
     /// Refuses names that no message could show.
     pub(crate) fn check_name(&self, name: &str, span: &Range<usize>) -> Fallible<()> {
-        let problem = if name.is_empty() {
-            "the name of a node is empty".to_owned()
-        } else if name.len() > NAME_BYTES_MAX {
-            format!("the name of a node has more than {NAME_BYTES_MAX} bytes")
-        } else if name.chars().any(char::is_control) {
-            "the name of a node has a control character".to_owned()
-        } else {
-            return Ok(());
-        };
-        Err(self.error(span, problem, "give each node a short printable name"))
+        match name_problem(name) {
+            None => Ok(()),
+            Some(problem) => Err(self.error(span, problem, NAME_HELP)),
+        }
     }
 
     pub(crate) fn has_node(&self, name: &str) -> bool {
@@ -224,167 +234,96 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn find(&self, end: &End) -> Fallible<&DraftNode> {
-        self.nodes.get(&end.name).ok_or_else(|| {
+    fn find(&self, end: &End) -> Fallible<Node> {
+        let node = self.nodes.get(&end.name).ok_or_else(|| {
             let problem = format!("no node is named {}", shortened(&end.name));
             self.error(&end.span, problem, "add the node, or correct the name")
+        })?;
+        Ok(match node.kind {
+            NodeKind::Host => Node::Host(HostId(node.number)),
+            NodeKind::Switch => Node::Switch(SwitchId(node.number)),
         })
     }
 
-    /// Checks the whole and finds its routes.
-    pub(crate) fn finish(self) -> Fallible<Graph> {
+    /// Checks the whole.
+    pub(crate) fn finish(self) -> Fallible<GraphParts> {
         let at_end = self.source.len()..self.source.len();
         if self.hosts.is_empty() {
             let help = "say which nodes are hosts; a host has one link, to a switch";
             return Err(self.error(&at_end, "the graph has no host", help));
         }
-        let mut parts = GraphParts {
-            directed: self.edges.iter().any(|edge| edge.directed),
-            multigraph: self.multigraph,
-            switch_ports: vec![None; self.switches.len()],
-            ..GraphParts::default()
-        };
-        for node in self
-            .nodes
-            .values()
-            .filter(|node| node.kind == NodeKind::Switch)
-        {
-            parts.switch_ports[node.number as usize] = node.ports;
-        }
-        let mut ups = vec![None; self.hosts.len()];
-        let mut downs = vec![None; self.hosts.len()];
-        let mut pairs = BTreeSet::new();
+        let mut nodes = Vec::with_capacity(self.edges.len());
         for edge in &self.edges {
             let [source, target] = &edge.ends;
-            let (from, to) = (self.find(source)?, self.find(target)?);
-            if source.name == target.name {
-                let problem = format!("a link from {} to itself", source.name);
-                return Err(self.error(&target.span, problem, "leave it out"));
+            nodes.push([self.find(source)?, self.find(target)?]);
+        }
+        let linked = LinkedDraft {
+            draft: &self,
+            nodes,
+        };
+        let parts = assemble(&linked, self.hosts.len(), self.switches.len());
+        let mut parts = parts.map_err(|fault| match fault {
+            Fault::Edge {
+                edge,
+                end,
+                problem,
+                help,
+            } => self.error(&self.edges[edge].ends[end].span, problem, help),
+            Fault::Host {
+                host,
+                problem,
+                help,
+            } => {
+                let span = &self.nodes[&self.hosts[host as usize]].span;
+                self.error(span, problem, help)
             }
-            match (from.kind, to.kind) {
-                (NodeKind::Host, NodeKind::Host) => {
-                    let problem = format!(
-                        "a link between the hosts {} and {}",
-                        source.name, target.name
-                    );
-                    let help = "put a switch between them: a host has one link, to a switch";
-                    return Err(self.error(&target.span, problem, help));
-                }
-                (NodeKind::Host, NodeKind::Switch) => {
-                    self.attach(&mut ups, from.number, to.number, source, edge)?;
-                    if !edge.directed {
-                        self.attach(&mut downs, from.number, to.number, source, edge)?;
-                    }
-                }
-                (NodeKind::Switch, NodeKind::Host) => {
-                    self.attach(&mut downs, to.number, from.number, target, edge)?;
-                    if !edge.directed {
-                        self.attach(&mut ups, to.number, from.number, target, edge)?;
-                    }
-                }
-                (NodeKind::Switch, NodeKind::Switch) => {
-                    let ways = [(from.number, to.number), (to.number, from.number)];
-                    for &pair in &ways[..if edge.directed { 1 } else { 2 }] {
-                        if !pairs.insert(pair) && !self.multigraph {
-                            let problem = format!(
-                                "a second link between {} and {}",
-                                source.name, target.name
-                            );
-                            let help =
-                                format!("leave it out, or allow several: {}", self.multigraph_help);
-                            return Err(self.error(&target.span, problem, help));
-                        }
-                        parts.links.push(pair);
-                        parts.link_attributes.push(edge.attributes);
-                    }
-                }
+            Fault::Other(error) => error,
+        })?;
+        for node in self.nodes.values() {
+            if node.kind == NodeKind::Switch {
+                parts.switch_ports[node.number as usize] = node.ports;
             }
         }
-        let links = parts.links.len() as u64;
-        limit(
-            "the number of links between switches",
-            links,
-            u64::from(GRAPH_LINKS_MAX),
-        )?;
-        for (host, name) in self.hosts.iter().enumerate() {
-            let span = &self.nodes[name].span;
-            let (Some((up, up_attributes)), Some((down, down_attributes))) =
-                (ups[host], downs[host])
-            else {
-                let problem = match (ups[host], downs[host]) {
-                    (None, None) => format!("the host {name} has no link"),
-                    (None, _) => format!("the host {name} has no link to its switch"),
-                    (_, _) => format!("the host {name} has no link from its switch"),
-                };
-                return Err(self.error(span, problem, "join it to one switch, both ways"));
-            };
-            if up != down {
-                let (up, down) = (&self.switches[up as usize], &self.switches[down as usize]);
-                let problem = format!("the host {name} sends to {up} but receives from {down}");
-                return Err(self.error(span, problem, "join it to one switch, both ways"));
-            }
-            parts.host_switches.push(up);
-            parts.up_attributes.push(up_attributes);
-            parts.down_attributes.push(down_attributes);
-        }
-        self.check_ports(&parts)?;
-        parts.host_names = self.hosts.into_iter().map(String::into_boxed_str).collect();
-        parts.switch_names = self
-            .switches
-            .into_iter()
-            .map(String::into_boxed_str)
-            .collect();
+        parts.host_names = self.hosts.iter().collect();
+        parts.switch_names = self.switches.iter().collect();
+        parts.check_ports()?;
         parts.unused_attributes = self.unused.into_iter().collect();
-        Graph::new(parts)
+        Ok(parts)
+    }
+}
+
+/// A draft whose edges are joined to its nodes.
+struct LinkedDraft<'a> {
+    draft: &'a Draft<'a>,
+    nodes: Vec<[Node; 2]>,
+}
+
+impl Edges for LinkedDraft<'_> {
+    fn count(&self) -> usize {
+        self.nodes.len()
     }
 
-    /// Notes one direction of the link of a host.
-    fn attach(
-        &self,
-        links: &mut [Option<(u32, LinkAttributes)>],
-        host: u32,
-        switch: u32,
-        end: &End,
-        edge: &DraftEdge,
-    ) -> Fallible<()> {
-        let link = &mut links[host as usize];
-        if link.is_some() {
-            let problem = format!("a second link of the host {}", end.name);
-            let help = "leave it out, or make the node a switch: a host has one link";
-            return Err(self.error(&end.span, problem, help));
+    fn edge(&self, number: usize) -> Edge {
+        let edge = &self.draft.edges[number];
+        Edge {
+            ends: self.nodes[number],
+            directed: edge.directed,
+            attributes: edge.attributes,
         }
-        *link = Some((switch, edge.attributes));
-        Ok(())
     }
 
-    /// Refuses switches with more links than ports.
-    fn check_ports(&self, parts: &GraphParts) -> Fallible<()> {
-        let mut hosts = vec![0u32; self.switches.len()];
-        let mut outs = hosts.clone();
-        let mut ins = hosts.clone();
-        for &switch in &parts.host_switches {
-            hosts[switch as usize] += 1;
+    fn name(&self, node: Node) -> String {
+        match node {
+            Node::Host(host) => self.draft.hosts[host.0 as usize].clone(),
+            Node::Switch(switch) => self.draft.switches[switch.0 as usize].clone(),
         }
-        for &(source, target) in &parts.links {
-            outs[source as usize] += 1;
-            ins[target as usize] += 1;
-        }
-        for (switch, ports) in parts.switch_ports.iter().enumerate() {
-            // A port carries one link in and one out.
-            let neighbours = outs[switch].max(ins[switch]);
-            let needed = hosts[switch] + neighbours;
-            match *ports {
-                Some(available) if available < needed => {
-                    return Err(TopologyError::TooFewPorts {
-                        switch: self.switches[switch].clone(),
-                        needed,
-                        available,
-                        reason: port_reason(hosts[switch], neighbours),
-                    });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+    }
+
+    fn is_multigraph(&self) -> bool {
+        self.draft.multigraph
+    }
+
+    fn multigraph_help(&self) -> String {
+        self.draft.multigraph_help.to_owned()
     }
 }

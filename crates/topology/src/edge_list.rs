@@ -18,10 +18,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::Topology;
 use crate::draft::{Draft, End, NodeKind};
 use crate::error::TopologyError;
-use crate::graph::LinkAttributes;
+use crate::parts::{GraphParts, LinkAttributes};
+use crate::{GraphRouting, Topology};
 
 /// Reads a graph from a list of edges; the crate's documentation shows the format.
 ///
@@ -30,6 +30,11 @@ use crate::graph::LinkAttributes;
 /// A line that is not understood, with its place; a host without or with several links; too few
 /// ports; a graph beyond the limits.
 pub fn parse_edge_list(text: &str) -> Result<Topology, TopologyError> {
+    Topology::from_parts(read(text)?, GraphRouting::ShortestPath)
+}
+
+/// Reads a graph, checked as a whole, without routes.
+pub(crate) fn read(text: &str) -> Result<GraphParts, TopologyError> {
     let mut reader = Reader {
         draft: Draft::new(text, "add a line `multigraph`"),
         directed: false,
@@ -269,7 +274,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Topology, TopologyError> {
+    fn finish(mut self) -> Result<GraphParts, TopologyError> {
         if self.hosts.spans().next().is_none() {
             let length = self.draft.source.len();
             let problem = "no line says which nodes are hosts";
@@ -315,6 +320,6 @@ impl Reader<'_> {
             let help = "correct the name, or leave it out";
             return Err(self.draft.error(span, "no edge has such a switch", help));
         }
-        Ok(Topology::from_graph(self.draft.finish()?))
+        self.draft.finish()
     }
 }

@@ -46,6 +46,21 @@ pub enum TopologyError {
     /// A file of a graph or of routing tables is not understood.
     #[error(transparent)]
     File(#[from] Box<FileError>),
+    /// A graph was to be routed by the rule of a generated network, and is none.
+    #[error(
+        "the graph is no chain, mesh, torus, fat tree or single switch, or its hosts and switches \
+         are not numbered as these are: hosts switch by switch, switches along one dimension after \
+         the other, or level by level"
+    )]
+    NoRule,
+    /// A graph that a program makes is wrong as a whole.
+    #[error("{problem}; {help}")]
+    Graph {
+        /// What is wrong, with the names of the nodes.
+        problem: String,
+        /// What to do instead.
+        help: String,
+    },
     /// Routing tables were given for a topology that routes by rule.
     #[error(
         "routing tables need a topology read from a file, but this one is generated ({topology}) \

@@ -1,6 +1,8 @@
-//! Writing a topology for NetworkX.
+//! Writing a topology as node-link JSON and as GraphML.
 
 use std::fmt::Write as _;
+
+use quick_xml::escape::escape;
 
 use crate::topology::Kind;
 use crate::{HostId, LinkId, Node, SwitchId, Topology};
@@ -14,12 +16,7 @@ impl Topology {
     /// routing tables are not part of it. The text has some 100 bytes for each node and link.
     #[must_use]
     pub fn to_node_link_json(&self) -> String {
-        let graph = match &self.kind {
-            Kind::Graph(graph) => Some(graph),
-            Kind::Grid(_) | Kind::Tree(_) => None,
-        };
-        let directed = graph.is_some_and(|graph| graph.is_directed());
-        let multigraph = graph.is_some_and(|graph| graph.is_multigraph());
+        let (directed, multigraph) = (self.is_directed(), self.is_multigraph());
         let mut json = format!(
             "{{\"directed\": {directed}, \"multigraph\": {multigraph}, \"graph\": {{}},\n\
              \"nodes\": ["
@@ -35,33 +32,100 @@ impl Topology {
         }
         for switch in (0..self.switch_count()).map(SwitchId) {
             let name = quoted(&self.node_name(Node::Switch(switch)));
-            let ports = match graph {
-                Some(graph) => graph.switch_ports(switch),
-                None => self.ports().map(|ports| ports.0),
-            };
+            let ports = self.switch_ports(switch);
             let ports = ports.map_or(String::new(), |ports| format!(", \"ports\": {ports}"));
             let node = format!("{{\"id\": {name}, \"kind\": \"switch\"{ports}}}");
             push(&mut json, &mut separator, &node);
         }
         json.push_str("],\n\"edges\": [");
         separator = "\n";
-        for host in (0..self.host_count()).map(HostId) {
-            push(&mut json, &mut separator, &self.edge(self.host_up(host)));
-            if directed {
-                push(&mut json, &mut separator, &self.edge(self.host_down(host)));
-            }
-        }
-        for link in (2 * self.host_count()..self.link_count()).map(LinkId) {
-            if directed || self.is_first_of_pair(link) {
-                push(&mut json, &mut separator, &self.edge(link));
-            }
+        for link in self.links_as_given() {
+            push(&mut json, &mut separator, &self.edge(link));
         }
         json.push_str("]}\n");
         json
     }
 
+    /// The topology as GraphML, as [`crate::parse_graphml`] reads it; in the same order as
+    /// [`Topology::to_node_link_json`].
+    #[must_use]
+    pub fn to_graphml(&self) -> String {
+        let default = match self.is_directed() {
+            true => "directed",
+            false => "undirected",
+        };
+        let mut xml = String::from(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
+        );
+        for (owner, name, kind) in GRAPHML_KEYS {
+            let _ = writeln!(
+                xml,
+                "<key id=\"{name}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>"
+            );
+        }
+        let _ = writeln!(xml, "<graph edgedefault=\"{default}\">");
+        for host in (0..self.host_count()).map(HostId) {
+            let data = data("kind", Some("host"));
+            self.graphml_node(&mut xml, Node::Host(host), &data);
+        }
+        for switch in (0..self.switch_count()).map(SwitchId) {
+            let mut all = data("kind", Some("switch"));
+            all += &data("ports", self.switch_ports(switch));
+            self.graphml_node(&mut xml, Node::Switch(switch), &all);
+        }
+        for (number, link) in self.links_as_given().enumerate() {
+            // Numbers tell parallel edges apart.
+            let id = match self.is_multigraph() {
+                true => format!(" id=\"{number}\""),
+                false => String::new(),
+            };
+            let (source, target) = self.link_ends(link);
+            let (source, target) = (self.node_name(source), self.node_name(target));
+            let (rate, latency) = self.written_attributes(link);
+            let _ = writeln!(
+                xml,
+                "<edge source=\"{}\" target=\"{}\"{id}>{}{}</edge>",
+                escape(&source),
+                escape(&target),
+                data("rate", rate),
+                data("latency", latency)
+            );
+        }
+        xml.push_str("</graph>\n</graphml>\n");
+        xml
+    }
+
+    fn graphml_node(&self, xml: &mut String, node: Node, data: &str) {
+        let name = self.node_name(node);
+        let _ = writeln!(xml, "<node id=\"{}\">{data}</node>", escape(&name));
+    }
+
+    /// The links that are given: each that leads one way, and of those that lead both the first; a
+    /// host's two links follow one another.
+    pub(crate) fn links_as_given(&self) -> impl Iterator<Item = LinkId> {
+        let directed = self.is_directed();
+        let hosts = (0..self.host_count()).map(HostId);
+        let of_hosts = hosts.flat_map(move |host| {
+            let down = directed.then_some(self.host_down(host));
+            [self.host_up(host)].into_iter().chain(down)
+        });
+        let of_switches = (2 * self.host_count()..self.link_count()).map(LinkId);
+        of_hosts.chain(of_switches.filter(move |&link| directed || self.is_first_of_pair(link)))
+    }
+
+    /// Rate and latency of a link as text, in shortest decimals that are read as the same numbers.
+    fn written_attributes(&self, link: LinkId) -> (Option<String>, Option<String>) {
+        let rate = self.link_rate_bits_per_second(link);
+        let latency = self.link_latency_picoseconds(link);
+        (
+            rate.map(|rate| format!("{rate} bit/s")),
+            latency.map(|latency| format!("{latency} ps")),
+        )
+    }
+
     /// Whether a link between switches stands for both directions in an undirected graph.
-    fn is_first_of_pair(&self, link: LinkId) -> bool {
+    pub(crate) fn is_first_of_pair(&self, link: LinkId) -> bool {
         match &self.kind {
             // Pairs of links with opposite directions follow one another.
             Kind::Graph(_) => (link.0 - 2 * self.host_count()).is_multiple_of(2),
@@ -78,16 +142,29 @@ impl Topology {
             quoted(&source),
             quoted(&target)
         );
-        if let Some(rate) = self.link_rate_bits_per_second(link) {
-            // Shortest decimal that reads back as the same number.
-            let _ = write!(edge, ", \"rate\": \"{rate} bit/s\"");
-        }
-        if let Some(latency) = self.link_latency_picoseconds(link) {
-            let _ = write!(edge, ", \"latency\": \"{latency} ps\"");
+        let (rate, latency) = self.written_attributes(link);
+        for (name, value) in [("rate", rate), ("latency", latency)] {
+            if let Some(value) = value {
+                let _ = write!(edge, ", \"{name}\": \"{value}\"");
+            }
         }
         edge.push('}');
         edge
     }
+}
+
+/// Attributes of nodes and edges: of which, name, type.
+const GRAPHML_KEYS: [(&str, &str, &str); 4] = [
+    ("node", "kind", "string"),
+    ("node", "ports", "long"),
+    ("edge", "rate", "string"),
+    ("edge", "latency", "string"),
+];
+
+fn data(key: &str, value: Option<impl std::fmt::Display>) -> String {
+    value.map_or(String::new(), |value| {
+        format!("<data key=\"{key}\">{value}</data>")
+    })
 }
 
 fn push(json: &mut String, separator: &mut &str, item: &str) {

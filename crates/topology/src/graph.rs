@@ -7,12 +7,14 @@
 use std::collections::VecDeque;
 
 use crate::error::TopologyError;
+use crate::names::Names;
+use crate::parts::{AttributeColumns, GraphParts};
 use crate::{HostId, LinkId, SwitchId};
 
 /// Most hosts of a graph from a file.
 pub const GRAPH_HOSTS_MAX: u32 = 1 << 20;
 /// Most switches of a graph from a file.
-pub const GRAPH_SWITCHES_MAX: u32 = 1 << 17;
+pub const GRAPH_SWITCHES_MAX: u32 = 1 << 18;
 /// Most directed links between switches of a graph from a file.
 pub const GRAPH_LINKS_MAX: u32 = 1 << 23;
 /// Most links from one switch to others, in a graph from a file.
@@ -25,45 +27,13 @@ pub const ROUTE_STEPS_MAX: u64 = 4_000_000_000;
 /// Table entry: no way from here.
 pub(crate) const HOLE: u16 = u16::MAX;
 
-/// Rate of a link that has none of its own.
-const RATE_NONE: f64 = 0.0;
-/// Latency of a link that has none of its own.
-const LATENCY_NONE: u64 = u64::MAX;
-
-/// What a file says of a link, in final units.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct LinkAttributes {
-    pub(crate) rate_bits_per_second: Option<f64>,
-    pub(crate) latency_picoseconds: Option<u64>,
-}
-
-/// The lists of which a graph is made; whoever makes them has checked the numbers.
-#[derive(Debug, Default)]
-pub(crate) struct GraphParts {
-    pub(crate) directed: bool,
-    pub(crate) multigraph: bool,
-    pub(crate) host_names: Vec<Box<str>>,
-    pub(crate) switch_names: Vec<Box<str>>,
-    /// Ports of each switch, if the file says.
-    pub(crate) switch_ports: Vec<Option<u32>>,
-    /// The switch of each host.
-    pub(crate) host_switches: Vec<u32>,
-    /// Source and target switch of each directed link between switches.
-    pub(crate) links: Vec<(u32, u32)>,
-    pub(crate) up_attributes: Vec<LinkAttributes>,
-    pub(crate) down_attributes: Vec<LinkAttributes>,
-    pub(crate) link_attributes: Vec<LinkAttributes>,
-    /// Names of attributes that mean nothing here, and how often they were met.
-    pub(crate) unused_attributes: Vec<(String, u32)>,
-}
-
 /// A graph that was read, with its routes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Graph {
     directed: bool,
     multigraph: bool,
-    host_names: Box<[Box<str>]>,
-    switch_names: Box<[Box<str>]>,
+    host_names: Names,
+    switch_names: Names,
     switch_ports: Box<[Option<u32>]>,
     host_switches: Box<[u32]>,
     links: Box<[(u32, u32)]>,
@@ -71,10 +41,8 @@ pub(crate) struct Graph {
     out_first: Box<[u32]>,
     /// Links between switches by source, in each by number.
     out_links: Box<[u32]>,
-    /// By link number, or empty if no link has a rate of its own.
-    rates: Box<[f64]>,
-    /// By link number, or empty if no link has a latency of its own.
-    latencies: Box<[u64]>,
+    /// By link number.
+    attributes: AttributeColumns,
     unused_attributes: Box<[(String, u32)]>,
     pub(crate) routes: Routes,
 }
@@ -117,29 +85,12 @@ impl Graph {
                 u64::from(GRAPH_DEGREE_MAX),
             )?;
         }
-        let attributes = || {
-            let hosts = parts.up_attributes.iter().chain(&parts.down_attributes);
-            hosts.chain(&parts.link_attributes)
-        };
-        let has_rate = attributes().any(|link| link.rate_bits_per_second.is_some());
-        let has_latency = attributes().any(|link| link.latency_picoseconds.is_some());
-        let rates = attributes().map(|link| link.rate_bits_per_second.unwrap_or(RATE_NONE));
-        let latencies = attributes().map(|link| link.latency_picoseconds.unwrap_or(LATENCY_NONE));
         let mut graph = Self {
             directed: parts.directed,
             multigraph: parts.multigraph,
-            rates: if has_rate {
-                rates.collect()
-            } else {
-                Box::default()
-            },
-            latencies: if has_latency {
-                latencies.collect()
-            } else {
-                Box::default()
-            },
-            host_names: parts.host_names.into(),
-            switch_names: parts.switch_names.into(),
+            attributes: parts.attributes,
+            host_names: parts.host_names,
+            switch_names: parts.switch_names,
             switch_ports: parts.switch_ports.into(),
             host_switches: parts.host_switches.into(),
             links: parts.links.into(),
@@ -178,18 +129,18 @@ impl Graph {
     }
 
     pub(crate) fn host_name(&self, host: HostId) -> &str {
-        &self.host_names[host.0 as usize]
+        self.host_names.get(host.0)
     }
 
     pub(crate) fn switch_name(&self, switch: SwitchId) -> &str {
-        &self.switch_names[switch.0 as usize]
+        self.switch_names.get(switch.0)
     }
 
-    pub(crate) fn host_names(&self) -> &[Box<str>] {
+    pub(crate) fn host_names(&self) -> &Names {
         &self.host_names
     }
 
-    pub(crate) fn switch_names(&self) -> &[Box<str>] {
+    pub(crate) fn switch_names(&self) -> &Names {
         &self.switch_names
     }
 
@@ -214,13 +165,11 @@ impl Graph {
     }
 
     pub(crate) fn rate(&self, link: LinkId) -> Option<f64> {
-        let rate = self.rates.get(link.0 as usize).copied();
-        rate.filter(|&rate| rate != RATE_NONE)
+        self.attributes.rate(link.0 as usize)
     }
 
     pub(crate) fn latency(&self, link: LinkId) -> Option<u64> {
-        let latency = self.latencies.get(link.0 as usize).copied();
-        latency.filter(|&latency| latency != LATENCY_NONE)
+        self.attributes.latency(link.0 as usize)
     }
 
     /// The row of a target in the route tables: for each switch one of its links, or [`HOLE`].
@@ -290,16 +239,13 @@ impl Graph {
 
     /// Bytes on the heap, tables and names included.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let names = self.host_names.iter().chain(&self.switch_names);
-        let names: usize = names.map(|name| name.len() + size_of::<Box<str>>()).sum();
+        let names = self.host_names.memory_bytes() + self.switch_names.memory_bytes();
         let lists = size_of_val(&*self.switch_ports)
             + size_of_val(&*self.host_switches)
             + size_of_val(&*self.links)
             + size_of_val(&*self.out_first)
-            + size_of_val(&*self.out_links)
-            + size_of_val(&*self.rates)
-            + size_of_val(&*self.latencies);
-        self.table_bytes() + (names + lists) as u64
+            + size_of_val(&*self.out_links);
+        self.table_bytes() + names + self.attributes.memory_bytes() + lists as u64
     }
 
     /// Tables of shortest paths; of several the lowest-numbered link at each switch.

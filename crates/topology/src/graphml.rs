@@ -20,10 +20,10 @@ use std::ops::Range;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use crate::Topology;
 use crate::draft::{Draft, End};
 use crate::error::TopologyError;
-use crate::graph::LinkAttributes;
+use crate::parts::{GraphParts, LinkAttributes};
+use crate::{GraphRouting, Topology};
 
 /// Deepest nesting of elements.
 const DEPTH_MAX: usize = 32;
@@ -39,6 +39,11 @@ const KEYS_MAX: usize = 1000;
 /// XML that is not understood, with its place; a node without a kind; a host without or with
 /// several links; too few ports; a graph beyond the limits.
 pub fn parse_graphml(source: &str) -> Result<Topology, TopologyError> {
+    Topology::from_parts(read(source)?, GraphRouting::ShortestPath)
+}
+
+/// Reads a graph, checked as a whole, without routes.
+pub(crate) fn read(source: &str) -> Result<GraphParts, TopologyError> {
     let mut parser = Parser {
         draft: Draft::new(source, "give the edges ids"),
         keys: BTreeMap::new(),
@@ -434,7 +439,7 @@ impl Parser<'_> {
         self.draft.add_edge(ends, item.directed, attributes)
     }
 
-    fn finish(self) -> Result<Topology, TopologyError> {
+    fn finish(self) -> Result<GraphParts, TopologyError> {
         let length = self.draft.source.len();
         if !self.open.is_empty() || self.graphs == 0 {
             let problem = if self.graphs == 0 {
@@ -445,6 +450,6 @@ impl Parser<'_> {
             let help = "write <graphml><graph edgedefault=\"undirected\">...</graph></graphml>";
             return Err(self.draft.error(&(length..length), problem, help));
         }
-        Ok(Topology::from_graph(self.draft.finish()?))
+        self.draft.finish()
     }
 }

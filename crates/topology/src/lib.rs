@@ -47,26 +47,35 @@
 //! each edge may have `rate` and `latency`. Attributes that mean nothing here are counted and told
 //! by [`Topology::check`].
 //!
+//! A program makes a graph with [`GraphBuilder`], from arrays if it is large. A graph that is one of
+//! the generated networks may be routed by its rule: [`GraphRouting`].
+//!
 //! Routes are shortest paths by the number of links; where several links lead closer to the target,
 //! the one with the lowest number is taken, which is the one that comes first in the file. Or they
 //! are given: [`Topology::with_tables`].
 
+mod builder;
 mod check;
 mod divider;
 mod draft;
 mod edge_list;
 mod error;
 mod export;
+mod file;
 mod graph;
 mod graphml;
 mod grid;
 mod json;
+mod names;
 mod node_link;
+mod parts;
 mod quantity;
+mod rule;
 mod tables;
 mod topology;
 mod tree;
 
+pub use builder::{GraphBuilder, UsualLinks};
 pub use check::{
     CHECK_DEPENDENCIES_MAX, CHECK_ENTRIES_MAX, Finding, FindingKind, NAMES_SHOWN_MAX, Report,
     Severity,
@@ -74,6 +83,7 @@ pub use check::{
 pub use draft::{NAME_BYTES_MAX, UNUSED_ATTRIBUTES_MAX};
 pub use edge_list::parse_edge_list;
 pub use error::{FileError, QUOTED_CHARACTERS_MAX, TopologyError};
+pub use file::{GraphFormat, GraphRouting, parse_graph};
 pub use graph::{
     GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, ROUTE_STEPS_MAX,
     ROUTE_TABLE_BYTES_MAX,
@@ -81,7 +91,8 @@ pub use graph::{
 pub use graphml::parse_graphml;
 pub use grid::{ChainHosts, DIMENSIONS_MAX};
 pub use node_link::parse_node_link_json;
-pub use topology::Topology;
+pub use parts::LinkAttributes;
+pub use topology::{Plan, Topology};
 pub use tree::{LEVELS_MAX, TreeShape};
 
 /// Number of a host, from 0.

@@ -13,11 +13,11 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::Topology;
 use crate::draft::{Draft, End};
 use crate::error::TopologyError;
-use crate::graph::LinkAttributes;
 use crate::json::{Member, list, members, place, root, text};
+use crate::parts::{GraphParts, LinkAttributes};
+use crate::{GraphRouting, Topology};
 
 const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\": \
                      [{\"source\": ..., \"target\": ...}]}";
@@ -29,6 +29,11 @@ const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\"
 /// JSON that is not understood, with its place; a node without a kind; a host without or with
 /// several links; too few ports; a graph beyond the limits.
 pub fn parse_node_link_json(source: &str) -> Result<Topology, TopologyError> {
+    Topology::from_parts(read(source)?, GraphRouting::ShortestPath)
+}
+
+/// Reads a graph, checked as a whole, without routes.
+pub(crate) fn read(source: &str) -> Result<GraphParts, TopologyError> {
     let mut draft = Draft::new(source, "write \"multigraph\": true");
     let mut directed = false;
     let (mut nodes, mut edges) = (None, None);
@@ -57,7 +62,7 @@ pub fn parse_node_link_json(source: &str) -> Result<Topology, TopologyError> {
     for edge in edges {
         read_edge(&mut draft, edge, directed)?;
     }
-    Ok(Topology::from_graph(draft.finish()?))
+    draft.finish()
 }
 
 fn boolean(draft: &Draft<'_>, name: &str, value: &RawValue) -> Result<bool, TopologyError> {

@@ -16,6 +16,7 @@ use crate::SwitchId;
 use crate::error::{FileError, TopologyError, shortened};
 use crate::graph::{Graph, HOLE, Routes, TableFaults, check_table_size};
 use crate::json::{Member, members, place, root, text};
+use crate::names::Names;
 
 const SHAPE: &str = "write {\"switch\": {\"target host\": \"next node\", ...}, ...}";
 
@@ -115,12 +116,8 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
     Ok(())
 }
 
-fn numbers(names: &[Box<str>]) -> BTreeMap<&str, u32> {
-    names
-        .iter()
-        .enumerate()
-        .map(|(number, name)| (name.as_ref(), number as u32))
-        .collect()
+fn numbers(names: &Names) -> BTreeMap<&str, u32> {
+    names.iter().zip(0..).collect()
 }
 
 /// Finds loops and holes on the way from any host to any other, and cuts the loops.

@@ -3,6 +3,8 @@
 use crate::error::TopologyError;
 use crate::graph::Graph;
 use crate::grid::{Grid, Shape};
+use crate::parts::LinkAttributes;
+use crate::rule::Labels;
 use crate::tree::Tree;
 use crate::{ChainHosts, HostId, LinkClass, LinkId, Node, Ports, SwitchId, TreeShape};
 
@@ -15,6 +17,8 @@ use crate::{ChainHosts, HostId, LinkClass, LinkId, Node, Ports, SwitchId, TreeSh
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub(crate) kind: Kind,
+    /// Of a graph that is routed by rule: what it has of its own.
+    pub(crate) labels: Option<Box<Labels>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +26,39 @@ pub(crate) enum Kind {
     Grid(Grid),
     Tree(Tree),
     Graph(Box<Graph>),
+}
+
+/// What makes a generated network, but for the ports of its switches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Plan<'a> {
+    /// See [`Topology::single_switch`].
+    SingleSwitch {
+        /// All hosts.
+        hosts: u32,
+    },
+    /// See [`Topology::chain`].
+    Chain {
+        /// All switches.
+        switches: u32,
+        /// Where the hosts are.
+        hosts: ChainHosts,
+    },
+    /// See [`Topology::mesh`].
+    Mesh {
+        /// Switches in each dimension.
+        dimensions: &'a [u32],
+        /// Hosts at each.
+        hosts_per_switch: u32,
+    },
+    /// See [`Topology::torus`].
+    Torus {
+        /// Switches in each dimension.
+        dimensions: &'a [u32],
+        /// Hosts at each.
+        hosts_per_switch: u32,
+    },
+    /// See [`Topology::fat_tree`].
+    FatTree(TreeShape),
 }
 
 impl Topology {
@@ -107,13 +144,8 @@ impl Topology {
     pub fn fat_tree(shape: TreeShape, ports: Ports) -> Result<Self, TopologyError> {
         Ok(Self {
             kind: Kind::Tree(Tree::new(shape, ports)?),
+            labels: None,
         })
-    }
-
-    pub(crate) fn from_graph(graph: Graph) -> Self {
-        Self {
-            kind: Kind::Graph(Box::new(graph)),
-        }
     }
 
     /// The same graph with routes from given tables, JSON text: for each switch, for each target
@@ -154,6 +186,7 @@ impl Topology {
     ) -> Result<Self, TopologyError> {
         Ok(Self {
             kind: Kind::Grid(Grid::new(shape, sizes, hosts, ports)?),
+            labels: None,
         })
     }
 
@@ -293,6 +326,12 @@ impl Topology {
     /// The name of a node: generated ones tell the place, those of a file are as given.
     #[must_use]
     pub fn node_name(&self, node: Node) -> String {
+        if let Some((hosts, switches)) = self.labels().and_then(|labels| labels.names.as_ref()) {
+            return match node {
+                Node::Host(host) => hosts.get(host.0).to_owned(),
+                Node::Switch(switch) => switches.get(switch.0).to_owned(),
+            };
+        }
         match (&self.kind, node) {
             (Kind::Grid(grid), Node::Host(host)) => grid.host_name(host),
             (Kind::Grid(grid), Node::Switch(switch)) => grid.switch_name(switch),
@@ -314,7 +353,7 @@ impl Topology {
     #[must_use]
     pub fn link_rate_bits_per_second(&self, link: LinkId) -> Option<f64> {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) => None,
+            Kind::Grid(_) | Kind::Tree(_) => self.labels()?.attributes.rate(link.0 as usize),
             Kind::Graph(graph) => graph.rate(link),
         }
     }
@@ -323,8 +362,39 @@ impl Topology {
     #[must_use]
     pub fn link_latency_picoseconds(&self, link: LinkId) -> Option<u64> {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) => None,
+            Kind::Grid(_) | Kind::Tree(_) => self.labels()?.attributes.latency(link.0 as usize),
             Kind::Graph(graph) => graph.latency(link),
+        }
+    }
+
+    /// What a file or a program says of a link.
+    #[must_use]
+    pub fn link_attributes(&self, link: LinkId) -> LinkAttributes {
+        LinkAttributes {
+            rate_bits_per_second: self.link_rate_bits_per_second(link),
+            latency_picoseconds: self.link_latency_picoseconds(link),
+        }
+    }
+
+    /// Whether its links are given one way each, as those of a directed graph are.
+    #[must_use]
+    pub fn is_directed(&self) -> bool {
+        matches!(&self.kind, Kind::Graph(graph) if graph.is_directed())
+    }
+
+    /// Whether switches may have several links between them.
+    #[must_use]
+    pub fn is_multigraph(&self) -> bool {
+        matches!(&self.kind, Kind::Graph(graph) if graph.is_multigraph())
+    }
+
+    /// Attributes of a file that mean nothing here, with how often they were met.
+    #[must_use]
+    pub fn unused_attributes(&self) -> &[(String, u32)] {
+        match (&self.kind, self.labels()) {
+            (Kind::Graph(graph), _) => graph.unused_attributes(),
+            (_, Some(labels)) => &labels.unused_attributes,
+            (_, None) => &[],
         }
     }
 
@@ -347,7 +417,10 @@ impl Topology {
             Kind::Tree(tree) => tree.memory_bytes(),
             Kind::Graph(graph) => size_of::<Graph>() as u64 + graph.memory_bytes(),
         };
-        size_of::<Self>() as u64 + heap
+        let labels = self.labels().map_or(0, |labels| {
+            size_of::<Labels>() as u64 + labels.memory_bytes()
+        });
+        size_of::<Self>() as u64 + heap + labels
     }
 
     /// Switches in each dimension of a chain, mesh or torus.
@@ -377,6 +450,68 @@ impl Topology {
             Kind::Tree(tree) => Some(tree.ports()),
             Kind::Graph(_) => None,
         }
+    }
+
+    /// Ports of a switch, where they are said.
+    #[must_use]
+    pub fn switch_ports(&self, switch: SwitchId) -> Option<u32> {
+        if let Kind::Graph(graph) = &self.kind {
+            return graph.switch_ports(switch);
+        }
+        match self.labels().map(|labels| &*labels.switch_ports) {
+            Some([]) | None => {
+                let ports = self.ports().map(|ports| ports.0);
+                ports.filter(|&ports| ports != u32::MAX)
+            }
+            Some(ports) => ports[switch.0 as usize],
+        }
+    }
+
+    /// Whether routes follow the rule of a generated network, and no tables.
+    #[must_use]
+    pub fn is_routed_by_rule(&self) -> bool {
+        !matches!(self.kind, Kind::Graph(_))
+    }
+
+    /// Whether nothing but its measures and the ports of its switches makes it: a generated
+    /// network, or a graph that is one to the last name.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        self.is_routed_by_rule() && self.labels.is_none()
+    }
+
+    /// The measures of the generated network that it is, or that rules its routes.
+    #[must_use]
+    pub fn plan(&self) -> Option<Plan<'_>> {
+        Some(match &self.kind {
+            Kind::Grid(grid) => {
+                let each = grid.hosts_per_switch();
+                match grid.shape() {
+                    Shape::SingleSwitch => Plan::SingleSwitch { hosts: each },
+                    Shape::Chain => Plan::Chain {
+                        switches: grid.switch_count(),
+                        hosts: match grid.has_hosts_at_ends_only() {
+                            true => ChainHosts::Ends(each),
+                            false => ChainHosts::EverySwitch(each),
+                        },
+                    },
+                    Shape::Mesh => Plan::Mesh {
+                        dimensions: grid.sizes(),
+                        hosts_per_switch: each,
+                    },
+                    Shape::Torus => Plan::Torus {
+                        dimensions: grid.sizes(),
+                        hosts_per_switch: each,
+                    },
+                }
+            }
+            Kind::Tree(tree) => Plan::FatTree(tree.shape()),
+            Kind::Graph(_) => return None,
+        })
+    }
+
+    pub(crate) fn labels(&self) -> Option<&Labels> {
+        self.labels.as_deref()
     }
 
     /// Straight directions: two for each dimension of a chain, mesh or torus, otherwise none.

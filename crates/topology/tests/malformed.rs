@@ -263,7 +263,7 @@ fn limits_hold_at_the_limit_and_not_one_past_it() {
     );
     assert_eq!(
         message(chain(GRAPH_SWITCHES_MAX + 1)),
-        "the number of switches: 131073 is more than the limit of 131072; \
+        "the number of switches: 262145 is more than the limit of 262144; \
          use a smaller graph, or a generated topology, which needs no tables"
     );
 

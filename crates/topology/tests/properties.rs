@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use viaduct_topology::{
-    ChainHosts, FindingKind, HostId, LinkClass, LinkId, Node, Ports, SwitchId, Topology, TreeShape,
-    parse_edge_list, parse_graphml, parse_node_link_json,
+    ChainHosts, FindingKind, GraphBuilder, GraphFormat, GraphRouting, HostId, LinkClass, LinkId,
+    Node, Ports, SwitchId, Topology, TreeShape, parse_edge_list, parse_graph, parse_graphml,
+    parse_node_link_json,
 };
 
 const PORTS: Ports = Ports(64);
@@ -320,6 +321,98 @@ proptest! {
         prop_assert_eq!(&graph, &again);
         let xml = graphml(&graph, text.contains("directed"));
         prop_assert_eq!(&parse_graphml(&xml).unwrap(), &graph);
+    }
+
+    #[test]
+    fn graphml_and_builder_give_the_same_graph(topology in any_topology()) {
+        let json = topology.to_node_link_json();
+        let graph = parse_node_link_json(&json).unwrap();
+        prop_assert_eq!(&parse_graphml(&graph.to_graphml()).unwrap(), &graph);
+        let built = GraphBuilder::from_topology(&topology).unwrap().finish().unwrap();
+        // Links of what is recognised are turned as the generator turns them.
+        if topology.is_routed_by_rule() || !built.is_routed_by_rule() {
+            prop_assert_eq!(built.to_node_link_json(), json);
+        }
+    }
+
+    // The links in any order and either way round, with names and a rate of their own.
+    #[test]
+    fn a_generated_network_is_recognised_by_its_links(
+        topology in generated(),
+        order in any::<prop::sample::Index>(),
+        named: bool,
+        turned: bool,
+    ) {
+        let mut document: serde_json::Value =
+            serde_json::from_str(&topology.to_node_link_json()).unwrap();
+        let rename = |name: &str| if named { format!("the {name}") } else { name.to_owned() };
+        let name = |value: &serde_json::Value| rename(value.as_str().unwrap()).into();
+        for node in document["nodes"].as_array_mut().unwrap() {
+            node["id"] = name(&node["id"]);
+        }
+        let edges = document["edges"].as_array_mut().unwrap();
+        let first = order.index(edges.len());
+        edges.rotate_left(first);
+        for edge in edges.iter_mut() {
+            let (from, to) = (name(&edge["source"]), name(&edge["target"]));
+            (edge["source"], edge["target"]) = if turned { (to, from) } else { (from, to) };
+        }
+        edges[0]["rate"] = "5 Mbit/s".into();
+        let (source, target) = (edges[0]["source"].clone(), edges[0]["target"].clone());
+        let text = document.to_string();
+        let again = parse_graph(&text, GraphFormat::NodeLinkJson, GraphRouting::Rule).unwrap();
+        prop_assert!(again.is_routed_by_rule());
+        prop_assert_eq!(again.table_bytes(), 0);
+        // Nothing tells of a dimension with a single switch.
+        let sizes = topology.dimensions().unwrap_or_default().iter();
+        let seen = sizes.filter(|&&size| size > 1).count().max(1) as u32;
+        let directions = topology.dimensions().map_or(0, |_| 2 * seen);
+        if topology.switch_count() > 1 {
+            prop_assert_eq!(again.directions(), directions);
+        }
+        for link in links(&topology) {
+            let (from, to) = topology.link_ends(link);
+            let [from, to] = [from, to].map(|node| rename(&topology.node_name(node)));
+            prop_assert_eq!(again.link_name(link), format!("{from} -> {to}"));
+            let pair = [from.as_str(), to.as_str()];
+            let ends = [source.as_str().unwrap(), target.as_str().unwrap()];
+            let rated = pair == ends || pair == [ends[1], ends[0]];
+            let rate = again.link_rate_bits_per_second(link);
+            prop_assert_eq!(rate, rated.then_some(5e6));
+        }
+        let some = 1 + topology.host_count() as usize / 20;
+        for source in hosts(&topology).step_by(some) {
+            for target in hosts(&topology) {
+                let (mut here, mut there) = (Vec::<LinkId>::new(), Vec::<LinkId>::new());
+                topology.route(source, target, &mut here);
+                again.route(source, target, &mut there);
+                prop_assert_eq!(here, there);
+            }
+        }
+    }
+
+    #[test]
+    fn a_torus_with_an_edge_elsewhere_is_none(
+        sizes in prop::collection::vec(3u32..5, 2..4), edge: prop::sample::Index,
+    ) {
+        let torus = Topology::torus(&sizes, 1, PORTS).unwrap();
+        let mut document: serde_json::Value =
+            serde_json::from_str(&torus.to_node_link_json()).unwrap();
+        let edges = document["edges"].as_array_mut().unwrap();
+        let hosts = torus.host_count() as usize;
+        let edge = hosts + edge.index(edges.len() - hosts);
+        // To the switch that is one on from its target.
+        let other = edges[edge]["target"].as_str().unwrap().to_owned();
+        let next = edges[hosts..].iter().find(|next| {
+            next["source"] == other.as_str() && next["target"] != edges[edge]["source"]
+        });
+        edges[edge]["target"] = next.unwrap()["target"].clone();
+        document["multigraph"] = true.into();
+        let text = document.to_string();
+        let read = |routing| parse_graph(&text, GraphFormat::NodeLinkJson, routing);
+        prop_assert!(read(GraphRouting::ShortestPath).is_ok());
+        let error = read(GraphRouting::Rule).unwrap_err().to_string();
+        prop_assert!(error.starts_with("the graph is no chain, mesh, torus"), "{}", error);
     }
 
     #[test]
