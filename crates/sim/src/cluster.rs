@@ -380,10 +380,9 @@ impl<'config> Cluster<'config> {
     fn handle_warmup_end(&mut self) {
         self.idle_events -= 1;
         let now = self.queue.now();
-        self.windows.close(&mut self.fluid, now);
         self.fluid.credit_all(now);
+        self.windows.before_clearing(&self.fluid);
         self.fluid.clear_credit();
-        self.windows.restart(now);
         self.measured_from = now;
     }
 
@@ -400,6 +399,11 @@ impl<'config> Cluster<'config> {
     pub(crate) fn close_window(&mut self) {
         let now = self.queue.now();
         let mut row = self.accounting.close_window(now);
+        // A run that ends with a window has no time left for another.
+        if let Some(last) = self.series.last_mut().filter(|last| last.end == now) {
+            last.join(row);
+            return;
+        }
         let usage = self.windows.close(&mut self.fluid, now);
         row.link_utilisation_mean = usage.mean;
         row.link_utilisation_max = usage.max;

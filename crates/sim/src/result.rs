@@ -187,6 +187,22 @@ pub struct SeriesRow {
     pub link_utilisation_max: f64,
 }
 
+impl SeriesRow {
+    /// Takes what happened at its very end, behind whatever else did then.
+    pub(crate) fn join(&mut self, after: Self) {
+        let delivered = self.delivered + after.delivered;
+        if after.delivered > 0 {
+            let sum_us = self.latency_mean_us * self.delivered as f64
+                + after.latency_mean_us * after.delivered as f64;
+            self.latency_mean_us = sum_us / delivered as f64;
+        }
+        self.posted += after.posted;
+        self.delivered = delivered;
+        self.dropped += after.dropped;
+        self.in_flight = after.in_flight;
+    }
+}
+
 /// One message of the sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageRow {

@@ -26,6 +26,8 @@ pub(crate) struct LinkWindows {
     begun: Time,
     /// Links between switches: these numbers.
     links: core::ops::Range<u32>,
+    /// What each had carried by its account when the window began; below zero if the account was
+    /// cleared since.
     carried: Vec<f64>,
 }
 
@@ -71,10 +73,12 @@ impl LinkWindows {
         usage
     }
 
-    /// Begins again after the resources' account was cleared.
-    pub(crate) fn restart(&mut self, now: Time) {
-        self.carried.fill(0.0);
-        self.begun = now;
+    /// The resources' account is about to be cleared: what they carried in the present window still
+    /// belongs to it.
+    pub(crate) fn before_clearing(&mut self, fluid: &Fluid) {
+        for (link, before) in self.links.clone().zip(&mut self.carried) {
+            *before -= fluid.carried(ResourceId(link));
+        }
     }
 
     pub(crate) fn state_bytes(&self) -> usize {
