@@ -10,6 +10,7 @@ use viaduct_via::{NicAttributes, ReliabilityLevel, ReliabilityLevels, Timespan};
 use crate::counting::Counting;
 use crate::handle::Slab;
 use crate::host::Host;
+use crate::notice::CHANNELS;
 use crate::regions::RegionTable;
 use crate::transfer::Thresholds;
 use crate::{completion_queue, events, fork, vi};
@@ -19,6 +20,11 @@ pub(crate) const DEVICES: [&str; 2] = ["viaduct0", "shm"];
 
 /// Calls of handlers that wait for their turn, from which on errors are not told.
 const BACKLOG_MAX: usize = 1 << 16;
+
+const VIS_MAX: u32 = 1 << 16;
+
+// Each VI of a NIC can have a bit in the notices of one peer, whichever end accepted.
+const _: () = assert!(CHANNELS >= 2 * VIS_MAX);
 
 /// An open NIC: limits, registered memory, and who is told of errors.
 pub(crate) struct Nic {
@@ -53,7 +59,7 @@ fn attributes() -> NicAttributes {
         .with(ReliabilityLevel::ReliableReception);
     NicAttributes {
         name: DEVICES[0].into(),
-        max_vis: 1 << 16,
+        max_vis: VIS_MAX,
         max_descriptors_per_queue: 1 << 14,
         max_memory_regions: crate::regions::REGIONS_MAX - 1,
         max_discriminator_bytes: 32,

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! line 0          sleeper: whom to wake when a bit is set; written by the receiver
-//! lines 1..3      summary: 16 words, one bit for each word below that has a bit
-//! lines 3..131    1,024 words, one bit a channel
+//! lines 1..5      summary: 32 words, one bit for each word below that has a bit
+//! lines 5..261    2,048 words, one bit a channel
 //! ```
 //!
 //! The sender sets the bit, then the word's bit of the summary unless it is set, and then reads
@@ -30,10 +30,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Groups of one direction of a link: completion queues with many VIs on it.
 pub(crate) const GROUPS: u32 = 64;
-/// Channels that have a bit; those above have no tripwire.
-pub(crate) const CHANNELS: u32 = 1 << 16;
+/// Channels that have a bit, 65,536 of either end; those above have no tripwire.
+pub(crate) const CHANNELS: u32 = 1 << 17;
 const LINE: usize = 64;
-const SUMMARY_WORDS: usize = 16;
+const SUMMARY_WORDS: usize = 32;
 const WORDS: usize = CHANNELS as usize / 64;
 const SUMMARY_AT: usize = LINE;
 const WORDS_AT: usize = SUMMARY_AT + SUMMARY_WORDS * 8;

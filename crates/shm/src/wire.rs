@@ -549,7 +549,7 @@ impl Handshake {
 }
 
 /// Changes whenever messages or shared layouts do. Part of every rendezvous name, too.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 mod kind {
     pub(super) const CLOSE: u8 = 1;

@@ -11,7 +11,7 @@ use viaduct_fabric::{CONTROL_SEGMENT_BYTES, Descriptor, Segment, control};
 use viaduct_via::{CompletedOperation, Operation, Status};
 
 /// Entries of a queue before it first grows.
-const FIRST_ENTRIES: usize = 8;
+const FIRST_ENTRIES: usize = 2;
 /// Bytes of one data segment in a descriptor.
 const SEGMENT_BYTES: u64 = 16;
 

@@ -34,8 +34,10 @@ const ENOUGH: u32 = 32;
 const SLOTS_AHEAD: usize = 4;
 /// Looks between two looks at the clock.
 const LOOKS_A_CLOCK: u32 = 256;
-/// How often VIs with a tripwire are peeked at all the same: a peer may not have told.
+/// How often some VIs with a tripwire are peeked at in turn all the same: a peer may not have told.
 const SCAN_EVERY: Duration = Duration::from_millis(1);
+/// And how many: to peek at one takes about as long as a message.
+pub(super) const SCANNED_AT_ONCE: usize = 1024;
 const HALF: usize = CHANNELS as usize / 2;
 
 /// A VI that was connected.
@@ -80,6 +82,8 @@ pub(super) struct Sources {
     ready: VecDeque<u32>,
     looks: u32,
     scanned_at: Option<Instant>,
+    /// The VI that was peeked at last.
+    scanned_last: usize,
 }
 
 struct Source {
@@ -357,10 +361,21 @@ impl Sources {
         self.scanned_at = Some(now);
         #[cfg(test)]
         counts::SCANS.set(counts::SCANS.get() + 1);
-        for number in 0..self.vis.len() {
+        self.scan();
+    }
+
+    /// Peeks at the next VIs in turn.
+    pub(super) fn scan(&mut self) {
+        let count = self.vis.len();
+        for _ in 0..count.min(SCANNED_AT_ONCE) {
+            self.scanned_last = if self.scanned_last + 1 < count {
+                self.scanned_last + 1
+            } else {
+                0
+            };
             // SAFETY: the link is held.
-            if unsafe { self.watches[number].has_news() } {
-                self.make_ready(number as u32);
+            if unsafe { self.watches[self.scanned_last].has_news() } {
+                self.make_ready(self.scanned_last as u32);
             }
         }
     }

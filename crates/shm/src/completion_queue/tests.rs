@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use viaduct_fabric::{Descriptor, NicHandle, Provider, Segment};
 use viaduct_via::{Address, MemoryAttributes, MemoryHandle, ViAttributes};
 
-use super::sources::{SCANNED_MAX, counts};
+use super::sources::{SCANNED_AT_ONCE, SCANNED_MAX, counts};
 use super::*;
 use crate::Shm;
 
@@ -280,6 +280,42 @@ fn bits_that_a_peer_sets_at_will_cost_one_look_each() {
             .take(*group, [1 << 15; 2], false, |_| {});
     }
     assert_eq!(next(queue), ends.servers[0]);
+    drop(groups);
+    ends.close();
+}
+
+#[test]
+fn of_more_vis_than_are_peeked_at_once_each_has_its_turn() {
+    let made = std::cell::Cell::new(None);
+    let count = SCANNED_AT_ONCE + 64;
+    let ends = Ends::new(count, b"turns", |nic| {
+        let queue = Shm::global()
+            .create_completion_queue(nic, 2 * count as u32)
+            .expect("there is room for a queue");
+        made.set(Some(queue));
+        queue
+    });
+    let queue = made.get().expect("it was made");
+    while done(queue).expect("the queue lives").is_some() {}
+    let slot = find(queue).expect("the queue lives");
+    let groups = slot.object.sources.lock().own_groups();
+    for number in [count - 1, 0] {
+        {
+            // Others that poll would see it told.
+            let mut sources = slot.object.sources.lock();
+            ends.send(number);
+            for (link, group) in &groups {
+                link.incoming_notices()
+                    .take(*group, [1 << 15; 2], false, |_| {});
+            }
+            assert!(sources.is_quiet());
+            for _ in 0..count.div_ceil(SCANNED_AT_ONCE) {
+                sources.scan();
+            }
+            assert!(!sources.is_quiet(), "VI {number} had no turn");
+        }
+        assert_eq!(next(queue), ends.servers[number]);
+    }
     drop(groups);
     ends.close();
 }
