@@ -61,8 +61,13 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-lanai",
-        own: &["viaduct-engine", "viaduct-interface", "viaduct-statistics"],
-        external: Some(&[]),
+        own: &[
+            "viaduct-am",
+            "viaduct-engine",
+            "viaduct-interface",
+            "viaduct-statistics",
+        ],
+        external: Some(&["corosensei"]),
         reason: "costs, links and programs around the protocols: no file, clock or thread",
     },
     Wall {

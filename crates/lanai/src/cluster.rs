@@ -13,6 +13,7 @@ use viaduct_interface::{Endpoint, Frame, Peer};
 
 use crate::agenda::{Agenda, Happening, Wake};
 use crate::config::Config;
+use crate::exchange::Exchange;
 use crate::faults::Outages;
 use crate::ledger::Ledger;
 use crate::network::{Flight, Links};
@@ -41,6 +42,8 @@ pub(crate) enum Event {
     Boots(u16),
     /// A client may want to know whether its server lives.
     Enquires(u16),
+    /// The patience of a program that waits has an end.
+    Awakes(u16),
 }
 
 /// A message, until its sender knows what became of it.
@@ -124,6 +127,8 @@ pub(crate) struct Node {
     /// Endpoints of messages whose posting waits for a remap.
     pub(crate) blocked: Vec<u32>,
     pub(crate) program: Program,
+    /// The endpoint that a program served last, of a group.
+    pub(crate) served_last: u32,
     /// Which boot this is, from 1: the key of its endpoints.
     pub(crate) boot: u8,
     pub(crate) is_down: bool,
@@ -208,6 +213,8 @@ pub struct Cluster {
     pub(crate) measured_from: Time,
     /// What became of requests, while there are faults.
     pub(crate) ledger: Option<Box<Ledger>>,
+    /// What programs from outside say to each other, if there are such.
+    pub(crate) exchange: Option<Box<Exchange>>,
     /// What interfaces counted whose hosts rebooted.
     pub(crate) past: Totals,
     /// Messages that may still be under way though their senders gave them up: records that stay.
@@ -237,6 +244,7 @@ impl Cluster {
             queue: Agenda::new(config.hosts),
             links: Links::new(config.network, config.hosts, outages),
             ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
+            exchange: None,
             past: Totals::default(),
             in_doubt: 0,
             nodes,
@@ -336,6 +344,7 @@ impl Cluster {
             Event::Stops(host, fault) => self.stop_host(host, fault, now),
             Event::Boots(host) => self.boot_host(host, now),
             Event::Enquires(host) => self.enquire(host, now),
+            Event::Awakes(host) => self.kick_host(host, now),
         }
     }
 
@@ -350,7 +359,8 @@ impl Cluster {
                 | Event::Moved(host, _)
                 | Event::DriverHears(host)
                 | Event::InterfaceHears(host)
-                | Event::Noticed(host, _),
+                | Event::Noticed(host, _)
+                | Event::Awakes(host),
             ) => host,
             Happening::Other(Event::Stops(..) | Event::Boots(_) | Event::Enquires(_)) => {
                 return false;
@@ -541,6 +551,7 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
         posting: VecDeque::new(),
         blocked: Vec::new(),
         program: Program::Nothing,
+        served_last: 0,
         boot,
         is_down: false,
         setup: None,

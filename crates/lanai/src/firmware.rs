@@ -278,6 +278,7 @@ impl Cluster {
     fn judge(&mut self, host: u16, ticket: Ticket, index: u32, done_at: Time) {
         let message = self.messages[index as usize];
         let endpoint = message.to_endpoint;
+        let entries = self.request_entries(host, endpoint);
         let node = &mut self.nodes[usize::from(host)];
         let refusal = match node.side.lookup(endpoint) {
             _ if message.to_key != node.boot => Reason::WrongKey,
@@ -290,11 +291,15 @@ impl Cluster {
             }
             Lookup::Resident(frame) => {
                 let requests = node.endpoints[endpoint.index()].requests;
-                if message.entry.is_reply || requests < self.config.queue_entries {
-                    self.accept(host, index, frame, Some(ticket), done_at);
-                    return;
+                let exchange = self.exchange.as_mut();
+                match exchange.map_or(Ok(()), |exchange| exchange.judge(&message, host)) {
+                    Err(refusal) => refusal,
+                    Ok(()) if message.entry.is_reply || requests < entries => {
+                        self.accept(host, index, frame, Some(ticket), done_at);
+                        return;
+                    }
+                    Ok(()) => Reason::QueueFull,
                 }
-                Reason::QueueFull
             }
         };
         self.conclude(host, ticket, Err(refusal), done_at);

@@ -33,7 +33,14 @@ impl Cluster {
                 node.host_busy_until = node.host_busy_until.max(now) + fault;
             }
         }
-        self.begin_action(host, now);
+        let node = &self.nodes[usize::from(host)];
+        if !matches!(node.program, Program::Outside) {
+            self.begin_action(host, now);
+        } else if node.host_busy_until > now {
+            self.schedule_host(host, now);
+        } else {
+            self.resume_program(host);
+        }
     }
 
     /// Puts a message into its endpoint; returns what the processor needs for a fault.
@@ -105,6 +112,10 @@ impl Cluster {
             self.queue.schedule(at, Event::Noticed(host, endpoint));
             return;
         }
+        if matches!(node.program, Program::Outside) {
+            self.look_again(host, at);
+            return;
+        }
         node.program.message_came(endpoint);
         // A processor that has nothing to do looks at its queues all the time.
         if !node.has_host_event {
@@ -125,13 +136,19 @@ impl Cluster {
             self.answer_return(host, message, reason, may_have_arrived, at);
             return;
         }
+        if self.exchange.is_some() {
+            self.returned_to_program(host, &message, reason, at);
+            return;
+        }
         if message.entry.is_reply {
             return;
         }
         match &mut self.nodes[usize::from(host)].program {
             Program::Client(client) => client.credits += 1,
             Program::Probe(probe) => probe.request_returned(),
-            Program::Nothing | Program::Server(_) | Program::Processes(_) => return,
+            Program::Nothing | Program::Outside | Program::Server(_) | Program::Processes(_) => {
+                return;
+            }
         }
         self.schedule_host(host, at);
     }
@@ -142,8 +159,8 @@ impl Cluster {
         let measured_from = self.measured_from;
         let node = &mut self.nodes[usize::from(host)];
         match &mut node.program {
-            // Processes have a scheduler.
-            Program::Nothing | Program::Processes(_) => None,
+            // Processes have a scheduler, and programs from outside stacks.
+            Program::Nothing | Program::Outside | Program::Processes(_) => None,
             Program::Client(client) => {
                 let state = &mut node.endpoints[client.endpoint.index()];
                 let mut span = costs.send;

@@ -4,6 +4,7 @@
 mod agenda;
 mod cluster;
 mod config;
+mod exchange;
 mod faults;
 mod firmware;
 mod host;
@@ -14,6 +15,7 @@ mod process;
 mod processor;
 mod program;
 mod reboot;
+mod station;
 mod timesharing;
 
 pub use cluster::{Cluster, Totals};
@@ -24,6 +26,7 @@ pub use probe::{Burst, Elapsed, Prober};
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,
 };
+pub use station::{Outcome, PROGRAM_ENDPOINTS_MAX, Programs, ReturnPath, Route, Station, Stuck};
 pub use timesharing::{
     ParallelProgram, Pattern, Phases, Scheduler, Shares, TimeSharing, Wait, Workload, time_share,
 };

@@ -14,6 +14,8 @@ use crate::processor::Processor;
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     Nothing,
+    /// A program from outside, of which [`crate::Programs`] knows.
+    Outside,
     Client(Client),
     Server(ServerState),
     Probe(Probe),

@@ -1,0 +1,432 @@
+//! Programs written against `viaduct-am`, on simulated interfaces: what a carrier promises, and
+//! that they take the time that the built-in programs take.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use viaduct_am::{
+    Body, Bundle, Carrier, Endpoint, EventMask, HandlerId, Handlers, Key, Name, Options, Reason,
+    WaitError,
+};
+use viaduct_engine::Time;
+use viaduct_lanai::{Burst as BuiltIn, Config, Outcome, Programs, Station, Totals};
+use viaduct_measure::{
+    Burst, Elapsed, Host, LogP, MeasureError, Prober, Requests, bulk, logp, request_handlers,
+    request_options,
+};
+
+const KEY: Key = Key(0x5eed);
+const ECHO: HandlerId = HandlerId::of(1);
+const NOBODY: HandlerId = HandlerId::of(60);
+const ANSWER: HandlerId = HandlerId::of(1);
+
+/// First words of what handlers saw.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Seen {
+    requests: Vec<u64>,
+    replies: Vec<u64>,
+    returned: Vec<(u64, Reason)>,
+}
+
+fn handlers<C: Carrier>() -> Arc<Handlers<C, Seen>> {
+    let handlers = Handlers::new(|seen: &mut Seen, returned| {
+        seen.returned.push((returned.words[0], returned.reason));
+    });
+    Arc::new(
+        handlers
+            .on_request(ECHO, |seen: &mut Seen, request| {
+                seen.requests.push(request.words()[0]);
+                let words = request.words().to_vec();
+                request.echo(ANSWER, &words).unwrap();
+            })
+            .on_reply(ANSWER, |seen, reply| seen.replies.push(reply.words()[0])),
+    )
+}
+
+fn endpoint<C: Carrier>(carrier: &C) -> Endpoint<C, Seen> {
+    let options = Options {
+        segment_bytes: 16 * 1024,
+        ..Options::new(KEY)
+    };
+    Endpoint::new(carrier, &handlers(), Seen::default(), options).unwrap()
+}
+
+/// What programs tell one another outside of the network.
+#[derive(Clone, Default)]
+struct Board {
+    names: Rc<RefCell<Vec<(u16, Name)>>>,
+    ended: Rc<Cell<usize>>,
+}
+
+impl Board {
+    fn publish(&self, host: u16, name: Name) {
+        self.names.borrow_mut().push((host, name));
+    }
+
+    /// The names of a host, once it has so many.
+    fn names_of(&self, station: &Station<'_>, host: u16, count: usize) -> Vec<Name> {
+        loop {
+            let names = self.names.borrow();
+            let its = names.iter().filter(|(its, _)| *its == host);
+            let its: Vec<Name> = its.map(|(_, name)| *name).collect();
+            drop(names);
+            if its.len() >= count {
+                return its;
+            }
+            station.compute(Duration::from_micros(10));
+        }
+    }
+}
+
+/// Three clients ask random ones of a server's endpoints, of which few are in frames.
+fn exchange(endpoints: usize, frames: u16, requests: u64) -> (Vec<Seen>, Outcome) {
+    let mut programs = Programs::new(Config::am_myrinet(4, frames)).unwrap();
+    let board = Board::default();
+    let all = Rc::new(RefCell::new(Vec::new()));
+    let (its, seen) = (board.clone(), Rc::clone(&all));
+    programs.spawn(0, move |station| {
+        let mut bundle = Bundle::new(&station);
+        for _ in 0..endpoints {
+            let endpoint = endpoint(&station);
+            its.publish(0, endpoint.name());
+            bundle.insert(endpoint);
+        }
+        while its.ended.get() < 3 {
+            let _ = bundle.wait(Some(Duration::from_millis(1)));
+            bundle.poll(8);
+        }
+        let states = bundle.members().map(|member| member.state().clone());
+        seen.borrow_mut().extend(states);
+    });
+    for host in 1..4 {
+        let (its, seen) = (board.clone(), Rc::clone(&all));
+        programs.spawn(host, move |station| {
+            let mut own = endpoint(&station);
+            for (index, name) in its.names_of(&station, 0, endpoints).iter().enumerate() {
+                own.map(index, name, KEY).unwrap();
+            }
+            let mut target = usize::from(host);
+            for number in 0..requests {
+                target = (target * 7 + 5) % endpoints;
+                let payload = [1; 3000];
+                let body = match number % 5 {
+                    0 => Body::Medium(&payload),
+                    1 => Body::Bulk {
+                        offset: 64,
+                        bytes: &payload,
+                    },
+                    _ => Body::Short,
+                };
+                let word = u64::from(host) * 1000 + number;
+                own.request_with(target, ECHO, &[word], body).unwrap();
+            }
+            while own.outstanding() > 0 {
+                own.wait(EventMask::MESSAGE, None).unwrap();
+                own.poll();
+            }
+            its.ended.set(its.ended.get() + 1);
+            seen.borrow_mut().push(own.state().clone());
+        });
+    }
+    let outcome = programs.run().unwrap();
+    (all.take(), outcome)
+}
+
+#[test]
+fn requests_end_once_while_endpoints_change_frames() {
+    let (seen, outcome) = exchange(9, 2, 60);
+    let all = |of: fn(&Seen) -> &Vec<u64>| {
+        let mut words: Vec<u64> = seen.iter().flat_map(|seen| of(seen).clone()).collect();
+        words.sort_unstable();
+        words
+    };
+    let expected: Vec<u64> = (1..4)
+        .flat_map(|host| (0..60).map(move |number| host * 1000 + number))
+        .collect();
+    assert_eq!(all(|seen| &seen.requests), expected);
+    assert_eq!(all(|seen| &seen.replies), expected);
+    assert!(seen.iter().all(|seen| seen.returned.is_empty()));
+    let Totals {
+        remaps, refusals, ..
+    } = outcome.totals;
+    assert!(remaps > 20 && refusals > 0, "{outcome:?}");
+}
+
+#[test]
+fn equal_programs_are_equal_runs() {
+    assert_eq!(exchange(5, 2, 40), exchange(5, 2, 40));
+}
+
+/// One host serves until a request carries this word.
+const LAST: u64 = u64::MAX;
+
+fn serve(station: &Station<'_>, board: &Board, own: &mut Endpoint<Station<'_>, Seen>) {
+    board.publish(station.host(), own.name());
+    while own.state().requests.last() != Some(&LAST) {
+        own.wait(EventMask::MESSAGE, None).unwrap();
+        own.poll();
+    }
+}
+
+#[test]
+fn what_cannot_be_delivered_comes_back_with_the_reason() {
+    let mut programs = Programs::new(Config::am_myrinet(2, 8)).unwrap();
+    let board = Board::default();
+    let its = board.clone();
+    programs.spawn(0, move |station| {
+        let freed = endpoint(&station);
+        let mut beside = endpoint(&station);
+        its.publish(0, freed.name());
+        let mut own = endpoint(&station);
+        // A request waits in it when it is freed.
+        beside
+            .map(0, &its.names_of(&station, 1, 1)[0], KEY)
+            .unwrap();
+        while !freed.events().intersects(EventMask::MESSAGE) {
+            station.idle();
+        }
+        drop(freed);
+        serve(&station, &its, &mut own);
+        assert_eq!(own.state().requests, [LAST]);
+    });
+    programs.spawn(1, move |station| {
+        let mut own = endpoint(&station);
+        board.publish(1, own.name());
+        let freed = board.names_of(&station, 0, 1)[0];
+        own.map(0, &freed, KEY).unwrap();
+        own.request(0, ECHO, &[10]).unwrap();
+        let server = board.names_of(&station, 0, 2)[1];
+        let mut nowhere = server.to_bytes();
+        nowhere[2] = 40;
+        own.map(1, &server, Key(1)).unwrap();
+        own.map(2, &server, KEY).unwrap();
+        own.map(3, &Name::from_bytes(nowhere), KEY).unwrap();
+        own.request(0, ECHO, &[11]).unwrap();
+        own.request(1, ECHO, &[12]).unwrap();
+        own.request(2, NOBODY, &[13]).unwrap();
+        let outside = Body::Bulk {
+            offset: 16 * 1024 - 1,
+            bytes: &[1, 2],
+        };
+        own.request_with(2, ECHO, &[14], outside).unwrap();
+        own.request_with(3, ECHO, &[15], Body::Medium(&[1; 100]))
+            .unwrap();
+        while own.outstanding() > 0 {
+            own.wait(EventMask::RETURNED, None).unwrap();
+            own.poll();
+        }
+        let mut returned = own.state().returned.clone();
+        returned.sort_unstable_by_key(|(word, _)| *word);
+        let expected = [
+            (10, Reason::EndpointFreed),
+            (11, Reason::EndpointFreed),
+            (12, Reason::WrongKey),
+            (13, Reason::NoSuchHandler),
+            (14, Reason::OutsideSegment),
+            (15, Reason::NoSuchEndpoint),
+        ];
+        assert_eq!(returned, expected);
+        // Names of elsewhere, and a wait that ends.
+        assert!(own.map(4, &Name::from_bytes([7; 32]), KEY).is_err());
+        assert!(own.map(4, &own.name(), KEY).is_err());
+        let before = station.now();
+        let limit = Duration::from_micros(77);
+        let waited = own.wait(EventMask::MESSAGE, Some(limit));
+        assert_eq!(waited, Err(WaitError::TimedOut));
+        assert_eq!(station.now() - before, limit);
+        own.request(2, ECHO, &[LAST]).unwrap();
+    });
+    programs.run().unwrap();
+}
+
+/// Each client has as many credits as the server's queue has entries.
+#[test]
+fn a_full_queue_delays_and_loses_nothing() {
+    let mut programs = Programs::new(Config::am_myrinet(4, 8)).unwrap();
+    let board = Board::default();
+    let its = board.clone();
+    programs.spawn(0, move |station| {
+        let mut own = endpoint(&station);
+        its.publish(0, own.name());
+        while its.ended.get() < 3 {
+            let _ = own.wait(EventMask::MESSAGE, Some(Duration::from_millis(1)));
+            own.poll_at_most(1);
+            station.compute(Duration::from_micros(20));
+        }
+        let mut requests = own.state().requests.clone();
+        requests.sort_unstable();
+        assert_eq!(requests, (0..300).collect::<Vec<_>>());
+    });
+    for host in 1..4 {
+        let its = board.clone();
+        programs.spawn(host, move |station| {
+            // The same program, asynchronous.
+            let mut own = endpoint(&station);
+            own.map(0, &its.names_of(&station, 0, 1)[0], KEY).unwrap();
+            let first = (u64::from(host) - 1) * 100;
+            station.block_on(async {
+                for word in first..first + 100 {
+                    own.request_async(0, ECHO, &[word], Body::Short)
+                        .await
+                        .unwrap();
+                }
+                assert!(own.outstanding() > 0 && own.credits() < 32);
+                while own.outstanding() > 0 {
+                    own.wait_async(EventMask::MESSAGE).await.unwrap();
+                    own.poll();
+                }
+            });
+            let mut replies = own.state().replies.clone();
+            replies.sort_unstable();
+            assert_eq!(replies, (first..first + 100).collect::<Vec<_>>());
+            its.ended.set(its.ended.get() + 1);
+        });
+    }
+    let outcome = programs.run().unwrap();
+    assert!(outcome.totals.refusals > 0, "{outcome:?}");
+}
+
+#[test]
+fn programs_that_wait_for_ever_are_named() {
+    let mut programs = Programs::new(Config::am_myrinet(3, 8)).unwrap();
+    programs.spawn(0, |station| station.compute(Duration::from_micros(1)));
+    programs.spawn(2, |station| {
+        let mut own = endpoint(&station);
+        let _ = own.wait(EventMask::MESSAGE, None);
+    });
+    let stuck = programs.run().unwrap_err();
+    assert_eq!(stuck.hosts, [2]);
+    assert!(Programs::new(Config::gam_myrinet(2)).is_err());
+}
+
+/// The clock of a host. A look takes time, so that a program that computes by looking ends.
+struct Clock<'station, 'program>(&'station Station<'program>);
+
+impl Host for Clock<'_, '_> {
+    fn now_ns(&self) -> u64 {
+        self.0.compute(Duration::from_nanos(50));
+        self.0.now().as_nanos() as u64
+    }
+
+    fn relax(&self) {
+        self.0.idle();
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.0.compute(time);
+    }
+}
+
+/// Bursts as the built-in program makes them.
+struct Known(viaduct_lanai::Prober);
+
+impl Requests for Known {
+    fn burst(&mut self, burst: Burst) -> Result<Elapsed, MeasureError> {
+        let elapsed = self.0.burst(BuiltIn {
+            requests: burst.requests,
+            bytes: burst.bytes,
+            delay: Time::from_nanoseconds(burst.delay_ns),
+            is_echoed: burst.is_echoed,
+        });
+        let ns = |time: Time| (time - elapsed.computed).picoseconds() as f64 / 1e3;
+        Ok(Elapsed {
+            issued_ns: ns(elapsed.issued),
+            finished_ns: ns(elapsed.finished),
+        })
+    }
+
+    fn repetitions(&self, _: Burst) -> u32 {
+        1
+    }
+}
+
+/// Measures with `viaduct measure`'s program on a simulated host.
+fn measured<T: 'static>(measure: fn(&mut dyn Requests) -> T) -> T {
+    let mut programs = Programs::new(Config::am_myrinet(2, 8)).unwrap();
+    let board = Board::default();
+    let found = Rc::new(RefCell::new(None));
+    let its = board.clone();
+    programs.spawn(0, move |station| {
+        let handlers = request_handlers();
+        let options = request_options(KEY);
+        let mut own = Endpoint::new(&station, &handlers, Default::default(), options).unwrap();
+        its.publish(0, own.name());
+        while its.ended.get() == 0 {
+            own.wait(EventMask::MESSAGE, None).unwrap();
+            own.poll();
+        }
+    });
+    let result = Rc::clone(&found);
+    programs.spawn(1, move |station| {
+        let handlers = request_handlers();
+        let options = request_options(KEY);
+        let mut own = Endpoint::new(&station, &handlers, Default::default(), options).unwrap();
+        own.map(0, &board.names_of(&station, 0, 1)[0], KEY).unwrap();
+        let clock = Clock(&station);
+        let mut prober = Rested(&station, Prober::new(own, &clock, Some(1)));
+        // Both endpoints come into frames.
+        let first = Burst {
+            requests: 1,
+            bytes: 16,
+            delay_ns: 0,
+            is_echoed: false,
+        };
+        prober.burst(first).unwrap();
+        *result.borrow_mut() = Some(measure(&mut prober));
+        board.ended.set(1);
+        prober.burst(first).unwrap();
+    });
+    programs.run().unwrap();
+    found.take().unwrap()
+}
+
+/// Bursts after a rest, as the built-in program's.
+struct Rested<'a, 'program, P>(&'a Station<'program>, P);
+
+impl<P: Requests> Requests for Rested<'_, '_, P> {
+    fn burst(&mut self, burst: Burst) -> Result<Elapsed, MeasureError> {
+        self.0.compute(Duration::from_millis(1));
+        self.1.burst(burst)
+    }
+
+    fn repetitions(&self, burst: Burst) -> u32 {
+        self.1.repetitions(burst)
+    }
+}
+
+fn assert_near(ours: f64, wanted: f64, what: &str) {
+    assert!(
+        (ours - wanted).abs() <= 1e-4 * wanted,
+        "{what}: {ours}, not {wanted}"
+    );
+}
+
+#[test]
+fn the_measuring_program_finds_what_the_built_in_one_does() {
+    let ours: LogP = measured(|requests| logp(requests).unwrap());
+    let mut known = Known(viaduct_lanai::Prober::new(&Config::am_myrinet(2, 8)));
+    let wanted = logp(&mut known).unwrap();
+    println!("{ours:?}\n{wanted:?}");
+    assert_near(ours.o_send_us, wanted.o_send_us, "o_send");
+    assert_near(ours.o_recv_us, wanted.o_recv_us, "o_recv");
+    assert_near(ours.latency_us, wanted.latency_us, "latency");
+    assert_near(ours.gap_us, wanted.gap_us, "gap");
+    assert_near(ours.round_trip_us, wanted.round_trip_us, "round trip");
+}
+
+#[test]
+fn bulk_messages_take_what_the_built_in_programs_do() {
+    let sizes = [128, 1024, 8192];
+    let ours = measured(|requests| bulk(requests, &[128, 1024, 8192], &mut |_| {}).unwrap());
+    let mut known = Known(viaduct_lanai::Prober::new(&Config::am_myrinet(2, 8)));
+    let wanted = bulk(&mut known, &sizes, &mut |_| {}).unwrap();
+    println!("{ours:?}\n{wanted:?}");
+    for (ours, wanted) in ours.rows.iter().zip(&wanted.rows) {
+        assert_near(ours.mbyte_s, wanted.mbyte_s, "bandwidth");
+        assert_near(ours.round_trip_us, wanted.round_trip_us, "round trip");
+    }
+}
