@@ -42,7 +42,7 @@ test: cargo c-tools ## every test, then equal digests of debug and release build
 python-test: cargo python ## the Python package: built without optimisation, formatted, typed, its examples and tests; the docs as a site
 	@[ -x $(PYTHON_ENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_ENV)
 	@cmp -s python/tests/requirements.txt $(PYTHON_ENV)/installed.txt || { \
-	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
+	$(PYTHON_ENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/tests/requirements.txt \
 	&& cp python/tests/requirements.txt $(PYTHON_ENV)/installed.txt; }
 	$(PYTHON_ENV)/bin/ruff format --check python
 	$(PYTHON_ENV)/bin/ruff check python

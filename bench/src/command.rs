@@ -26,6 +26,11 @@ impl Viaduct {
         }
     }
 
+    /// The program.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Runs a study, or a file, with `settings`, each `key=value`.
     ///
     /// # Errors

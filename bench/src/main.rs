@@ -12,6 +12,7 @@ mod protocol;
 mod rivals;
 mod simgrid;
 mod studies;
+mod sweeps;
 mod table;
 mod transports;
 
@@ -34,7 +35,7 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
   --only GROUP    hold, study, ideal, load, heavy, programs,
-                  endpoints, contention, scale, million or start
+                  endpoints, contention, sweep, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -49,6 +50,7 @@ const GROUPS: &[&str] = &[
     "programs",
     "endpoints",
     "contention",
+    "sweep",
     "scale",
     "million",
 ];
@@ -191,6 +193,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "programs" => programs::measure(repeat),
             "endpoints" => endpoints::measure(repeat),
             "contention" => studies::contention(&viaduct, repeat),
+            "sweep" => sweeps::measure(&viaduct, &options.out, repeat),
             "scale" => studies::scale(&viaduct, repeat),
             _ => studies::million(&viaduct),
         };

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import duckdb
+import pandas
 import polars
 import pyarrow
 import pyarrow.parquet
@@ -37,6 +39,22 @@ def test_arrow_reads_what_the_run_directory_holds(
 def test_polars_reads_the_same_as_arrow(name: str, result: via.Result) -> None:
     table = result.table(name)
     assert polars.DataFrame(table).rows() == polars.DataFrame(pyarrow.table(table)).rows()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_pandas_and_duckdb_read_the_same_as_arrow(name: str, result: via.Result) -> None:
+    given = result.table(name)
+    read = pyarrow.table(given)
+    frame = pandas.DataFrame.from_arrow(given)
+    assert list(frame.columns) == given.columns
+    for column in given.columns:
+        whole = [None if pandas.isna(value) else value for value in frame[column]]
+        assert whole == read[column].to_pylist(), column
+    # By the name of the variable.
+    relation = duckdb.sql("SELECT * FROM given")
+    assert relation is not None
+    assert relation.columns == given.columns
+    assert relation.fetchall() == [tuple(row.values()) for row in read.to_pylist()]
 
 
 def test_a_stream_is_taken_once_and_a_table_often(result: via.Result) -> None:

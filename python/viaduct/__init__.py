@@ -16,7 +16,14 @@ Errors are `Error` or below it, with the texts of the command; `Interrupted` is 
 during a run, with what there is.
 """
 
-from viaduct._errors import AssumptionError, Error, Interrupted, RunError, ScenarioError
+from viaduct._errors import (
+    AssumptionError,
+    Error,
+    Interrupted,
+    RunError,
+    ScenarioError,
+    SweepInterrupted,
+)
 from viaduct._native import Table, __version__
 from viaduct._result import (
     Counts,
@@ -29,6 +36,7 @@ from viaduct._result import (
     Warning,
 )
 from viaduct._study import Progress, Study, models, parse_study, studies, study
+from viaduct._sweep import Sweep, SweepProgress, sweep
 
 __all__ = [
     "AssumptionError",
@@ -44,6 +52,9 @@ __all__ = [
     "ScenarioError",
     "SteadyState",
     "Study",
+    "Sweep",
+    "SweepInterrupted",
+    "SweepProgress",
     "Table",
     "Usage",
     "Warning",
@@ -52,4 +63,5 @@ __all__ = [
     "parse_study",
     "studies",
     "study",
+    "sweep",
 ]

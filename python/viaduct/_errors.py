@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from viaduct._result import Result
+    from viaduct._sweep import Sweep
 
 
 class Error(Exception):
@@ -34,11 +35,11 @@ class AssumptionError(Error):
 
     Attributes
     ----------
-    result : Result
-        What came of the run.
+    result : Result or Sweep
+        What came of it.
     """
 
-    def __init__(self, text: str, result: Result) -> None:
+    def __init__(self, text: str, result: Result | Sweep) -> None:
         super().__init__(text)
         self.result = result
 
@@ -55,5 +56,19 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended a sweep early; it is no `Exception`, as `Interrupted` is none.
+
+    Attributes
+    ----------
+    result : Sweep
+        The runs that had been made.
+    """
+
+    def __init__(self, text: str, result: Sweep) -> None:
         super().__init__(text)
         self.result = result

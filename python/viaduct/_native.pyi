@@ -1,7 +1,17 @@
 from collections.abc import Callable
 from typing import Any, final
 
-__all__ = ["Run", "Study", "Table", "__version__", "command", "models", "studies"]
+__all__ = [
+    "Run",
+    "RunMaker",
+    "Study",
+    "Sweep",
+    "Table",
+    "__version__",
+    "command",
+    "models",
+    "studies",
+]
 
 __version__: str
 
@@ -58,3 +68,28 @@ class Table:
     def dictionary(self) -> list[tuple[str, str, str]]: ...
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+@final
+class Sweep:
+    @staticmethod
+    def key(word: str) -> str: ...
+    @staticmethod
+    def begin(
+        subject: Study | str,
+        settings: list[tuple[str, bool]],
+        seeds: int,
+        until_width: str | None,
+        directory: str | None,
+    ) -> Sweep: ...
+    @property
+    def plan(self) -> str: ...
+    def run(self, threads: int | None, report: Callable[[int, int], object] | None) -> bool: ...
+    def take(self, count: int) -> list[tuple[int, int]]: ...
+    def keep(self, lines: list[str]) -> None: ...
+    def counts(self) -> tuple[int, int, int]: ...
+    def account(self) -> tuple[Table, str, str, list[str]]: ...
+
+@final
+class RunMaker:
+    def __new__(cls, plan: str) -> RunMaker: ...
+    def make(self, runs: list[tuple[int, int]]) -> tuple[list[str], float]: ...

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
-from viaduct import _native
+from viaduct import _native, _progress
 from viaduct._errors import AssumptionError, Interrupted, ScenarioError
 from viaduct._result import Result
 
@@ -165,8 +164,8 @@ class Study:
         set : mapping, optional
             Values over those of the study, for this run.
         progress : bool or callable, optional
-            True shows a line on stderr, False nothing, None a line if stderr is a terminal; a
-            function is called with a `Progress` five times a second.
+            True shows a line on stderr or a bar in a notebook, False nothing, None the same where
+            somebody looks on; a function is called with a `Progress` five times a second.
 
         Raises
         ------
@@ -239,31 +238,17 @@ def _reporter(
 ) -> tuple[_Report | None, Callable[[], object]]:
     """Give what a run calls now and then, and what is called at its end."""
     if progress is None:
-        progress = sys.stderr is not None and sys.stderr.isatty()
+        progress = _progress.is_watched()
     if progress is False:
         return None, lambda: None
     if progress is True:
-        line = _Line()
-        return lambda *numbers: line.show(Progress(*numbers)), line.end
+        shown = _progress.shown()
+
+        def show(simulated_s: float, until_s: float, events: int) -> None:
+            now = Progress(simulated_s, until_s, events)
+            place = f"{simulated_s:.3g} of {until_s:.3g} s"
+            shown.show(now.fraction, f"{place}   {events / 1e6:.1f} M events")
+
+        return show, shown.end
     call = progress
     return lambda *numbers: call(Progress(*numbers)), lambda: None
-
-
-class _Line:
-    """A line on stderr that is written again and again; of a notebook as well."""
-
-    def __init__(self) -> None:
-        self.is_shown = False
-
-    def show(self, progress: Progress) -> None:
-        done = round(40 * progress.fraction)
-        bar = "#" * done + "-" * (40 - done)
-        place = f"{progress.simulated_s:.3g} of {progress.until_s:.3g} s"
-        sys.stderr.write(f"\r  run      {bar} {place}   {progress.events / 1e6:.1f} M events")
-        sys.stderr.flush()
-        self.is_shown = True
-
-    def end(self) -> None:
-        if self.is_shown:
-            sys.stderr.write("\n")
-            sys.stderr.flush()

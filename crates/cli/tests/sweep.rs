@@ -371,6 +371,11 @@ fn the_directory_alone_is_enough() {
                   \"2 us\", source = \"this test\", confidence = \"assumed\" }\n";
     fs::write(folder.0.join("mine.toml"), preset).unwrap();
     let nics = "--set=hosts.nic=giganet-clan,mine.toml";
+    // A study that ships takes the preset as well, and its directory has it.
+    let sizes = "--set=traffic.size=64 B..192 B:64 B";
+    folder.run(0, &["sweep", "two-hosts", sizes, nics, "--out=ships"]);
+    let plan = fs::read_to_string(folder.0.join("ships/sweep.json")).unwrap();
+    assert!(plan.contains("doorbell = { value"), "{plan}");
     folder.run(
         0,
         &["sweep", "small.toml", nics, "--seeds=2", "--out=whole"],

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use pyo3::PyErr;
 use viaduct_scenario::Diagnostics;
+use viaduct_sweep::SweepError;
 
 mod classes {
     pyo3::import_exception!(viaduct._errors, RunError);
@@ -21,4 +22,12 @@ pub(crate) fn run(title: impl Display, help: Option<&str>) -> PyErr {
         Some(help) => format!("error: {title}\nhelp: {help}"),
         None => format!("error: {title}"),
     })
+}
+
+/// Why a sweep cannot begin, go on, or keep what was made.
+pub(crate) fn sweep(error: &SweepError) -> PyErr {
+    match error {
+        SweepError::Scenario(diagnostics) => scenario(diagnostics),
+        SweepError::Other { title, help } => run(title, help.as_deref()),
+    }
 }

@@ -7,6 +7,7 @@
 mod errors;
 mod run;
 mod study;
+mod sweep;
 mod table;
 mod watch;
 
@@ -25,6 +26,9 @@ mod _native {
     use super::study::{Study, models, studies};
     #[pymodule_export]
     use super::table::Table;
+
+    #[pymodule_export]
+    use super::sweep::{RunMaker, Sweep};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python packages use")]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use viaduct_report::{Provenance, RunOutcome, Summary};
-use viaduct_scenario::{Diagnostics, Override, list_models, list_studies, parse_study_with};
+use viaduct_scenario::{Diagnostics, Override, Sweep, list_models, list_studies, parse_study_with};
 
 use crate::errors;
 use crate::run::Run;
@@ -40,6 +40,16 @@ impl Origin {
 }
 
 impl Study {
+    /// The same study, read once more as what runs over `settings`.
+    pub(crate) fn open_sweep(&self, settings: Vec<Override>) -> Result<Sweep, Diagnostics> {
+        let own = self.settings.iter().map(Override::fixed);
+        let all: Vec<Override> = own.chain(settings).collect();
+        match &self.origin {
+            Origin::NameOrPath(name_or_path) => Sweep::load(name_or_path, &all),
+            Origin::Text(text) => Sweep::from_text(text, &all),
+        }
+    }
+
     fn read(py: Python<'_>, origin: Origin, settings: Vec<String>) -> PyResult<Self> {
         let inner = py
             .detach(|| origin.read(&settings))

@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt32Array, UInt64Array,
+    Array as _, ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt32Array,
+    UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use viaduct_report::Values;
+use viaduct_report::{SWEEP_ROW, SweepColumn, Values};
 use viaduct_sim::result::RunResult;
 
 /// A table in memory.
 #[pyclass(frozen, module = "viaduct._native")]
 #[derive(Debug)]
 pub(crate) struct Table {
-    table: &'static viaduct_report::Table,
+    name: &'static str,
+    row: &'static str,
+    /// Name, unit and meaning of each column.
+    dictionary: Vec<(String, &'static str, String)>,
     schema: SchemaRef,
     columns: Vec<ArrayRef>,
     row_count: usize,
@@ -25,25 +29,49 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(table: &'static viaduct_report::Table, result: &RunResult) -> Self {
-        let values = table.values(result);
-        let row_count = values.first().map_or(0, Values::len);
-        let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = table
-            .columns
-            .iter()
-            .zip(values)
-            .map(|(column, values)| {
-                let (data_type, is_nullable, array) = array(values);
-                let field = Field::new(column.name, data_type, is_nullable);
-                let words = [("unit", column.unit), ("meaning", column.meaning)];
-                (field.with_metadata(metadata(&words)), array)
-            })
-            .unzip();
-        let schema = Schema::new_with_metadata(fields, metadata(&[("viaduct.row", table.row)]));
+        let columns = table.columns.iter().zip(table.values(result));
+        let columns = columns.map(|(column, values)| {
+            let words = (
+                column.name.to_owned(),
+                column.unit,
+                column.meaning.to_owned(),
+            );
+            (words, values)
+        });
+        Self::of(table.name, table.row, columns)
+    }
+
+    pub(crate) fn of_sweep(columns: Vec<SweepColumn>) -> Self {
+        let columns = columns.into_iter().map(|column| {
+            let words = (column.name, column.unit, column.meaning);
+            (words, column.values)
+        });
+        Self::of("sweep", SWEEP_ROW, columns)
+    }
+
+    fn of(
+        name: &'static str,
+        row: &'static str,
+        described: impl Iterator<Item = ((String, &'static str, String), Values)>,
+    ) -> Self {
+        let (mut dictionary, mut fields) = (Vec::new(), Vec::new());
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for ((name, unit, meaning), values) in described {
+            let (data_type, is_nullable, array) = array(values);
+            let field = Field::new(&name, data_type, is_nullable);
+            let words = [("unit", unit), ("meaning", meaning.as_str())];
+            fields.push(field.with_metadata(metadata(&words)));
+            columns.push(array);
+            dictionary.push((name, unit, meaning));
+        }
+        let schema = Schema::new_with_metadata(fields, metadata(&[("viaduct.row", row)]));
         Self {
-            table,
+            name,
+            row,
+            dictionary,
             schema: Arc::new(schema),
+            row_count: columns.first().map_or(0, |column| column.len()),
             columns,
-            row_count,
         }
     }
 }
@@ -79,32 +107,26 @@ fn array(values: Values) -> (DataType, bool, ArrayRef) {
 #[pymethods]
 impl Table {
     #[getter]
-    fn name(&self) -> &'static str {
-        self.table.name
+    const fn name(&self) -> &'static str {
+        self.name
     }
 
     /// What a row is.
     #[getter]
-    fn row(&self) -> &'static str {
-        self.table.row
+    const fn row(&self) -> &'static str {
+        self.row
     }
 
     /// Names of the columns.
     #[getter]
-    fn columns(&self) -> Vec<&'static str> {
-        self.table
-            .columns
-            .iter()
-            .map(|column| column.name)
-            .collect()
+    fn columns(&self) -> Vec<&str> {
+        let columns = self.dictionary.iter();
+        columns.map(|(name, ..)| name.as_str()).collect()
     }
 
     /// Name, unit and meaning of each column.
-    fn dictionary(&self) -> Vec<(&'static str, &'static str, &'static str)> {
-        let columns = self.table.columns.iter();
-        columns
-            .map(|column| (column.name, column.unit, column.meaning))
-            .collect()
+    fn dictionary(&self) -> Vec<(String, &'static str, String)> {
+        self.dictionary.clone()
     }
 
     fn __len__(&self) -> usize {
@@ -115,9 +137,9 @@ impl Table {
         let columns: Vec<&str> = self.columns();
         format!(
             "<viaduct table {}: {} rows, each {}; columns {}>",
-            self.table.name,
+            self.name,
             self.row_count,
-            self.table.row,
+            self.row,
             columns.join(", ")
         )
     }

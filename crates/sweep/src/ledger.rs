@@ -66,7 +66,9 @@ impl Ledger {
     ///
     /// When the line is not that of a run which was asked for, or the journal cannot be written.
     pub fn keep(&mut self, line: &str) -> Result<(), SweepError> {
-        let record = journal::parse(line.trim_end_matches('\n').as_bytes());
+        // Another line follows it in the journal.
+        let whole = line.strip_suffix('\n');
+        let record = whole.and_then(|line| journal::parse(line.as_bytes()));
         record.map_or_else(|| Err(foreign()), |record| self.keep_read(line, record))
     }
 
@@ -157,4 +159,56 @@ pub(crate) fn cannot_append(error: &std::io::Error) -> SweepError {
         format!("cannot write the sweep's journal: {error}"),
         "make room, and go on with `viaduct sweep --resume DIR`: what was written counts",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::make::RunMaker;
+    use viaduct_scenario::{Override, Sweep};
+
+    fn plan() -> SweepPlan {
+        let settings = ["traffic.size=64 B,128 B", "run.until=1 ms"].map(Override::listed);
+        let mut sweep = Sweep::load("two-hosts", &settings).unwrap();
+        SweepPlan::new(&mut sweep, 2, None).unwrap()
+    }
+
+    #[test]
+    fn a_plan_is_the_same_after_its_way_as_text_and_one_of_another_version_is_refused() {
+        let text = plan().to_text();
+        assert_eq!(SweepPlan::from_text(&text).unwrap(), plan());
+        let version = format!("\"version\": \"{}\"", crate::VERSION);
+        let other = text.replace(&version, "\"version\": \"0.0.1\"");
+        let error = SweepPlan::from_text(&other).unwrap_err().to_string();
+        assert!(error.contains("begun by version 0.0.1"), "{error}");
+    }
+
+    #[test]
+    fn runs_are_kept_once_and_others_are_refused() {
+        let plan = plan();
+        let mut ledger = Ledger::new(&plan, 0..plan.cells, Records::default(), None);
+        let mut maker = RunMaker::new(&plan).unwrap();
+        let mut line = |job| {
+            let made = maker.make(job, &mut |_| std::ops::ControlFlow::Continue(()));
+            made.unwrap().line
+        };
+        let first = ledger.next(None).unwrap();
+        let not_asked = line(Job { cell: 1, index: 1 });
+        assert!(ledger.keep(&not_asked).is_err(), "nobody makes it");
+        let first = line(first);
+        let torn = &first[..first.len() - 9];
+        assert!(ledger.keep(torn).is_err());
+        ledger.keep(&first).unwrap();
+        assert!(ledger.keep(&first).is_err(), "it was kept");
+        let counts = RunCounts { asked: 4, made: 1 };
+        assert_eq!((ledger.counts(), ledger.known_count()), (counts, 1));
+        let back = ledger.next(Some(0)).unwrap();
+        assert_eq!(back, Job { cell: 0, index: 1 });
+        ledger.give_back(back);
+        assert_eq!((ledger.ready_count(), ledger.left()), (3, 3));
+        while let Some(job) = ledger.next(None) {
+            ledger.keep(&line(job)).unwrap();
+        }
+        assert!(ledger.is_idle());
+    }
 }
