@@ -214,6 +214,18 @@ def test_a_study_with_a_sweep_of_its_own_runs_over_that() -> None:
     ]
 
 
+class Net:
+    """What makes a study."""
+
+    def study(self) -> via.Study:
+        return via.parse_study(SMALL)
+
+
+def test_what_makes_a_study_is_swept() -> None:
+    sweep = via.sweep(Net(), rate=RATES)
+    assert rows(sweep) == rows(via.sweep(via.parse_study(SMALL), rate=RATES))
+
+
 def test_what_cannot_be_swept_is_refused(small: Path) -> None:
     with pytest.raises(via.ScenarioError, match=r"did you mean `traffic\.rate`"):
         via.sweep(small, {"traffic.rat": [1, 2]})

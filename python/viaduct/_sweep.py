@@ -68,6 +68,13 @@ class Executor(Protocol):
         """Have the call made, and give a `Task`."""
 
 
+class MakesStudy(Protocol):
+    """What has a study, such as a network with what was said of it."""
+
+    def study(self) -> Study:
+        """Give it."""
+
+
 class Sweep:
     """What came of a sweep: a table with a row a run, which data frames read without a copy.
 
@@ -136,7 +143,7 @@ class Sweep:
 
 
 def sweep(
-    study: str | PathLike[str] | Study,
+    study: str | PathLike[str] | Study | MakesStudy,
     set: Mapping[str, Values] | None = None,
     *,
     seeds: int = 1,
@@ -156,8 +163,8 @@ def sweep(
 
     Parameters
     ----------
-    study : str, path or Study
-        A study that is built in, by its name, a file, or one that was read.
+    study : str, path, Study, or what has a method `study`
+        A study that is built in, by its name, a file, one that was read, or what makes one.
     set : mapping, optional
         Values by key. A key with several values, as in `[64, 128]`, `range(1, 9)` or a NumPy
         array, is run over; one with a single value has it in every cell. A text may have what the
@@ -253,6 +260,8 @@ def sweep(
 
 
 def _subject(given: object) -> _native.Study | str:
+    if not isinstance(given, Study) and callable(made := getattr(given, "study", None)):
+        given = made()
     if isinstance(given, Study):
         return given._study
     if isinstance(given, (str, os.PathLike)):

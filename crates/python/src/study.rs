@@ -1,5 +1,6 @@
 //! A study, read and ready to run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,7 +47,7 @@ impl Study {
         let all: Vec<Override> = own.chain(settings).collect();
         match &self.origin {
             Origin::NameOrPath(name_or_path) => Sweep::load(name_or_path, &all),
-            Origin::Text(text) => Sweep::from_text(text, &all),
+            Origin::Text(text) => Sweep::from_text("study", text, &all, BTreeMap::new()),
         }
     }
 

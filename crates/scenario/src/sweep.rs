@@ -61,20 +61,25 @@ impl Sweep {
         Self::open(source, Files::on_disk(base))
     }
 
-    /// Reads a study's text, as [`parse_study`](crate::parse_study) does; no file is opened.
+    /// Reads a study's text, as [`parse_study`](crate::parse_study) does; no file is opened:
+    /// `files` are the texts, by path, of those that it does not carry itself.
     ///
     /// # Errors
     ///
     /// As [`Sweep::load`].
-    pub fn from_text(text: &str, overrides: &[Override]) -> Result<Self, Diagnostics> {
-        let source = SweepSource {
-            name: "study".to_owned(),
+    pub fn from_text(
+        name: &str,
+        text: &str,
+        overrides: &[Override],
+        files: BTreeMap<String, String>,
+    ) -> Result<Self, Diagnostics> {
+        Self::from_source(SweepSource {
+            name: name.to_owned(),
             file_name: "study.toml".to_owned(),
             text: text.to_owned(),
             overrides: owned(overrides),
-            files: BTreeMap::new(),
-        };
-        Self::open(source, Files::carried())
+            files,
+        })
     }
 
     /// Reads what [`Sweep::source`] gave; no file is opened.
