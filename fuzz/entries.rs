@@ -7,7 +7,8 @@
 use viaduct_scenario::{Override, Study, parse_preset, parse_study};
 use viaduct_sim::workload::parse_size_cdf;
 use viaduct_topology::{
-    HostId, LinkId, Topology, TopologyError, parse_edge_list, parse_graphml, parse_node_link_json,
+    GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
+    parse_graph, parse_graphml, parse_node_link_json,
 };
 
 /// An entry's name, which is also that of its target and of its folder of seeds, and what it does.
@@ -20,7 +21,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("setting", setting),
     ("node_link_json", |text| graph(parse_node_link_json(text))),
     ("graphml", |text| graph(parse_graphml(text))),
-    ("edge_list", |text| graph(parse_edge_list(text))),
+    ("edge_list", |text| {
+        graph(parse_edge_list(text));
+        graph(parse_graph(text, GraphFormat::EdgeList, GraphRouting::Rule));
+    }),
     ("route_table", route_table),
     ("size_cdf", size_cdf),
 ];

@@ -12,6 +12,13 @@ Counts(posted=201, delivered=200, dropped=0, in_flight=1)
 >>> result.links.columns
 ['link', 'class', 'wire_bytes', 'utilisation_fraction', 'flows_max']
 
+A network of your own is made by loops, or from arrays and graphs: `Network`.
+
+>>> net = via.Network.torus([8, 8], hosts_per_switch=2, rate="856 Mbit/s", nic="giganet-clan")
+>>> traffic = via.Traffic(size="32 KiB", rate="100/s", to=via.hops(3))
+>>> net.run(traffic=traffic, until="0.2 s", warmup="0.1 s", seed=1).hosts
+128
+
 Errors are `Error` or below it, with the texts of the command; `Interrupted` is what Ctrl-C raises
 during a run, with what there is.
 """
@@ -25,6 +32,7 @@ from viaduct._errors import (
     SweepInterrupted,
 )
 from viaduct._native import Table, __version__
+from viaduct._network import Network
 from viaduct._result import (
     Counts,
     Explanation,
@@ -37,6 +45,20 @@ from viaduct._result import (
 )
 from viaduct._study import Progress, Study, models, parse_study, studies, study
 from viaduct._sweep import Sweep, SweepProgress, sweep
+from viaduct._traffic import (
+    Pattern,
+    Traffic,
+    all_to_all,
+    bit_reversal,
+    hops,
+    hot_spot,
+    incast,
+    neighbours,
+    pairs,
+    random_permutation,
+    transpose,
+    uniform,
+)
 
 __all__ = [
     "AssumptionError",
@@ -45,6 +67,8 @@ __all__ = [
     "Explanation",
     "Interrupted",
     "Latency",
+    "Network",
+    "Pattern",
     "Progress",
     "QueueDepth",
     "Result",
@@ -56,12 +80,23 @@ __all__ = [
     "SweepInterrupted",
     "SweepProgress",
     "Table",
+    "Traffic",
     "Usage",
     "Warning",
     "__version__",
+    "all_to_all",
+    "bit_reversal",
+    "hops",
+    "hot_spot",
+    "incast",
     "models",
+    "neighbours",
+    "pairs",
     "parse_study",
+    "random_permutation",
     "studies",
     "study",
     "sweep",
+    "transpose",
+    "uniform",
 ]

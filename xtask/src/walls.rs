@@ -213,6 +213,7 @@ const WALLS: &[Wall] = &[
             "viaduct-scenario",
             "viaduct-sim",
             "viaduct-sweep",
+            "viaduct-topology",
         ],
         external: Some(&["arrow-array", "arrow-schema", "pyo3", "serde_json"]),
         reason: "a face: it translates Python into studies and runs, and decides nothing",

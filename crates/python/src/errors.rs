@@ -16,12 +16,21 @@ pub(crate) fn scenario(diagnostics: &Diagnostics) -> PyErr {
     classes::ScenarioError::new_err(diagnostics.render(false).trim_end().to_owned())
 }
 
+/// What is wrong with a network or a setting, with advice if there is any.
+pub(crate) fn scenario_text(title: impl Display, help: Option<&str>) -> PyErr {
+    classes::ScenarioError::new_err(text(title, help))
+}
+
 /// Why a scenario cannot be run, or a message not explained; with advice if there is any.
 pub(crate) fn run(title: impl Display, help: Option<&str>) -> PyErr {
-    classes::RunError::new_err(match help {
+    classes::RunError::new_err(text(title, help))
+}
+
+fn text(title: impl Display, help: Option<&str>) -> String {
+    match help {
         Some(help) => format!("error: {title}\nhelp: {help}"),
         None => format!("error: {title}"),
-    })
+    }
 }
 
 /// Why a sweep cannot begin, go on, or keep what was made.

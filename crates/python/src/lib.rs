@@ -1,10 +1,11 @@
-//! The extension module `viaduct._native`: studies, runs and tables as Python sees them.
+//! The extension module `viaduct._native`: networks, studies, runs and tables as Python sees them.
 //!
 //! It translates; what users meet is the Python package in `python/viaduct`, which gives results
 //! their types and names. A run lets other Python threads go on, and asks Python some times a
 //! second whether a signal is to be handled.
 
 mod errors;
+mod network;
 mod run;
 mod study;
 mod sweep;
@@ -20,6 +21,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::command;
+    #[pymodule_export]
+    use super::network::Network;
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

@@ -6,7 +6,10 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use viaduct_report::{Provenance, RunOutcome, Summary};
-use viaduct_scenario::{Diagnostics, Override, Sweep, list_models, list_studies, parse_study_with};
+use viaduct_scenario::{
+    Diagnostics, Override, Sweep, list_models, list_studies, parse_study_on, parse_study_with,
+};
+use viaduct_topology::Topology;
 
 use crate::errors;
 use crate::run::Run;
@@ -26,6 +29,13 @@ pub(crate) struct Study {
 enum Origin {
     NameOrPath(Arc<str>),
     Text(Arc<str>),
+    /// A text whose network Python made.
+    Network {
+        name: Arc<str>,
+        text: Arc<str>,
+        file: &'static str,
+        network: Arc<Topology>,
+    },
 }
 
 impl Origin {
@@ -36,6 +46,12 @@ impl Origin {
                 viaduct_scenario::Study::load(name_or_path, &overrides)
             }
             Self::Text(text) => parse_study_with(text, &overrides),
+            Self::Network {
+                name,
+                text,
+                file,
+                network,
+            } => parse_study_on(name, text, &overrides, (file, Arc::clone(network))),
         }
     }
 }
@@ -60,6 +76,23 @@ impl Study {
             origin,
             settings,
         })
+    }
+
+    /// A study on a network that stands for a file of the text.
+    pub(crate) fn on_network(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        (file, network): (&'static str, Arc<Topology>),
+        settings: Vec<String>,
+    ) -> PyResult<Self> {
+        let origin = Origin::Network {
+            name: name.into(),
+            text: text.into(),
+            file,
+            network,
+        };
+        Self::read(py, origin, settings)
     }
 }
 

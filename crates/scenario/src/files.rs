@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use viaduct_topology::Topology;
+
 use crate::document::TEXT_BYTES_MAX;
 
 /// Where files come from. Each is read once.
@@ -14,6 +16,8 @@ pub(crate) struct Files {
     texts: BTreeMap<String, Arc<str>>,
     /// The study's directory; none where the disk is out of bounds.
     base: Option<PathBuf>,
+    /// Networks that a program handed in, by the path that the study writes: no text is read.
+    graphs: BTreeMap<String, Arc<Topology>>,
     used: BTreeMap<String, Arc<str>>,
 }
 
@@ -34,6 +38,16 @@ impl Files {
     /// Adds a text that is carried along.
     pub(crate) fn carry(&mut self, path: &str, text: &str) {
         self.texts.insert(path.to_owned(), text.into());
+    }
+
+    /// Adds a network in place of the text that would describe it.
+    pub(crate) fn hand_in(&mut self, path: &str, graph: Arc<Topology>) {
+        self.graphs.insert(path.to_owned(), graph);
+    }
+
+    /// A network that was handed in.
+    pub(crate) fn graph(&self, path: &str) -> Option<Arc<Topology>> {
+        self.graphs.get(path).cloned()
     }
 
     /// The text of a file, remembered as used.

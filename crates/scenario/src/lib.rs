@@ -56,13 +56,15 @@ pub use endpoints::{endpoints_of, load_endpoints};
 pub use faults::{FAULTS_MAX, read_faults};
 pub use figure::{Figure, FigureTest};
 pub use keys::{Fallback, Key, Table, key_at, keys_text, table, tables};
+pub use network::network_toml;
 pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
 pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
 pub use study::{
-    CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study, parse_study_with,
+    CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study, parse_study_on,
+    parse_study_with,
 };
 pub use sweep::{Sweep, SweepSource, axis_unit};
 pub use units::{

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use viaduct_sim::workload::{Pattern, PatternError, Targets};
 use viaduct_topology::{
-    ChainHosts, Finding, FindingKind, Ports, Severity, Topology, TopologyError, TreeShape,
-    parse_edge_list, parse_graphml, parse_node_link_json,
+    ChainHosts, Finding, FindingKind, GraphFormat, GraphRouting, Plan, Ports, Severity, SwitchId,
+    Topology, TopologyError, TreeShape, parse_graph,
 };
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::document::quote;
 use crate::files::Files;
 use crate::settings::Settings;
 use crate::value::Value;
@@ -57,7 +58,7 @@ pub(crate) fn topology(
         }
         .make()?;
         let findings = made.check().findings;
-        cache.last = Some((key, Arc::new(made), findings));
+        cache.last = Some((key, made, findings));
     }
     let (_, topology, findings) = cache.last.as_ref()?;
     for finding in findings {
@@ -74,6 +75,61 @@ pub(crate) fn topology(
         diagnostics.push(diagnostic.at(place).help(finding.help));
     }
     Some(Arc::clone(topology))
+}
+
+/// The table `[network]` of a study on this network: its measures if they make it, else `file`,
+/// whose text is [`Topology::to_node_link_json`].
+#[must_use]
+pub fn network_toml(network: &Topology, file: &str) -> String {
+    let plan = network.plan().filter(|_| network.is_generated());
+    let mut toml = match plan {
+        None => {
+            let routing = match network.is_routed_by_rule() {
+                true => "rule",
+                false => "shortest-path",
+            };
+            let file = quote(file);
+            return format!(
+                "[network]\ntopology = \"graph\"\nfile = {file}\nformat = \"json\"\n\
+                 routing = \"{routing}\"\n"
+            );
+        }
+        Some(Plan::SingleSwitch { hosts }) => {
+            format!("topology = \"switch\"\nhosts = {hosts}\n")
+        }
+        Some(Plan::Chain { switches, hosts }) => {
+            let (each, ends_only) = match hosts {
+                ChainHosts::EverySwitch(each) => (each, false),
+                ChainHosts::Ends(each) => (each, true),
+            };
+            format!(
+                "topology = \"chain\"\nswitches = {switches}\nhosts_per_switch = {each}\n\
+                 ends_only = {ends_only}\n"
+            )
+        }
+        Some(Plan::Mesh {
+            dimensions,
+            hosts_per_switch,
+        }) => grid_toml("mesh", dimensions, hosts_per_switch),
+        Some(Plan::Torus {
+            dimensions,
+            hosts_per_switch,
+        }) => grid_toml("torus", dimensions, hosts_per_switch),
+        Some(Plan::FatTree(TreeShape { arity, levels })) => {
+            format!("topology = \"fat-tree\"\narity = {arity}\nlevels = {levels}\n")
+        }
+    };
+    toml.insert_str(0, "[network]\n");
+    if let Some(ports) = network.switch_ports(SwitchId(0)) {
+        toml.push_str(&format!("switch_ports = {ports}\n"));
+    }
+    toml
+}
+
+fn grid_toml(shape: &str, dimensions: &[u32], hosts_per_switch: u32) -> String {
+    format!(
+        "topology = \"{shape}\"\ndimensions = {dimensions:?}\nhosts_per_switch = {hosts_per_switch}\n"
+    )
 }
 
 fn cache_key(settings: &Settings) -> String {
@@ -95,7 +151,7 @@ struct Network<'a> {
 }
 
 impl Network<'_> {
-    fn make(&mut self) -> Option<Topology> {
+    fn make(&mut self) -> Option<Arc<Topology>> {
         let Value::Choice(shape) = self.settings.value("network", "topology")? else {
             return None;
         };
@@ -125,35 +181,54 @@ impl Network<'_> {
             }
             _ => return self.graph(),
         };
-        made.map_err(|error| self.refused(&error)).ok()
+        made.map_err(|error| self.refused(&error))
+            .ok()
+            .map(Arc::new)
     }
 
     /// A graph from its file, with its routes.
-    fn graph(&mut self) -> Option<Topology> {
-        let path = self.path("file")?;
-        let format = self.format(&path)?;
-        let text = self.file("file", &path)?;
-        let made = match format {
-            "json" => parse_node_link_json(&text),
-            "graphml" => parse_graphml(&text),
-            _ => parse_edge_list(&text),
+    fn graph(&mut self) -> Option<Arc<Topology>> {
+        let by_routes = self.settings.value("network", "routes").is_some();
+        let routing = match self.settings.value("network", "routing") {
+            Some(Value::Choice(routing)) => *routing,
+            _ if by_routes => "table",
+            _ => "shortest-path",
         };
-        let graph = made
-            .map_err(|error| self.refused_file("file", &path, &text, &error))
-            .ok()?;
-        let by_table = match self.settings.value("network", "routing") {
-            Some(Value::Choice(routing)) => *routing == "table",
-            _ => self.settings.value("network", "routes").is_some(),
-        };
-        if !by_table {
+        let graph = self.routed_graph(match routing {
+            "rule" => GraphRouting::Rule,
+            _ => GraphRouting::ShortestPath,
+        })?;
+        if routing != "table" {
             return Some(graph);
         }
+        let graph = Arc::unwrap_or_clone(graph);
         let path = self.path("routes")?;
         let text = self.file("routes", &path)?;
         let routed = graph.with_tables(&text);
         routed
             .map_err(|error| self.refused_file("routes", &path, &text, &error))
             .ok()
+            .map(Arc::new)
+    }
+
+    /// The graph that was handed in or is in the file, with routes of this kind.
+    fn routed_graph(&mut self, routing: GraphRouting) -> Option<Arc<Topology>> {
+        let path = self.path("file")?;
+        let (text, format) = match self.files.graph(&path) {
+            Some(graph) if graph.is_routed_by_rule() == (routing == GraphRouting::Rule) => {
+                return Some(graph);
+            }
+            // It was made with other routes.
+            Some(graph) => (graph.to_node_link_json().into(), GraphFormat::NodeLinkJson),
+            None => {
+                let format = self.format(&path)?;
+                (self.file("file", &path)?, format)
+            }
+        };
+        parse_graph(&text, format, routing)
+            .map_err(|error| self.refused_file("file", &path, &text, &error))
+            .ok()
+            .map(Arc::new)
     }
 
     fn path(&self, key: &str) -> Option<String> {
@@ -164,18 +239,22 @@ impl Network<'_> {
     }
 
     /// How the graph is written: as said, else by the file's ending.
-    fn format(&mut self, path: &str) -> Option<&'static str> {
+    fn format(&mut self, path: &str) -> Option<GraphFormat> {
         if let Some(Value::Choice(format)) = self.settings.value("network", "format") {
-            return Some(format);
+            return Some(match *format {
+                "json" => GraphFormat::NodeLinkJson,
+                "graphml" => GraphFormat::GraphMl,
+                _ => GraphFormat::EdgeList,
+            });
         }
         let ending = path
             .rsplit_once('.')
             .map_or("", |(_, ending)| ending)
             .to_ascii_lowercase();
         match ending.as_str() {
-            "json" => Some("json"),
-            "graphml" | "xml" => Some("graphml"),
-            "txt" | "list" | "edges" | "edgelist" | "csv" | "tsv" => Some("list"),
+            "json" => Some(GraphFormat::NodeLinkJson),
+            "graphml" | "xml" => Some(GraphFormat::GraphMl),
+            "txt" | "list" | "edges" | "edgelist" | "csv" | "tsv" => Some(GraphFormat::EdgeList),
             _ => {
                 self.diagnostics.push(
                     Diagnostic::error("the ending of the file does not say how it is written")
@@ -205,6 +284,10 @@ impl Network<'_> {
     /// An error in a graph's file is shown there.
     fn refused_file(&mut self, key: &str, path: &str, text: &str, error: &TopologyError) {
         let TopologyError::File(error) = error else {
+            let key = match error {
+                TopologyError::NoRule => "routing",
+                _ => key,
+            };
             let place = self.settings.place_or_table("network", key);
             self.diagnostics.push(refusal(error).at(place));
             return;
@@ -238,20 +321,12 @@ impl Network<'_> {
         let Some(Value::Choice(routing)) = self.settings.value("network", "routing") else {
             return true;
         };
-        let generated = shape != "graph";
-        if generated == (*routing == "rule") {
+        // A graph may be routed in each way: whether it has a rule shows when it is read.
+        if shape == "graph" || *routing == "rule" {
             return true;
         }
-        let label = if generated {
-            format!("a {shape} routes by rule")
-        } else {
-            "a graph has no rule".to_owned()
-        };
-        let help = if generated {
-            "leave it out; other routes need topology = \"graph\" and its file"
-        } else {
-            "write \"shortest-path\", or \"table\" and `routes`"
-        };
+        let label = format!("a {shape} routes by rule");
+        let help = "leave it out; other routes need topology = \"graph\" and its file";
         self.diagnostics.push(
             Diagnostic::error("this topology has no such routing")
                 .at(self.settings.place_or_table("network", "routing"))
@@ -301,6 +376,9 @@ fn refusal(error: &TopologyError) -> Diagnostic {
         } => Diagnostic::error("the network is too small")
             .label(format!("{what} is {count}"))
             .help(format!("it must be at least {minimum}")),
+        TopologyError::NoRule => Diagnostic::error("the graph has no rule to route by")
+            .label("it is no chain, mesh, torus, fat tree or single switch, numbered as these are")
+            .help("write \"shortest-path\", or \"table\" and `routes`"),
         _ => Diagnostic::error("no such network").label(error.to_string()),
     }
 }

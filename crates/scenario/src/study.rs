@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use viaduct_sim::config::ClusterConfig;
+use viaduct_topology::Topology;
 
 use crate::build;
 use crate::builtin;
@@ -48,6 +49,8 @@ pub struct Study {
     pub warnings: Diagnostics,
     settings: Settings,
     files: Arc<BTreeMap<String, Arc<str>>>,
+    /// The path in whose place a network was handed in; only the whole scenario needs its text.
+    handed_in: Option<String>,
     pub(crate) for_programs: ForPrograms,
     cells: Vec<Self>,
     own_sources: [usize; 2],
@@ -264,11 +267,19 @@ impl Study {
         for published in &self.published {
             text.push_str(&published.to_toml());
         }
-        if !self.files.is_empty() {
+        if !self.files.is_empty() || self.handed_in.is_some() {
             text.push_str("\n[files]\n");
+            let mut carry = |path: &str, content: &str| {
+                text.push_str(&document::quote(path));
+                text.push_str(" = ");
+                text.push_str(&document::quote(content));
+                text.push('\n');
+            };
             for (path, content) in self.files.iter() {
-                let (path, content) = (document::quote(path), document::quote(content));
-                text.push_str(&format!("{path} = {content}\n"));
+                carry(path, content);
+            }
+            if let Some(path) = &self.handed_in {
+                carry(path, &self.config.topology.to_node_link_json());
             }
         }
         text
@@ -298,6 +309,31 @@ pub fn parse_study_with(text: &str, overrides: &[Override]) -> Result<Study, Dia
         overrides,
     };
     input.load(Files::carried())
+}
+
+/// As [`parse_study_with`], of a study named `name` on a network that is handed in.
+///
+/// It stands for the text of `network.file`, where that has this path: none is read, and none is
+/// made but for [`Study::resolved_toml`]. Other files that the study names lie on disk.
+///
+/// # Errors
+///
+/// All that is wrong with the text and the overrides.
+pub fn parse_study_on(
+    name: &str,
+    text: &str,
+    overrides: &[Override],
+    (path, network): (&str, Arc<Topology>),
+) -> Result<Study, Diagnostics> {
+    let mut files = Files::on_disk(Path::new(""));
+    files.hand_in(path, network);
+    let input = Input {
+        name,
+        file_name: name,
+        text,
+        overrides,
+    };
+    input.load(files)
 }
 
 /// The built-in studies: name, title and question.
@@ -563,6 +599,10 @@ impl Frame {
             published: self.published.clone(),
             warnings: Diagnostics::default(),
             files: Arc::new(self.files.used().clone()),
+            handed_in: match settings.value("network", "file") {
+                Some(Value::Text(path)) if self.files.graph(path).is_some() => Some(path.clone()),
+                _ => None,
+            },
             settings,
             for_programs,
             cells: Vec::new(),

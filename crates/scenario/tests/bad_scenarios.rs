@@ -284,7 +284,11 @@ fn graphs() {
         graph("net.txt", "", "a b c d e f\n"),
         graph("net.json", "", json),
         graph("net.txt", "format = \"graphml\"", "<graph>"),
-        graph("net.txt", "routing = \"rule\"", ""),
+        graph(
+            "net.txt",
+            "routing = \"rule\"",
+            "hosts a b\na x\nb y\nx y\ny z\n",
+        ),
     ];
     let said = parts.concat();
     insta::assert_snapshot!(said);

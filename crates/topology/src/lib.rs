@@ -47,8 +47,8 @@
 //! each edge may have `rate` and `latency`. Attributes that mean nothing here are counted and told
 //! by [`Topology::check`].
 //!
-//! A program makes a graph with [`GraphBuilder`], from arrays if it is large. A graph that is one of
-//! the generated networks may be routed by its rule: [`GraphRouting`].
+//! A program makes a graph with [`GraphBuilder`], from arrays if it is large. A graph that is one
+//! of the generated networks may be routed by its rule: [`GraphRouting`].
 //!
 //! Routes are shortest paths by the number of links; where several links lead closer to the target,
 //! the one with the lowest number is taken, which is the one that comes first in the file. Or they

@@ -243,8 +243,8 @@ fn link_order(candidate: &Kind, parts: &GraphParts) -> Option<Vec<u32>> {
         Kind::Graph(graph) => graph.host_switch(host),
     };
     let hosts = (0..).zip(&parts.host_switches);
-    let same_hosts = hosts.map(|(host, &switch)| host_switch(HostId(host)).0 == switch);
-    if links as usize != parts.links.len() || !same_hosts.fold(true, |all, same| all && same) {
+    let mut hosts = hosts.map(|(host, &switch)| host_switch(HostId(host)).0 == switch);
+    if links as usize != parts.links.len() || !hosts.all(|is_same| is_same) {
         return None;
     }
     let mut given: Vec<(u32, u32, u32)> = (0..)
