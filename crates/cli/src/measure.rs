@@ -79,6 +79,10 @@ pub(crate) struct MeasureArguments {
     /// things do; a wrong one is told all forms, and a study may have fault rows instead
     #[arg(long = "fault", value_name = "FAULT")]
     pub(crate) faults: Vec<String>,
+    /// Seed of what is drawn on simulated hosts: what faults strike, traffic of others, phases and
+    /// grains of `timesharing` [default: the study's, else 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) contention: ContentionArguments,
     #[command(flatten)]
@@ -297,6 +301,11 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             fabric.suffer(&arguments.faults)?;
         }
     }
+    if let Some(seed) = arguments.seed {
+        for fabric in &mut fabrics {
+            fabric.draw_from(seed)?;
+        }
+    }
     let mut plan = plan(arguments, test)?;
     if arguments.sizes.is_empty() {
         // The usual sizes, as far as every fabric has messages so long.
@@ -466,6 +475,20 @@ impl Subject {
                 "faults strike simulated hosts: --on sim:clan-pio",
             )),
             Self::Simulated(hosts) => hosts.suffer(lines),
+        }
+    }
+
+    /// Has all that is drawn follow a seed.
+    fn draw_from(&mut self, seed: u64) -> Result<(), Failure> {
+        match self {
+            Self::Real(fabric) => Err(Failure::new(
+                format!("`--seed` means nothing for `{}`", fabric.name()),
+                "simulated hosts draw random numbers: --on sim:clan-pio",
+            )),
+            Self::Simulated(hosts) => {
+                hosts.draw_from(seed);
+                Ok(())
+            }
         }
     }
 

@@ -98,6 +98,11 @@ impl Simulated {
         Ok(())
     }
 
+    /// Has faults and traffic of others follow a seed, in place of the study's.
+    pub(crate) const fn draw_from(&mut self, seed: u64) {
+        self.config.seed = seed;
+    }
+
     /// Measures between the first host and the last; tells how many rows are done after each.
     pub(crate) fn measure(
         &self,

@@ -232,6 +232,14 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
             "faults strike hosts with VIs, sim:clan-pio, and `viaduct measure contention --on \
              sim:am-myrinet`",
         ),
+        (
+            "--seed",
+            arguments.seed.is_some()
+                && [RequestTest::Logp, RequestTest::Bulk]
+                    .iter()
+                    .any(|other| other.name() == test),
+            "nothing of it depends on what is drawn",
+        ),
     ];
     match given.into_iter().find(|(_, is_given, _)| *is_given) {
         Some((option, _, why)) => Err(meaningless(option, test, why)),

@@ -308,6 +308,36 @@ fn what_faults_did_is_told_though_the_measurement_broke() {
 }
 
 #[test]
+fn what_faults_strike_follows_the_seed() {
+    let lost = |seed: &str| {
+        let on = [
+            "measure",
+            "rate",
+            "--on",
+            "sim:rnic-gen3",
+            "--sizes",
+            "8",
+            "--json",
+        ];
+        let output = viaduct(&[&on[..], &["--fault", "loss 2 %", "--seed", seed]].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (report["faults"].to_string(), report["rows"][0].to_string())
+    };
+    assert_eq!(lost("7"), lost("7"));
+    assert_ne!(lost("7"), lost("8"));
+    let output = viaduct(&[
+        "measure", "rate", "--on", "shm", "--sizes", "8", "--seed", "7",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("`--seed` means nothing for `shm`"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn faults_that_break_nothing_change_the_figures_and_are_told() {
     let median = |report: &Value| report["rows"][0]["half_rtt_us"]["median"].as_f64().unwrap();
     let alone = latency(&["clan-pio"], "8")[0][0];

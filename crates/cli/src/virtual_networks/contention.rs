@@ -195,6 +195,13 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
             ));
         }
     };
+    let is_real = |subject: &Subject| matches!(subject, Subject::Shm);
+    if arguments.seed.is_some() && subjects.iter().any(is_real) {
+        return Err(Failure::new(
+            "`--seed` means nothing for processes of this machine",
+            "simulated hosts draw random numbers: --on sim:am-myrinet alone",
+        ));
+    }
     let picture = arguments.plot.as_deref();
     let picture = picture
         .map(|path| PictureFile::at(path, "--plot"))
@@ -204,7 +211,9 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     for subject in &subjects {
         let rows = match subject {
             // Simulated time is the same whatever runs beside it.
-            Subject::Simulated(interface) => simulate_all(interface, &points, &faults, &interrupt),
+            Subject::Simulated(interface) => {
+                simulate_all(interface, &points, (&faults, arguments.seed), &interrupt)
+            }
             Subject::Shm => points
                 .iter()
                 .map(|point| {
@@ -298,7 +307,7 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
 fn simulate_all(
     interface: &Interface,
     points: &[Point],
-    faults: &[Fault],
+    (faults, seed): (&[Fault], Option<u64>),
     interrupt: &Interrupt,
 ) -> Vec<Option<Result<ContentionRow, Failure>>> {
     let mut distinct: Vec<Point> = Vec::new();
@@ -322,7 +331,7 @@ fn simulate_all(
     let rows: Vec<Option<Result<ContentionRow, String>>> = distinct
         .par_iter()
         .with_max_len(1)
-        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point, faults)))
+        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point, (faults, seed))))
         .collect();
     let row = |(point, number): (&Point, &usize)| {
         let row = rows[*number].clone()?;
@@ -350,11 +359,12 @@ fn hosts(clients: u16) -> u16 {
 fn simulated(
     interface: &Interface,
     point: &Point,
-    faults: &[Fault],
+    (faults, seed): (&[Fault], Option<u64>),
 ) -> Result<ContentionRow, String> {
     let mut config = interface.config(hosts(point.clients));
     config.frames = point.frames;
     config.faults = faults.to_vec();
+    config.seed = seed.unwrap_or(config.seed);
     let server = match point.server {
         ServerKind::One => LanaiServer::One,
         ServerKind::St => LanaiServer::SingleThread,

@@ -62,9 +62,6 @@ pub(crate) struct TimesharingArguments {
     /// Whether turns of hosts end at any time, or at the same [default: random]
     #[arg(long, value_name = "KIND")]
     phases: Option<PhasesName>,
-    /// Of all draws of `timesharing`: phases and grains [default: 1]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
 }
 
 impl TimesharingArguments {
@@ -80,7 +77,6 @@ impl TimesharingArguments {
             ("--imbalance", !self.imbalances.is_empty()),
             ("--pattern", !self.patterns.is_empty()),
             ("--phases", self.phases.is_some()),
-            ("--seed", self.seed.is_some()),
         ];
         let given = given.into_iter().find(|(_, is_given)| *is_given);
         given.map(|(option, _)| option)
@@ -320,7 +316,7 @@ fn setting(arguments: &MeasureArguments, interface: Interface) -> Result<Setting
     let setting = Setting {
         interface,
         frames,
-        seed: given.seed.unwrap_or(1),
+        seed: arguments.seed.unwrap_or(1),
         quantum: span(given.quantum, 10_000),
         spin: span(given.spin, 150),
         switch: span(given.switch, 50),
