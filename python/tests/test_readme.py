@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs/guides/python.md", ROOT / "docs/sweeps.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/guides/python.md",
+    ROOT / "docs/guides/python-programs.md",
+    ROOT / "docs/sweeps.md",
+]
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in PAGES

@@ -72,3 +72,55 @@ class SweepInterrupted(KeyboardInterrupt):
     def __init__(self, text: str, result: Sweep) -> None:
         super().__init__(text)
         self.result = result
+
+
+class FabricError(Error):
+    """An operation of a fabric was refused.
+
+    Attributes
+    ----------
+    code : str
+        The code of VIPL without its prefix: `"NoMatch"`, `"InvalidState"`, `"Resource"`, ...
+    """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text, code)
+        self.code = code
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return str(self.args[0])
+
+
+class TimeLimitError(FabricError, TimeoutError):
+    """What a program waited for did not come within its `timeout`."""
+
+
+class DescriptorError(Error):
+    """A descriptor completed in error; its buffer is the program's again.
+
+    Attributes
+    ----------
+    status : int
+        The status word of the descriptor.
+    """
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text, status)
+        self.status = status
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return str(self.args[0])
+
+
+class FlushedError(DescriptorError):
+    """A descriptor was not processed, since its connection had ended."""
+
+
+class DeadlockError(Error):
+    """Programs wait for what can never happen; the text says who waits for what."""
+
+
+class ProgramError(Error):
+    """A program's process ended without a result, or with one that cannot be passed on."""

@@ -209,9 +209,13 @@ const WALLS: &[Wall] = &[
         package: "viaduct-python",
         own: &[
             "viaduct-cli",
+            "viaduct-engine",
+            "viaduct-fabric",
             "viaduct-report",
             "viaduct-scenario",
+            "viaduct-shm",
             "viaduct-sim",
+            "viaduct-simfabric",
             "viaduct-sweep",
             "viaduct-topology",
         ],

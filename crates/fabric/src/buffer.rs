@@ -60,6 +60,16 @@ impl Buffer {
         })))
     }
 
+    /// A hold on its memory, wherever the buffer goes and however it ends.
+    ///
+    /// For interfaces that let others keep views of a buffer's bytes: what they see of a buffer that
+    /// is posted or gone is for them to say, but the memory is there.
+    #[must_use]
+    pub fn hold(&self) -> BufferHold {
+        let region = self.0.as_ref().map(|inner| Arc::clone(&inner.region));
+        BufferHold(region)
+    }
+
     /// The segment that names the first `length` bytes; not longer than the buffer. `None` for a
     /// buffer of no bytes, which has no region to name.
     #[inline]
@@ -79,6 +89,10 @@ impl Buffer {
         self.0.as_ref().map_or(0, |inner| inner.length)
     }
 }
+
+/// Keeps the memory of a [`Buffer`] allocated and registered while it exists.
+#[derive(Clone, Debug)]
+pub struct BufferHold(#[expect(dead_code, reason = "held")] Option<Arc<dyn RegionOwner>>);
 
 impl Deref for Buffer {
     type Target = [u8];

@@ -79,7 +79,7 @@ mod vi;
 mod window;
 mod work_queue;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, BufferHold};
 pub use completion::{CompletionError, Received, Refused, Sent};
 pub use completion_queue::{CompletionQueue, ViHasher, ViMap};
 pub use counts::Counts;

@@ -1,4 +1,4 @@
-//! The extension module `viaduct._native`: networks, studies, runs and tables as Python sees them.
+//! The extension module `viaduct._native`: networks, studies, runs, sweeps, tables and programs.
 //!
 //! It translates; what users meet is the Python package in `python/viaduct`, which gives results
 //! their types and names. A run lets other Python threads go on, and asks Python some times a
@@ -6,6 +6,7 @@
 
 mod errors;
 mod network;
+mod programs;
 mod run;
 mod study;
 mod sweep;
@@ -24,14 +25,18 @@ mod _native {
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]
+    use super::programs::{
+        Buffer, Completion, CompletionQueue, Host, Operation, Vi, Window, run_here, run_simulated,
+        seconds,
+    };
+    #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
     use super::study::{Study, models, studies};
     #[pymodule_export]
-    use super::table::Table;
-
-    #[pymodule_export]
     use super::sweep::{RunMaker, Sweep};
+    #[pymodule_export]
+    use super::table::Table;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python packages use")]

@@ -126,6 +126,20 @@ impl Process {
         .await;
     }
 
+    /// Whether the clock has reached the program's own time, which runs ahead by what its processor
+    /// has to do. For futures written by hand that look at something: a blocking program's looks
+    /// wait for the same. The task is polled again when it has.
+    pub fn poll_caught_up(&self) -> Poll<()> {
+        let mut cluster = self.shared.lock();
+        let until = self.local(&mut cluster);
+        if cluster.now() >= until {
+            return Poll::Ready(());
+        }
+        let earliest = cluster.wake_at.map_or(until, |time| time.min(until));
+        cluster.wake_at = Some(earliest);
+        Poll::Pending
+    }
+
     /// Lets time pass until something changes on this host, some microseconds at most: for the
     /// pauses of a loop that looks again and again.
     pub fn relax(&self) {

@@ -1,0 +1,97 @@
+//! Programs that are generators of Python, on simulated hosts and between processes.
+//!
+//! ```text
+//! simulated.rs   runs them as futures of one simulation      real.rs    runs one in this process
+//!        program.rs     a generator: resumed with results, or with what was raised
+//!        operation.rs   what a program yields                waiting.rs  how it comes about
+//! host.rs, vi.rs, buffer.rs, window.rs, queue.rs             what a program holds
+//! home.rs        whose turn it is, and where things of a simulation end
+//! ```
+//!
+//! What does not wait is done when it is called; what waits is an `Operation`, which the program
+//! yields. Nothing of Python runs on a stack of the simulation: programs are its futures.
+
+mod buffer;
+mod home;
+mod host;
+mod meeting;
+mod operation;
+mod program;
+mod queue;
+mod real;
+mod simulated;
+mod vi;
+mod waiting;
+mod window;
+
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use viaduct_scenario::parse_time;
+
+pub(crate) use buffer::Buffer;
+pub(crate) use host::Host;
+pub(crate) use operation::Operation;
+pub(crate) use queue::CompletionQueue;
+pub(crate) use real::run_here;
+pub(crate) use simulated::run_simulated;
+pub(crate) use vi::{Completion, Vi};
+pub(crate) use window::Window;
+
+/// Something of a simulated host, or of this machine.
+#[derive(Debug)]
+pub(crate) enum On<S, R> {
+    Simulated(S),
+    Real(R),
+}
+
+/// The same words for both.
+macro_rules! on {
+    ($any:expr, $it:pat => $body:expr) => {
+        match $any {
+            $crate::programs::On::Simulated($it) => $body,
+            $crate::programs::On::Real($it) => $body,
+        }
+    };
+}
+use on;
+
+/// A span of time: a text with its unit, a `timedelta`, or a number of seconds.
+fn span(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    if let Ok(text) = value.cast::<PyString>() {
+        let time = parse_time(&text.to_cow()?).map_err(|error| {
+            let instead = error
+                .suggestion
+                .map_or(String::new(), |text| format!("; write {text}"));
+            PyValueError::new_err(format!("{}{instead}", error.problem))
+        })?;
+        return Ok(Duration::from_nanos(time.picoseconds() / 1000));
+    }
+    if let Ok(seconds) = value.extract::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| {
+            let text = format!("a span of time is 0 s or longer, not {seconds} s");
+            PyValueError::new_err(text)
+        });
+    }
+    value.extract::<Duration>().map_err(|_| {
+        let kind = value.get_type();
+        let text = format!(
+            "a span of time is a text with its unit (\"3 us\"), a number of seconds or a \
+             timedelta, not {kind}"
+        );
+        pyo3::exceptions::PyTypeError::new_err(text)
+    })
+}
+
+/// A limit that may be missing.
+fn limit(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    value.map(span).transpose()
+}
+
+/// A span of time in seconds.
+#[pyfunction]
+pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<f64> {
+    span(time).map(|time| time.as_secs_f64())
+}

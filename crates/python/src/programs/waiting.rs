@@ -1,0 +1,445 @@
+//! How what a program waits for comes about.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use viaduct_fabric::via::Queue;
+use viaduct_fabric::{CompletionEntry, CompletionError, Error, ReturnCode};
+
+use super::On;
+use super::home::Held;
+use super::host::{HostState, Real, Simulated};
+use super::meeting::{Meeting, PATIENCE, explained};
+use super::operation::{Kind, Operation, text_of};
+use super::vi::{AnyVi, Vi, peer_words};
+use crate::errors;
+
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An operation that a program waits for.
+pub(crate) struct Waiting {
+    operation: Py<Operation>,
+    /// When the wait began.
+    since: Duration,
+    state: State,
+}
+
+enum State {
+    Simulated {
+        has_caught_up: bool,
+        how: How,
+        limit: Option<Sleep>,
+    },
+    Real {
+        begun: Instant,
+    },
+    /// Several, with the results of those that are there.
+    All(Vec<(Waiting, Option<Py<PyAny>>)>),
+}
+
+/// What a simulated program polls.
+enum How {
+    Queues,
+    Sleep(Sleep),
+    Meeting(Arc<Meeting>),
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Waiting")
+            .field("operation", &self.operation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    /// From what a program yielded; `None` if there is nothing to wait for.
+    pub(crate) fn of(host: &HostState, yielded: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        if yielded.is_none() {
+            return Ok(None);
+        }
+        let operation = yielded.cast::<Operation>().map_err(|_| {
+            let shown = yielded.repr().map_or_else(
+                |_| "something".to_owned(),
+                |text| text.to_string_lossy().into_owned(),
+            );
+            let hint = if yielded.is_callable() {
+                "; is it to be called?"
+            } else {
+                ""
+            };
+            PyTypeError::new_err(format!(
+                "a program yields what functions of its host, VIs and queues give, not {shown}{hint}"
+            ))
+        })?;
+        operation.get().take()?;
+        Self::begin(host, operation.clone().unbind(), yielded.py()).map(Some)
+    }
+
+    fn begin(host: &HostState, operation: Py<Operation>, py: Python<'_>) -> PyResult<Self> {
+        let what = operation.get();
+        let since = host.now();
+        let state = match (&what.kind, &host.place) {
+            (Kind::All(operations), _) => {
+                let begin =
+                    |each: &Py<Operation>| Ok((Self::begin(host, each.clone_ref(py), py)?, None));
+                State::All(operations.iter().map(begin).collect::<PyResult<_>>()?)
+            }
+            (kind, On::Simulated(place)) => State::Simulated {
+                has_caught_up: false,
+                how: How::of(host, place, kind, what.limit)?,
+                limit: match kind {
+                    // They know their limits themselves.
+                    Kind::Connect { .. } | Kind::Accept { .. } => None,
+                    _ => what.limit.map(|limit| sleep(place, limit)),
+                },
+            },
+            (_, On::Real(_)) => State::Real {
+                begun: Instant::now(),
+            },
+        };
+        Ok(Self {
+            operation,
+            since,
+            state,
+        })
+    }
+
+    /// What the program waits for, since when.
+    pub(crate) fn words(&self) -> String {
+        format!(
+            "waits for {} since {}",
+            self.operation.get().words(),
+            text_of(self.since)
+        )
+    }
+
+    /// Polls it on a simulated host.
+    pub(crate) fn poll(
+        &mut self,
+        py: Python<'_>,
+        host: &HostState,
+        context: &mut Context<'_>,
+    ) -> Poll<PyResult<Py<PyAny>>> {
+        let On::Simulated(place) = &host.place else {
+            return Poll::Ready(Err(errors::in_use()));
+        };
+        match &mut self.state {
+            State::All(all) => {
+                for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
+                    if let Poll::Ready(ready) = each.poll(py, host, context) {
+                        *result = Some(ready?);
+                    }
+                }
+                gathered(py, all).map_or(Poll::Pending, Poll::Ready)
+            }
+            State::Simulated {
+                has_caught_up,
+                how,
+                limit,
+            } => {
+                // As a blocking program does before it looks at anything.
+                if !*has_caught_up {
+                    if place.process.poll_caught_up().is_pending() {
+                        return Poll::Pending;
+                    }
+                    *has_caught_up = true;
+                }
+                let operation = self.operation.get();
+                let polled = how.poll(py, place, &operation.kind, context);
+                if polled.is_pending()
+                    && limit
+                        .as_mut()
+                        .is_some_and(|limit| limit.as_mut().poll(context).is_ready())
+                {
+                    return Poll::Ready(Err(late(operation)));
+                }
+                polled
+            }
+            State::Real { .. } => Poll::Ready(Err(errors::in_use())),
+        }
+    }
+
+    /// Waits for it between processes, so long at most; `None` if it has not come about.
+    pub(crate) fn attempt(
+        &mut self,
+        py: Python<'_>,
+        host: &HostState,
+        slice: Duration,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        /// So that of several, each is looked at often.
+        const TURN: Duration = Duration::from_micros(500);
+
+        let On::Real(place) = &host.place else {
+            return Err(errors::in_use());
+        };
+        match &mut self.state {
+            State::All(all) => {
+                for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
+                    *result = each.attempt(py, host, slice.min(TURN))?;
+                }
+                gathered(py, all).transpose()
+            }
+            State::Real { begun } => {
+                let operation = self.operation.get();
+                let left = operation
+                    .limit
+                    .map(|limit| limit.saturating_sub(begun.elapsed()));
+                let slice = left.map_or(slice, |left| left.min(slice));
+                let result = attempt(py, host, place, &operation.kind, *begun, slice)?;
+                if result.is_none() && left.is_some_and(|left| left.is_zero()) {
+                    return Err(late(operation));
+                }
+                Ok(result)
+            }
+            State::Simulated { .. } => Err(errors::in_use()),
+        }
+    }
+}
+
+/// The results of all, if they are there.
+fn gathered(
+    py: Python<'_>,
+    all: &mut [(Waiting, Option<Py<PyAny>>)],
+) -> Option<PyResult<Py<PyAny>>> {
+    if all.iter().any(|(_, result)| result.is_none()) {
+        return None;
+    }
+    let results = all.iter_mut().filter_map(|(_, result)| result.take());
+    let list = PyList::new(py, results.collect::<Vec<_>>());
+    Some(list.map(|list| list.into_any().unbind()))
+}
+
+fn sleep(place: &Simulated, span: Duration) -> Sleep {
+    let process = place.process.clone();
+    Box::pin(async move { process.sleep_async(span).await })
+}
+
+fn late(operation: &Operation) -> PyErr {
+    let limit = operation.limit.unwrap_or_default();
+    errors::time_limit(format!(
+        "{} passed without {}",
+        text_of(limit),
+        operation.words()
+    ))
+}
+
+impl How {
+    fn of(
+        host: &HostState,
+        place: &Simulated,
+        kind: &Kind,
+        limit: Option<Duration>,
+    ) -> PyResult<Self> {
+        Ok(match kind {
+            Kind::Sleep(span) => Self::Sleep(sleep(place, *span)),
+            Kind::Connect {
+                vi, number, port, ..
+            } => {
+                let address = host.address(*number, port)?;
+                let vi = simulated_vi(vi)?;
+                Self::Meeting(Meeting::connect(&place.process, vi, address, limit))
+            }
+            Kind::Accept { vi, port } => {
+                let listener = place.nic.listen(port.as_bytes());
+                let vi = simulated_vi(vi)?;
+                Self::Meeting(Meeting::accept(&place.process, vi, listener, limit))
+            }
+            _ => Self::Queues,
+        })
+    }
+
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        place: &Simulated,
+        kind: &Kind,
+        context: &mut Context<'_>,
+    ) -> Poll<PyResult<Py<PyAny>>> {
+        match (self, kind) {
+            (Self::Sleep(sleep), _) => sleep.as_mut().poll(context).map(|()| Ok(py.None())),
+            (Self::Meeting(meeting), kind) => meeting.poll(context).map(|(vi, result)| {
+                let vi = On::Simulated(Held::new(vi, Some(Arc::clone(&place.home))));
+                met(py, kind, vi, result)
+            }),
+            (Self::Queues, Kind::Receive(vi)) => {
+                let mut state = vi.get().state()?;
+                let On::Simulated(queues) = state.vi()? else {
+                    return Poll::Ready(Err(errors::in_use()));
+                };
+                let polled = queues.poll_receive(context);
+                polled.map(|result| state.received(py, result))
+            }
+            (Self::Queues, Kind::Send(vi)) => {
+                let mut state = vi.get().state()?;
+                let On::Simulated(queues) = state.vi()? else {
+                    return Poll::Ready(Err(errors::in_use()));
+                };
+                let polled = queues.halves().0.poll_sent(context);
+                polled.map(|result| state.sent(py, result))
+            }
+            (Self::Queues, Kind::Entry(queue)) => {
+                let polled = match &mut *queue.get().queue()? {
+                    On::Simulated(entries) => entries.poll_next(context),
+                    On::Real(_) => return Poll::Ready(Err(errors::in_use())),
+                };
+                let host = &queue.get().host;
+                polled.map(|result| entry(py, host, result.map_err(errors::refused)?))
+            }
+            (Self::Queues, _) => Poll::Ready(Ok(py.None())),
+        }
+    }
+}
+
+/// Takes a VI to be connected.
+fn simulated_vi(vi: &Py<Vi>) -> PyResult<viaduct_fabric::Vi<viaduct_simfabric::SimulatedFabric>> {
+    let mut state = vi.get().state()?;
+    state.vi()?;
+    match state.vi.take() {
+        Some(On::Simulated(vi)) => Ok(vi.into_inner()),
+        other => {
+            state.vi = other;
+            Err(errors::in_use())
+        }
+    }
+}
+
+/// A VI comes back from being connected, or from the attempt.
+fn met(py: Python<'_>, kind: &Kind, vi: AnyVi, result: Result<(), Error>) -> PyResult<Py<PyAny>> {
+    let (own, name, port) = match kind {
+        Kind::Connect { vi, name, port, .. } => (vi, Some(name.as_str()), port),
+        Kind::Accept { vi, port } => (vi, None, port),
+        _ => return Err(errors::in_use()),
+    };
+    match result {
+        Ok(()) => {
+            own.get().connected(vi, Some(peer_words(name, port)));
+            Ok(own.clone_ref(py).into_any())
+        }
+        Err(error) => {
+            own.get().connected(vi, None);
+            Err(errors::refused_as(error.code(), explained(&error, name)))
+        }
+    }
+}
+
+fn entry(py: Python<'_>, host: &HostState, entry: CompletionEntry) -> PyResult<Py<PyAny>> {
+    let queue = match entry.queue {
+        Queue::Send => "send",
+        Queue::Receive => "receive",
+    };
+    let vi = host.vi(py, entry.vi);
+    Ok((vi, queue).into_pyobject(py)?.into_any().unbind())
+}
+
+/// Whether an operation between processes came about in so long.
+fn attempt(
+    py: Python<'_>,
+    host: &HostState,
+    place: &Real,
+    kind: &Kind,
+    begun: Instant,
+    slice: Duration,
+) -> PyResult<Option<Py<PyAny>>> {
+    match kind {
+        Kind::CatchUp => Ok(Some(py.None())),
+        Kind::All(_) => Err(errors::in_use()),
+        Kind::Sleep(span) => {
+            let left = span.saturating_sub(begun.elapsed());
+            py.detach(|| thread::sleep(left.min(slice)));
+            Ok((left <= slice).then(|| py.None()))
+        }
+        Kind::Receive(vi) => {
+            let mut state = vi.get().state()?;
+            let On::Real(queues) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            let result = match queues.try_receive().transpose() {
+                Some(result) => result,
+                None => py.detach(|| queues.receive(Some(slice))),
+            };
+            match result {
+                Err(CompletionError::Fabric(error)) if is_timeout(&error) => Ok(None),
+                result => state.received(py, result).map(Some),
+            }
+        }
+        Kind::Send(vi) => {
+            let mut state = vi.get().state()?;
+            let On::Real(queues) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            let result = match queues.try_sent().transpose() {
+                Some(result) => result,
+                None => py.detach(|| queues.sent(Some(slice))),
+            };
+            match result {
+                Err(CompletionError::Fabric(error)) if is_timeout(&error) => Ok(None),
+                result => state.sent(py, result).map(Some),
+            }
+        }
+        Kind::Entry(queue) => {
+            let waited = match &mut *queue.get().queue()? {
+                On::Real(entries) => py.detach(|| entries.wait(Some(slice))),
+                On::Simulated(_) => return Err(errors::in_use()),
+            };
+            match waited {
+                Ok(found) => entry(py, host, found).map(Some),
+                Err(error) if is_timeout(&error) => Ok(None),
+                Err(error) => Err(errors::refused(error)),
+            }
+        }
+        Kind::Connect {
+            vi, number, port, ..
+        } => {
+            let address = host.address(*number, port)?;
+            let mut state = vi.get().state()?;
+            let On::Real(asking) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            // Who listens answers soon; a limit of zero is none that can be kept.
+            let limit = slice.max(Duration::from_millis(100));
+            let result = py.detach(|| asking.connect(&address, Some(limit)));
+            let patience_ends = begun.elapsed() > PATIENCE * 10;
+            match &result {
+                Err(error) if is_timeout(error) => return Ok(None),
+                Err(error) if error.code() == ReturnCode::NoMatch && !patience_ends => {
+                    py.detach(|| thread::sleep(Duration::from_micros(200).min(slice)));
+                    return Ok(None);
+                }
+                _ => {}
+            }
+            let vi = state.vi.take().ok_or_else(errors::in_use)?;
+            drop(state);
+            met(py, kind, vi, result.map(drop)).map(Some)
+        }
+        Kind::Accept { vi, port } => {
+            let address = host.address(host.number(), port)?;
+            let mut state = vi.get().state()?;
+            let On::Real(waiting) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            let listener = place.nic.listen(address.discriminator.as_bytes());
+            let limit = slice.max(Duration::from_micros(100));
+            let result = py.detach(|| listener.accept(waiting, Some(limit)));
+            if result.as_ref().is_err_and(is_timeout) {
+                return Ok(None);
+            }
+            let vi = state.vi.take().ok_or_else(errors::in_use)?;
+            drop(state);
+            met(py, kind, vi, result.map(drop)).map(Some)
+        }
+    }
+}
+
+fn is_timeout(error: &Error) -> bool {
+    error.code() == ReturnCode::Timeout
+}

@@ -1,0 +1,310 @@
+"""Programs as generators: on simulated hosts, and between processes of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from viaduct import _native
+from viaduct._errors import ProgramError
+
+Program = Callable[[_native.Host], Any]
+"""A generator function of one argument, the host that it runs on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterResult:
+    """What programs returned, and when.
+
+    Attributes
+    ----------
+    returned : dict
+        What each program returned, by the name of its host; a host that died has none.
+    ended_us : dict
+        When each program ended, in microseconds since the start: simulated ones, or real ones.
+    end_us : float
+        When the last one ended.
+    counts : dict
+        Of a simulation: messages that arrived, retransmissions and so on, by name.
+    events : int
+        Of a simulation: its events.
+    """
+
+    returned: dict[str, Any]
+    ended_us: dict[str, float]
+    end_us: float
+    counts: dict[str, int]
+    events: int
+
+
+def cluster(
+    on: str, programs: Mapping[str, Program] | Mapping[int, Program] | Sequence[Program]
+) -> Cluster:
+    """Put programs on the hosts of a cluster, one each.
+
+    A program is a generator function. What takes no time to wait for, it calls: `vi.post_send`.
+    What it has to wait for, it yields, and gets the result: `message = yield vi.receive_done()`.
+    What goes wrong is raised where it yields.
+
+    Parameters
+    ----------
+    on : str
+        `"sim:MODEL"`, hosts of a preset on one switch that costs nothing; `"sim:MODEL@STUDY"`, in
+        the network of a study; `"shm"`, processes of this machine with shared memory between them.
+    programs : mapping or sequence
+        Programs by the names of their hosts, which are hosts 0, 1, 2, ... in this order. In a
+        sequence hosts are called `host0`, `host1`, ...; keys that are numbers are hosts of the
+        network, called so.
+
+    Examples
+    --------
+    >>> import viaduct as via
+    >>> def asks(host):
+    ...     vi = host.vi()
+    ...     vi.post_receive(host.buffer(64))
+    ...     yield vi.connect("answers")
+    ...     question = host.buffer(64)
+    ...     question[:5] = b"hello"
+    ...     yield vi.post_send(question, 5)
+    ...     answer = yield vi.receive_done()
+    ...     return bytes(answer.data), host.now_us
+    >>> def answers(host):
+    ...     vi = host.vi()
+    ...     vi.post_receive(host.buffer(64))
+    ...     yield vi.accept()
+    ...     message = yield vi.receive_done()
+    ...     yield host.compute("3 us")
+    ...     yield vi.post_send(message.buffer, message.length)
+    >>> cluster = via.cluster("sim:clan-pio", {"asks": asks, "answers": answers})
+    >>> text, when_us = cluster.run().returned["asks"]
+    >>> text
+    b'hello'
+
+    The same programs, for real:
+
+    >>> via.cluster("shm", {"asks": asks, "answers": answers}).run().returned["asks"][0]
+    b'hello'
+    """
+    model, study = _place(on)
+    if isinstance(programs, Mapping):
+        pairs = list(programs.items())
+    else:
+        pairs = list(enumerate(programs))
+    if not pairs:
+        raise ValueError("no programs: name at least one")
+    placed: list[tuple[str, int, Program]] = []
+    for number, (key, program) in enumerate(pairs):
+        if not callable(program):
+            raise TypeError(
+                f"the program of {key!r} is to be a generator function, not {program!r}"
+            )
+        if isinstance(key, int):
+            if key < 0:
+                raise ValueError(f"hosts are numbered from 0: {key}")
+            placed.append((f"host{key}", key, program))
+        else:
+            placed.append((str(key), number, program))
+    return Cluster(on, model, study, placed)
+
+
+def _place(on: str) -> tuple[str, str | None]:
+    """Give the model, empty for `shm`, and the study if one is named."""
+    if on == "shm":
+        return "", None
+    kind, _, rest = on.partition(":")
+    model, _, study = rest.partition("@")
+    if kind != "sim" or not model:
+        raise ValueError(
+            f'no fabric {on!r}: "shm", or "sim:MODEL" and "sim:MODEL@STUDY" as in "sim:clan-pio"'
+        )
+    return model, study or None
+
+
+class Cluster:
+    """Programs on their hosts, ready to run; `cluster` makes it."""
+
+    __slots__ = ("_model", "_on", "_programs", "_study")
+
+    def __init__(
+        self, on: str, model: str, study: str | None, programs: list[tuple[str, int, Program]]
+    ) -> None:
+        self._on = on
+        self._model = model
+        self._study = study
+        self._programs = programs
+
+    def __repr__(self) -> str:
+        """Name the fabric and count the programs."""
+        return f"<viaduct cluster {self._on}: {len(self._programs)} programs>"
+
+    def run(
+        self, *, seed: int | None = None, timeout: str | float | timedelta = "60 s"
+    ) -> ClusterResult:
+        """Run the programs until all have ended.
+
+        A program that ends keeps its connections until what it sent has gone.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Of a simulation: the seed of what is drawn for faults and background traffic. The same
+            seed gives the same run to the bit.
+        timeout : str, float or timedelta
+            Of `shm`: how long programs may take, in real time. A simulation needs none: programs
+            that wait for ever are an error at once.
+
+        Raises
+        ------
+        DeadlockError
+            If programs wait for what cannot happen.
+        FabricError, DescriptorError
+            What a program did not catch, as anything else that it raises; a note says on which
+            host.
+        """
+        if seed is not None and not 0 <= seed < 2**64:
+            raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {seed}")
+        if self._on == "shm":
+            return _run_processes(self._programs, _native.seconds(timeout))
+        ended, end_us, events, counts = _native.run_simulated(
+            self._model, self._study, self._programs, seed
+        )
+        names = [name for name, _, _ in self._programs]
+        return ClusterResult(
+            returned={name: end[0] for name, end in zip(names, ended, strict=True) if end},
+            ended_us={name: end[1] for name, end in zip(names, ended, strict=True) if end},
+            end_us=end_us,
+            counts=dict(counts),
+            events=events,
+        )
+
+
+@dataclass(slots=True)
+class _Child:
+    name: str
+    process: BaseProcess
+    pipe: Connection
+
+
+def _run_processes(programs: list[tuple[str, int, Program]], timeout_s: float) -> ClusterResult:
+    """Run each program in a process of its own."""
+    names = [name for name, _, _ in programs]
+    if any(number != place for place, (_, number, _) in enumerate(programs)):
+        raise ValueError("processes are hosts 0, 1, 2, ...: other numbers are for simulated hosts")
+    # Forked, so that a program may be any function: of a notebook, or one made by another.
+    context = multiprocessing.get_context("fork")
+    # Other runs of this machine wait at other places.
+    run = int.from_bytes(os.urandom(8))
+    started_ns = time.monotonic_ns()
+    children: list[_Child] = []
+    try:
+        for rank, (name, _, program) in enumerate(programs):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(
+                target=_child,
+                args=(theirs, run, rank, names, program, started_ns, timeout_s),
+                name=f"viaduct {name}",
+                daemon=True,
+            )
+            with warnings.catch_warnings():
+                # Of threads that a fork leaves behind: the child waits for none of them.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            theirs.close()
+            children.append(_Child(name, process, ours))
+        return _gather(children, started_ns, timeout_s)
+    finally:
+        for child in children:
+            if child.process.is_alive():
+                child.process.kill()
+            child.process.join()
+            child.process.close()
+            child.pipe.close()
+
+
+def _gather(children: list[_Child], started_ns: int, timeout_s: float) -> ClusterResult:
+    """Take what the processes send, until one fails or all have ended."""
+    # A process that waits in the fabric says itself that its time is over.
+    grace_s = 2.0
+    returned: dict[str, Any] = {}
+    ended_us: dict[str, float] = {}
+    waiting = {child.pipe: child for child in children}
+    while waiting:
+        left_s = timeout_s + grace_s - (time.monotonic_ns() - started_ns) / 1e9
+        ready = wait(list(waiting), timeout=max(left_s, 0.0))
+        if not ready:
+            names = ", ".join(child.name for child in waiting.values())
+            raise ProgramError(
+                f"the time limit of the run, {timeout_s:g} s, has passed: still at work: {names}"
+            )
+        for pipe in ready:
+            assert isinstance(pipe, Connection)
+            child = waiting.pop(pipe)
+            try:
+                value, end_us, error = pickle.loads(pipe.recv_bytes())
+            except EOFError:
+                child.process.join()
+                code = child.process.exitcode
+                raise ProgramError(
+                    f"the process of {child.name} ended without a word, with code {code}"
+                ) from None
+            if error is not None:
+                raise error
+            returned[child.name] = value
+            ended_us[child.name] = end_us
+    # In the order of the programs.
+    return ClusterResult(
+        returned={child.name: returned[child.name] for child in children},
+        ended_us={child.name: ended_us[child.name] for child in children},
+        end_us=max(ended_us.values()),
+        counts={},
+        events=0,
+    )
+
+
+def _child(
+    pipe: Connection,
+    run: int,
+    rank: int,
+    names: list[str],
+    program: Program,
+    started_ns: int,
+    timeout_s: float,
+) -> None:
+    """Run one program in this process, and send what came of it."""
+    elapsed_s = (time.monotonic_ns() - started_ns) / 1e9
+    try:
+        value, end_us = _native.run_here(run, rank, names, program, elapsed_s, timeout_s)
+        message = _pickled(names[rank], (value, end_us, None))
+    except BaseException as error:
+        text = "".join(traceback.format_exception(error))
+        error.add_note(f"\nIn the process of {names[rank]}:\n{text}")
+        message = _pickled(names[rank], (None, 0.0, error))
+    pipe.send_bytes(message)
+    pipe.close()
+
+
+def _pickled(name: str, message: tuple[Any, float, BaseException | None]) -> bytes:
+    """Give a message as bytes, or one that says that it cannot be."""
+    try:
+        data = pickle.dumps(message)
+        if message[2] is not None:
+            # Not every exception comes back from what it was made into.
+            pickle.loads(data)
+        return data
+    except Exception as failure:
+        error = message[2]
+        what = f"raised {error!r}" if error is not None else f"returned a {type(message[0])}"
+        instead = ProgramError(f"{name} {what}, which no other process can have: {failure}")
+        for note in getattr(error, "__notes__", []):
+            instead.add_note(note)
+        return pickle.dumps((None, 0.0, instead))
