@@ -325,7 +325,11 @@ impl<'program> Carrier for Station<'program> {
     }
 
     fn destroy(&self, slot: Slot) {
-        let cluster = &mut *self.cluster.borrow_mut();
+        // Taken only while a panic inside of the simulation unwinds this program.
+        let Ok(mut cluster) = self.cluster.try_borrow_mut() else {
+            return;
+        };
+        let cluster = &mut *cluster;
         let endpoint = Endpoint::new(slot.0);
         let host = self.host;
         // Their endpoint still has them; it lets no other in from here on.
@@ -444,7 +448,11 @@ impl<'program> Carrier for Station<'program> {
     }
 
     fn destroy_group(&self, group: Group) {
-        let slots = members(&mut self.cluster.borrow_mut(), self.host, group);
+        let Ok(mut cluster) = self.cluster.try_borrow_mut() else {
+            return;
+        };
+        let slots = members(&mut cluster, self.host, group);
+        drop(cluster);
         slots.into_iter().for_each(|(slot, _)| self.leave(slot));
     }
 

@@ -287,7 +287,8 @@ fn a_full_queue_delays_and_loses_nothing() {
         });
     }
     let outcome = programs.run().unwrap();
-    assert!(outcome.totals.refusals > 0, "{outcome:?}");
+    // Some 32 were for the endpoint, before it came into its frame.
+    assert!(outcome.totals.refusals > 200, "{outcome:?}");
 }
 
 #[test]
