@@ -18,12 +18,14 @@ use crate::path::BUFFER_OFFSET_BYTES;
 /// Where a process's registered memory begins, in its own addresses.
 const BUFFER_BASE: u64 = 1 << 32;
 
+/// The cookie of every receive. They all read into like buffers, so that nothing hangs on which one
+/// it is, and `via` keeps equal ones as one.
+const RECEIVE_COOKIE: u64 = 0;
+
 /// A receive descriptor that its application has back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repost {
     vi: ViId,
-    /// Which of the VI's buffers.
-    slot: u64,
 }
 
 /// What went wrong between two processes of the simulation itself.
@@ -131,11 +133,8 @@ impl Cluster<'_> {
         let buffer = self.buffer(process, self.buffer_bytes());
         let host = self.host_of(process);
         let nic = &mut self.nics[host as usize];
-        nic.reserve_receives(vi, prepost);
-        for slot in 0..prepost {
-            nic.post_receive_with(vi, || {
-                Descriptor::receive(segments(buffer), u64::from(slot))
-            })?;
+        for _ in 0..prepost {
+            nic.post_receive(vi, Descriptor::receive(segments(buffer), RECEIVE_COOKIE))?;
         }
         Ok(())
     }
@@ -168,18 +167,14 @@ impl Cluster<'_> {
             self.nics[host as usize].completion_queue_done(endpoint.receive_completions)
         {
             let completion = self.nics[host as usize].receive_done(entry.vi).completion();
-            let Some(completion) = completion.filter(|completion| !completion.status.is_error())
-            else {
+            if completion.is_none_or(|completion| completion.status.is_error()) {
                 self.violations.push(format!(
                     "host {host}: a receive was not completed well: {completion:?}"
                 ));
                 continue;
-            };
+            }
             self.completions_taken += 1;
-            let repost = Repost {
-                vi: entry.vi,
-                slot: completion.cookie,
-            };
+            let repost = Repost { vi: entry.vi };
             if first.is_none() {
                 first = Some(repost);
             } else {
@@ -196,11 +191,11 @@ impl Cluster<'_> {
         // Two calls, so that each makes its descriptor in place.
         let posted = match buffer {
             Some(buffer) => nic.post_receive_with(repost.vi, || {
-                Descriptor::receive(Segments::one(buffer), repost.slot)
+                Descriptor::receive(Segments::one(buffer), RECEIVE_COOKIE)
             }),
             None => nic.post_receive(
                 repost.vi,
-                Descriptor::receive(Segments::none(), repost.slot),
+                Descriptor::receive(Segments::none(), RECEIVE_COOKIE),
             ),
         };
         if let Err(error) = posted {

@@ -223,6 +223,25 @@ impl Segments {
         }
     }
 
+    /// Whether both lie in their descriptors and are equal.
+    #[inline]
+    pub(crate) fn are_equal_in_place(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Storage::None, Storage::None) => true,
+            (Storage::One(one), Storage::One(another)) => one == another,
+            _ => false,
+        }
+    }
+
+    /// The same, of segments that lie in their descriptor; none, of others.
+    #[inline]
+    pub(crate) const fn copy_in_place(&self) -> Self {
+        match self.0 {
+            Storage::One(segment) => Self::one(segment),
+            _ => Self::none(),
+        }
+    }
+
     /// The data segments, in order.
     #[inline]
     #[must_use]

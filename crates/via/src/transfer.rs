@@ -261,11 +261,11 @@ impl Nic {
         {
             let descriptor = make();
             let capacity = descriptor.segments.total_bytes();
-            state.receives.push(|| descriptor);
+            state.receives.push_or_count(|| descriptor);
             self.announce_receive(vi, capacity);
             return Ok(());
         }
-        state.receives.push(make);
+        state.receives.push_or_count(make);
         if transition::flushes_posts(state.state(), Queue::Receive) {
             let completions = state.receives.flush(Queue::Receive, Status::FLUSHED_ERROR);
             let bound = state.receive_completion_queue;
@@ -277,13 +277,6 @@ impl Nic {
             );
         }
         Ok(())
-    }
-
-    /// Makes room for `count` more receives on a VI at once, if there is such a VI.
-    pub fn reserve_receives(&mut self, vi: ViId, count: u32) {
-        if let Some(vi) = self.vis.get_mut(vi.0) {
-            vi.receives.reserve(count as usize);
-        }
     }
 
     /// Takes the head of the send queue, if it is complete.

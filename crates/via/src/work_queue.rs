@@ -64,12 +64,17 @@ impl Done {
 ///
 /// The driver may finish in any order; `completed` moves over finished slots only, so the consumer
 /// sees completions in post order. All marks move forwards, one step a descriptor.
+///
+/// Receives that are posted one like the other are kept once, with their number: the last slot
+/// stands for itself and `repeats` more, and has not started as long as there are any. A queue of
+/// such receives is read where it was just written, however long it is.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     slots: VecDeque<Slot>,
     head: u64,
     started: u32,
     completed: u32,
+    repeats: u32,
 }
 
 /// A posted descriptor. A finished receive holds what arrived in place of what was posted.
@@ -86,6 +91,7 @@ impl WorkQueue {
             head: 0,
             started: 0,
             completed: 0,
+            repeats: 0,
         }
     }
 
@@ -105,7 +111,7 @@ impl WorkQueue {
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() + self.repeats as usize
     }
 
     /// Whether the oldest descriptor is complete.
@@ -117,11 +123,12 @@ impl WorkQueue {
     /// Descriptors that wait to be started.
     #[inline]
     pub(crate) fn unstarted(&self) -> u32 {
-        self.slots.len() as u32 - self.started
+        self.slots.len() as u32 - self.started + self.repeats
     }
 
     /// Every descriptor that was not started, oldest first.
     pub(crate) fn unstarted_slots(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.spread();
         self.slots.range_mut(self.started as usize..)
     }
 
@@ -129,8 +136,9 @@ impl WorkQueue {
     #[inline]
     pub(crate) fn unstarted_from(&self, number: u64) -> impl Iterator<Item = &Slot> {
         let first = number.saturating_sub(self.head).max(self.started.into());
+        let end = self.slots.len() + self.repeats as usize;
         // An index below 2^32 each: a queue has a number of slots that fits.
-        (first as usize..self.slots.len()).filter_map(|index| self.slots.get(index))
+        (first as usize..end).filter_map(|index| self.slots.get(index).or(self.slots.back()))
     }
 
     /// Whether a remote write or read was started and is not finished.
@@ -148,7 +156,7 @@ impl WorkQueue {
 
     /// Descriptors that were ever posted.
     pub(crate) fn posted(&self) -> u64 {
-        self.head + self.slots.len() as u64
+        self.head + self.len() as u64
     }
 
     /// Whether something was started and is not finished, or waits for something that is not.
@@ -161,6 +169,9 @@ impl WorkQueue {
     // what was just written field by field stalls the processor.
     #[inline(always)]
     pub(crate) fn push(&mut self, make: impl FnOnce() -> Descriptor) {
+        if self.repeats > 0 {
+            self.spread();
+        }
         if self.slots.len() == self.slots.capacity() {
             self.grow();
         }
@@ -170,9 +181,38 @@ impl WorkQueue {
         }
     }
 
-    /// Makes room for so many more.
-    pub(crate) fn reserve(&mut self, count: usize) {
-        self.slots.reserve_exact(count);
+    /// As [`WorkQueue::push`]; a descriptor like the one before it is counted.
+    #[inline(always)]
+    pub(crate) fn push_or_count(&mut self, make: impl FnOnce() -> Descriptor) {
+        let descriptor = make();
+        if (self.started as usize) < self.slots.len()
+            && let Some(last) = self.slots.back()
+            && last.stands_for(&descriptor)
+        {
+            self.repeats += 1;
+            return;
+        }
+        self.push(|| descriptor);
+    }
+
+    /// Gives each descriptor its own slot.
+    #[cold]
+    fn spread(&mut self) {
+        while self.repeats > 0 {
+            self.part();
+        }
+    }
+
+    /// Gives the oldest of those that the last slot stands for a slot of its own.
+    #[inline]
+    fn part(&mut self) {
+        if self.slots.len() == self.slots.capacity() {
+            self.grow();
+        }
+        if let Some(copy) = self.slots.back().map(Slot::copy) {
+            self.slots.push_back(copy);
+        }
+        self.repeats -= 1;
     }
 
     /// Doubling from one: a queue holds its descriptors and little more.
@@ -184,12 +224,17 @@ impl WorkQueue {
     /// The oldest descriptor that was not started.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<&mut Slot> {
+        // What is about to start no longer stands for others.
+        if self.repeats > 0 && self.started as usize + 1 == self.slots.len() {
+            self.part();
+        }
         self.slots.get_mut(self.started as usize)
     }
 
     /// Marks the descriptor of [`WorkQueue::next`] as started.
     #[inline]
     pub(crate) fn start(&mut self) -> WorkId {
+        debug_assert!(self.repeats == 0 || (self.started as usize) + 1 < self.slots.len());
         let work = WorkId(self.head + u64::from(self.started));
         self.started += 1;
         work
@@ -242,6 +287,7 @@ impl WorkQueue {
     ///
     /// VIA, flush: in post order, each descriptor once; what had finished keeps its own status.
     pub(crate) fn flush(&mut self, queue: Queue, under_way: Status) -> u32 {
+        self.spread();
         let started = (self.started - self.completed) as usize;
         let pending = self.slots.range_mut(self.completed as usize..);
         for (index, slot) in pending.enumerate() {
@@ -303,6 +349,32 @@ impl Slot {
         status: Status::PENDING,
     };
 
+    /// Whether a posted descriptor is like this one, which was not started, and owns no memory.
+    #[inline(always)]
+    fn stands_for(&self, other: &Descriptor) -> bool {
+        let own = &self.descriptor;
+        // The cookie first: it mostly tells them apart.
+        own.cookie == other.cookie
+            && own.segments.are_equal_in_place(&other.segments)
+            && own.operation == other.operation
+            && own.queue_fence == other.queue_fence
+            && own.immediate == other.immediate
+            && own.length == other.length
+            && self.status == Status::PENDING
+    }
+
+    /// The same once more, of a slot that stands for others.
+    #[inline(always)]
+    fn copy(&self) -> Self {
+        Self {
+            descriptor: Descriptor {
+                segments: self.descriptor.segments.copy_in_place(),
+                ..self.descriptor
+            },
+            status: self.status,
+        }
+    }
+
     /// Finishes a send: its descriptor stays as it was.
     #[inline]
     pub(crate) fn finish_send(&mut self, error: Status) {
@@ -348,6 +420,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::descriptor::DataSegment;
+    use crate::memory::MemoryHandle;
 
     fn queue(count: u64) -> WorkQueue {
         let mut queue = WorkQueue::new();
@@ -425,5 +499,124 @@ mod tests {
             [(0, flushed), (1, 0x41), (2, flushed), (3, flushed)]
         );
         assert_eq!(queue.flush(Queue::Send, Status::FLUSHED_ERROR), 0);
+    }
+
+    /// A queue that counts like receives does what one does that keeps each.
+    #[test]
+    fn receives_that_are_counted_behave_as_receives_that_are_kept() {
+        let segment = |address| {
+            Segments::one(DataSegment {
+                address,
+                handle: MemoryHandle::from_bits(1 << 20),
+                length: 8,
+            })
+        };
+        let kinds = [
+            || Descriptor::receive(Segments::none(), 0),
+            || Descriptor::receive(Segments::none(), 1),
+            || Descriptor::receive(Segments::none(), 0).with_immediate(7),
+        ];
+        let make = |kind: usize| match kind {
+            0..3 => kinds[kind](),
+            3 => Descriptor::receive(segment(1), 0),
+            4 => Descriptor::receive(segment(2), 0),
+            _ => Descriptor::receive(Segments::from_slice(&[segment(1).as_slice()[0]; 2]), 0),
+        };
+        for seed in 1..200_u64 {
+            let mut random = seed;
+            let mut draw = |bound: u64| {
+                // Knuth's linear congruential generator.
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % bound
+            };
+            let (mut counting, mut keeping) = (WorkQueue::new(), WorkQueue::new());
+            let mut under_way = Vec::new();
+            let mut kind = 0;
+            for _ in 0..200 {
+                match draw(16) {
+                    0 => kind = draw(6) as usize,
+                    1..7 => {
+                        counting.push_or_count(|| make(kind));
+                        keeping.push(|| make(kind));
+                    }
+                    7..10 => {
+                        let descriptor = counting.next().map(|slot| slot.descriptor.clone());
+                        assert_eq!(
+                            descriptor,
+                            keeping.next().map(|slot| slot.descriptor.clone())
+                        );
+                        if descriptor.is_some() {
+                            let work = counting.start();
+                            assert_eq!(work, keeping.start());
+                            under_way.push(work);
+                        }
+                    }
+                    10..12 if !under_way.is_empty() => {
+                        let work = under_way.remove(draw(under_way.len() as u64) as usize);
+                        for queue in [&mut counting, &mut keeping] {
+                            let slot = queue.under_way(work).unwrap();
+                            slot.finish_receive(Operation::SendReceive, Status::PENDING, 5, None);
+                        }
+                        assert_eq!(counting.settle(), keeping.settle());
+                    }
+                    12..15 => assert_eq!(counting.take(), keeping.take()),
+                    15 if draw(8) == 0 => {
+                        let flushed = counting.flush(Queue::Receive, Status::FLUSHED_ERROR);
+                        assert_eq!(
+                            flushed,
+                            keeping.flush(Queue::Receive, Status::FLUSHED_ERROR)
+                        );
+                        under_way.clear();
+                    }
+                    _ => {
+                        let known = counting.posted().saturating_sub(draw(6));
+                        let of = |queue: &WorkQueue| {
+                            let slots = queue.unstarted_from(known);
+                            slots
+                                .map(|slot| slot.descriptor.clone())
+                                .collect::<Vec<_>>()
+                        };
+                        assert_eq!(of(&counting), of(&keeping), "seed {seed}");
+                    }
+                }
+                let marks = |queue: &WorkQueue| {
+                    let length = (queue.len(), queue.unstarted(), queue.posted());
+                    (length, queue.has_completions(), queue.has_work_under_way())
+                };
+                assert_eq!(marks(&counting), marks(&keeping), "seed {seed}");
+            }
+            let spread: Vec<_> = counting
+                .unstarted_slots()
+                .map(|s| s.descriptor.clone())
+                .collect();
+            let kept: Vec<_> = keeping
+                .unstarted_slots()
+                .map(|s| s.descriptor.clone())
+                .collect();
+            assert_eq!(spread, kept, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn like_receives_take_the_memory_of_one() {
+        let mut queue = WorkQueue::new();
+        for _ in 0..1_000 {
+            queue.push_or_count(|| Descriptor::receive(Segments::none(), 3));
+        }
+        assert_eq!(
+            (queue.len(), queue.unstarted(), queue.slots.capacity()),
+            (1_000, 1_000, 1)
+        );
+        for _ in 0..1_000 {
+            assert!(queue.next().is_some());
+            let work = queue.start();
+            let slot = queue.under_way(work).unwrap();
+            slot.finish_receive(Operation::SendReceive, Status::PENDING, 0, None);
+            assert_eq!(queue.settle(), 1);
+            assert_eq!(queue.take().completion().map(|done| done.cookie), Some(3));
+        }
+        assert_eq!((queue.take(), queue.slots.capacity()), (Done::Empty, 2));
     }
 }
