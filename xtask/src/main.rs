@@ -95,9 +95,19 @@ fn workspace() -> Result<Metadata, Box<dyn Error>> {
 }
 
 /// Builds the command in one profile and answers where it is.
+///
+/// Without optimisation as `cargo test --workspace` does, for the tests that call it: with the
+/// features of all packages together. With its own alone, most of what it needs would be compiled
+/// once more.
 fn build_viaduct(metadata: &Metadata, release: bool) -> Result<PathBuf, Box<dyn Error>> {
-    build(metadata, "viaduct-cli", release)?;
-    let profile = if release { "release" } else { "debug" };
+    let profile = if release {
+        build(metadata, "viaduct-cli")?;
+        "release"
+    } else {
+        let arguments = ["test", "--quiet", "--workspace", "--no-run"];
+        cargo(metadata, &[&arguments[..], &["--test", "command"]].concat())?;
+        "debug"
+    };
     let name = format!("viaduct{}", std::env::consts::EXE_SUFFIX);
     Ok(metadata
         .target_directory
@@ -106,16 +116,19 @@ fn build_viaduct(metadata: &Metadata, release: bool) -> Result<PathBuf, Box<dyn 
         .join(name))
 }
 
-/// Builds one package of ours.
-fn build(metadata: &Metadata, package: &str, release: bool) -> Result<(), Box<dyn Error>> {
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--package", package]);
-    if release {
-        build.arg("--release");
-    }
-    build.current_dir(&metadata.workspace_root);
-    if !build.status()?.success() {
-        return Err(format!("{package} does not build").into());
+/// Builds one package of ours with optimisation.
+fn build(metadata: &Metadata, package: &str) -> Result<(), Box<dyn Error>> {
+    cargo(
+        metadata,
+        &["build", "--quiet", "--release", "--package", package],
+    )
+}
+
+fn cargo(metadata: &Metadata, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(arguments).current_dir(&metadata.workspace_root);
+    if !cargo.status()?.success() {
+        return Err(format!("cargo {} fails", arguments.join(" ")).into());
     }
     Ok(())
 }

@@ -40,8 +40,8 @@ enum Step {
 pub(crate) fn run_all(metadata: &Metadata) -> Findings {
     let root = metadata.workspace_root.as_std_path();
     let viaduct = build_viaduct(metadata, true)?;
-    build(metadata, "viaduct-vipl", true)?;
-    build(metadata, "viaduct-am-c", true)?;
+    build(metadata, "viaduct-vipl")?;
+    build(metadata, "viaduct-am-c")?;
     let binaries = viaduct.parent().ok_or("the build has no directory")?;
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
     let mut findings = Vec::new();
