@@ -62,8 +62,8 @@ impl Buffer {
 
     /// A hold on its memory, wherever the buffer goes and however it ends.
     ///
-    /// For interfaces that let others keep views of a buffer's bytes: what they see of a buffer that
-    /// is posted or gone is for them to say, but the memory is there.
+    /// For interfaces that let others keep views of a buffer's bytes: what they see of one that is
+    /// posted or gone is for them to say, but the memory is there.
     #[must_use]
     pub fn hold(&self) -> BufferHold {
         let region = self.0.as_ref().map(|inner| Arc::clone(&inner.region));

@@ -1,7 +1,7 @@
 //! Connecting on a simulated host.
 //!
-//! Asking and accepting block, and a program of Python is a future: a blocking program beside it, on
-//! a stack of the simulation and without Python, does it for it.
+//! Asking and accepting block, and a program of Python is a future: a blocking program beside it,
+//! on a stack of the simulation and without Python, does it for it.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
