@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from viaduct import _native
-from viaduct._errors import ProgramError
+from viaduct._errors import FlushedError, ProgramError
 
 Program = Callable[[_native.Host], Any]
 """A generator function of one argument, the host that it runs on."""
@@ -238,9 +238,15 @@ def _gather(children: list[_Child], started_ns: int, timeout_s: float) -> Cluste
     returned: dict[str, Any] = {}
     ended_us: dict[str, float] = {}
     waiting = {child.pipe: child for child in children}
+    flushed: FlushedError | None = None
     while waiting:
         left_s = timeout_s + grace_s - (time.monotonic_ns() - started_ns) / 1e9
+        if flushed is not None:
+            # A peer that failed ended the connection: its own words, if they come, say more.
+            left_s = 0.5
         ready = wait(list(waiting), timeout=max(left_s, 0.0))
+        if not ready and flushed is not None:
+            raise flushed
         if not ready:
             names = ", ".join(child.name for child in waiting.values())
             raise ProgramError(
@@ -257,10 +263,15 @@ def _gather(children: list[_Child], started_ns: int, timeout_s: float) -> Cluste
                 raise ProgramError(
                     f"the process of {child.name} ended without a word, with code {code}"
                 ) from None
+            if isinstance(error, FlushedError):
+                flushed = flushed or error
+                continue
             if error is not None:
                 raise error
             returned[child.name] = value
             ended_us[child.name] = end_us
+    if flushed is not None:
+        raise flushed
     # In the order of the programs.
     return ClusterResult(
         returned={child.name: returned[child.name] for child in children},
