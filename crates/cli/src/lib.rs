@@ -36,6 +36,7 @@ mod simulated;
 mod sweep;
 mod trace;
 mod virtual_networks;
+mod watched;
 mod why;
 
 use std::ffi::OsString;

@@ -1,7 +1,6 @@
 //! `viaduct trace`: some messages of a run on a time line, for Perfetto's viewer.
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,14 +9,11 @@ use viaduct_report::{count, timeline};
 use viaduct_scenario::parse_time;
 use viaduct_sim::record::{Selection, record};
 
-use crate::arguments::{ScenarioArguments, SeedArguments};
+use crate::arguments::ScenarioArguments;
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
 use crate::output;
 use crate::picture::try_to_open;
-use crate::planning::Prepared;
-use crate::progress::Bar;
-use crate::why::is_a_sweep;
+use crate::watched::WatchedRun;
 
 #[derive(Args, Debug)]
 pub(crate) struct TraceArguments {
@@ -49,45 +45,27 @@ fn time(text: &str) -> Result<Time, String> {
 
 /// Runs a study and writes a file of what some of its messages did.
 pub(crate) fn trace(arguments: &TraceArguments) -> Result<Exit, Failure> {
-    let seeds = SeedArguments {
-        seed: arguments.seed,
-        seeds: 1,
-    };
-    let prepared = Prepared::new(&arguments.scenario, &seeds)?;
-    if !arguments.quiet {
-        prepared.print_warnings();
-    }
-    let plan = &prepared.plan;
-    let [cell] = plan.cells.as_slice() else {
-        return Err(is_a_sweep("trace", &arguments.scenario.scenario, plan));
-    };
-    let Some(config) = cell.configs.first() else {
-        return Err(Failure::plain("there is no run"));
-    };
+    let scenario = &arguments.scenario;
+    let watched = WatchedRun::new("trace", scenario, arguments.seed, 1, arguments.quiet)?;
+    let (plan, config) = (watched.plan(), watched.config());
     let path = &arguments.output;
     let unable = |error: &std::io::Error| {
         Failure::plain(format_args!("cannot write `{}`: {error}", path.display()))
     };
     // A place that cannot be written is an error before the run, not after it.
     try_to_open(path).map_err(|error| unable(&error))?;
-    let interrupt = Interrupt::listen();
-    let bar = Bar::new(1, arguments.quiet);
     let selection = Selection {
         from: arguments.from.unwrap_or(config.run.warmup),
         every: arguments.every,
         count: arguments.messages,
     };
     let recording = record(config, selection, &mut |progress| {
-        bar.update(0, &progress);
-        match interrupt.is_asked() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        watched.follow(0, &progress)
     });
     let recording = recording
         .map_err(|error| Failure::plain(format_args!("{} cannot be run: {error}", plan.study)))?;
-    bar.run_done(0, recording.events);
-    bar.finish();
+    watched.bar.run_done(0, recording.events);
+    watched.bar.finish();
     if recording.messages.is_empty() && !recording.is_interrupted {
         let title = format!("no message posted from {} on has ended", selection.from);
         return Err(Failure::new(title, "begin earlier, with `--from TIME`"));
@@ -98,8 +76,12 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<Exit, Failure> {
         0 => String::new(),
         more => format!(", {} more under way at the end left out", count(more)),
     };
+    let devices = match recording.device_transfers.len() as u64 {
+        0 => String::new(),
+        transfers => format!(", {} transfers of other devices", count(transfers)),
+    };
     output::result(&format!(
-        "{}: {} messages{under_way}, {} uses of hosts and links, {} bytes in {}\n",
+        "{}: {} messages{under_way}, {} uses of hosts and links{devices}, {} bytes in {}\n",
         plan.study,
         count(recording.messages.len() as u64),
         count(recording.uses.len() as u64),

@@ -1,20 +1,17 @@
 //! `viaduct why`: where every picosecond of one message went.
 
 use std::cmp::Reverse;
-use std::ops::ControlFlow;
 
 use clap::Args;
 use viaduct_report::{Explained, explanation_document, explanation_text};
 use viaduct_sim::why::{Choice, Explanation, Fate, WhyError, explain};
 
-use crate::arguments::{ScenarioArguments, SeedArguments};
+use crate::arguments::ScenarioArguments;
 use crate::describe;
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
-use crate::jobs::{Plan, VERSION};
+use crate::jobs::VERSION;
 use crate::output;
-use crate::planning::Prepared;
-use crate::progress::Bar;
+use crate::watched::WatchedRun;
 
 #[derive(Args, Debug)]
 pub(crate) struct WhyArguments {
@@ -67,31 +64,12 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Runs a study twice and explains one of its messages.
 pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
-    let seeds = SeedArguments {
-        seed: arguments.seed,
-        seeds: 1,
-    };
-    let prepared = Prepared::new(&arguments.scenario, &seeds)?;
-    if !arguments.quiet {
-        prepared.print_warnings();
-    }
-    let plan = &prepared.plan;
-    let [cell] = plan.cells.as_slice() else {
-        return Err(is_a_sweep("why", &arguments.scenario.scenario, plan));
-    };
-    let Some(config) = cell.configs.first() else {
-        return Err(Failure::plain("there is no run"));
-    };
-    let interrupt = Interrupt::listen();
-    let bar = Bar::new(2, arguments.quiet);
+    let scenario = &arguments.scenario;
+    let watched = WatchedRun::new("why", scenario, arguments.seed, 2, arguments.quiet)?;
+    let (plan, config) = (watched.plan(), watched.config());
     let choice = arguments.choice.choice();
-    let explained = explain(config, choice, &mut |run, progress| {
-        bar.update(run, &progress);
-        if interrupt.is_asked() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+    let explained = explain(config, choice, &mut |time, progress| {
+        watched.follow(time, &progress)
     });
     let explanation = match explained {
         Ok(explanation) => explanation,
@@ -99,9 +77,9 @@ pub(crate) fn why(arguments: &WhyArguments) -> Result<Exit, Failure> {
         Err(error) => return Err(refused(&plan.study, &error)),
     };
     for run in 0..2 {
-        bar.run_done(run, explanation.events);
+        watched.bar.run_done(run, explanation.events);
     }
-    bar.finish();
+    watched.bar.finish();
     let explained = Explained {
         study: &plan.study,
         version: VERSION,
@@ -160,23 +138,6 @@ fn next_line(arguments: &WhyArguments, explanation: &Explanation) -> String {
         arguments.scenario.scenario,
         seed.unwrap_or_default(),
         message.number
-    )
-}
-
-/// `command` is about one run, and this is a sweep of several.
-pub(crate) fn is_a_sweep(command: &str, scenario: &str, plan: &Plan) -> Failure {
-    let set = plan.cells.first().map(|cell| &cell.set);
-    let point: String = set
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!(" --set {key}=\"{value}\""))
-        .collect();
-    Failure::new(
-        format!(
-            "`{scenario}` is a sweep of {} points, and a message belongs to one of them",
-            plan.cells.len()
-        ),
-        format!("choose a point, as in `viaduct {command} {scenario}{point}`"),
     )
 }
 

@@ -10,32 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 mod support;
-use support::{Folder, text};
-
-/// A small cluster under load: some thousand messages, two kinds of links.
-const SMALL: &str = r#"
-[run]
-until = "20 ms"
-warmup = "2 ms"
-
-[network]
-topology = "torus"
-dimensions = [4, 4]
-hosts_per_switch = 2
-
-[links]
-rate = "856 Mbit/s"
-
-[traffic]
-pattern = "uniform"
-rate = "2000/s"
-size = "1 KiB"
-"#;
-
-/// A folder with the small scenario in it.
-fn small() -> Folder {
-    Folder::with("small.toml", SMALL)
-}
+use support::{Folder, SMALL, text};
 
 /// The only run directory.
 fn run_directory(folder: &Folder) -> PathBuf {
@@ -74,7 +49,7 @@ fn without_costs(mut value: Value) -> Value {
 
 #[test]
 fn json_is_one_object_and_nothing_else() {
-    let folder = small();
+    let folder = Folder::small();
     let output = folder.run(&["run", "small.toml", "--json", "--no-out"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -137,7 +112,7 @@ fn json_is_one_object_and_nothing_else() {
 
 #[test]
 fn stages_add_up_to_the_mean() {
-    let folder = small();
+    let folder = Folder::small();
     let summary = folder.json(&["run", "small.toml", "--json", "--no-out"]);
     let stages = summary["breakdown_us"].as_object().unwrap();
     let sum: f64 = stages.values().map(|mean| mean.as_f64().unwrap()).sum();
@@ -147,7 +122,7 @@ fn stages_add_up_to_the_mean() {
 
 #[test]
 fn the_run_directory_is_complete_and_runs_again() {
-    let folder = small();
+    let folder = Folder::small();
     let output = folder.run(&["run", "small.toml"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let table = text(&output.stdout);
@@ -201,7 +176,7 @@ fn the_run_directory_is_complete_and_runs_again() {
 
 #[test]
 fn seeds_and_sweeps_run_again() {
-    let folder = small();
+    let folder = Folder::small();
     let sweep = SMALL.to_owned() + "\n[sweep]\n\"traffic.size\" = [\"64 B\", \"2 KiB\"]\n";
     fs::write(folder.join("sweep.toml"), sweep).unwrap();
     let value = folder.json(&[
@@ -227,7 +202,7 @@ fn seeds_and_sweeps_run_again() {
 
 #[test]
 fn results_do_not_depend_on_threads() {
-    let folder = small();
+    let folder = Folder::small();
     let run = |threads| {
         folder.json(&[
             "run",
@@ -249,7 +224,7 @@ fn results_do_not_depend_on_threads() {
 
 #[test]
 fn quiet_says_nothing_on_stderr_and_only_the_table_on_stdout() {
-    let folder = small();
+    let folder = Folder::small();
     let output = folder.run(&["run", "small.toml", "--quiet"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stderr), "");
@@ -258,7 +233,7 @@ fn quiet_says_nothing_on_stderr_and_only_the_table_on_stdout() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let folder = small();
+    let folder = Folder::small();
     let mut child = folder
         .command(&["run", "small.toml"])
         .stdout(Stdio::piped())
@@ -311,7 +286,7 @@ fn interrupt(child: &Child) {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_gives_what_there_is() {
-    let folder = small();
+    let folder = Folder::small();
     let (mut child, mut stdout) = start_long_run(&folder, &[]);
     // Long enough that there is something to show; any time would do.
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -339,7 +314,7 @@ fn an_interrupt_gives_what_there_is() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_leaves_out_runs_that_had_not_begun() {
-    let folder = small();
+    let folder = Folder::small();
     let seeds = ["--seeds", "4", "--threads", "1", "--out", "kept"];
     let (mut child, mut stdout) = start_long_run(&folder, &seeds);
     interrupt(&child);
@@ -355,7 +330,7 @@ fn an_interrupt_leaves_out_runs_that_had_not_begun() {
 
 #[test]
 fn wrong_input_is_told_and_exits_with_1() {
-    let folder = small();
+    let folder = Folder::small();
     fs::write(folder.join("file"), "").unwrap();
     fs::create_dir(folder.join("mine")).unwrap();
     fs::write(folder.join("mine/notes.txt"), "").unwrap();
@@ -408,7 +383,7 @@ fn wrong_input_is_told_and_exits_with_1() {
 
 #[test]
 fn check_says_the_cost_and_what_can_go_wrong() {
-    let folder = small();
+    let folder = Folder::small();
     let output = folder.run(&["check", "small.toml", "--set", "traffic.rate=200000/s"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let (said, warned) = (text(&output.stdout), text(&output.stderr));
@@ -424,7 +399,7 @@ fn check_says_the_cost_and_what_can_go_wrong() {
 
 #[test]
 fn lists_show_what_the_program_carries() {
-    let folder = small();
+    let folder = Folder::small();
     let said = |arguments: &[&str]| {
         let output = folder.run(arguments);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -463,7 +438,7 @@ polling_delay = { value = "200 ns", source = "a guess", confidence = "assumed" }
 
 #[test]
 fn models_diff_shows_what_differs_and_says_if_nothing_does() {
-    let folder = small();
+    let folder = Folder::small();
     fs::write(folder.join("slow-bus.toml"), SLOW_BUS).unwrap();
     let heir = "name = \"heir\"\ninherits = \"slow-bus.toml\"\n";
     fs::write(folder.join("heir.toml"), heir).unwrap();
@@ -504,7 +479,7 @@ fn a_study_that_ships_takes_a_preset_from_a_file() {
 
 #[test]
 fn a_run_with_inherited_presets_is_run_again_without_their_files() {
-    let folder = small();
+    let folder = Folder::small();
     let preset = folder.join("slow-bus.toml");
     fs::write(&preset, SLOW_BUS).unwrap();
     let nic = "hosts.nic=slow-bus.toml";
@@ -519,7 +494,7 @@ fn a_run_with_inherited_presets_is_run_again_without_their_files() {
 
 #[test]
 fn a_pipe_is_no_scenario() {
-    let folder = small();
+    let folder = Folder::small();
     let made = Command::new("mkfifo")
         .arg(folder.join("pipe.toml"))
         .status();

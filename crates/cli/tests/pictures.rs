@@ -3,53 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pictures-{test}"));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_viaduct"))
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    fn succeed(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn fail(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-        assert_eq!(text(&output.stdout), "");
-        text(&output.stderr)
-    }
-
-    fn read(&self, name: &str) -> String {
-        String::from_utf8_lossy(&fs::read(self.0.join(name)).unwrap()).into_owned()
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+mod support;
+use support::{Folder, text};
 
 #[test]
 fn each_subject_is_drawn_in_each_format_with_its_numbers_beside_it() {
-    let folder = Folder::new("subjects");
+    let folder = Folder::new();
     folder.succeed(&["run", "two-hosts", "--out", "run", "--quiet"]);
     for (what, header) in [
         ("latency", "run,quantile_fraction,latency_us\n"),
@@ -58,10 +18,15 @@ fn each_subject_is_drawn_in_each_format_with_its_numbers_beside_it() {
         ("stages", "cell,stage,mean_us\n"),
         ("time", "run,end_s,posted_messages,"),
     ] {
-        for (ending, start) in [("svg", "<svg "), ("pdf", "%PDF-"), ("png", "\u{fffd}PNG")] {
+        for (ending, start) in [
+            ("svg", &b"<svg "[..]),
+            ("pdf", b"%PDF-"),
+            ("png", b"\x89PNG"),
+        ] {
             let name = format!("{what}-{ending}.{ending}");
             folder.succeed(&["plot", "run", "--what", what, "-o", &name]);
-            assert!(folder.read(&name).starts_with(start), "{name}");
+            let picture = fs::read(folder.join(&name)).unwrap();
+            assert!(picture.starts_with(start), "{name}");
             let numbers = folder.read(&format!("{what}-{ending}.csv"));
             assert!(numbers.starts_with(header), "{numbers}");
             assert!(numbers.lines().count() > 2, "{numbers}");
@@ -81,7 +46,7 @@ fn each_subject_is_drawn_in_each_format_with_its_numbers_beside_it() {
 
 #[test]
 fn a_page_that_is_written_again_is_the_one_of_the_run() {
-    let folder = Folder::new("again");
+    let folder = Folder::new();
     folder.succeed(&[
         "run",
         "two-hosts",
@@ -105,7 +70,7 @@ fn a_page_that_is_written_again_is_the_one_of_the_run() {
 
 #[test]
 fn cells_and_seeds_are_chosen() {
-    let folder = Folder::new("chosen");
+    let folder = Folder::new();
     let until = "run.messages_max=20";
     folder.succeed(&[
         "run", "four-hop", "--set", until, "--seeds", "2", "--out", "run", "--quiet",
@@ -127,16 +92,22 @@ fn cells_and_seeds_are_chosen() {
         "{}",
         text(&output.stderr)
     );
-    let said = folder.fail(&[
-        "plot", "run", "--what", "time", "-o", "a.svg", "--cell", "10",
-    ]);
+    let said = folder.failure(
+        1,
+        &[
+            "plot", "run", "--what", "time", "-o", "a.svg", "--cell", "10",
+        ],
+    );
     assert_eq!(
         said,
         "error: --cell 10: the run has no such cell\nhelp: it has 10 cells, 0 to 9\n"
     );
-    let said = folder.fail(&[
-        "plot", "run", "--what", "time", "-o", "a.svg", "--seed", "9",
-    ]);
+    let said = folder.failure(
+        1,
+        &[
+            "plot", "run", "--what", "time", "-o", "a.svg", "--seed", "9",
+        ],
+    );
     assert_eq!(
         said,
         "error: --seed 9: no run has it\nhelp: there are 1, 2\n"
@@ -145,23 +116,23 @@ fn cells_and_seeds_are_chosen() {
 
 #[test]
 fn what_cannot_be_shown_is_told() {
-    let folder = Folder::new("wrong");
+    let folder = Folder::new();
     folder.succeed(&["run", "two-hosts", "--out", "run", "--quiet"]);
-    let said = folder.fail(&["plot", "run", "--what", "latency", "-o", "a.gif"]);
+    let said = folder.failure(1, &["plot", "run", "--what", "latency", "-o", "a.gif"]);
     assert!(
         said.contains("-o a.gif") && said.contains(".svg, .pdf or .png"),
         "{said}"
     );
-    let said = folder.fail(&["report", "nowhere"]);
+    let said = folder.failure(1, &["report", "nowhere"]);
     assert!(said.contains("nowhere/summary.json"), "{said}");
-    assert!(!folder.0.join("report.html").exists());
-    let said = folder.fail(&["report", "run", "-o", "no/such/place.html"]);
+    assert!(!folder.join("report.html").exists());
+    let said = folder.failure(1, &["report", "run", "-o", "no/such/place.html"]);
     assert!(
         said.contains("-o no/such/place.html: cannot write"),
         "{said}"
     );
-    fs::write(folder.0.join("run/links.parquet"), b"PAR1").unwrap();
-    let said = folder.fail(&["plot", "run", "--what", "links", "-o", "a.svg"]);
+    fs::write(folder.join("run/links.parquet"), b"PAR1").unwrap();
+    let said = folder.failure(1, &["plot", "run", "--what", "links", "-o", "a.svg"]);
     assert!(said.contains("run/links.parquet"), "{said}");
-    assert!(!folder.0.join("a.svg").exists() && !folder.0.join("a.csv").exists());
+    assert!(!folder.join("a.svg").exists() && !folder.join("a.csv").exists());
 }

@@ -4,67 +4,39 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A cluster of which a run takes some milliseconds.
-const SMALL: &str = r#"
-[run]
-until = "20 ms"
-warmup = "2 ms"
+mod support;
+use support::{Folder, text};
 
-[network]
-topology = "torus"
-dimensions = [4, 4]
-hosts_per_switch = 2
+/// A folder with the small study, and what sweeps leave there.
+struct Sweeps(Folder);
 
-[links]
-rate = "856 Mbit/s"
+impl Deref for Sweeps {
+    type Target = Folder;
 
-[traffic]
-pattern = "uniform"
-rate = "2000/s"
-size = "1 KiB"
-"#;
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sweep-{test}"));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("small.toml"), SMALL).unwrap();
-        Self(folder)
+    fn deref(&self) -> &Folder {
+        &self.0
     }
+}
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, code: i32, arguments: &[&str]) -> Output {
-        let output = self.command(arguments).output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
-        output
+impl Sweeps {
+    fn new() -> Self {
+        Self(Folder::small())
     }
 
     fn table(&self, directory: &str) -> Vec<u8> {
-        fs::read(self.0.join(directory).join("sweep.parquet")).unwrap()
+        fs::read(self.join(directory).join("sweep.parquet")).unwrap()
     }
 
     /// The lines of all journals of a sweep, and the cells and seeds in them.
     fn journal(&self, directory: &str) -> Vec<(u64, u64)> {
         let mut runs = Vec::new();
-        for entry in fs::read_dir(self.0.join(directory)).unwrap() {
+        for entry in fs::read_dir(self.join(directory)).unwrap() {
             let path = entry.unwrap().path();
             if path
                 .extension()
@@ -102,9 +74,9 @@ fn with<'a>(arguments: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn the_table_is_the_same_for_any_number_of_threads() {
-    let folder = Folder::new("threads");
-    let output = folder.run(0, &with(&SWEEP, &["--out=one", "--threads=1"]));
-    folder.run(0, &with(&SWEEP, &["--out=three", "--threads=3"]));
+    let folder = Sweeps::new();
+    let output = folder.ended(0, &with(&SWEEP, &["--out=one", "--threads=1"]));
+    folder.ended(0, &with(&SWEEP, &["--out=three", "--threads=3"]));
     assert_eq!(folder.table("one"), folder.table("three"));
     let runs = folder.journal("three");
     assert_eq!(runs.len(), 40);
@@ -116,21 +88,21 @@ fn the_table_is_the_same_for_any_number_of_threads() {
         (0..8).all(|cell| seeds(cell) == (1..=5).collect()),
         "{runs:?}"
     );
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text(&output.stdout);
     assert!(
         text.contains("traffic.rate   traffic.size   seeds"),
         "{text}"
     );
     for name in ["latency-mean.svg", "latency-p99.svg", "carried.svg"] {
-        let picture = fs::read_to_string(folder.0.join("one").join(name)).unwrap();
+        let picture = fs::read_to_string(folder.join("one").join(name)).unwrap();
         assert!(picture.contains("traffic.rate, 1/s"), "{picture}");
     }
 }
 
 #[test]
 fn killed_again_and_again_nothing_is_lost_and_nothing_is_run_twice() {
-    let folder = Folder::new("killed");
-    folder.run(0, &with(&SWEEP, &["--out=whole"]));
+    let folder = Sweeps::new();
+    folder.ended(0, &with(&SWEEP, &["--out=whole"]));
     let mut first = folder.command(&with(&SWEEP, &["--out=cut", "--threads=2"]));
     let mut kills = 0;
     for until in [1, 9, 17, 30] {
@@ -138,7 +110,7 @@ fn killed_again_and_again_nothing_is_lost_and_nothing_is_run_twice() {
         let mut again = folder.command(&["sweep", "--resume=cut", "--threads=2"]);
         let command = if kills == 0 { command } else { &mut again };
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        let journal = folder.0.join("cut/journal.jsonl");
+        let journal = folder.join("cut/journal.jsonl");
         // The number of runs made is what is waited for, not a time.
         let has_ended = loop {
             let lines = fs::read(&journal).map_or(0, |bytes| bytes.split(|b| *b == b'\n').count());
@@ -160,22 +132,22 @@ fn killed_again_and_again_nothing_is_lost_and_nothing_is_run_twice() {
         }
     }
     assert!(kills >= 2, "the sweep was faster than its kills");
-    folder.run(0, &["sweep", "--resume=cut"]);
+    folder.ended(0, &["sweep", "--resume=cut"]);
     assert_eq!(folder.table("cut"), folder.table("whole"));
     let runs = folder.journal("cut");
     let different: BTreeSet<_> = runs.iter().collect();
     assert_eq!((runs.len(), different.len()), (40, 40));
     // There is nothing left to do, and the same command says so too.
-    folder.run(0, &["sweep", "--resume=cut"]);
-    folder.run(0, &with(&SWEEP, &["--out=cut"]));
+    folder.ended(0, &["sweep", "--resume=cut"]);
+    folder.ended(0, &with(&SWEEP, &["--out=cut"]));
     assert_eq!(folder.journal("cut").len(), 40);
     assert_eq!(folder.table("cut"), folder.table("whole"));
 }
 
 #[test]
 fn a_failed_cell_is_a_row_with_its_reason_and_the_sweep_goes_on() {
-    let folder = Folder::new("failed");
-    let output = folder.run(
+    let folder = Sweeps::new();
+    let output = folder.ended(
         1,
         &[
             "sweep",
@@ -185,7 +157,7 @@ fn a_failed_cell_is_a_row_with_its_reason_and_the_sweep_goes_on() {
             "--out=s",
         ],
     );
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text(&output.stdout);
     let row = text
         .lines()
         .find(|line| line.contains("giganet-clam"))
@@ -203,9 +175,9 @@ fn a_failed_cell_is_a_row_with_its_reason_and_the_sweep_goes_on() {
 
 #[test]
 fn an_unstable_cell_is_named_with_what_it_was_offered_and_carried() {
-    let folder = Folder::new("unstable");
+    let folder = Sweeps::new();
     let rates = "traffic.rate=2000,200000";
-    let output = folder.run(
+    let output = folder.ended(
         0,
         &[
             "sweep",
@@ -217,7 +189,7 @@ fn an_unstable_cell_is_named_with_what_it_was_offered_and_carried() {
             "run.drain=false",
         ],
     );
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text(&output.stdout);
     let row = |head: &str| {
         let mut lines = text.lines();
         lines
@@ -236,7 +208,7 @@ fn an_unstable_cell_is_named_with_what_it_was_offered_and_carried() {
 
 #[test]
 fn a_cell_has_enough_seeds_when_its_interval_is_narrow() {
-    let folder = Folder::new("width");
+    let folder = Sweeps::new();
     let arguments = [
         "sweep",
         "small.toml",
@@ -245,8 +217,8 @@ fn a_cell_has_enough_seeds_when_its_interval_is_narrow() {
         "--until-width=1%",
         "--json",
     ];
-    let output = folder.run(0, &with(&arguments, &["--out=one", "--threads=1"]));
-    folder.run(0, &with(&arguments, &["--out=three", "--threads=3"]));
+    let output = folder.ended(0, &with(&arguments, &["--out=one", "--threads=1"]));
+    folder.ended(0, &with(&arguments, &["--out=three", "--threads=3"]));
     assert_eq!(folder.table("one"), folder.table("three"));
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for cell in value["cells"].as_array().unwrap() {
@@ -281,15 +253,15 @@ echo "Submitted batch job 1"
 
 #[test]
 fn a_job_array_gives_the_same_answer_to_the_bit() {
-    let folder = Folder::new("slurm");
-    folder.run(0, &with(&SWEEP, &["--out=whole"]));
+    let folder = Sweeps::new();
+    folder.ended(0, &with(&SWEEP, &["--out=whole"]));
     let options = "--slurm=--partition=short --time=01:00:00";
     let slurm = with(
         &SWEEP,
         &["--out=it's an array", options, "--slurm-elements=3"],
     );
-    folder.run(0, &slurm);
-    let array = folder.0.join("it's an array");
+    folder.ended(0, &slurm);
+    let array = folder.join("it's an array");
     let script = fs::read_to_string(array.join("array.sh")).unwrap();
     assert!(
         script.contains("\n#SBATCH --partition=short --time=01:00:00\n"),
@@ -298,7 +270,7 @@ fn a_job_array_gives_the_same_answer_to_the_bit() {
     let list = fs::read_to_string(array.join("array.txt")).unwrap();
     assert_eq!(list, "0..2\n2..5\n5..8\n");
 
-    let sbatch = folder.0.join("sbatch");
+    let sbatch = folder.join("sbatch");
     fs::write(&sbatch, FAKE_SBATCH).unwrap();
     fs::set_permissions(&sbatch, fs::Permissions::from_mode(0o755)).unwrap();
     // Twice: an element that is run again has nothing left to do.
@@ -319,7 +291,7 @@ fn a_job_array_gives_the_same_answer_to_the_bit() {
         !array.join("sweep.parquet").exists(),
         "elements make no table"
     );
-    folder.run(0, &["sweep", "--resume=it's an array"]);
+    folder.ended(0, &["sweep", "--resume=it's an array"]);
     assert_eq!(
         folder.journal("it's an array").len(),
         40,
@@ -330,53 +302,53 @@ fn a_job_array_gives_the_same_answer_to_the_bit() {
 
 #[test]
 fn a_directory_belongs_to_one_sweep_and_one_process() {
-    let folder = Folder::new("place");
+    let folder = Sweeps::new();
     let sweep = [
         "sweep",
         "small.toml",
         "--set=traffic.rate=500,2000",
         "--out=s",
     ];
-    folder.run(0, &sweep);
+    folder.ended(0, &sweep);
     let other = ["sweep", "small.toml", "--set=traffic.rate=500", "--out=s"];
-    let error = String::from_utf8(folder.run(1, &other).stderr).unwrap();
+    let error = text(&folder.ended(1, &other).stderr);
     assert!(error.contains("another sweep is in `s`"), "{error}");
-    let journal = fs::File::open(folder.0.join("s/journal.jsonl")).unwrap();
+    let journal = fs::File::open(folder.join("s/journal.jsonl")).unwrap();
     journal.lock().unwrap();
     for arguments in [
         &["sweep", "--resume=s"][..],
         &["sweep", "--resume=s", "--cells=0..1"],
     ] {
-        let error = String::from_utf8(folder.run(1, arguments).stderr).unwrap();
+        let error = text(&folder.ended(1, arguments).stderr);
         assert!(error.contains("another process runs the sweep"), "{error}");
     }
-    fs::create_dir(folder.0.join("mine")).unwrap();
-    fs::write(folder.0.join("mine/notes.txt"), "mine").unwrap();
+    fs::create_dir(folder.join("mine")).unwrap();
+    fs::write(folder.join("mine/notes.txt"), "mine").unwrap();
     let occupied = ["sweep", "small.toml", "--out=mine"];
-    let error = String::from_utf8(folder.run(1, &occupied).stderr).unwrap();
+    let error = text(&folder.ended(1, &occupied).stderr);
     assert!(error.contains("`mine` holds `notes.txt`"), "{error}");
     for wrong in [
         "--until-width=0",
         "--set=run.seed=1,2",
         "--set=traffic.rate=1..0",
     ] {
-        folder.run(1, &["sweep", "small.toml", wrong, "--out=w"]);
+        folder.ended(1, &["sweep", "small.toml", wrong, "--out=w"]);
     }
 }
 
 #[test]
 fn the_directory_alone_is_enough() {
-    let folder = Folder::new("moved");
+    let folder = Sweeps::new();
     let preset = "name = \"mine\"\ninherits = \"giganet-clan\"\n[nic]\ndoorbell = { value = \
                   \"2 us\", source = \"this test\", confidence = \"assumed\" }\n";
-    fs::write(folder.0.join("mine.toml"), preset).unwrap();
+    fs::write(folder.join("mine.toml"), preset).unwrap();
     let nics = "--set=hosts.nic=giganet-clan,mine.toml";
     // A study that ships takes the preset as well, and its directory has it.
     let sizes = "--set=traffic.size=64 B..192 B:64 B";
-    folder.run(0, &["sweep", "two-hosts", sizes, nics, "--out=ships"]);
-    let plan = fs::read_to_string(folder.0.join("ships/sweep.json")).unwrap();
+    folder.ended(0, &["sweep", "two-hosts", sizes, nics, "--out=ships"]);
+    let plan = fs::read_to_string(folder.join("ships/sweep.json")).unwrap();
     assert!(plan.contains("doorbell = { value"), "{plan}");
-    folder.run(
+    folder.ended(
         0,
         &["sweep", "small.toml", nics, "--seeds=2", "--out=whole"],
     );
@@ -388,9 +360,9 @@ fn the_directory_alone_is_enough() {
         "--out=moved",
         "--slurm=",
     ];
-    folder.run(0, &slurm);
-    fs::remove_file(folder.0.join("mine.toml")).unwrap();
-    fs::remove_file(folder.0.join("small.toml")).unwrap();
-    folder.run(0, &["sweep", "--resume=moved"]);
+    folder.ended(0, &slurm);
+    fs::remove_file(folder.join("mine.toml")).unwrap();
+    fs::remove_file(folder.join("small.toml")).unwrap();
+    folder.ended(0, &["sweep", "--resume=moved"]);
     assert_eq!(folder.table("moved"), folder.table("whole"));
 }

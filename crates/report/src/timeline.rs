@@ -1,8 +1,8 @@
 //! Some messages of a run on a time line, as a file that Perfetto's viewer opens.
 //!
 //! Hosts and switches are groups of tracks: of a host its processor, the two sides of its adapter,
-//! its bus and its link; of a switch its links. What several messages use at a time has a lane
-//! for each. An arrow leads along each message's way, from its post to its receiver's taking it.
+//! its bus, the other devices there, and its link; of a switch its links. What several messages use
+//! at a time has a lane for each. An arrow leads along each message's way, from its post to its receiver's taking it.
 
 mod perfetto;
 
@@ -37,6 +37,7 @@ enum Row {
     SendQueue,
     Descriptor,
     Bus,
+    Devices,
     Receive,
     Link(u32),
 }
@@ -47,9 +48,27 @@ struct Slice {
     begin_ps: u64,
     end_ps: u64,
     name: &'static str,
-    message: u64,
+    of: SliceOf,
     /// Whether the arrow of its message passes here.
     is_on_way: bool,
+}
+
+/// Whose a stretch of time is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum SliceOf {
+    /// A message's, by its number.
+    Message(u64),
+    /// Another device's, which moves so many bytes.
+    Device { bytes: u64 },
+}
+
+impl Slice {
+    fn message(&self) -> Option<u64> {
+        match self.of {
+            SliceOf::Message(number) => Some(number),
+            SliceOf::Device { .. } => None,
+        }
+    }
 }
 
 /// The file; it has the recorded messages and what they used, and nothing of others.
@@ -75,10 +94,22 @@ pub fn timeline(config: &ClusterConfig, recording: &Recording) -> Vec<u8> {
             begin_ps: used.begin.picoseconds(),
             end_ps: used.end.picoseconds(),
             name: work_words(used.work),
-            message: used.message,
+            of: SliceOf::Message(used.message),
             is_on_way: used.work != Work::Repost,
         };
         add(node, row, slice);
+    }
+    for transfer in &recording.device_transfers {
+        let slice = Slice {
+            begin_ps: transfer.begin.picoseconds(),
+            end_ps: transfer.end.picoseconds(),
+            name: "other device",
+            of: SliceOf::Device {
+                bytes: transfer.bytes,
+            },
+            is_on_way: false,
+        };
+        add(Node::Host(transfer.host), Row::Devices, slice);
     }
     for message in &recording.messages {
         for (host, row, slice) in adapter_slices(config, recording, message) {
@@ -115,7 +146,7 @@ fn adapter_slices(
         begin_ps,
         end_ps,
         name,
-        message: number,
+        of: SliceOf::Message(number),
         is_on_way,
     };
     let posted = message.posted.picoseconds();
@@ -271,32 +302,44 @@ impl<'a> Writer<'a> {
     fn write(mut self, messages: &BTreeMap<u64, &RecordedMessage>) -> Vec<u8> {
         let mut last_on_way: BTreeMap<u64, u64> = BTreeMap::new();
         for slice in self.lanes.iter().flat_map(|lane| &lane.slices) {
-            if slice.is_on_way {
-                let begin = last_on_way.entry(slice.message).or_default();
+            if let Some(message) = slice.message().filter(|_| slice.is_on_way) {
+                let begin = last_on_way.entry(message).or_default();
                 *begin = slice.begin_ps.max(*begin);
             }
         }
         let mut events: Vec<(u64, TrackEvent)> = Vec::new();
         for Lane { uuid, slices } in &self.lanes {
             for slice in slices {
-                let Some(message) = messages.get(&slice.message) else {
-                    continue;
-                };
-                let ends = last_on_way.get(&slice.message) == Some(&slice.begin_ps);
-                // A flow of number 0 is none.
-                let flow = slice.is_on_way.then_some(slice.message + 1);
-                let (flow_ids, terminating_flow_ids) = match ends {
-                    true => (Vec::new(), flow.into_iter().collect()),
-                    false => (flow.into_iter().collect(), Vec::new()),
-                };
-                let begin = TrackEvent {
-                    debug_annotations: self.annotations(message),
-                    r#type: Some(SLICE_BEGIN),
-                    track_uuid: Some(*uuid),
-                    categories: vec!["message".to_owned()],
-                    name: Some(format!("{} {}", slice.name, slice.message)),
-                    flow_ids,
-                    terminating_flow_ids,
+                let begin = match slice.of {
+                    SliceOf::Message(number) => {
+                        let Some(message) = messages.get(&number) else {
+                            continue;
+                        };
+                        let ends = last_on_way.get(&number) == Some(&slice.begin_ps);
+                        // A flow of number 0 is none.
+                        let flow = slice.is_on_way.then_some(number + 1);
+                        let (flow_ids, terminating_flow_ids) = match ends {
+                            true => (Vec::new(), flow.into_iter().collect()),
+                            false => (flow.into_iter().collect(), Vec::new()),
+                        };
+                        TrackEvent {
+                            debug_annotations: self.annotations(message),
+                            r#type: Some(SLICE_BEGIN),
+                            track_uuid: Some(*uuid),
+                            categories: vec!["message".to_owned()],
+                            name: Some(format!("{} {number}", slice.name)),
+                            flow_ids,
+                            terminating_flow_ids,
+                        }
+                    }
+                    SliceOf::Device { bytes } => TrackEvent {
+                        debug_annotations: vec![number_annotation("size_bytes", bytes)],
+                        r#type: Some(SLICE_BEGIN),
+                        track_uuid: Some(*uuid),
+                        categories: vec!["device".to_owned()],
+                        name: Some(slice.name.to_owned()),
+                        ..TrackEvent::default()
+                    },
                 };
                 let end = TrackEvent {
                     r#type: Some(SLICE_END),
@@ -340,11 +383,6 @@ impl<'a> Writer<'a> {
         let name = message.message;
         let (source, target) = name.hosts(self.config.hosts.processes);
         let topology = &self.config.topology;
-        let number = |key: &str, value: u64| DebugAnnotation {
-            int_value: Some(value.cast_signed()),
-            name: Some(key.to_owned()),
-            ..DebugAnnotation::default()
-        };
         let word = |key: &str, value: String| DebugAnnotation {
             string_value: Some(value),
             name: Some(key.to_owned()),
@@ -352,12 +390,20 @@ impl<'a> Writer<'a> {
         };
         let latency = message.ended.saturating_sub(message.posted);
         vec![
-            number("message", name.number),
-            number("size_bytes", name.bytes.into()),
+            number_annotation("message", name.number),
+            number_annotation("size_bytes", name.bytes.into()),
             word("source", topology.node_name(Node::Host(source))),
             word("target", topology.node_name(Node::Host(target))),
-            number("latency_ps", latency.picoseconds()),
+            number_annotation("latency_ps", latency.picoseconds()),
         ]
+    }
+}
+
+fn number_annotation(key: &str, value: u64) -> DebugAnnotation {
+    DebugAnnotation {
+        int_value: Some(value.cast_signed()),
+        name: Some(key.to_owned()),
+        ..DebugAnnotation::default()
     }
 }
 
@@ -373,6 +419,7 @@ fn row_words(config: &ClusterConfig, row: &Row) -> String {
         Row::SendQueue => "NIC: send queue".to_owned(),
         Row::Descriptor => "NIC: send descriptors".to_owned(),
         Row::Bus => "bus".to_owned(),
+        Row::Devices => "bus: other devices".to_owned(),
         Row::Receive => "NIC: receive".to_owned(),
         Row::Link(link) => {
             let link = viaduct_topology::LinkId(*link);
@@ -384,7 +431,7 @@ fn row_words(config: &ClusterConfig, row: &Row) -> String {
 /// Slices of one track may not overlap: each goes to the first lane that is free.
 fn lanes(slices: &[Slice]) -> Vec<Vec<&Slice>> {
     let mut sorted: Vec<&Slice> = slices.iter().collect();
-    sorted.sort_by_key(|slice| (slice.begin_ps, slice.message, slice.end_ps));
+    sorted.sort_by_key(|slice| (slice.begin_ps, slice.of, slice.end_ps));
     let mut lanes: Vec<Vec<&Slice>> = Vec::new();
     for slice in sorted {
         let is_free =

@@ -6,6 +6,7 @@ use viaduct_engine::{Stream, Time};
 use viaduct_via::{CompletionQueueId, MemoryHandle, ProtectionTag};
 
 use crate::connections::Connections;
+use crate::why::MessageName;
 
 /// Processor, NIC stages and buffer pool of a host.
 ///
@@ -45,6 +46,18 @@ pub(crate) struct BlockedPost {
     pub(crate) target: u32,
     pub(crate) bytes: u32,
     pub(crate) wanted: Time,
+}
+
+impl BlockedPost {
+    /// The message that it will be.
+    pub(crate) fn name(&self) -> MessageName {
+        MessageName {
+            number: self.number,
+            source: self.process,
+            target: self.target,
+            bytes: self.bytes,
+        }
+    }
 }
 
 /// An application process: what drawing a message needs, then what posting it needs.

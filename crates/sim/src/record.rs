@@ -4,7 +4,7 @@
 //! asked for, not the length of the run, which ends soon after the last of them has.
 
 use core::ops::{ControlFlow, Range};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,7 @@ use viaduct_topology::{HostId, LinkId};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
+use crate::fluid::FlowId;
 use crate::message::Message;
 use crate::stage::STAGES;
 use crate::trace::{Observer, Span};
@@ -38,6 +39,9 @@ pub struct Recording {
     pub messages: Vec<RecordedMessage>,
     /// What they used, in the order in which it was over.
     pub uses: Vec<RecordedUse>,
+    /// What other devices moved over the buses of a message's two hosts while it lived, in the order
+    /// in which it was over.
+    pub device_transfers: Vec<RecordedDeviceTransfer>,
     /// Messages asked for that were under way when the run ended.
     pub under_way: u64,
     /// Events handled.
@@ -89,6 +93,19 @@ pub struct RecordedUse {
     pub end: Time,
 }
 
+/// A transfer of another device over a host's bus.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RecordedDeviceTransfer {
+    /// Whose bus.
+    pub host: HostId,
+    /// How much.
+    pub bytes: u64,
+    /// From when.
+    pub begin: Time,
+    /// Until when, or when the run ended.
+    pub end: Time,
+}
+
 /// Runs a cluster and records some of its messages.
 ///
 /// `control` is called as by [`crate::run()`].
@@ -102,13 +119,16 @@ pub fn record(
 ) -> Result<Recording, RunError> {
     let is_complete = Arc::new(AtomicBool::new(false));
     let mut chooser = Chooser::new(Choice::Slowest);
-    chooser.sample = Some(Sample::new(selection, Arc::clone(&is_complete)));
+    let sample = Sample::new(selection, config.hosts.processes, Arc::clone(&is_complete));
+    chooser.sample = Some(sample);
     let mut cluster = Cluster::new(config)?;
     cluster.accounting.chooser = Some(Box::new(chooser));
     cluster.observer = Some(Observer::Recorder(Box::new(Recorder {
         selection,
         first: None,
         uses: Vec::new(),
+        devices: BTreeMap::new(),
+        device_transfers: Vec::new(),
     })));
     let mut is_interrupted = false;
     cluster.run(&mut |progress| {
@@ -121,21 +141,23 @@ pub fn record(
         flow
     });
     let events = cluster.events();
+    cluster.follow_to_the_end();
     let sample = cluster.accounting.chooser.take();
     let sample = sample.and_then(|chooser| chooser.sample);
     let (mut messages, wished) =
         sample.map_or((Vec::new(), 0), |sample| (sample.messages, sample.wished));
     messages.sort_by_key(|message| message.message.number);
     let ended: BTreeSet<u64> = messages.iter().map(|known| known.message.number).collect();
-    let mut uses = match cluster.observer.take() {
-        Some(Observer::Recorder(recorder)) => recorder.uses,
-        _ => Vec::new(),
+    let (mut uses, device_transfers) = match cluster.observer.take() {
+        Some(Observer::Recorder(recorder)) => (recorder.uses, recorder.device_transfers),
+        _ => (Vec::new(), Vec::new()),
     };
     uses.retain(|used| ended.contains(&used.message));
     Ok(Recording {
         under_way: wished.saturating_sub(messages.len() as u64),
         messages,
         uses,
+        device_transfers,
         events,
         is_interrupted,
     })
@@ -156,31 +178,57 @@ impl Selection {
 #[derive(Debug)]
 pub(crate) struct Sample {
     selection: Selection,
+    processes: u32,
     first: Option<u64>,
     wished: u64,
     messages: Vec<RecordedMessage>,
+    /// Hosts with a message of those asked for, at either end.
+    met: BTreeMap<HostId, Met>,
     /// Set when all that were asked for have ended.
     is_complete: Arc<AtomicBool>,
 }
 
+/// When a host had messages that were asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Met {
+    /// How many are under way.
+    under_way: u64,
+    /// When the last one ended.
+    ended: Time,
+}
+
 impl Sample {
-    fn new(selection: Selection, is_complete: Arc<AtomicBool>) -> Self {
+    fn new(selection: Selection, processes: u32, is_complete: Arc<AtomicBool>) -> Self {
         Self {
             selection,
+            processes,
             first: None,
             wished: 0,
             messages: Vec::new(),
+            met: BTreeMap::new(),
             is_complete,
         }
     }
 
     /// A message is wanted; gives the number of the first that is asked for, if it is known.
-    pub(crate) fn wished(&mut self, number: u64, wanted: Time) -> Option<u64> {
+    pub(crate) fn wished(&mut self, message: MessageName, wanted: Time) -> Option<u64> {
         if self.first.is_none() && wanted >= self.selection.from {
-            self.first = Some(number);
+            self.first = Some(message.number);
         }
-        self.wished += u64::from(self.selection.has(self.first, number));
+        if self.selection.has(self.first, message.number) {
+            self.wished += 1;
+            let (source, target) = message.hosts(self.processes);
+            for host in [source, target] {
+                self.met.entry(host).or_default().under_way += 1;
+            }
+        }
         self.first
+    }
+
+    /// Whether a message that was asked for lived at a host during a span that is just over.
+    pub(crate) fn has_met(&self, host: HostId, begin: Time) -> bool {
+        let met = self.met.get(&host);
+        met.is_some_and(|met| met.under_way > 0 || met.ended > begin)
     }
 
     pub(crate) fn delivered(&mut self, message: &Message, latency: Time, stages: [u64; STAGES]) {
@@ -201,6 +249,12 @@ impl Sample {
         if !self.selection.has(self.first, message.number) {
             return;
         }
+        let (source, target) = message.name().hosts(self.processes);
+        for host in [source, target] {
+            let met = self.met.entry(host).or_default();
+            met.under_way = met.under_way.saturating_sub(1);
+            met.ended = met.ended.max(ended);
+        }
         self.messages.push(RecordedMessage {
             message: message.name(),
             posted: message.posted,
@@ -220,6 +274,9 @@ pub(crate) struct Recorder {
     selection: Selection,
     pub(crate) first: Option<u64>,
     uses: Vec<RecordedUse>,
+    /// Transfers of other devices that have begun and not ended.
+    devices: BTreeMap<u32, RecordedDeviceTransfer>,
+    device_transfers: Vec<RecordedDeviceTransfer>,
 }
 
 impl Recorder {
@@ -232,6 +289,35 @@ impl Recorder {
                 begin: span.begin,
                 end: span.end,
             });
+        }
+    }
+
+    /// Another device has begun a transfer.
+    pub(crate) fn device_begins(&mut self, flow: FlowId, host: HostId, bytes: u64, now: Time) {
+        let transfer = RecordedDeviceTransfer {
+            host,
+            bytes,
+            begin: now,
+            end: now,
+        };
+        self.devices.insert(flow.0, transfer);
+    }
+
+    /// It has ended: kept if a message that was asked for lived beside it.
+    pub(crate) fn device_ends(&mut self, flow: FlowId, sample: &Sample, now: Time) {
+        if let Some(mut transfer) = self.devices.remove(&flow.0)
+            && sample.has_met(transfer.host, transfer.begin)
+        {
+            transfer.end = now;
+            self.device_transfers.push(transfer);
+        }
+    }
+
+    /// The run ends for all that have not.
+    pub(crate) fn devices_end(&mut self, sample: &Sample, now: Time) {
+        let flows: Vec<u32> = self.devices.keys().copied().collect();
+        for flow in flows {
+            self.device_ends(FlowId(flow), sample, now);
         }
     }
 

@@ -104,7 +104,7 @@ impl Cluster<'_> {
             wanted,
         };
         self.accounting.posted();
-        self.follow_wish(wish.number, wanted);
+        self.follow_wish(&wish);
         let state = &mut self.hosts[host as usize];
         if state.send_buffers_free == 0 {
             state.blocked.push_back(wish);
@@ -501,7 +501,7 @@ impl Cluster<'_> {
         };
         let bus = self.bus_of(host);
         let flow = self.fluid.begin(&mut self.queue, &[bus], demand);
-        self.follow_device(flow, host);
+        self.follow_device(flow, host, bytes as u64);
         if next <= self.config.run.until {
             self.queue.schedule(next, Event::DeviceTransfer(host));
             self.idle_events += 1;

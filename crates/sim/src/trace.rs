@@ -11,6 +11,7 @@ use viaduct_topology::{HostId, LinkId};
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::fluid::{FlowId, ResourceId};
+use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::record::{Recorder, Used};
 use crate::stage::Stage;
@@ -217,19 +218,19 @@ impl Follower {
 impl Cluster<'_> {
     /// A message is wanted.
     #[inline]
-    pub(crate) fn follow_wish(&mut self, number: u64, wanted: Time) {
+    pub(crate) fn follow_wish(&mut self, wish: &BlockedPost) {
         if self.observer.is_some() {
-            self.keep_wish(number, wanted);
+            self.keep_wish(wish);
         }
     }
 
     #[cold]
-    fn keep_wish(&mut self, number: u64, wanted: Time) {
+    fn keep_wish(&mut self, wish: &BlockedPost) {
         if let (Some(Observer::Recorder(recorder)), Some(chooser)) =
             (&mut self.observer, &mut self.accounting.chooser)
             && let Some(sample) = &mut chooser.sample
         {
-            recorder.first = sample.wished(number, wanted);
+            recorder.first = sample.wished(wish.name(), wish.wanted);
         }
     }
 
@@ -357,32 +358,55 @@ impl Cluster<'_> {
     }
 
     /// Another device has begun a transfer on the bus of `host`.
-    pub(crate) fn follow_device(&mut self, flow: FlowId, host: u32) {
+    pub(crate) fn follow_device(&mut self, flow: FlowId, host: u32, bytes: u64) {
         let now = self.queue.now();
-        if let Some(Observer::Follower(follower)) = &mut self.observer
-            && [follower.source_host, follower.target_host].contains(&HostId(host))
-        {
-            follower.devices.push((flow, host, now));
+        match &mut self.observer {
+            Some(Observer::Follower(follower))
+                if [follower.source_host, follower.target_host].contains(&HostId(host)) =>
+            {
+                follower.devices.push((flow, host, now));
+            }
+            Some(Observer::Recorder(recorder)) => {
+                recorder.device_begins(flow, HostId(host), bytes, now);
+            }
+            Some(Observer::Follower(_)) | None => {}
         }
     }
 
     /// A transfer of another device has ended.
     pub(crate) fn follow_device_end(&mut self, flow: FlowId) {
         let end = self.queue.now();
-        if let Some(Observer::Follower(follower)) = &mut self.observer
-            && let Some(index) = follower.devices.iter().position(|device| device.0 == flow)
-        {
-            let (_, host, begin) = follower.devices.swap_remove(index);
-            follower.device_moved(host, Span { begin, end });
+        let chooser = self.accounting.chooser.as_ref();
+        let sample = chooser.and_then(|chooser| chooser.sample.as_ref());
+        match &mut self.observer {
+            Some(Observer::Follower(follower)) => {
+                let known = follower.devices.iter().position(|device| device.0 == flow);
+                if let Some(index) = known {
+                    let (_, host, begin) = follower.devices.swap_remove(index);
+                    follower.device_moved(host, Span { begin, end });
+                }
+            }
+            Some(Observer::Recorder(recorder)) => {
+                if let Some(sample) = sample {
+                    recorder.device_ends(flow, sample, end);
+                }
+            }
+            None => {}
         }
     }
 
     /// At the end of a run: what has begun and not ended.
     pub(crate) fn follow_to_the_end(&mut self) {
+        let end = self.queue.now();
+        if let Some(Observer::Recorder(recorder)) = &mut self.observer {
+            let chooser = self.accounting.chooser.as_ref();
+            if let Some(sample) = chooser.and_then(|chooser| chooser.sample.as_ref()) {
+                recorder.devices_end(sample, end);
+            }
+        }
         if !matches!(self.observer, Some(Observer::Follower(_))) {
             return;
         }
-        let end = self.queue.now();
         let first_link = usize::from(self.has_buses);
         for id in self.messages.under_way() {
             let message = self.messages.get(id);
@@ -416,13 +440,7 @@ impl Cluster<'_> {
         let blocked = self.hosts.iter().flat_map(|host| &host.blocked);
         for wish in blocked {
             if wish.number == number {
-                let name = MessageName {
-                    number,
-                    source: wish.process,
-                    target: wish.target,
-                    bytes: wish.bytes,
-                };
-                return Some((name, wish.wanted, true));
+                return Some((wish.name(), wish.wanted, true));
             }
         }
         let mut under_way = self.messages.under_way().into_iter();

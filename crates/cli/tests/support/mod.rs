@@ -12,6 +12,29 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) mod chromium;
+
+/// A small cluster under load: a run takes some milliseconds, and has some thousand messages over
+/// two kinds of links.
+pub(crate) const SMALL: &str = r#"
+[run]
+until = "20 ms"
+warmup = "2 ms"
+
+[network]
+topology = "torus"
+dimensions = [4, 4]
+hosts_per_switch = 2
+
+[links]
+rate = "856 Mbit/s"
+
+[traffic]
+pattern = "uniform"
+rate = "2000/s"
+size = "1 KiB"
+"#;
+
 /// An empty folder of a test's own, which goes with the test. Its name is not the test's to choose,
 /// so that two tests cannot share one.
 pub(crate) struct Folder(TempDir);
@@ -26,6 +49,11 @@ impl Folder {
         let folder = Self::new();
         fs::write(folder.join(file), content).unwrap();
         folder
+    }
+
+    /// With [`SMALL`] in it, as `small.toml`.
+    pub(crate) fn small() -> Self {
+        Self::with("small.toml", SMALL)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -53,10 +81,22 @@ impl Folder {
         self.command(arguments).output().unwrap()
     }
 
+    /// Runs what must end with a code, whatever it says.
+    pub(crate) fn ended(&self, code: i32, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        output
+    }
+
+    /// Runs what must succeed, whatever it says on stderr, and gives what it says.
+    pub(crate) fn succeed(&self, arguments: &[&str]) -> String {
+        text(&self.ended(0, arguments).stdout)
+    }
+
     /// Runs what must succeed and gives its one object.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = self.ended(0, arguments);
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
@@ -70,8 +110,7 @@ impl Folder {
 
     /// Runs what must fail and gives what it says on stderr; stdout must be empty.
     pub(crate) fn failure(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        let output = self.ended(code, arguments);
         assert_eq!(text(&output.stdout), "");
         text(&output.stderr)
     }

@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 
 use viaduct_engine::Time;
 use viaduct_scenario::{Override, Study};
-use viaduct_sim::record::{Selection, record};
+use viaduct_sim::record::{RecordedDeviceTransfer, Selection, record};
 
 use super::*;
 
@@ -175,4 +175,56 @@ fn what_is_lost_is_marked_where_it_was_lost() {
         .filter_map(|packet| packet.track_event.as_ref());
     let marks = marks.filter(|event| event.r#type == Some(INSTANT)).count();
     assert_eq!(marks, lost);
+}
+
+#[test]
+fn other_devices_stand_beside_the_messages_that_met_them() {
+    let settings = ["hosts.bus_load.interval=30 us", "traffic.size=8 KiB"];
+    let (config, recording) = recorded("bus-contention", &settings, 60);
+    let transfers = &recording.device_transfers;
+    let lives: Vec<_> = recording
+        .messages
+        .iter()
+        .map(|known| {
+            let (source, target) = known.message.hosts(config.hosts.processes);
+            (source, target, known.posted, known.ended)
+        })
+        .collect();
+    for transfer in transfers {
+        assert!(transfer.end > transfer.begin && transfer.bytes > 0);
+        let met = lives.iter().any(|&(source, target, posted, ended)| {
+            let is_there = [source, target].contains(&transfer.host);
+            is_there && posted <= transfer.end && transfer.begin < ended
+        });
+        assert!(met, "{transfer:?}");
+    }
+    // Each host's load comes by Poisson, and the messages follow each other closely.
+    let first = lives.iter().map(|life| life.2).min().unwrap();
+    let last = lives.iter().map(|life| life.3).max().unwrap();
+    let expected = (last - first).picoseconds() / 30_000_000;
+    assert!(
+        expected > 5 && transfers.len() as u64 > expected / 4,
+        "{expected}: {transfers:?}"
+    );
+
+    let read = read(&timeline(&config, &recording));
+    let drawn = read.slices.iter().filter(|slice| slice.3 == "other device");
+    let drawn: Vec<_> = drawn.collect();
+    assert_eq!(drawn.len(), transfers.len());
+    for slice in drawn {
+        assert!(read.names[&slice.0].starts_with("bus: other devices"));
+    }
+    let bus_begins = recording
+        .uses
+        .iter()
+        .filter(|used| matches!(used.used, Used::Bus(_)));
+    let shared = bus_begins.filter(|used| {
+        let beside = |transfer: &&RecordedDeviceTransfer| {
+            used.used == Used::Bus(transfer.host)
+                && transfer.begin < used.end
+                && used.begin < transfer.end
+        };
+        transfers.iter().any(|transfer| beside(&transfer))
+    });
+    assert!(shared.count() > 0, "a transfer beside a message's data");
 }
