@@ -1,279 +1,235 @@
-//! The pages that the command writes, opened in a browser: nothing on the console, no request.
+//! The pages that the command writes, opened in a browser: wide and narrow, light and dark, nothing
+//! on the console, no request, nothing wider than the screen, no words cut off or on top of others.
 //!
-//! Needs Chromium; without it the test says on the terminal what to install and ends.
+//! Needs Chromium; without it the test says on the terminal what to install and ends. With
+//! `BROWSER_PICTURES=FOLDER` it leaves a picture of each page there, to be looked at.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fmt::Debug;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+use serde_json::json;
 
-/// A page that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+mod support;
+use support::chromium::{Chromium, Look};
+use support::{Folder, SMALL};
 
 /// Words of a user's that must stay words, on the page and in its pictures.
 const HOSTILE: &str = "<script>console.error('ran')</script><img src=http://viaduct.test/i> &\"'";
 
-fn small(title: &str) -> String {
-    format!(
-        r#"
-[study]
-title = '''{title}'''
-
-[run]
-until = "10 ms"
-warmup = "1 ms"
-
-[network]
-topology = "torus"
-dimensions = [4, 4]
-hosts_per_switch = 2
-
-[links]
-rate = "856 Mbit/s"
-
-[traffic]
-pattern = "uniform"
-rate = "2000/s"
-size = "1 KiB"
-"#
-    )
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn viaduct(&self, arguments: &[&str]) {
-        let output = Command::new(env!("CARGO_BIN_EXE_viaduct"))
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
-    }
-}
-
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let places = BROWSERS
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    places.into_iter().find(|place| place.is_file())
-}
-
-/// Takes every request of a browser, and answers none.
-struct Proxy {
-    address: String,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl Proxy {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&requests);
-        thread::spawn(move || {
-            for connection in listener.incoming() {
-                let Ok(mut connection) = connection else {
-                    continue;
-                };
-                let mut line = String::new();
-                let _ = connection.set_read_timeout(Some(Duration::from_secs(5)));
-                let _ = BufReader::new(&connection).read_line(&mut line);
-                kept.lock().unwrap().push(line.trim().to_owned());
-                let _ =
-                    connection.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+/// What is wrong with a page for its reader, in words.
+const COMPLAINTS: &str = r#"(() => {
+    const found = [];
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    const page = document.documentElement;
+    if (page.scrollWidth > page.clientWidth)
+        found.push(`the page is ${page.scrollWidth} wide, the screen ${page.clientWidth}`);
+    if (document.body && document.body.innerText.includes("<wbr")) found.push("a tag is shown");
+    for (const cell of document.querySelectorAll("td, th"))
+        if (cell.scrollWidth > cell.clientWidth + 1) found.push(`too long: ${cell.textContent}`);
+    for (const svg of document.querySelectorAll("svg")) {
+        const box = svg.getBoundingClientRect();
+        const texts = [...svg.querySelectorAll("text")].map(text =>
+            [text.textContent, text.getBoundingClientRect()]);
+        texts.forEach(([words, at], index) => {
+            if (at.left < box.left - 1 || at.right > box.right + 1 ||
+                at.top < box.top - 1 || at.bottom > box.bottom + 1) found.push(`cut off: ${words}`);
+            for (const [others, beside] of texts.slice(index + 1)) {
+                const over = Math.min(at.right, beside.right) - Math.max(at.left, beside.left);
+                const along = Math.min(at.bottom, beside.bottom) - Math.max(at.top, beside.top);
+                if (over > 1 && along > 3) found.push(`"${words}" lies on "${others}"`);
             }
         });
-        Self { address, requests }
     }
+    return found;
+})()"#;
 
-    /// What was asked for since the last time of hosts that `page` names. A browser asks others for
-    /// news of itself; a page without scripts can ask nobody whom it does not name.
-    fn taken(&self, page: &str) -> Vec<String> {
-        let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
-        requests.retain(|line| {
-            let address = line.split(' ').nth(1).unwrap_or_default();
-            let host = address.split_once("://").map_or(address, |(_, rest)| rest);
-            let host = host.split([':', '/']).next().unwrap_or_default();
-            page.contains(host)
-        });
-        requests
-    }
+/// The share of a page's canvas on which something is drawn.
+const DRAWN: &str = r#"(() => {
+    const canvas = document.querySelector("canvas");
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    let drawn = 0;
+    for (let at = 3; at < pixels.length; at += 4) drawn += pixels[at] > 0;
+    return drawn * 4 / pixels.length;
+})()"#;
+
+/// The small study of [`support`] with words of its own.
+fn titled(title: &str) -> String {
+    format!("[study]\ntitle = '''{title}'''\n{SMALL}")
 }
 
-/// What a browser makes of a page.
-struct Opened {
-    document: String,
-    console: Vec<String>,
-    requests: Vec<String>,
+fn looks() -> impl Iterator<Item = Look> {
+    let both = |width| [false, true].map(|is_dark| Look { width, is_dark });
+    [1280, 400].into_iter().flat_map(both)
 }
 
-fn open(browser: &Path, page: &Path, (width, scheme): (u32, u8), proxy: &Proxy) -> Opened {
-    let profile = page.with_extension("profile");
-    let _ = fs::remove_dir_all(&profile);
-    let picture = page.with_extension(format!("{width}-{scheme}.png"));
-    let _ = fs::remove_file(&picture);
-    let mut child = Command::new(browser)
-        // Without a sandbox of its own: as root it has none, and the page is ours.
-        .args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-        ])
-        .args([
-            "--disable-sync",
-            "--disable-default-apps",
-            "--disable-extensions",
-        ])
-        .args([
-            "--disable-domain-reliability",
-            "--disable-client-side-phishing-detection",
-        ])
-        .args([
-            "--disable-features=OptimizationHints,MediaRouter,Translate,NetworkTimeServiceQuerying",
-        ])
-        .args([
-            "--hide-scrollbars",
-            "--enable-logging=stderr",
-            "--log-level=0",
-        ])
-        .arg(format!("--proxy-server={}", proxy.address))
-        // Loopback too goes to the proxy.
-        .arg("--proxy-bypass-list=<-loopback>")
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("--window-size={width},2000"))
-        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-        .arg(format!("--screenshot={}", picture.display()))
-        .arg("--dump-dom")
-        .arg(format!("file://{}", page.display()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+/// Leaves a picture where a person asked for one.
+fn keep_picture(browser: &mut Chromium, name: &str, look: Look) {
+    let Some(folder) = std::env::var_os("BROWSER_PICTURES").map(PathBuf::from) else {
+        return;
+    };
+    let file = folder.join(format!("{name}-{}-{}.png", look.width, look.scheme()));
+    let mut decoder = Command::new("base64")
+        .arg("-d")
+        .stdin(Stdio::piped())
+        .stdout(fs::File::create(file).unwrap())
         .spawn()
         .unwrap();
-    let document = reading(child.stdout.take().unwrap());
-    let said = reading(child.stderr.take().unwrap());
-    wait(&mut child, page);
-    let (document, said) = (document.join().unwrap(), said.join().unwrap());
-    let _ = fs::remove_dir_all(&profile);
-    let png = fs::read(&picture).unwrap_or_default();
-    assert!(
-        png.starts_with(b"\x89PNG"),
-        "{}: no picture\n{said}",
-        page.display()
-    );
-    Opened {
-        document,
-        console: said
-            .lines()
-            .filter(|line| line.contains("CONSOLE"))
-            .map(str::to_owned)
-            .collect(),
-        requests: proxy.taken(&fs::read_to_string(page).unwrap()),
-    }
-}
-
-fn reading(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
-fn wait(child: &mut Child, page: &Path) {
-    let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > PATIENCE {
-            let _ = child.kill();
-            panic!("{} did not open within {PATIENCE:?}", page.display());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let picture = browser.picture();
+    decoder
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(picture.as_bytes())
+        .unwrap();
+    assert!(decoder.wait().unwrap().success());
 }
 
 #[test]
-fn every_page_opens_with_a_silent_console_and_without_a_request() {
-    let Some(browser) = browser() else {
+fn every_page_is_silent_and_legible_wide_and_narrow_light_and_dark() {
+    let Some(program) = Chromium::find() else {
         // Not by `eprintln`, which a test that passes keeps to itself.
         let text = "no page was opened: install Chromium (Debian, Ubuntu: apt install chromium)";
         let _ = writeln!(std::io::stderr(), "{text}");
         return;
     };
     let folder = Folder::new();
-    let proxy = Proxy::start();
+    let mut browser = Chromium::start(&program);
 
     // What the test looks for it must be able to see.
-    let control = folder.0.join("control.html");
-    let text = "<p>x<script>console.error('told')</script><img src='http://viaduct.test/i'>";
+    let control = folder.join("control.html");
+    let text = "<p style='width:2000px'>x<script>console.error('told')</script>\
+                <img src='http://viaduct.test/i'><table><td style='max-width:9px'>longword</table>\
+                <svg width=50><text y=20>words that are cut off</text><text y=20>over</text></svg>";
     fs::write(&control, text).unwrap();
-    let opened = open(&browser, &control, (500, 1), &proxy);
-    let told = opened.console.iter().any(|line| line.contains("told"));
-    assert!(told, "{:?}", opened.console);
+    let look = Look {
+        width: 400,
+        is_dark: false,
+    };
+    let opened = browser.open(&control, look);
+    assert!(
+        opened.console.iter().any(|line| line.contains("told")),
+        "{opened:?}"
+    );
     let asked = opened
         .requests
         .iter()
-        .any(|line| line.contains("viaduct.test"));
-    assert!(asked, "{:?}", opened.requests);
+        .any(|url| url.contains("viaduct.test"));
+    assert!(asked, "{opened:?}");
+    let complaints = browser.evaluate(COMPLAINTS).to_string();
+    for complaint in [
+        "the screen 400",
+        "too long: longword",
+        "cut off: words",
+        "lies on",
+    ] {
+        assert!(complaints.contains(complaint), "{complaint}: {complaints}");
+    }
 
-    fs::write(folder.0.join("hostile.toml"), small(HOSTILE)).unwrap();
-    fs::write(folder.0.join("<i>&.toml"), small("plain")).unwrap();
-    let set = "run.until=20 ms";
-    folder.viaduct(&["run", "hostile.toml", "--out", "one"]);
-    folder.viaduct(&["run", "<i>&.toml", "--out", "<b>two&", "--seeds", "3"]);
-    folder.viaduct(&[
-        "run",
-        "four-hop",
-        "--out",
-        "sweep",
-        "--set",
-        "run.until=50 ms",
-    ]);
-    folder.viaduct(&["run", "prepost-drops", "--out", "drops", "--set", set]);
-    folder.viaduct(&["report", "one", "<b>two&", "drops", "-o", "compared.html"]);
-    folder.viaduct(&["report", "one", "-o", "again.html"]);
+    fs::write(folder.join("hostile.toml"), titled(HOSTILE)).unwrap();
+    fs::write(folder.join("<i>&.toml"), titled("plain")).unwrap();
+    for arguments in [
+        &["run", "hostile.toml", "--out", "one"][..],
+        &["run", "<i>&.toml", "--out", "<b>two&", "--seeds", "3"],
+        &[
+            "run",
+            "four-hop",
+            "--out",
+            "four",
+            "--set",
+            "run.until=50 ms",
+        ],
+        &[
+            "run",
+            "prepost-drops",
+            "--out",
+            "drops",
+            "--set",
+            "run.until=20 ms",
+        ],
+        &[
+            "run",
+            "torus-1024",
+            "--out",
+            "torus",
+            "--set",
+            "run.until=40 ms",
+            "--set",
+            "run.warmup=10 ms",
+        ],
+        &[
+            "run",
+            "bus-contention",
+            "--out",
+            "bus",
+            "--set",
+            "run.until=100 ms",
+        ],
+        &["report", "one", "<b>two&", "drops", "-o", "compared.html"],
+        &["report", "one", "-o", "again.html"],
+        &["show", "four-hop", "-o", "four-hop.svg"],
+        &["show", "torus-1024", "-o", "torus.svg"],
+        &["show", "torus-1024", "-o", "network.html"],
+        &[
+            "show",
+            "torus-million",
+            "--set",
+            "network.dimensions=[150, 150]",
+            "-o",
+            "large.html",
+        ],
+    ] {
+        folder.ended(0, arguments);
+    }
 
-    let pages = [
-        "one/report.html",
-        "<b>two&/report.html",
-        "sweep/report.html",
-        "drops/report.html",
-        "compared.html",
-        "again.html",
-    ];
-    for (index, page) in pages.into_iter().enumerate() {
+    let mut wrong: Vec<String> = Vec::new();
+    for (name, page) in [
+        ("hostile", "one/report.html"),
+        ("seeds", "<b>two&/report.html"),
+        ("sweep", "four/report.html"),
+        ("drops", "drops/report.html"),
+        ("torus", "torus/report.html"),
+        ("bus", "bus/report.html"),
+        ("compared", "compared.html"),
+        ("again", "again.html"),
+        ("chain-picture", "four-hop.svg"),
+        ("torus-picture", "torus.svg"),
+        ("network", "network.html"),
+        ("large-network", "large.html"),
+    ] {
         // A name that needs no escaping in an address.
-        let copy = folder.0.join(format!("page-{index}.html"));
-        fs::copy(folder.0.join(page), &copy).unwrap();
-        for look in [(1280, 1), (500, 0)] {
-            let opened = open(&browser, &copy, look, &proxy);
-            assert_eq!(opened.console, Vec::<String>::new(), "{page} {look:?}");
-            assert_eq!(opened.requests, Vec::<String>::new(), "{page} {look:?}");
-            let document = &opened.document;
+        let (_, ending) = page.rsplit_once('.').unwrap();
+        let copy = folder.join(&format!("page.{ending}"));
+        fs::copy(folder.join(page), &copy).unwrap();
+        for look in looks() {
+            let mut found = |what: &dyn Debug| {
+                let width = look.width;
+                let scheme = look.scheme();
+                wrong.push(format!("{page}, {width} wide, {scheme}: {what:?}"));
+            };
+            let opened = browser.open(&copy, look);
+            if !opened.console.is_empty() || !opened.requests.is_empty() {
+                found(&opened);
+            }
+            let complaints = browser.evaluate(COMPLAINTS);
+            if complaints != json!([]) {
+                found(&complaints);
+            }
+            keep_picture(&mut browser, name, look);
+            if name.ends_with("network") {
+                let drawn = browser.evaluate(DRAWN).as_f64().unwrap();
+                if drawn < 0.03 {
+                    found(&drawn);
+                }
+            }
+        }
+        if page.ends_with("report.html") || name == "compared" {
+            let document = browser.evaluate("document.documentElement.outerHTML");
+            let document = document.as_str().unwrap();
             assert!(
                 document.contains("</main>") && document.contains("<svg"),
                 "{page}"
@@ -283,4 +239,5 @@ fn every_page_opens_with_a_silent_console_and_without_a_request() {
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -89,6 +89,28 @@ struct Table {
 struct Column {
     title: String,
     is_number: bool,
+    /// Names that are not to be broken: of links.
+    is_name: bool,
+    /// Keys, which may be broken behind their dots.
+    is_key: bool,
+}
+
+impl Column {
+    fn new(title: impl Into<String>, is_number: bool) -> Self {
+        Self {
+            title: title.into(),
+            is_number,
+            is_name: false,
+            is_key: false,
+        }
+    }
+
+    fn key() -> Self {
+        Self {
+            is_key: true,
+            ..Self::new("key", false)
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -115,10 +137,7 @@ impl Block {
 
 impl Table {
     fn new<const N: usize>(columns: [(&str, bool); N]) -> Self {
-        let columns = columns.map(|(title, is_number)| Column {
-            title: title.to_owned(),
-            is_number,
-        });
+        let columns = columns.map(|(title, is_number)| Column::new(title, is_number));
         Self {
             columns: columns.into(),
             rows: Vec::new(),

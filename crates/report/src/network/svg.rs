@@ -18,9 +18,9 @@ const NAMED_MAX: usize = 150;
 
 /// The colours of light and dark pages.
 const STYLE: &str = "\
-svg{background:#fff;font-family:sans-serif}\
+svg{background:#fff;font-family:sans-serif;max-width:100%;height:auto}\
 .l{stroke:#8a8f98;stroke-width:2;fill:none}.u{stroke:#b9bec7;stroke-width:1;fill:none}\
-.s{fill:#0072b2}.h{fill:#d55e00}text{fill:#222;font-size:11px;text-anchor:middle}\
+.s{fill:#0072b2}.h{fill:#d55e00}text{fill:#222;font-size:11px;text-anchor:middle}.t{text-anchor:start}\
 @media(prefers-color-scheme:dark){svg{background:#16181d}.l{stroke:#767c87}.u{stroke:#4a4f59}\
 .s{fill:#56b4e9}.h{fill:#e69f00}text{fill:#ddd}}";
 
@@ -30,13 +30,13 @@ pub fn network_svg(topology: &Topology, layout: &Layout, title: &str) -> String 
     let ((x0, y0), (x1, y1)) = layout.bounds();
     let at = |(x, y): Point| ((x - x0) * SCALE, (y - y0) * SCALE + 24.0);
     let (width, height) = ((x1 - x0) * SCALE, (y1 - y0) * SCALE + 24.0);
-    let width = width.max(260.0);
+    // Letters of 11 pixels are about 6 wide, and hardly one is wider than 7.
+    let width = width.max(title.chars().count() as f64 * 6.6 + 16.0);
     let title = escaped(title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
          width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n<text x=\"{:.0}\" y=\"16\">{title}</text>\n",
-        width / 2.0
+         <style>{STYLE}</style>\n<text class=\"t\" x=\"8\" y=\"16\">{title}</text>\n"
     );
     let mut line = |class: &str, from: Point, to: Point| {
         let ((x0, y0), (x1, y1)) = (at(from), at(to));

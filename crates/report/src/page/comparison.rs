@@ -72,10 +72,8 @@ fn numbers(cells: &[NamedCell<'_>]) -> Table {
         .map(|named| View::of(named.cell.runs.iter().map(|run| run.summary).collect()))
         .collect();
     let mut table = Table::new([("quantity", false)]);
-    table.columns.extend(cells.iter().map(|named| Column {
-        title: named.name.clone(),
-        is_number: true,
-    }));
+    let columns = cells.iter().map(|named| Column::new(&named.name, true));
+    table.columns.extend(columns);
     let mut row =
         |name: &str, show: &dyn Fn(f64) -> String, of: &dyn Fn(&View<'_>) -> Option<f64>| {
             let values: Vec<Option<f64>> = views.iter().map(of).collect();
@@ -175,16 +173,13 @@ fn differences(cells: &[NamedCell<'_>]) -> Vec<Block> {
         let keys = table.keys.iter();
         keys.map(move |key| (format!("{}.{}", table.name, key.name), key.meaning))
     });
-    let mut table = Table::new([("key", false)]);
-    table.columns.extend(cells.iter().map(|named| Column {
-        title: named.name.clone(),
-        is_number: false,
-    }));
+    let mut table = Table::default();
+    table.columns.push(Column::key());
+    let columns = cells.iter().map(|named| Column::new(&named.name, false));
+    table.columns.extend(columns);
     let has_meaning = cells.len() <= MEANING_COLUMNS_MAX;
-    table.columns.extend(has_meaning.then(|| Column {
-        title: "meaning".to_owned(),
-        is_number: false,
-    }));
+    let meaning = has_meaning.then(|| Column::new("meaning", false));
+    table.columns.extend(meaning);
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (path, meaning) in keys {
         if path.starts_with("study.") || !seen.insert(path.clone()) {

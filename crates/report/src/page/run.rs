@@ -124,10 +124,8 @@ fn headline(cell: &ShownCell<'_>) -> Table {
     } else {
         &[""][..]
     };
-    table.columns.extend(more.iter().map(|title| Column {
-        title: (*title).to_owned(),
-        is_number: true,
-    }));
+    let more = more.iter().map(|title| Column::new(*title, true));
+    table.columns.extend(more);
     for row in rows {
         let published = is_published.then_some(row.published);
         let cells = [row.quantity, row.ours].into_iter().chain(published);
@@ -151,7 +149,7 @@ fn cell_rows(cells: &[NamedCell<'_>]) -> Vec<Block> {
     let columns = columns.into_iter();
     let table = Table {
         columns: columns
-            .map(|(title, is_number)| Column { title, is_number })
+            .map(|(title, is_number)| Column::new(title, is_number))
             .collect(),
         rows,
     };
@@ -251,6 +249,7 @@ fn links(runs: &[NamedRun<'_>]) -> Vec<Block> {
         ("% busy", true),
         ("most messages at once", true),
     ]);
+    table.columns[0].is_name = true;
     table.rows = busiest(first, LINKS_MAX)
         .into_iter()
         .map(Vec::from)
@@ -394,7 +393,7 @@ fn details(cells: &[NamedCell<'_>]) -> Vec<Block> {
                 note => format!("{} ({note})", named.name),
             };
             let headline = Block::Table(headline(named.cell));
-            let rest = sections.flat_map(|section| section.blocks);
+            let rest = sections.flat_map(titled);
             Block::Details {
                 title,
                 blocks: std::iter::once(headline).chain(rest).collect(),
@@ -411,6 +410,18 @@ fn details(cells: &[NamedCell<'_>]) -> Vec<Block> {
     blocks
 }
 
+/// A section's blocks where its title does not stand above them.
+fn titled(section: Section) -> Vec<Block> {
+    let mut blocks = section.blocks;
+    if let Some(Block::Figures { figures }) = blocks.first_mut()
+        && let Some(first) = figures.first_mut()
+        && first.title.is_empty()
+    {
+        section.title.clone_into(&mut first.title);
+    }
+    blocks
+}
+
 fn settings(study: &ShownStudy<'_>) -> Vec<Block> {
     if study.differences.is_empty() {
         return Vec::new();
@@ -421,6 +432,7 @@ fn settings(study: &ShownStudy<'_>) -> Vec<Block> {
         ("default", false),
         ("meaning", false),
     ]);
+    table.columns[0] = Column::key();
     table.rows = study
         .differences
         .iter()

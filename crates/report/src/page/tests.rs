@@ -91,7 +91,7 @@ fn one_run_has_its_numbers_pictures_settings_and_the_way_to_repeat_it() {
         "aria-label=\"Share of messages over latency\"",
         ">this run</text>",
         ">published</text>",
-        "<td>traffic.size</td><td>2 KiB</td>",
+        "<td>traffic.<wbr>size</td><td>2 KiB</td>",
         "<pre>viaduct rerun runs&#x2f;x</pre>",
         "digest 0123456789abcdef",
         "prefers-color-scheme:dark",
@@ -190,8 +190,8 @@ fn runs_are_compared_with_the_first_and_only_what_differs_is_listed() {
     );
     let row = "<td>p99, us</td><td class=\"n\">655.1</td><td class=\"n\">1,310.2 (+100.0 %)</td>";
     assert!(page.contains(row), "{page}");
-    assert!(page.contains("<td>traffic.size</td>"));
-    assert!(!page.contains("<td>traffic.pattern</td>"));
+    assert!(page.contains("<td>traffic.<wbr>size</td>"));
+    assert!(!page.contains("<td>traffic.<wbr>pattern</td>"));
     let same = comparison_page(&[shown("a", &one, &first), shown("b", &one, &first)]);
     assert!(same.contains("None: the same scenario"));
 }
