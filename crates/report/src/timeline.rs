@@ -1,8 +1,9 @@
 //! Some messages of a run on a time line, as a file that Perfetto's viewer opens.
 //!
 //! Hosts and switches are groups of tracks: of a host its processor, the two sides of its adapter,
-//! its bus, the other devices there, and its link; of a switch its links. What several messages use
-//! at a time has a lane for each. An arrow leads along each message's way, from its post to its receiver's taking it.
+//! its bus, the other devices there, and its link; of a switch its links. What several messages
+//! use at a time has a lane for each. An arrow leads along each message's way, from its post to its
+//! receiver's taking it.
 
 mod perfetto;
 

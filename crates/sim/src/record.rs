@@ -39,8 +39,8 @@ pub struct Recording {
     pub messages: Vec<RecordedMessage>,
     /// What they used, in the order in which it was over.
     pub uses: Vec<RecordedUse>,
-    /// What other devices moved over the buses of a message's two hosts while it lived, in the order
-    /// in which it was over.
+    /// What other devices moved over the buses of a message's two hosts while it lived, in the
+    /// order in which it was over.
     pub device_transfers: Vec<RecordedDeviceTransfer>,
     /// Messages asked for that were under way when the run ended.
     pub under_way: u64,
