@@ -44,14 +44,15 @@ python-test: cargo python ## the Python package: built without optimisation, for
 	@cmp -s python/tests/requirements.txt $(PYTHON_ENV)/installed.txt || { \
 	$(PYTHON_ENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/tests/requirements.txt \
 	&& cp python/tests/requirements.txt $(PYTHON_ENV)/installed.txt; }
-	$(PYTHON_ENV)/bin/ruff format --check python
-	$(PYTHON_ENV)/bin/ruff check python
+	$(PYTHON_ENV)/bin/ruff format --check python examples/questions
+	$(PYTHON_ENV)/bin/ruff check python examples/questions
 	PATH="$(abspath $(PYTHON_ENV))/bin:$$PATH" VIRTUAL_ENV=$(abspath $(PYTHON_ENV)) \
 	$(PYTHON_ENV)/bin/maturin develop --quiet $(CARGO_FLAGS)
 	$(PYTHON_ENV)/bin/mypy --no-error-summary python/viaduct python/tests
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest viaduct._native --concise
 	$(PYTHON_ENV)/bin/python -m pytest -q
 	$(PYTHON_ENV)/bin/mkdocs build --quiet --strict --site-dir $(abspath $(TARGET_DIR))/site
+	@! grep -rl --include='*.html' '```' $(abspath $(TARGET_DIR))/site || { echo "these pages show a block of code as text: see docs/site_hooks.py" >&2; exit 1; }
 
 check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 	$(CARGO) fmt --all --check

@@ -1,0 +1,11 @@
+"""What mkdocs does to a page before it reads it: see `hooks` in mkdocs.yml."""
+
+import re
+
+# Blocks say to the project's tests which file they are, or which shell they run in, behind their
+# language. GitHub leaves that out of sight; Python-Markdown would not take the block for one.
+FENCE = re.compile(r"^```(\w+) (?:file=\S+|shell \d+)$", re.MULTILINE)
+
+
+def on_page_markdown(markdown, **_):
+    return FENCE.sub(r"```\1", markdown)
