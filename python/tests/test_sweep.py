@@ -81,6 +81,21 @@ def test_an_executor_gives_the_rows_of_threads(
     assert 9 < len(widths[0]) < 120
 
 
+def test_a_network_made_here_is_swept_anywhere() -> None:
+    net = via.Network("a ring with a slow link")
+    ring = [net.switch(f"s{index}") for index in range(5)]
+    for index, switch in enumerate(ring):
+        rate = "100 Mbit/s" if index == 2 else "1 Gbit/s"
+        net.link(switch, ring[(index + 1) % 5], rate=rate)
+        net.link(net.host(f"h{index}"), switch, rate="1 Gbit/s")
+    net.study(via.Traffic(size="1 KiB", rate=200, to=via.uniform()), until="50 ms")
+    here = via.sweep(net, rate=[200, 400], seeds=2)
+    with ThreadPoolExecutor(2) as pool:
+        assert rows(via.sweep(net, rate=[200, 400], seeds=2, executor=pool)) == rows(here)
+    alone = net.study(seed=2, set={"traffic.rate": "400/s"}).run()
+    assert rows(here)[3][here.columns.index("digest")] == alone.digest
+
+
 def test_dask_gives_the_rows_of_threads(small: Path, local: via.Sweep) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
     with (

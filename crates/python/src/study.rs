@@ -64,6 +64,10 @@ impl Study {
         match &self.origin {
             Origin::NameOrPath(name_or_path) => Sweep::load(name_or_path, &all),
             Origin::Text(text) => Sweep::from_text("study", text, &all, BTreeMap::new()),
+            // Whoever makes the runs has neither the network nor the files: all go as texts.
+            Origin::Network { name, text, .. } => {
+                Sweep::from_text(name, text, &all, self.inner.carried_files())
+            }
         }
     }
 

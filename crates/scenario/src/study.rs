@@ -267,22 +267,31 @@ impl Study {
         for published in &self.published {
             text.push_str(&published.to_toml());
         }
-        if !self.files.is_empty() || self.handed_in.is_some() {
+        let files = self.carried_files();
+        if !files.is_empty() {
             text.push_str("\n[files]\n");
-            let mut carry = |path: &str, content: &str| {
-                text.push_str(&document::quote(path));
-                text.push_str(" = ");
-                text.push_str(&document::quote(content));
-                text.push('\n');
-            };
-            for (path, content) in self.files.iter() {
-                carry(path, content);
-            }
-            if let Some(path) = &self.handed_in {
-                carry(path, &self.config.topology.to_node_link_json());
-            }
+        }
+        for (path, content) in files {
+            text.push_str(&document::quote(&path));
+            text.push_str(" = ");
+            text.push_str(&document::quote(&content));
+            text.push('\n');
         }
         text
+    }
+
+    /// The texts of the files that it names, by path, a network that was handed in among them: with
+    /// these it is read again where no file can be opened.
+    #[must_use]
+    pub fn carried_files(&self) -> BTreeMap<String, String> {
+        let named = self.files.iter();
+        let mut files: BTreeMap<String, String> = named
+            .map(|(path, content)| (path.clone(), content.to_string()))
+            .collect();
+        if let Some(path) = &self.handed_in {
+            files.insert(path.clone(), self.config.topology.to_node_link_json());
+        }
+        files
     }
 }
 
