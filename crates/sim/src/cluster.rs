@@ -169,7 +169,7 @@ impl<'config> Cluster<'config> {
             is_direct: config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
             heads_matched: 0,
-            are_links_alike: topology.hosts_per_switch().is_some(),
+            are_links_alike: topology.are_links_alike(),
             hosts: (0..host_count)
                 .map(|_| Host::new(config.hosts.send_buffers))
                 .collect(),

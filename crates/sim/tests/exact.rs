@@ -4,10 +4,13 @@ mod common;
 
 use common::{costly_host, ideal_host, nanoseconds, run, scenario};
 use viaduct_engine::Time;
+use viaduct_sim::bounds::load_bounds;
 use viaduct_sim::config::{Arrivals, ClusterConfig, HostModel, Notice, Rate, Switching};
 use viaduct_sim::floor_latency;
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
-use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
+use viaduct_topology::{
+    ChainHosts, GraphFormat, GraphRouting, HostId, Ports, Topology, parse_graph,
+};
 
 const SIZES: [u32; 9] = [0, 1, 32, 33, 64, 4_032, 4_033, 32_768, 65_519];
 
@@ -223,4 +226,22 @@ fn messages_that_wait_for_a_buffer_keep_their_numbers() {
         assert_eq!(numbers, (0..rows.len() as u64).collect::<Vec<_>>());
         assert!(rows.is_sorted_by_key(|row| row.posted));
     }
+}
+
+#[test]
+fn a_ring_that_is_routed_by_rule_may_have_a_slow_link() {
+    let ring = "hosts a b c d e\na v\nb w\nc x\nd y\ne z\n\
+                v w\nw x\nx y rate=\"100 Mbit/s\"\ny z\nz v\n";
+    let topology = parse_graph(ring, GraphFormat::EdgeList, GraphRouting::Rule).unwrap();
+    let mut config = scenario(topology, ideal_host(), Pattern::Uniform);
+    config.traffic.arrivals = Arrivals::Open(Interval::constant(1e9).unwrap());
+    config.run.until = nanoseconds(100_000_000);
+    let result = run(&config);
+    assert!(result.messages.delivered >= 490);
+    let saturation = load_bounds(&config).unwrap().unwrap().saturation.unwrap();
+    assert!(
+        ["link x -> y", "link y -> x"].contains(&&*saturation.place),
+        "{}",
+        saturation.place
+    );
 }

@@ -480,6 +480,14 @@ impl Topology {
         self.is_routed_by_rule() && self.labels.is_none()
     }
 
+    /// Whether routes follow a rule and no link has a rate or latency of its own: then all links of
+    /// a class cost the same.
+    #[must_use]
+    pub fn are_links_alike(&self) -> bool {
+        let labels = self.labels();
+        self.is_routed_by_rule() && labels.is_none_or(|labels| labels.attributes.is_empty())
+    }
+
     /// The measures of the generated network that it is, or that rules its routes.
     #[must_use]
     pub fn plan(&self) -> Option<Plan<'_>> {

@@ -73,7 +73,7 @@ pub(super) fn link_shares(topology: &Topology, targets: &Targets) -> Shares {
     shares
 }
 
-/// Why all hosts are alike.
+/// Why all hosts are alike, and links of a kind are.
 enum Symmetry<'topology> {
     /// The switches in each dimension.
     Torus(&'topology [u32]),
@@ -83,6 +83,9 @@ enum Symmetry<'topology> {
 
 impl<'topology> Symmetry<'topology> {
     fn of(topology: &'topology Topology, targets: &Targets) -> Option<Self> {
+        if !topology.are_links_alike() {
+            return None;
+        }
         let Some(sizes) = topology.dimensions() else {
             let is_tree = topology.hosts_per_switch().is_some();
             let is_uniform = targets.uniform_share(HostId(0)) == 1.0;
