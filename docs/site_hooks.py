@@ -2,9 +2,9 @@
 
 import re
 
-# Blocks say to the project's tests which file they are, or which shell they run in, behind their
-# language. GitHub leaves that out of sight; Python-Markdown would not take the block for one.
-FENCE = re.compile(r"^```(\w+) (?:file=\S+|shell \d+)$", re.MULTILINE)
+# Blocks say to the tests which file they are, in which shell they run, or that they do not, behind
+# their language. GitHub leaves that out of sight; Python-Markdown would not take the block for one.
+FENCE = re.compile(r"^```(\w+) (?:file=\S+|shell \d+|no-run)$", re.MULTILINE)
 
 
 def on_page_markdown(markdown, **_):
