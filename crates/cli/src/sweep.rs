@@ -11,7 +11,7 @@ use viaduct_report::{
 };
 use viaduct_scenario::{Override, Sweep, parse_ratio};
 use viaduct_sim::Progress;
-use viaduct_sweep::{Campaign, Effort, Job, Ledger, SweepPlan, Watch};
+use viaduct_sweep::{Campaign, Effort, Job, Ledger, PAGE_FILE, SweepPlan, Watch};
 
 use crate::arguments::DisplayArguments;
 use crate::failure::{Exit, Failure};
@@ -205,7 +205,7 @@ impl Begun {
                 false => String::new(),
             };
             output::result(&format!(
-                "\n{}\n  sweep    {}; {}\n  data     {path}/{}\n{next}",
+                "\n{}\n  sweep    {}; {}\n  report   {path}/{PAGE_FILE}\n  data     {path}/{}\n{next}",
                 sweep_cells_table(&account),
                 effort_text(&effort),
                 verdict(&account),

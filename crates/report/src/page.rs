@@ -1,4 +1,4 @@
-//! The page of a run, and that of several runs beside one another: one file of HTML that opens
+//! The page of a run, that of several runs beside one another, and that of a sweep: one file of HTML that opens
 //! without a network, in light and in dark.
 //!
 //! What is shown is composed here of a few kinds of [`Block`]; `page/page.html` writes them, and
@@ -6,12 +6,14 @@
 
 mod comparison;
 mod run;
+mod sweep;
 
 use minijinja::Environment;
 use serde::Serialize;
 use viaduct_plot::page_style;
 
 use crate::shown::{NamedRun, ShownStudy};
+use crate::sweep::SweepAccount;
 
 /// More warnings are counted, not shown.
 const WARNINGS_MAX: usize = 100;
@@ -34,6 +36,16 @@ pub fn run_page(study: &ShownStudy<'_>) -> String {
 #[must_use]
 pub fn comparison_page(studies: &[ShownStudy<'_>]) -> String {
     render(&comparison::page(studies))
+}
+
+/// The page of a sweep; `commands` are for a shell, each with what it does.
+///
+/// # Panics
+///
+/// Never, as [`run_page`].
+#[must_use]
+pub fn sweep_page(account: &SweepAccount, commands: &[(&str, &str)]) -> String {
+    render(&sweep::page(account, commands))
 }
 
 #[derive(Serialize)]

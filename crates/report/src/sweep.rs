@@ -9,9 +9,11 @@ mod document;
 mod parquet;
 mod screen;
 
+pub(crate) use curves::curves;
 pub use curves::sweep_curves;
 pub use document::sweep_document;
 pub use parquet::{SWEEP_ROW, SweepColumn, sweep_columns, sweep_parquet};
+pub(crate) use screen::cells;
 pub use screen::sweep_cells_table;
 
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 
-use viaduct_report::{SweepAccount, SweepCell, sweep_curves, sweep_parquet};
+use viaduct_report::{SweepAccount, SweepCell, sweep_curves, sweep_page, sweep_parquet};
 use viaduct_scenario::{Sweep, SweepAxis, axis_unit};
 
 use crate::VERSION;
@@ -18,6 +18,9 @@ use crate::threads::{self, Effort, Watch};
 
 /// The table of a sweep's directory.
 pub const TABLE_FILE: &str = "sweep.parquet";
+
+/// The page in a sweep's directory.
+pub const PAGE_FILE: &str = "report.html";
 
 /// A sweep that is under way.
 #[derive(Debug)]
@@ -172,7 +175,7 @@ impl Campaign {
         }
     }
 
-    /// Leaves table and curves in the directory and names them; none without one.
+    /// Leaves page, table and curves in the directory and names the latter; none without one.
     ///
     /// # Errors
     ///
@@ -181,6 +184,18 @@ impl Campaign {
         if self.directory.is_none() {
             return Ok(Vec::new());
         }
+        let commands = [
+            (
+                "viaduct sweep --resume .",
+                "In the directory of this page: makes the runs that are missing, none twice, and all \
+                 of this anew.",
+            ),
+            (
+                "python3 -c \"import polars; print(polars.read_parquet('sweep.parquet'))\"",
+                "The table, a row a run; pandas and DuckDB read it, too.",
+            ),
+        ];
+        self.replace(PAGE_FILE, sweep_page(account, &commands).as_bytes())?;
         let mut table = Vec::new();
         sweep_parquet(account, &mut table).map_err(SweepError::plain)?;
         self.replace(TABLE_FILE, &table)?;

@@ -21,7 +21,7 @@ mod plan;
 mod schedule;
 mod threads;
 
-pub use campaign::{Campaign, TABLE_FILE};
+pub use campaign::{Campaign, PAGE_FILE, TABLE_FILE};
 pub use error::SweepError;
 pub use ledger::{Ledger, RunCounts};
 pub use make::{MadeRun, RunMaker};

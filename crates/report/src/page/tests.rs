@@ -47,6 +47,30 @@ fn sections(page: &str) -> Vec<&str> {
     parts.map(|part| part.split('"').next().unwrap()).collect()
 }
 
+#[test]
+fn a_sweep_has_its_curves_cells_and_what_is_wrong_with_them() {
+    let mut account = crate::sweep::sample::account();
+    account.runs_not_begun = 3;
+    account.cells[0].set[1].1 = HOSTILE.to_owned();
+    let page = sweep_page(&account, &[("viaduct sweep --resume .", "On:")]);
+    check(&page);
+    assert_eq!(sections(&page), ["warnings", "curves", "cells", "again"]);
+    for text in [
+        "1 cell failed",
+        "1 cell is unstable",
+        "3 runs were not made",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!page.contains("<script>alert"));
+    let empty = SweepAccount {
+        cells: Vec::new(),
+        runs_not_begun: 0,
+        ..account
+    };
+    check(&sweep_page(&empty, &[]));
+}
+
 /// What holds for every page.
 fn check(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>"), "{}", &page[..40]);

@@ -50,16 +50,35 @@ const QUANTITIES: [Quantity; 3] = [
 /// Draws what there is to draw: names of files, and their SVG.
 #[must_use]
 pub fn sweep_curves(account: &SweepAccount) -> Vec<(&'static str, String)> {
+    let drawn = curves(account).into_iter();
+    drawn
+        .map(|curves| (curves.file, curves.chart.to_svg()))
+        .collect()
+}
+
+/// The curves of a quantity.
+pub(crate) struct Curves {
+    pub(crate) file: &'static str,
+    /// What the quantity is.
+    pub(crate) title: &'static str,
+    pub(crate) chart: LineChart,
+}
+
+/// What there is to draw: a line of two points at least.
+pub(crate) fn curves(account: &SweepAccount) -> Vec<Curves> {
     let Some(along) = along(account) else {
         return Vec::new();
     };
-    let charts = QUANTITIES
-        .iter()
-        .map(|quantity| (quantity.file, chart(account, along, quantity)));
-    charts
-        .filter(|(_, chart)| chart.series.iter().any(|series| series.points.len() > 1))
-        .map(|(file, chart)| (file, chart.to_svg()))
-        .collect()
+    let all = QUANTITIES.iter().map(|quantity| Curves {
+        file: quantity.file,
+        title: quantity.title,
+        chart: chart(account, along, quantity),
+    });
+    all.filter(|curves| {
+        let mut series = curves.chart.series.iter();
+        series.any(|series| series.points.len() > 1)
+    })
+    .collect()
 }
 
 /// The key with the most values of those whose values are all numbers.

@@ -9,21 +9,43 @@ use crate::screen::{indented, plain_table, shown, spread};
 /// A row a cell; ends with a line feed.
 #[must_use]
 pub fn sweep_cells_table(account: &SweepAccount) -> String {
+    let (columns, rows) = cells(account);
+    let titles = columns.iter().map(|column| column.title.clone());
+    let mut table = plain_table(titles.collect());
+    table.add_rows(rows);
+    for (index, column) in columns.iter().enumerate() {
+        if let (true, Some(shown)) = (column.is_number, table.column_mut(index)) {
+            shown.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    indented(&table)
+}
+
+/// A column of the table of cells.
+pub(crate) struct CellColumn {
+    pub(crate) title: String,
+    pub(crate) is_number: bool,
+}
+
+/// The columns of the table, and a row for each cell of which a run was made.
+pub(crate) fn cells(account: &SweepAccount) -> (Vec<CellColumn>, Vec<Vec<String>>) {
     let any = |holds: fn(&SweepCell) -> bool| account.cells.iter().any(holds);
     let has_buses = any(|cell| cell.runs().any(|run| run.buses.utilisation_mean > 0.0));
     let has_drops = any(|cell| cell.runs().any(|run| run.messages.dropped > 0));
     let has_notes = account.cells.iter().any(|cell| !note(cell).is_empty());
-    let keys = account.axes.iter().map(|(key, _)| key.clone());
-    let mut header: Vec<String> = keys.collect();
-    let axes = header.len();
-    header.extend(["seeds", "mean us (95 % CI)", "p99 us", "busiest link %"].map(String::from));
-    header.extend(has_buses.then(|| "bus %".to_owned()));
-    header.extend(has_drops.then(|| "dropped %".to_owned()));
-    let notes_at = header.len();
-    header.extend(has_notes.then(|| "note".to_owned()));
-    let columns = header.len();
-    let mut table = plain_table(header);
-    for cell in account.cells.iter().filter(|cell| !cell.records.is_empty()) {
+    let column = |title: &str, is_number| CellColumn {
+        title: title.to_owned(),
+        is_number,
+    };
+    let keys = account.axes.iter();
+    let mut columns: Vec<CellColumn> = keys.map(|(key, _)| column(key, false)).collect();
+    let figures = ["seeds", "mean us (95 % CI)", "p99 us", "busiest link %"];
+    columns.extend(figures.map(|title| column(title, true)));
+    columns.extend(has_buses.then(|| column("bus %", true)));
+    columns.extend(has_drops.then(|| column("dropped %", true)));
+    columns.extend(has_notes.then(|| column("note", false)));
+    let begun = account.cells.iter().filter(|cell| !cell.records.is_empty());
+    let row = |cell: &SweepCell| {
         let mut row: Vec<String> = cell.set.iter().map(|(_, value)| value.clone()).collect();
         let is_unstable = cell.is_unstable();
         let steady = |text: String| match is_unstable {
@@ -50,14 +72,9 @@ pub fn sweep_cells_table(account: &SweepAccount) -> String {
         if has_notes {
             row.push(note(cell));
         }
-        table.add_row(row);
-    }
-    for index in (axes..columns).filter(|&index| index != notes_at) {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    indented(&table)
+        row
+    };
+    (columns, begun.map(row).collect())
 }
 
 /// What must be known before a row is believed.
