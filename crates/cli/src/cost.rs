@@ -89,15 +89,18 @@ impl Cost {
     }
 }
 
-/// Messages of an open loop, from its rate and times and the limit of the run.
+/// Messages of an open loop, from its rate or list, its times and the limit of the run.
 fn expected_messages(config: &ClusterConfig, sending: f64) -> Option<f64> {
     let limit = config.run.messages_max.map(|limit| limit as f64);
-    let Arrivals::Open(interval) = &config.traffic.arrivals else {
-        return limit;
-    };
     let stop = config.traffic.stop.min(config.run.until);
-    let span = stop.saturating_sub(config.traffic.start).picoseconds() as f64;
-    let posted = sending * span / interval.mean_picoseconds();
+    let span = stop.saturating_sub(config.traffic.start);
+    let posted = match &config.traffic.arrivals {
+        Arrivals::Open(interval) => {
+            sending * span.picoseconds() as f64 / interval.mean_picoseconds()
+        }
+        Arrivals::Listed(list) => list.count_before(span) as f64,
+        Arrivals::PingPong | Arrivals::Window(_) => return limit,
+    };
     Some(limit.map_or(posted, |limit| posted.min(limit)))
 }
 

@@ -156,6 +156,7 @@ fn arrivals(config: &ClusterConfig) -> String {
         }
         Arrivals::PingPong => "ping-pong".to_owned(),
         Arrivals::Window(1) => format!("one under way {each}"),
+        Arrivals::Listed(list) => format!("a list of {}", count(list.len() as u64)),
         Arrivals::Window(window) => format!("up to {window} under way {each}"),
     }
 }

@@ -127,6 +127,7 @@ impl<'config> Cluster<'config> {
         let process_count = host_count
             .checked_mul(config.hosts.processes)
             .ok_or(RunError::TooManyProcesses)?;
+        config.check_list()?;
         let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
         let bus_rate = config.host.bus.dma_rate();
         let has_buses = !bus_rate.is_infinite();
@@ -357,6 +358,10 @@ impl<'config> Cluster<'config> {
                 Arrivals::Window(_) => {
                     self.queue.schedule(start, Event::SendReaped(process));
                 }
+                Arrivals::Listed(list) => {
+                    self.processes[process as usize].turn = list.first_of(process);
+                    self.schedule_arrival(process, start);
+                }
             }
         }
         if let Some(load) = &config.hosts.bus_load {
@@ -415,6 +420,29 @@ impl ClusterConfig {
     /// The rate of a link: its own where the topology names one, else that of its kind.
     pub(crate) fn link_rate(&self, link: LinkId) -> crate::config::Rate {
         self.links.rate_of(&self.topology, link)
+    }
+
+    /// Whether a list of messages is for this cluster.
+    fn check_list(&self) -> Result<(), RunError> {
+        let Arrivals::Listed(list) = &self.traffic.arrivals else {
+            return Ok(());
+        };
+        let cluster = (self.topology.host_count(), self.hosts.processes);
+        if list.made_for() != cluster {
+            return Err(RunError::ListedForOthers {
+                list: list.made_for(),
+                cluster,
+            });
+        }
+        let (min, max, _) = list.bytes_range();
+        let size = &self.traffic.size;
+        if min < size.min_bytes() || max > size.max_bytes() {
+            return Err(RunError::ListedSizes {
+                list: (min, max),
+                sizes: (size.min_bytes(), size.max_bytes()),
+            });
+        }
+        Ok(())
     }
 
     /// Whether a message crosses all links and both buses at once.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
-use crate::workload::{Interval, Pattern, SizeDistribution};
+use crate::workload::{Interval, MessageList, Pattern, SizeDistribution};
 
 /// A data rate in bits a second, of payload bits unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -296,6 +296,20 @@ pub struct TrafficConfig {
     pub stop: Time,
 }
 
+impl TrafficConfig {
+    /// The messages of a list. What is due at `stop` or later is not posted.
+    #[must_use]
+    pub fn listed(list: Arc<MessageList>, start: Time, stop: Time) -> Self {
+        Self {
+            pattern: Pattern::Pairs(list.host_pairs()),
+            size: SizeDistribution::listed(&list),
+            arrivals: Arrivals::Listed(list),
+            start,
+            stop,
+        }
+    }
+}
+
 /// When a process posts its next message.
 #[derive(Clone, Debug)]
 pub enum Arrivals {
@@ -305,6 +319,9 @@ pub enum Arrivals {
     PingPong,
     /// Closed loop: up to this many messages posted whose sends are not yet complete.
     Window(u32),
+    /// Open loop: at the times of a list, counted from the start of the traffic, whatever became
+    /// of the earlier ones. Targets and sizes are the list's too; see [`TrafficConfig::listed`].
+    Listed(Arc<MessageList>),
 }
 
 /// How long a run lasts.

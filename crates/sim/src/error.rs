@@ -14,4 +14,26 @@ pub enum RunError {
     /// Processes are numbered by 32 bits.
     #[error("hosts times processes exceed 2^32; use fewer processes a host")]
     TooManyProcesses,
+    /// The list of messages is for another cluster.
+    #[error(
+        "the list of messages is for {} hosts of {} processes; the cluster has {} of {}",
+        list.0, list.1, cluster.0, cluster.1
+    )]
+    ListedForOthers {
+        /// Hosts, and processes on each, that the list is for.
+        list: (u32, u32),
+        /// Those of the cluster.
+        cluster: (u32, u32),
+    },
+    /// The configuration's sizes leave out messages of its list.
+    #[error(
+        "the list has messages of {} to {} bytes, the sizes say {} to {}; use `TrafficConfig::listed`",
+        list.0, list.1, sizes.0, sizes.1
+    )]
+    ListedSizes {
+        /// Smallest and largest message of the list, bytes.
+        list: (u32, u32),
+        /// What the configuration says.
+        sizes: (u32, u32),
+    },
 }

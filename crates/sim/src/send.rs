@@ -24,10 +24,11 @@ impl Cluster<'_> {
         if now >= self.config.traffic.stop {
             return;
         }
-        let Arrivals::Open(_) = &self.config.traffic.arrivals else {
+        let arrivals = &self.config.traffic.arrivals;
+        if !matches!(arrivals, Arrivals::Open(_) | Arrivals::Listed(_)) {
             self.post_next(process);
             return;
-        };
+        }
         let state = &self.processes[process as usize];
         state.connections.prefetch();
         if let Some(Drawn { target, bytes }) = state.next {
@@ -41,12 +42,33 @@ impl Cluster<'_> {
     /// It is drawn now, so that what it reads can be asked for before its time has come.
     pub(crate) fn schedule_arrival(&mut self, process: u32, from: Time) {
         let Arrivals::Open(interval) = &self.config.traffic.arrivals else {
+            self.schedule_listed(process);
             return;
         };
         let next = from + interval.sample(&mut self.processes[process as usize].stream);
         if next < self.config.traffic.stop {
             self.queue.schedule(next, Event::Arrival(process));
             self.processes[process as usize].next = self.draw(process);
+        }
+    }
+
+    /// Schedules the next message of a process that sends a list.
+    #[cold]
+    fn schedule_listed(&mut self, process: u32) {
+        let traffic = &self.config.traffic;
+        let Arrivals::Listed(list) = &traffic.arrivals else {
+            return;
+        };
+        let state = &mut self.processes[process as usize];
+        // The place in the list is the process's turn.
+        let Some((time, target, bytes)) = list.of_process(process, state.turn) else {
+            return;
+        };
+        let next = traffic.start.saturating_add(time);
+        if next < traffic.stop {
+            state.turn += 1;
+            state.next = Some(Drawn { target, bytes });
+            self.queue.schedule(next, Event::Arrival(process));
         }
     }
 

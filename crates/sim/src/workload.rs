@@ -1,7 +1,8 @@
 //! What applications send: how often, how many bytes, to whom.
 //!
 //! [`Interval`] and [`SizeDistribution`] are given by their mean and sampled from a stream of the
-//! caller's; [`Pattern`] names targets and is compiled for one network into [`Targets`].
+//! caller's; [`Pattern`] names targets and is compiled for one network into [`Targets`]. A
+//! [`MessageList`] gives all of it, message by message.
 //!
 //! Logarithms, exponentials and powers come from the `libm` crate, called by name. The system's
 //! differ in the last bit from one machine to the next, and `rand_distr` falls back to them as
@@ -11,6 +12,7 @@
 mod error;
 mod exponential;
 mod interval;
+mod message_list;
 mod normal;
 mod pattern;
 mod piecewise;
@@ -20,8 +22,11 @@ mod targets;
 #[cfg(test)]
 mod test_support;
 
-pub use error::{CdfError, CdfProblem, DistributionError, PatternError};
+pub use error::{
+    CdfError, CdfProblem, DistributionError, MessageListError, MessageListProblem, PatternError,
+};
 pub use interval::{INTERVAL_PICOSECONDS_MAX, Interval};
+pub use message_list::{ListedMessage, MessageList};
 pub use pattern::Pattern;
 pub use piecewise::{Piecewise, TABLE_POINTS_MAX};
 pub use size::SizeDistribution;

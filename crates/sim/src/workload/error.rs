@@ -274,3 +274,66 @@ pub enum PatternError {
         pattern: &'static str,
     },
 }
+
+/// Why a list of messages is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MessageListError {
+    /// Which message, from 0; none if it is the list as a whole.
+    pub message: Option<usize>,
+    /// What is wrong.
+    pub problem: MessageListProblem,
+}
+
+impl core::fmt::Display for MessageListError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if let Some(message) = self.message {
+            write!(f, "message {} (counted from 1): ", message + 1)?;
+        }
+        write!(f, "{}", self.problem)
+    }
+}
+
+impl core::error::Error for MessageListError {}
+
+/// What is wrong with a list of messages.
+#[derive(Clone, Debug, Eq, PartialEq, Error)]
+#[non_exhaustive]
+pub enum MessageListProblem {
+    /// Nothing would be sent.
+    #[error("the list has no message")]
+    Empty,
+    /// Messages are counted by 32 bits.
+    #[error("{messages} messages; a list takes fewer than 2^32 - 1")]
+    TooMany {
+        /// Messages given.
+        messages: usize,
+    },
+    /// Processes are numbered by 32 bits, and there is one.
+    #[error("hosts times processes must lie within 1 to 2^32 - 1")]
+    Processes,
+    /// An end that does not exist.
+    #[error("{end} {process} does not exist; there are 0 to {last}")]
+    NoSuchProcess {
+        /// `source` or `target`.
+        end: &'static str,
+        /// The process named.
+        process: u32,
+        /// The last that exists.
+        last: u32,
+    },
+    /// Both ends are one process or on one host.
+    #[error("{}", to_itself(*process, *target))]
+    ToItself {
+        /// The sender.
+        process: u32,
+        /// The receiver.
+        target: u32,
+    },
+}
+
+fn to_itself(process: u32, target: u32) -> String {
+    if process == target {
+        return format!("{process} sends to itself");
+    }
+    format!("processes {process} and {target} are on one host; messages go to another")
+}

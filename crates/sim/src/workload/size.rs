@@ -1,9 +1,12 @@
 //! Bytes of a message.
 
+use std::sync::Arc;
+
 use viaduct_engine::Stream;
 
 use super::error::DistributionError;
 use super::interval::SHAPE_MAX;
+use super::message_list::MessageList;
 use super::normal::LogNormal;
 use super::piecewise::{Piecewise, unit};
 
@@ -25,6 +28,7 @@ enum Kind {
     Pareto { lost: f64, inverse_shape: f64 },
     LogNormal(LogNormal),
     Empirical(Piecewise),
+    Listed(Arc<MessageList>),
 }
 
 impl SizeDistribution {
@@ -147,6 +151,21 @@ impl SizeDistribution {
         })
     }
 
+    /// The sizes of a list, each message equally likely.
+    #[must_use]
+    pub fn listed(list: &Arc<MessageList>) -> Self {
+        let (min_bytes, max_bytes, mean_bytes) = list.bytes_range();
+        if min_bytes == max_bytes {
+            return Self::constant(min_bytes);
+        }
+        Self {
+            kind: Kind::Listed(Arc::clone(list)),
+            mean_bytes,
+            min_bytes,
+            max_bytes,
+        }
+    }
+
     /// The mean, bytes.
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
@@ -185,6 +204,7 @@ impl SizeDistribution {
             }
             Kind::LogNormal(distribution) => round(distribution.sample(stream), self.max_bytes),
             Kind::Empirical(table) => round(table.sample(stream), self.max_bytes),
+            Kind::Listed(list) => list.bytes(stream.below(list.len() as u64) as usize),
         }
     }
 
