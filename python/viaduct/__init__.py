@@ -23,6 +23,7 @@ Errors are `Error` or below it, with the texts of the command; `Interrupted` is 
 during a run, with what there is.
 """
 
+from viaduct import schedules
 from viaduct._errors import (
     AssumptionError,
     DeadlockError,
@@ -37,6 +38,7 @@ from viaduct._errors import (
     SweepInterrupted,
     TimeLimitError,
 )
+from viaduct._messages import Messages
 from viaduct._native import (
     Buffer,
     Completion,
@@ -94,6 +96,7 @@ __all__ = [
     "Host",
     "Interrupted",
     "Latency",
+    "Messages",
     "Network",
     "Operation",
     "Pattern",
@@ -127,6 +130,7 @@ __all__ = [
     "pairs",
     "parse_study",
     "random_permutation",
+    "schedules",
     "studies",
     "study",
     "sweep",

@@ -11,6 +11,7 @@ from typing import Any
 
 from viaduct import _native
 from viaduct._errors import ScenarioError
+from viaduct._messages import Messages
 from viaduct._result import Result
 from viaduct._study import Progress, Setting, Study, _texts
 from viaduct._traffic import Host, Traffic
@@ -341,7 +342,7 @@ class Network:
 
     def study(
         self,
-        traffic: Traffic | None = None,
+        traffic: Traffic | Messages | None = None,
         *,
         until: str | None = None,
         warmup: str | None = None,
@@ -355,7 +356,7 @@ class Network:
 
         Parameters
         ----------
-        traffic : Traffic
+        traffic : Traffic or Messages
             What the hosts send.
         until : str
             End of simulated time.
@@ -397,12 +398,14 @@ class Network:
         }
         name = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "network"
         settings = _texts(self._said.get("set"))
-        return Study(self._network.study(name, _toml(tables), settings))
+        traffic = self._said["traffic"]
+        messages = traffic._native if isinstance(traffic, Messages) else None
+        return Study(self._network.study(name, _toml(tables), messages, settings))
 
     def run(
         self,
         *,
-        traffic: Traffic | None = None,
+        traffic: Traffic | Messages | None = None,
         until: str | None = None,
         warmup: str | None = None,
         seed: int | None = None,

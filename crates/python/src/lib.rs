@@ -1,10 +1,12 @@
-//! The extension module `viaduct._native`: networks, studies, runs, sweeps, tables and programs.
+//! The extension module `viaduct._native`: networks, messages, studies, runs, sweeps, tables and programs.
 //!
 //! It translates; what users meet is the Python package in `python/viaduct`, which gives results
 //! their types and names. A run lets other Python threads go on, and asks Python some times a
 //! second whether a signal is to be handled.
 
+mod arrays;
 mod errors;
+mod messages;
 mod network;
 mod programs;
 mod run;
@@ -22,6 +24,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::command;
+    #[pymodule_export]
+    use super::messages::Messages;
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]

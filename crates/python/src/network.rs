@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use viaduct_scenario::{UnitError, network_toml, parse_rate, parse_time};
@@ -14,7 +13,9 @@ use viaduct_topology::{
     TopologyError, TreeShape, UsualLinks,
 };
 
+use crate::arrays::numbers;
 use crate::errors;
+use crate::messages::{FILE as MESSAGES_FILE, Messages};
 use crate::study::Study;
 
 /// The number of the first switch in Python: more than there can be hosts, and still a 32-bit
@@ -23,6 +24,11 @@ const SWITCH_FIRST: i64 = 1 << 30;
 
 /// The file that stands for the network in its scenarios.
 const FILE: &str = "network.json";
+
+/// What an array of nodes holds, and how to give it.
+const NODES: &str = "ends of links are numbers of nodes";
+const NODES_HELP: &str = "give whole numbers, as `hosts` and `switches` return them: an integer \
+                          array, a list or a range";
 
 /// A network that Python makes.
 #[pyclass(module = "viaduct._native")]
@@ -85,48 +91,6 @@ fn switch_number(switch: u32) -> i64 {
     SWITCH_FIRST + i64::from(switch)
 }
 
-/// The numbers of an array of whole numbers of any width, in the order of its rows.
-fn numbers(argument: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    fn read<T: Element + Copy>(argument: &Bound<'_, PyAny>) -> Option<PyResult<Vec<T>>> {
-        let buffer: PyBuffer<T> = argument.extract().ok()?;
-        Some(buffer.to_vec(argument.py()))
-    }
-    fn widened<T: Element + Copy + Into<i64>>(
-        argument: &Bound<'_, PyAny>,
-    ) -> Option<PyResult<Vec<i64>>> {
-        Some(read::<T>(argument)?.map(|numbers| numbers.into_iter().map(Into::into).collect()))
-    }
-    let unsigned = || {
-        let numbers = read::<u64>(argument)?;
-        // What does not fit is no node either.
-        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        Some(numbers.map(|numbers| numbers.into_iter().map(signed).collect()))
-    };
-    read::<i64>(argument)
-        .or_else(|| widened::<i32>(argument))
-        .or_else(|| widened::<u32>(argument))
-        .or_else(unsigned)
-        .or_else(|| widened::<i16>(argument))
-        .or_else(|| widened::<u16>(argument))
-        .or_else(|| widened::<i8>(argument))
-        .or_else(|| widened::<u8>(argument))
-        .unwrap_or_else(|| {
-            argument.extract::<Vec<i64>>().map_err(|_| {
-                let kind = match argument.getattr("dtype") {
-                    Ok(dtype) => format!("an array of dtype {dtype}"),
-                    Err(_) => format!("{}", argument.get_type()),
-                };
-                errors::scenario_text(
-                    format_args!("ends of links are numbers of nodes, not {kind}"),
-                    Some(
-                        "give whole numbers, as `hosts` and `switches` return them: an integer \
-                          array, a list or a range",
-                    ),
-                )
-            })
-        })
-}
-
 fn attributes(rate: Option<&str>, latency: Option<&str>) -> PyResult<LinkAttributes> {
     let wrong = |what: &str, text: &str, error: UnitError| {
         let help = error.suggestion;
@@ -169,7 +133,7 @@ impl Network {
     fn nodes(&mut self, argument: &Bound<'_, PyAny>) -> PyResult<Nodes> {
         match argument.extract::<NodeArgument>() {
             Ok(one) => Ok(Nodes::One(self.node(&one)?)),
-            Err(_) => Ok(Nodes::Many(numbers(argument)?)),
+            Err(_) => Ok(Nodes::Many(numbers(argument, NODES, NODES_HELP)?)),
         }
     }
 
@@ -387,20 +351,23 @@ impl Network {
     }
 
     /// A study on it: `text` has the tables but for [network] and [links].
+    #[pyo3(signature = (name, text, messages, settings))]
     fn study(
         &mut self,
         py: Python<'_>,
         name: &str,
         text: &str,
+        messages: Option<PyRef<'_, Messages>>,
         settings: Vec<String>,
     ) -> PyResult<Study> {
+        let messages = messages.map(|messages| (MESSAGES_FILE, messages.list()));
         let Made { topology, usual } = self.make(py)?;
         let text = format!(
             "{text}\n{}\n{}",
             network_toml(&topology, FILE),
             links_toml(usual, &topology)
         );
-        Study::on_network(py, name, &text, (FILE, topology), settings)
+        Study::on_network(py, name, &text, (FILE, topology), messages, settings)
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use viaduct_report::{Provenance, RunOutcome, Summary};
 use viaduct_scenario::{
-    Diagnostics, Override, Sweep, list_models, list_studies, parse_study_on, parse_study_with,
+    Diagnostics, HandedIn, Override, Sweep, list_models, list_studies, parse_study_on,
+    parse_study_with,
 };
+use viaduct_sim::workload::ListedMessage;
 use viaduct_topology::Topology;
 
 use crate::errors;
@@ -35,6 +37,8 @@ enum Origin {
         text: Arc<str>,
         file: &'static str,
         network: Arc<Topology>,
+        /// And whose list of messages it made, in place of a file.
+        messages: Option<(&'static str, Arc<[ListedMessage]>)>,
     },
 }
 
@@ -51,7 +55,16 @@ impl Origin {
                 text,
                 file,
                 network,
-            } => parse_study_on(name, text, &overrides, (file, Arc::clone(network))),
+                messages,
+            } => {
+                let handed_in = HandedIn {
+                    network: Some((file, Arc::clone(network))),
+                    messages: messages
+                        .as_ref()
+                        .map(|(file, list)| (*file, Arc::clone(list))),
+                };
+                parse_study_on(name, text, &overrides, handed_in)
+            }
         }
     }
 }
@@ -88,6 +101,7 @@ impl Study {
         name: &str,
         text: &str,
         (file, network): (&'static str, Arc<Topology>),
+        messages: Option<(&'static str, Arc<[ListedMessage]>)>,
         settings: Vec<String>,
     ) -> PyResult<Self> {
         let origin = Origin::Network {
@@ -95,6 +109,7 @@ impl Study {
             text: text.into(),
             file,
             network,
+            messages,
         };
         Self::read(py, origin, settings)
     }

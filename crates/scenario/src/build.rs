@@ -1,16 +1,19 @@
 //! Settings made into the configuration of a run.
 
+use std::sync::Arc;
+
 use viaduct_engine::Time;
 use viaduct_sim::config::{
     Arrivals, BusLoad, BusModel, ClusterConfig, CpuModel, Frame, HostModel, HostsConfig,
     LinkConfig, NicModel, Notice, Rate, RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
 };
 use viaduct_sim::workload::{
-    DistributionError, Interval, Pattern, SizeDistribution, parse_size_cdf,
+    DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
 };
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::Files;
+use crate::message_list;
 use crate::network::{self, TopologyCache};
 use crate::settings::Settings;
 use crate::value::Value;
@@ -34,7 +37,12 @@ pub(crate) fn build(
     };
     // Each part is tried, so that all its errors are said.
     let (links, switch, host) = (builder.links(), builder.switch(), builder.host());
-    let (hosts, traffic, run) = (builder.hosts(), builder.traffic(), builder.run());
+    let host_count = topology.as_ref().map(|topology| topology.host_count());
+    let (hosts, run) = (builder.hosts(), builder.run());
+    let traffic = match builder.choice("traffic", "arrivals") {
+        Some("list") => builder.listed(host_count),
+        _ => builder.traffic(),
+    };
     Some(ClusterConfig {
         topology: topology?,
         links: links?,
@@ -275,6 +283,86 @@ impl Builder<'_> {
             start: self.settings.time("traffic", "start")?,
             stop: self.settings.time("traffic", "stop")?,
         })
+    }
+
+    fn listed(&mut self, host_count: Option<u32>) -> Option<TrafficConfig> {
+        let (start, stop) = (
+            self.settings.time("traffic", "start")?,
+            self.settings.time("traffic", "stop")?,
+        );
+        let processes = self.count("hosts", "processes")?;
+        let list = self.message_list((host_count?, processes))?;
+        Some(TrafficConfig::listed(list, start, stop))
+    }
+
+    /// The list of `traffic.file`, for so many hosts of so many processes.
+    fn message_list(&mut self, (hosts, processes): (u32, u32)) -> Option<Arc<MessageList>> {
+        let Value::Text(path) = self.settings.value("traffic", "file")? else {
+            return None;
+        };
+        let place = self.settings.place("traffic", "file");
+        let cannot = "the list of messages cannot be used";
+        let known = self.files.list(path);
+        let known = known.filter(|list| list.made_for() == (hosts, processes));
+        if let Some(messages) = self.files.messages(path) {
+            let made = known.map_or_else(
+                || MessageList::new(&messages, hosts, processes).map(Arc::new),
+                Ok,
+            );
+            return match made {
+                Ok(list) => {
+                    self.files.keep_list(path, Arc::clone(&list));
+                    Some(list)
+                }
+                Err(error) => {
+                    let error = Diagnostic::error(cannot).label(error.to_string());
+                    self.diagnostics.push(error.at_maybe(place));
+                    None
+                }
+            };
+        }
+        // Also where the list is known: the study carries the text.
+        let text = match self.files.text(path) {
+            Ok(text) => text,
+            Err(reason) => {
+                let error = Diagnostic::error("cannot read the list of messages").at_maybe(place);
+                self.diagnostics.push(error.label(reason));
+                return None;
+            }
+        };
+        if let Some(list) = known {
+            return Some(list);
+        }
+        let made = message_list::read(&text).and_then(|read| {
+            MessageList::new(&read.messages, hosts, processes).map_err(|error| {
+                message_list::Wrong {
+                    line: error.message.map_or(1, |message| read.line(message)),
+                    column: 1,
+                    problem: error.problem.to_string(),
+                }
+            })
+        });
+        match made {
+            Ok(list) => {
+                let list = Arc::new(list);
+                self.files.keep_list(path, Arc::clone(&list));
+                Some(list)
+            }
+            Err(wrong) => {
+                let source = self.diagnostics.add_source(path, &text);
+                let place = place_at(source, &text, wrong.line, wrong.column);
+                self.diagnostics.push(
+                    Diagnostic::error(cannot)
+                        .at(place)
+                        .label(wrong.problem)
+                        .help(
+                            "a message is a line of time, source, target and bytes, below their \
+                             names; hosts are numbered from 0",
+                        ),
+                );
+                None
+            }
+        }
     }
 
     fn pattern(&self) -> Option<Pattern> {

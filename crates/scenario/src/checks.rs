@@ -31,6 +31,7 @@ pub(crate) fn check(
     checker.pattern(config, topologies);
     checker.transfer_size(&config.traffic.size);
     checker.closed_loop(config);
+    checker.listed(config);
     checker.offered_load(config);
     checker.bus_load(config);
 }
@@ -175,7 +176,7 @@ impl Checker<'_> {
         if largest <= limit {
             return;
         }
-        let keys = ["size", "size_max", "size_file"];
+        let keys = ["size", "size_max", "size_file", "file"];
         let key = keys
             .iter()
             .find(|key| self.settings.place("traffic", key).is_some());
@@ -206,6 +207,34 @@ impl Checker<'_> {
                     .help(format!("raise hosts.send_buffers to {needed}")),
             );
         }
+    }
+
+    /// Says how much of a list comes too late to be posted.
+    fn listed(&mut self, config: &ClusterConfig) {
+        let traffic = &config.traffic;
+        let Arrivals::Listed(list) = &traffic.arrivals else {
+            return;
+        };
+        let posted = list.count_before(traffic.stop.saturating_sub(traffic.start));
+        let late = list.len() - posted;
+        if late == 0 {
+            return;
+        }
+        let (start, stop) = (format_time(traffic.start), format_time(traffic.stop));
+        let label = format!("the traffic starts at {start} and stops at {stop}");
+        let diagnostic = match posted {
+            0 => Diagnostic::error("no message of the list would be posted"),
+            _ => Diagnostic::warning(format!(
+                "{late} of {} messages of the list come too late to be posted",
+                list.len()
+            )),
+        };
+        self.diagnostics.push(
+            diagnostic
+                .at(self.place("traffic", "file"))
+                .label(label)
+                .help("make `traffic.stop`, or `run.until` without it, later"),
+        );
     }
 
     /// Warns where an open loop offers more than a resource that all of a host's messages share.

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use viaduct_sim::workload::{ListedMessage, MessageList};
 use viaduct_topology::Topology;
 
 use crate::document::TEXT_BYTES_MAX;
@@ -18,6 +19,10 @@ pub(crate) struct Files {
     base: Option<PathBuf>,
     /// Networks that a program handed in, by the path that the study writes: no text is read.
     graphs: BTreeMap<String, Arc<Topology>>,
+    /// Messages that a program handed in, by the path that the study writes.
+    messages: BTreeMap<String, Arc<[ListedMessage]>>,
+    /// Lists made before.
+    lists: BTreeMap<String, Arc<MessageList>>,
     used: BTreeMap<String, Arc<str>>,
 }
 
@@ -48,6 +53,26 @@ impl Files {
     /// A network that was handed in.
     pub(crate) fn graph(&self, path: &str) -> Option<Arc<Topology>> {
         self.graphs.get(path).cloned()
+    }
+
+    /// Adds messages in place of the text that would list them.
+    pub(crate) fn hand_in_messages(&mut self, path: &str, messages: Arc<[ListedMessage]>) {
+        self.messages.insert(path.to_owned(), messages);
+    }
+
+    /// Messages that were handed in.
+    pub(crate) fn messages(&self, path: &str) -> Option<Arc<[ListedMessage]>> {
+        self.messages.get(path).cloned()
+    }
+
+    /// Remembers a list: the points of a sweep share it.
+    pub(crate) fn keep_list(&mut self, path: &str, list: Arc<MessageList>) {
+        self.lists.insert(path.to_owned(), list);
+    }
+
+    /// A list made before.
+    pub(crate) fn list(&self, path: &str) -> Option<Arc<MessageList>> {
+        self.lists.get(path).cloned()
     }
 
     /// The text of a file, remembered as used.

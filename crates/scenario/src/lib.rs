@@ -36,6 +36,7 @@ mod figure;
 mod files;
 mod inherit;
 mod keys;
+mod message_list;
 mod network;
 mod overrides;
 mod preset;
@@ -56,6 +57,7 @@ pub use endpoints::{endpoints_of, load_endpoints};
 pub use faults::{FAULTS_MAX, read_faults};
 pub use figure::{Figure, FigureTest};
 pub use keys::{Fallback, Key, Table, key_at, keys_text, table, tables};
+pub use message_list::{LISTED_TIME_MAX, message_list_csv};
 pub use network::network_toml;
 pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
@@ -63,7 +65,7 @@ pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
 pub use study::{
-    CELLS_MAX, Difference, Study, SweepAxis, list_studies, parse_study, parse_study_on,
+    CELLS_MAX, Difference, HandedIn, Study, SweepAxis, list_studies, parse_study, parse_study_on,
     parse_study_with,
 };
 pub use sweep::{Sweep, SweepSource, axis_unit};

@@ -499,9 +499,27 @@ fn traffic_keys() -> Vec<Key> {
         "pairs",
     ];
     const HOST: Kind = Kind::Count(0, u32::MAX as u64);
+    const DRAWN: &[&str] = &["open", "ping-pong", "window"];
     let open = |key: Key| key.with("arrivals", &["open"]);
+    let drawn = |key: Key| key.with("arrivals", DRAWN);
     let mut keys = vec![
-        Key::new("pattern", Kind::Choice(PATTERNS), "to whom each host sends"),
+        Key::new(
+            "arrivals",
+            Kind::Choice(&["open", "ping-pong", "window", "list"]),
+            "post by the clock, after the answer, with so many sends open, or what a file lists",
+        )
+        .or("open"),
+        Key::new(
+            "file",
+            Kind::File,
+            "messages, one a line, below `time_us,source,target,bytes`",
+        )
+        .with("arrivals", &["list"]),
+        drawn(Key::new(
+            "pattern",
+            Kind::Choice(PATTERNS),
+            "to whom each host sends",
+        )),
         Key::new("hops", NUMBER_FROM_1, "switch hops along the line")
             .with("pattern", &["straight-line"]),
         Key::new("hot", HOST, "the host that many send to")
@@ -518,12 +536,6 @@ fn traffic_keys() -> Vec<Key> {
             .with("pattern", &["incast"]),
         Key::new("pairs", Kind::Pairs, "who sends to whom: [[0, 1], ...]")
             .with("pattern", &["pairs"]),
-        Key::new(
-            "arrivals",
-            Kind::Choice(&["open", "ping-pong", "window"]),
-            "post by the clock, after the answer, or with so many sends open",
-        )
-        .or("open"),
         Key::new(
             "window",
             NUMBER_FROM_1,
@@ -551,7 +563,15 @@ fn traffic_keys() -> Vec<Key> {
         .otherwise("from rate")
         .not_beside(&["rate"]),
     );
-    keys.extend(size_keys());
+    // The other keys of the size hang on the first.
+    keys.extend(
+        size_keys()
+            .into_iter()
+            .map(|key| match key.when.is_empty() {
+                true => drawn(key),
+                false => key,
+            }),
+    );
     keys.push(
         Key::new(
             "start",

@@ -282,7 +282,17 @@ impl Reader<'_> {
             match settings.value(self.table.name, governing) {
                 Some(Value::Choice(choice)) if choices.contains(choice) => {}
                 Some(_) => return Applies::No,
-                None => return Applies::Unknown,
+                // What decides it may itself not count here.
+                None => {
+                    return match self
+                        .table
+                        .find(governing)
+                        .map(|key| self.applies(key, settings))
+                    {
+                        Some(Applies::No) => Applies::No,
+                        _ => Applies::Unknown,
+                    };
+                }
             }
         }
         Applies::Yes
@@ -302,21 +312,26 @@ impl Reader<'_> {
     }
 
     fn without_effect(&self, key: &Key, entry: &Entry, settings: &Settings) -> Diagnostic {
-        let condition = key.when.iter().find_map(|(governing, choices)| {
-            let setting = settings.find(self.table.name, governing)?;
-            match &setting.value {
-                Some(Value::Choice(choice)) if !choices.contains(choice) => {
-                    Some(format!("{governing} = \"{choice}\""))
-                }
-                _ => None,
-            }
-        });
-        let condition = condition.unwrap_or_default();
+        let condition = self.excluding(key, settings).unwrap_or_default();
         let heading = self.table.heading();
         Diagnostic::error(format!("`{}` in {heading} has no effect here", key.name))
             .at(entry.name_place)
             .label(format!("not used with {condition}"))
             .help(format!("leave it out, or write {}", key.used_with()))
+    }
+
+    /// The choice with which a key is not used.
+    fn excluding(&self, key: &Key, settings: &Settings) -> Option<String> {
+        key.when.iter().find_map(|(governing, choices)| {
+            let setting = settings.find(self.table.name, governing)?;
+            match &setting.value {
+                Some(Value::Choice(choice)) if !choices.contains(choice) => {
+                    Some(format!("{governing} = \"{choice}\""))
+                }
+                Some(_) => None,
+                None => self.excluding(setting.key, settings),
+            }
+        })
     }
 
     fn excluded(&self, key: &Key, entry: &Entry, diagnostics: &mut Diagnostics) {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use viaduct_sim::config::ClusterConfig;
+use viaduct_sim::config::{Arrivals, ClusterConfig};
+use viaduct_sim::workload::ListedMessage;
 use viaduct_topology::Topology;
 
 use crate::build;
@@ -15,6 +16,7 @@ use crate::document::{self, Node, Raw, Tree};
 use crate::faults::ForPrograms;
 use crate::files::{self, Files};
 use crate::keys::{self, Fallback};
+use crate::message_list::message_list_csv;
 use crate::network::TopologyCache;
 use crate::overrides::{self, Override, Setter};
 use crate::preset;
@@ -51,6 +53,8 @@ pub struct Study {
     files: Arc<BTreeMap<String, Arc<str>>>,
     /// The path in whose place a network was handed in; only the whole scenario needs its text.
     handed_in: Option<String>,
+    /// The path that stands for a list of messages that was handed in.
+    handed_in_list: Option<String>,
     pub(crate) for_programs: ForPrograms,
     cells: Vec<Self>,
     own_sources: [usize; 2],
@@ -291,6 +295,11 @@ impl Study {
         if let Some(path) = &self.handed_in {
             files.insert(path.clone(), self.config.topology.to_node_link_json());
         }
+        if let (Some(path), Arrivals::Listed(list)) =
+            (&self.handed_in_list, &self.config.traffic.arrivals)
+        {
+            files.insert(path.clone(), message_list_csv(list.messages()));
+        }
         files
     }
 }
@@ -320,10 +329,18 @@ pub fn parse_study_with(text: &str, overrides: &[Override]) -> Result<Study, Dia
     input.load(Files::carried())
 }
 
-/// As [`parse_study_with`], of a study named `name` on a network that is handed in.
-///
-/// It stands for the text of `network.file`, where that has this path: none is read, and none is
-/// made but for [`Study::resolved_toml`]. Other files that the study names lie on disk.
+/// What a program hands in, each in place of the text of the file that has this path: no text is
+/// read, and none is made but for [`Study::resolved_toml`].
+#[derive(Clone, Debug, Default)]
+pub struct HandedIn<'a> {
+    /// For `network.file`.
+    pub network: Option<(&'a str, Arc<Topology>)>,
+    /// For `traffic.file`.
+    pub messages: Option<(&'a str, Arc<[ListedMessage]>)>,
+}
+
+/// As [`parse_study_with`], of a study named `name` with what is handed in for it. Other files that
+/// it names lie on disk.
 ///
 /// # Errors
 ///
@@ -332,10 +349,15 @@ pub fn parse_study_on(
     name: &str,
     text: &str,
     overrides: &[Override],
-    (path, network): (&str, Arc<Topology>),
+    handed_in: HandedIn<'_>,
 ) -> Result<Study, Diagnostics> {
     let mut files = Files::on_disk(Path::new(""));
-    files.hand_in(path, network);
+    if let Some((path, network)) = handed_in.network {
+        files.hand_in(path, network);
+    }
+    if let Some((path, messages)) = handed_in.messages {
+        files.hand_in_messages(path, messages);
+    }
     let input = Input {
         name,
         file_name: name,
@@ -610,6 +632,12 @@ impl Frame {
             files: Arc::new(self.files.used().clone()),
             handed_in: match settings.value("network", "file") {
                 Some(Value::Text(path)) if self.files.graph(path).is_some() => Some(path.clone()),
+                _ => None,
+            },
+            handed_in_list: match settings.value("traffic", "file") {
+                Some(Value::Text(path)) if self.files.messages(path).is_some() => {
+                    Some(path.clone())
+                }
                 _ => None,
             },
             settings,

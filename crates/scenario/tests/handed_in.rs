@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use viaduct_scenario::{Override, Study, network_toml, parse_study_on};
+use viaduct_scenario::{HandedIn, Override, Study, network_toml, parse_study_on};
 use viaduct_topology::{
     ChainHosts, GraphBuilder, LinkAttributes, LinkId, Ports, Topology, TreeShape,
 };
@@ -14,7 +14,10 @@ const REST: &str = "\n[run]\nuntil = \"1 ms\"\n[links]\nrate = \"1 Gbit/s\"\n\
 
 fn study(network: &Topology, set: &[Override]) -> Study {
     let text = network_toml(network, "network.json") + REST;
-    let given = ("network.json", Arc::new(network.clone()));
+    let given = HandedIn {
+        network: Some(("network.json", Arc::new(network.clone()))),
+        ..HandedIn::default()
+    };
     parse_study_on("mine", &text, set, given).unwrap()
 }
 
