@@ -17,7 +17,7 @@ def switch(hosts: int = 4) -> via.Network:
 
 def rows(result: via.Result) -> list[tuple[float, int, int, int]]:
     table = pyarrow.table(result.table("messages")).sort_by("message").to_pydict()
-    columns = (table[name] for name in ("posted_us", "source", "target", "bytes"))
+    columns = (table[name] for name in ("posted_us", "source_host", "target_host", "size_bytes"))
     return list(zip(*columns, strict=True))
 
 
@@ -52,9 +52,9 @@ def test_what_a_rate_posted_runs_again_from_arrays_and_from_a_file(tmp_path: Pat
     table = pyarrow.table(by_rate.table("messages")).to_pandas()
     messages = via.Messages(
         time_us=table["posted_us"].to_numpy(),
-        source=table["source"].to_numpy(),
-        target=table["target"].to_numpy(),
-        bytes=table["bytes"].to_numpy(),
+        source=table["source_host"].to_numpy(),
+        target=table["target_host"].to_numpy(),
+        bytes=table["size_bytes"].to_numpy(),
     )
     assert len(messages) == by_rate.messages.posted > 500
     study = net.study(messages, until="20 ms")
