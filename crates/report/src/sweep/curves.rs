@@ -34,7 +34,7 @@ const QUANTITIES: [Quantity; 3] = [
     Quantity {
         file: "latency-p99.svg",
         title: "99 % of latencies",
-        axis: "99 % of the messages take at most, us",
+        axis: "p99 latency, us",
         has_unstable: false,
         of: |cell| cell.mean(|run| run.latency_us.p99),
     },

@@ -432,6 +432,32 @@ fn waits_and_requests_end_in_time() {
 }
 
 #[test]
+fn an_address_that_a_child_still_holds_is_waited_for() {
+    let host = host();
+    let here = at(host, "held");
+    let wait = |limit| code(host.connect_wait(1, &here, Some(Duration::from_millis(limit))));
+    let child = thread::scope(|scope| {
+        let child = scope.spawn(|| {
+            thread::sleep(Duration::from_millis(50));
+            // SAFETY: the child sleeps and exits.
+            match unsafe { libc::fork() } {
+                0 => unsafe {
+                    libc::usleep(300_000);
+                    libc::_exit(0)
+                },
+                child => child,
+            }
+        });
+        // The child takes a copy of the listener, which this drops.
+        assert_eq!(wait(200), ReturnCode::Timeout);
+        child.join().unwrap()
+    });
+    assert_eq!(wait(1_000), ReturnCode::Timeout);
+    // SAFETY: a child of this test.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+}
+
+#[test]
 fn a_request_is_rejected_once() {
     let only = host();
     let vi = TestVi::new(1);

@@ -159,19 +159,30 @@ impl Waiters {
         deadline: Deadline,
     ) -> Result<(Line, Request)> {
         let bell = Arc::new(Bell::new().map_err(|error| resource(&error))?);
-        self.enter(host, nic, local, &bell)?;
+        let begin = Instant::now();
+        while !self.enter(host, nic, local, &bell)? {
+            if begin.elapsed() > TAKEN_MAX || deadline.has_passed() {
+                let name = &local.discriminator;
+                return Err(Error::new(
+                    ReturnCode::Resource,
+                    format!("another process waits on {name:?}: use another discriminator"),
+                ));
+            }
+            std::thread::sleep(TAKEN_NAP);
+        }
         let result = self.wait_inside(local, deadline, &bell);
         self.leave(host, local, &bell);
         result
     }
 
+    /// Whether it got in; not if another process has the address.
     fn enter(
         &self,
         host: &'static Host,
         nic: u64,
         local: &Address,
         bell: &Arc<Bell>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut points = locked(&self.points);
         let point = points.entry(local.clone()).or_default();
         if point.listener.is_none() {
@@ -181,16 +192,10 @@ impl Waiters {
                     if point.desk.is_empty() {
                         points.remove(local);
                     }
-                    return Err(match error.kind() {
-                        io::ErrorKind::AddrInUse => Error::new(
-                            ReturnCode::Resource,
-                            format!(
-                                "another process waits on {:?}: use another discriminator",
-                                local.discriminator
-                            ),
-                        ),
-                        _ => resource(&error),
-                    });
+                    return match error.kind() {
+                        io::ErrorKind::AddrInUse => Ok(false),
+                        _ => Err(resource(&error)),
+                    };
                 }
             }
         }
@@ -200,7 +205,7 @@ impl Waiters {
             bell: bell.clone(),
             is_retired: false,
         });
-        Ok(())
+        Ok(true)
     }
 
     fn wait_inside(
@@ -320,3 +325,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// How long those who came in time are kept for the next wait.
 const KEPT: Duration = Duration::from_millis(250);
+
+/// How long an address may be taken before it is another's. A child of this process has a copy of
+/// the last listener until it runs a program of its own.
+const TAKEN_MAX: Duration = Duration::from_secs(1);
+
+/// Between two looks at a taken address.
+const TAKEN_NAP: Duration = Duration::from_millis(1);
