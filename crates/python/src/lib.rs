@@ -1,4 +1,4 @@
-//! The extension module `viaduct._native`: networks, messages, studies, runs, sweeps, tables and programs.
+//! The extension module `viaduct._native`: networks, studies, runs, sweeps, tables, programs.
 //!
 //! It translates; what users meet is the Python package in `python/viaduct`, which gives results
 //! their types and names. A run lets other Python threads go on, and asks Python some times a

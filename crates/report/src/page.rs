@@ -1,5 +1,5 @@
-//! The page of a run, that of several runs beside one another, and that of a sweep: one file of HTML that opens
-//! without a network, in light and in dark.
+//! The page of a run, that of several runs beside one another, and that of a sweep: one file of
+//! HTML that opens without a network, in light and in dark.
 //!
 //! What is shown is composed here of a few kinds of [`Block`]; `page/page.html` writes them, and
 //! escapes all that comes from a user's file. Nothing on a page is a script.

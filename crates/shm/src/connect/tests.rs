@@ -441,10 +441,12 @@ fn an_address_that_a_child_still_holds_is_waited_for() {
             thread::sleep(Duration::from_millis(50));
             // SAFETY: the child sleeps and exits.
             match unsafe { libc::fork() } {
-                0 => unsafe {
-                    libc::usleep(300_000);
-                    libc::_exit(0)
-                },
+                0 => {
+                    // SAFETY: as above.
+                    unsafe { libc::usleep(300_000) };
+                    // SAFETY: as above.
+                    unsafe { libc::_exit(0) }
+                }
                 child => child,
             }
         });
