@@ -7,6 +7,7 @@ __all__ = [
     "Completion",
     "CompletionQueue",
     "Host",
+    "Messages",
     "Network",
     "Operation",
     "Run",
