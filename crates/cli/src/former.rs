@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use viaduct_report::{OrderedMap, Summary, scenario_file};
+use viaduct_sweep::{PAGE_FILE, TABLE_FILE, holds_sweep};
 
 use crate::failure::Failure;
 use crate::planning::FormerCell;
@@ -69,6 +70,17 @@ impl Former {
             let title = format!("`{}` is no summary of a run: {problem}", path.display());
             Failure::new(title, DIRECTORY_HELP)
         };
+        if holds_sweep(directory) {
+            let place = directory.display();
+            let help = format!(
+                "its page is {place}/{PAGE_FILE}, its runs are the rows of {place}/{TABLE_FILE}; \
+                 both are made anew by: viaduct sweep --resume {place}"
+            );
+            return Err(Failure::new(
+                format!("`{place}` is a sweep, not a run"),
+                help,
+            ));
+        }
         let text = read("summary.json")?;
         let told = |error: serde_json::Error| unreadable(&error.to_string());
         let frame: Frame = serde_json::from_str(&text).map_err(told)?;

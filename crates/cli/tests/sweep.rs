@@ -366,3 +366,18 @@ fn the_directory_alone_is_enough() {
     folder.ended(0, &["sweep", "--resume=moved"]);
     assert_eq!(folder.table("moved"), folder.table("whole"));
 }
+
+#[test]
+fn a_sweep_where_a_run_is_asked_for_is_told_from_a_run() {
+    let folder = Sweeps::new();
+    folder.succeed(&["sweep", "small.toml", "--seeds", "2", "--out", "swept"]);
+    for command in [&["report", "swept"][..], &["rerun", "swept"]] {
+        let said = folder.failure(1, command);
+        assert_eq!(
+            said,
+            "error: `swept` is a sweep, not a run\nhelp: its page is swept/report.html, its runs \
+             are the rows of swept/sweep.parquet; both are made anew by: viaduct sweep --resume \
+             swept\n"
+        );
+    }
+}

@@ -24,6 +24,12 @@ use crate::plan::SweepPlan;
 const PLAN_FILE: &str = "sweep.json";
 const JOURNAL: &str = "journal";
 
+/// Whether a sweep was begun in the directory.
+#[must_use]
+pub fn holds_sweep(path: &Path) -> bool {
+    path.join(PLAN_FILE).exists()
+}
+
 /// A sweep's directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -36,7 +42,7 @@ impl Directory {
         let directory = Self {
             path: path.to_owned(),
         };
-        if directory.file(PLAN_FILE).exists() {
+        if holds_sweep(path) {
             if directory.plan()? != *plan {
                 let title = format!("another sweep is in `{}`", path.display());
                 let help = format!(

@@ -22,6 +22,7 @@ mod schedule;
 mod threads;
 
 pub use campaign::{Campaign, PAGE_FILE, TABLE_FILE};
+pub use directory::holds_sweep;
 pub use error::SweepError;
 pub use ledger::{Ledger, RunCounts};
 pub use make::{MadeRun, RunMaker};

@@ -308,9 +308,13 @@ pub(super) fn time(runs: &[NamedRun<'_>]) -> Vec<Block> {
 fn bounds(cell: &ShownCell<'_>) -> Vec<Block> {
     let view = View::of(cell.runs.iter().map(|run| run.summary).collect());
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), quantity);
-    let mut table = Table::new([("quantity", false), ("bound", true), ("achieved", true)]);
-    let mut row = |name: String, bound: String, achieved: String| {
-        table.rows.push(vec![name, bound, achieved]);
+    let mut table = Table::new([
+        ("quantity", false),
+        ("by arithmetic", true),
+        ("this run", true),
+    ]);
+    let mut row = |name: String, by_arithmetic: String, achieved: String| {
+        table.rows.push(vec![name, by_arithmetic, achieved]);
     };
     let floor = view.latency(|latency| latency.floor);
     if floor.is_some() {
@@ -368,9 +372,10 @@ fn bounds(cell: &ShownCell<'_>) -> Vec<Block> {
         if bounds.is_sampled {
             texts.push("The bounds of links are from a sample of routes.".to_owned());
         }
-        let with_drain = "The loads are those of the time in which messages are posted; a run that \
-                          waits for the last of them has links fall idle at its end.";
-        texts.push(with_drain.to_owned());
+        let loads = "Loads by arithmetic are means over random draws, so that one run's busiest \
+                     link is above them. They are of the time in which messages are posted: a run \
+                     that waits for the last of them has links fall idle at its end.";
+        texts.push(loads.to_owned());
     }
     if table.rows.is_empty() {
         return Vec::new();

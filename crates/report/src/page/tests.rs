@@ -108,7 +108,7 @@ fn one_run_has_its_numbers_pictures_settings_and_the_way_to_repeat_it() {
         ]
     );
     for words in [
-        "<td>mean latency, us</td><td class=\"n\">381.2 +- 0.4</td>",
+        "<td>mean latency, us</td><td class=\"n\">381.2\u{a0}\u{b1}\u{a0}0.4</td>",
         "144.7 M, 3 h 55 min",
         "Published: a paper, table 3",
         "raise `hosts.send_buffers`",
