@@ -192,7 +192,9 @@ struct Channel {
     limbo: u32,
     /// Of the last transmission.
     stamp: u32,
-    transmissions: u8,
+    /// As wide as what is beside it: narrower fields are read together, and a processor waits with
+    /// that for those that were just written.
+    transmissions: u32,
     route: u8,
     /// Waits for an answer; else for the time to send again.
     awaits_answer: bool,

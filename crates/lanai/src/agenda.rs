@@ -2,9 +2,10 @@
 //!
 //! Nearly all events are wakes: a processor looks at what there is to do. A processor has at most
 //! one that matters, the earliest. Most processors wait for somebody most of the time: of 25 hosts
-//! with one server some four wakes stand at once, and a new one is among the last of them. So they
-//! are a sorted list, the next at its end. Other events are few, and in a heap. All are in the
-//! order of (time, sequence).
+//! with one server some four wakes stand at once, and a new one is as likely before one of them as
+//! before another. So a few are looked through for the next, which a processor foresees where it
+//! does not a place in a sorted list; those there is no room for are a sorted list, the next at its
+//! end. Other events are few, and in a heap. All are in the order of (time, sequence).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,6 +55,8 @@ type Key = u128;
 
 /// Places a host; a power of two.
 const KINDS: usize = 4;
+/// Wakes that are looked through, at most; a power of two.
+const LOOKED_THROUGH: usize = 8;
 const PLACE_BITS: u32 = 18;
 const PLACE_MASK: u128 = (1 << PLACE_BITS) - 1;
 
@@ -93,13 +96,18 @@ pub(crate) struct Agenda<E> {
     now: Time,
     sequence: u64,
     fired: u64,
-    /// The next one last.
-    wakes: Vec<Key>,
+    /// Wakes in no order, as many as `count`: the upper and lower halves of their keys, since a
+    /// whole one that was just written would be waited for.
+    uppers: [u64; LOOKED_THROUGH],
+    lowers: [u64; LOOKED_THROUGH],
+    count: usize,
+    /// Wakes beyond those, the next one last.
+    crowd: Vec<Key>,
     /// Whether each place has a wake.
     stands: Vec<bool>,
     others: BinaryHeap<Reverse<Other<E>>>,
-    /// The first of the others.
-    other: Key,
+    /// The first of the crowd and of the others.
+    beyond: Key,
 }
 
 impl<E: Copy> Agenda<E> {
@@ -109,10 +117,13 @@ impl<E: Copy> Agenda<E> {
             now: Time::ZERO,
             sequence: 0,
             fired: 0,
-            wakes: Vec::new(),
+            uppers: [0; LOOKED_THROUGH],
+            lowers: [0; LOOKED_THROUGH],
+            count: 0,
+            crowd: Vec::new(),
             stands: vec![false; KINDS * usize::from(hosts)],
             others: BinaryHeap::new(),
-            other: Key::MAX,
+            beyond: Key::MAX,
         }
     }
 
@@ -130,7 +141,7 @@ impl<E: Copy> Agenda<E> {
     pub(crate) fn schedule(&mut self, time: Time, event: E) {
         let key = self.key(time);
         self.others.push(Reverse(Other { key, event }));
-        self.other = self.other.min(key);
+        self.beyond = self.beyond.min(key);
     }
 
     /// Has a processor wake at `time`, or now if that is over, in place of when it would.
@@ -141,13 +152,41 @@ impl<E: Copy> Agenda<E> {
             self.take_back(place);
         }
         let key = self.key(time) | place as u128;
-        self.wakes.push(key);
-        let mut index = self.wakes.len() - 1;
-        while index > 0 && self.wakes[index - 1] < key {
-            self.wakes[index] = self.wakes[index - 1];
-            index -= 1;
+        if self.count == LOOKED_THROUGH {
+            self.make_room();
         }
-        self.wakes[index] = key;
+        let index = self.count % LOOKED_THROUGH;
+        self.uppers[index] = (key >> 64) as u64;
+        self.lowers[index] = key as u64;
+        self.count += 1;
+    }
+
+    /// The last of those that are looked through joins the crowd: what waits for long ends there.
+    #[cold]
+    fn make_room(&mut self) {
+        let standing = self.looked_through().enumerate();
+        let Some((index, last)) = standing.max_by_key(|(_, key)| *key) else {
+            return;
+        };
+        self.take_out(index);
+        let place = self.crowd.partition_point(|other| *other > last);
+        self.crowd.insert(place, last);
+        self.beyond = self.beyond.min(last);
+    }
+
+    #[inline]
+    fn looked_through(&self) -> impl Iterator<Item = Key> {
+        let halves = self.uppers.iter().zip(&self.lowers).take(self.count);
+        halves.map(|(upper, lower)| u128::from(*upper) << 64 | u128::from(*lower))
+    }
+
+    /// Takes one of those that are looked through out.
+    #[inline]
+    fn take_out(&mut self, index: usize) {
+        self.count -= 1;
+        let (index, last) = (index % LOOKED_THROUGH, self.count % LOOKED_THROUGH);
+        self.uppers[index] = self.uppers[last];
+        self.lowers[index] = self.lowers[last];
     }
 
     /// Takes a wake back, if it stands.
@@ -159,39 +198,59 @@ impl<E: Copy> Agenda<E> {
     }
 
     /// The next to happen, if that is not after `limit`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop_until(&mut self, limit: Time) -> Option<(Time, Happening<E>)> {
-        let wake = self.wakes.last().copied().unwrap_or(Key::MAX);
-        if self.other <= wake {
-            return self.pop_other(limit);
+        let mut wake = Key::MAX;
+        let mut place = 0;
+        for (index, key) in self.looked_through().enumerate() {
+            let is_sooner = key < wake;
+            wake = if is_sooner { key } else { wake };
+            place = if is_sooner { index } else { place };
+        }
+        if self.beyond <= wake {
+            return self.pop_beyond(limit);
         }
         let time = time_of(wake);
         if time > limit {
             return None;
         }
-        self.wakes.pop();
-        self.now = time;
+        self.take_out(place);
+        Some((time, self.fire(wake)))
+    }
+
+    #[inline(always)]
+    fn fire(&mut self, wake: Key) -> Happening<E> {
+        self.now = time_of(wake);
         self.fired += 1;
         let wake = Wake::of(wake);
         self.stands[wake.place()] = false;
-        Some((time, Happening::Wake(wake)))
+        Happening::Wake(wake)
     }
 
+    /// The next of the crowd or of the others.
     #[cold]
-    fn pop_other(&mut self, limit: Time) -> Option<(Time, Happening<E>)> {
-        let Reverse(Other { key, event }) = *self.others.peek()?;
+    fn pop_beyond(&mut self, limit: Time) -> Option<(Time, Happening<E>)> {
+        let key = self.beyond;
         let time = time_of(key);
-        if time > limit {
+        if key == Key::MAX || time > limit {
             return None;
         }
-        self.others.pop();
-        self.other = self
-            .others
-            .peek()
-            .map_or(Key::MAX, |Reverse(other)| other.key);
-        self.now = time;
-        self.fired += 1;
-        Some((time, Happening::Other(event)))
+        let happening = if self.crowd.last() == Some(&key) {
+            self.crowd.pop();
+            self.fire(key)
+        } else {
+            let Reverse(other) = self.others.pop()?;
+            self.now = time;
+            self.fired += 1;
+            Happening::Other(other.event)
+        };
+        self.look_beyond();
+        Some((time, happening))
+    }
+
+    fn look_beyond(&mut self) {
+        let other = self.others.peek().map_or(Key::MAX, |Reverse(it)| it.key);
+        self.beyond = self.crowd.last().map_or(other, |wake| other.min(*wake));
     }
 
     /// Time is `time`, if nothing is to happen before.
@@ -209,8 +268,12 @@ impl<E: Copy> Agenda<E> {
     #[cold]
     fn take_back(&mut self, place: usize) {
         let is_its = |key: &Key| key & PLACE_MASK == place as u128;
-        if let Some(index) = self.wakes.iter().rposition(is_its) {
-            self.wakes.remove(index);
+        let index = self.looked_through().position(|key| is_its(&key));
+        if let Some(index) = index {
+            self.take_out(index);
+        } else if let Some(index) = self.crowd.iter().position(is_its) {
+            self.crowd.remove(index);
+            self.look_beyond();
         }
     }
 }

@@ -108,6 +108,8 @@ pub(crate) struct Node {
     pub(crate) driver: Driver,
     /// Packets on the last link to it and behind, in the order of their tails' arrivals.
     pub(crate) incoming: VecDeque<(Time, Flight)>,
+    /// When the first of these arrives.
+    pub(crate) arrival_at: Time,
     pub(crate) words_in: VecDeque<Stamped<ToInterface>>,
     pub(crate) words_on_way_in: VecDeque<Stamped<ToInterface>>,
     pub(crate) words_on_way_out: VecDeque<Stamped<ToDriver>>,
@@ -301,7 +303,7 @@ impl Cluster {
         totals
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, now: Time, happening: Happening<Event>) {
         if self.ledger.is_some() && self.is_void(happening) {
             return;
@@ -435,6 +437,7 @@ impl Cluster {
         self.messages.len() as u32 - 1
     }
 
+    #[inline(always)]
     pub(crate) fn fly(&mut self, flight: Flight, at: Time) {
         let per_million = u64::from(self.config.network.lost_per_million);
         if per_million > 0 && self.random.below(1_000_000) < per_million {
@@ -464,9 +467,12 @@ impl Cluster {
 
     /// A packet's tail will be there. A link carries one packet at a time, so this is called in the
     /// order of these times.
-    #[inline]
+    #[inline(always)]
     fn arrives(&mut self, flight: Flight, at: Time) {
         let node = &mut self.nodes[usize::from(flight.to)];
+        if node.incoming.is_empty() {
+            node.arrival_at = at;
+        }
         node.incoming.push_back((at, flight));
         let at = at.max(node.busy_until);
         self.wake_firmware(flight.to, at);
@@ -536,6 +542,7 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
         side: InterfaceSide::new(config.frames),
         driver: Driver::new(residency),
         incoming: VecDeque::new(),
+        arrival_at: Time::MAX,
         words_in: VecDeque::new(),
         words_on_way_in: VecDeque::new(),
         words_on_way_out: VecDeque::new(),

@@ -18,27 +18,30 @@ impl Cluster {
         loop {
             let node = &mut self.nodes[usize::from(host)];
             let free_at = node.busy_until.max(now);
-            if !node.words_in.is_empty() {
-                if free_at > now {
-                    return self.wake_firmware_then(host, free_at);
-                }
-                self.hear_driver(host, now);
-                continue;
-            }
-            let arrival = node.incoming.front().map_or(Time::MAX, |(at, _)| *at);
-            if arrival <= now && free_at == now {
-                if let Some((_, flight)) = node.incoming.pop_front() {
-                    self.receive_one(host, &flight, now);
-                }
-            } else if node.service.is_idle() {
-                if arrival < Time::MAX {
-                    self.wake_firmware_then(host, arrival.max(free_at));
+            let arrival_at = node.arrival_at;
+            if free_at > now {
+                let has_work = !node.words_in.is_empty() || !node.service.is_idle();
+                let at = if has_work { free_at } else { arrival_at };
+                if at < Time::MAX {
+                    self.wake_firmware_then(host, at.max(free_at));
                 }
                 return;
-            } else if free_at > now {
-                return self.wake_firmware_then(host, free_at);
-            } else {
+            }
+            if !node.words_in.is_empty() {
+                self.hear_driver(host, now);
+            } else if arrival_at <= now {
+                if let Some((_, flight)) = node.incoming.pop_front() {
+                    let next = node.incoming.front();
+                    node.arrival_at = next.map_or(Time::MAX, |(at, _)| *at);
+                    self.receive_one(host, &flight, now);
+                }
+            } else if !node.service.is_idle() {
                 self.send_one(host, now);
+            } else {
+                if arrival_at < Time::MAX {
+                    self.wake_firmware_then(host, arrival_at);
+                }
+                return;
             }
         }
     }
@@ -196,6 +199,7 @@ impl Cluster {
     }
 
     /// A message leaves: a long one is read from host memory before.
+    #[inline(always)]
     fn depart(&mut self, from: u16, to: u16, bytes: u32, load: Load, at: Time) {
         let at = if bytes > SHORT_BYTES {
             self.use_bus(from, at, bytes, self.config.host.read_bytes_s)
@@ -379,6 +383,7 @@ impl Cluster {
         }
     }
 
+    #[inline(always)]
     fn send_answer(&mut self, host: u16, answer: viaduct_interface::transport::Answer, at: Time) {
         let flight = Flight {
             from: host,
@@ -467,9 +472,11 @@ impl Cluster {
         let endpoint = message.entry.from_endpoint;
         let node = &mut self.nodes[usize::from(host)];
         let state = &mut node.endpoints[endpoint.index()];
-        state.outstanding.swap_remove(message.place as usize);
-        if let Some(moved) = state.outstanding.get(message.place as usize) {
-            self.messages[*moved as usize].place = message.place;
+        // The last takes its place, also if it is the last: which of the two, nothing foresees.
+        if let Some(last) = state.outstanding.last().copied() {
+            state.outstanding[message.place as usize] = last;
+            self.messages[last as usize].place = message.place;
+            state.outstanding.pop();
         }
         if is_over {
             self.free_messages.push(index);

@@ -76,7 +76,9 @@ impl Cluster {
         };
         let posting = message.map(|message| self.add_message(message));
         let node = &mut self.nodes[usize::from(host)];
-        node.posting.extend(posting);
+        if let Some(index) = posting {
+            node.posting.push_back(index);
+        }
         node.host_busy_until = node.host_busy_until.max(now) + span;
         self.schedule_host(host, now);
     }

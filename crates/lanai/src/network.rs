@@ -93,7 +93,7 @@ impl Links {
 
     /// A packet leaves the interface's memory at `at` or later; when its tail is there, unless it
     /// has to wait for that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, flight: Flight, at: Time) -> Option<Time> {
         self.packets += 1;
         let port = &mut self.ports[usize::from(flight.from)];
@@ -169,7 +169,7 @@ impl Links {
     }
 
     /// The head leaves as soon as the engine is free.
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, flight: Flight, at: Time) -> Option<Time> {
         let target = &mut self.ports[usize::from(flight.to)];
         if target.taken >= self.config.receive_buffers {
@@ -182,14 +182,15 @@ impl Links {
     }
 
     /// The tail's arrival; none if a part of the way is down.
-    #[inline]
+    #[inline(always)]
     fn go(&mut self, flight: &Flight, at: Time) -> Option<Time> {
         let latency = self.latency(flight.from, flight.to);
         let span = Time::from_picoseconds((u64::from(flight.bytes) * self.byte) >> 10);
         let leaves_at = at.max(self.ports[usize::from(flight.from)].engine_free_at);
         let target = &self.ports[usize::from(flight.to)];
         let tail = (leaves_at + latency).max(target.free_at) + span;
-        if !self.outages.is_empty() && self.is_cut(flight, leaves_at, tail) {
+        let ends = (flight.from, flight.to);
+        if !self.outages.is_empty() && self.is_cut(ends, flight.load.route(), leaves_at, tail) {
             // The engine does not know: it sends the packet all the same.
             self.ports[usize::from(flight.from)].engine_free_at = leaves_at + span;
             self.cut += 1;
@@ -203,10 +204,8 @@ impl Links {
     }
 
     #[cold]
-    fn is_cut(&self, flight: &Flight, from: Time, to: Time) -> bool {
-        let route = flight.load.route();
-        self.outages
-            .is_cut((flight.from, flight.to), route, from, to)
+    fn is_cut(&self, ends: (u16, u16), route: u8, from: Time, to: Time) -> bool {
+        self.outages.is_cut(ends, route, from, to)
     }
 
     /// Of the switches between two hosts: one at the same leaf, three over the spine.

@@ -323,7 +323,7 @@ impl World {
                 digest.add(channel.bound);
                 digest.add(channel.limbo);
                 digest.add(channel.stamp);
-                digest.add(u32::from(channel.transmissions.min(2)));
+                digest.add(channel.transmissions.min(2));
                 digest.add(u32::from(channel.awaits_answer));
             }
             for slot in 0..end.messages.slots() {

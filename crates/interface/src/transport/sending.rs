@@ -78,7 +78,7 @@ impl Transport {
         if slot != PROBE && self.messages[slot].is_recalled {
             self.unbind(key);
             self.probe(key, now);
-        } else if slot != PROBE && transmissions >= self.config.transmissions_max {
+        } else if slot != PROBE && transmissions >= u32::from(self.config.transmissions_max) {
             self.take_off(key, now);
         } else {
             let delay = self.spread(self.doubled(self.config.refusal_delay, transmissions));
@@ -129,7 +129,7 @@ impl Transport {
             config, messages, ..
         } = self;
         let (bound, limbo) = (channel.bound, channel.limbo);
-        let is_spent = channel.transmissions >= config.transmissions_max;
+        let is_spent = channel.transmissions >= u32::from(config.transmissions_max);
         let may_leave = limbo == NONE && bound != PROBE && !messages[bound].is_recalled && is_spent;
         let peer = self.peer_of(key);
         let silent_since = self.peers[peer.index()].silent_since;
@@ -278,8 +278,8 @@ impl Transport {
 
     /// `time`, doubled for each of `times`, as far as the configuration lets it.
     #[inline]
-    fn doubled(&self, time: Time, times: u8) -> Time {
-        let times = times.min(self.config.doublings_max).min(32);
+    fn doubled(&self, time: Time, times: u32) -> Time {
+        let times = times.min(u32::from(self.config.doublings_max)).min(32);
         time.saturating_mul(1 << times)
             .min(self.config.timeout_max.max(time))
     }
@@ -297,7 +297,7 @@ impl Transport {
         let message = &mut self.messages[slot];
         let times = message.times_unbound;
         message.times_unbound = times.saturating_add(1);
-        let delay = self.spread(self.doubled(self.config.unbound_delay, times));
+        let delay = self.spread(self.doubled(self.config.unbound_delay, u32::from(times)));
         let timer = self.channels.len() as u32 + slot;
         self.timers.reserve(timer + 1);
         self.timers.set(timer, now + delay, now);
