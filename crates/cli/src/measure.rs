@@ -1,7 +1,6 @@
 //! `viaduct measure`: what is asked for, fabric by fabric, and what is shown of it.
 
 use std::io::{self, IsTerminal};
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -67,8 +66,8 @@ pub(crate) struct MeasureArguments {
     #[arg(long)]
     pub(crate) private: bool,
     /// Round trips or messages a row [default: as many as fill a third of a second]
-    #[arg(long, value_name = "N")]
-    pub(crate) iterations: Option<NonZeroU64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) iterations: Option<u64>,
     /// The cores of the two sides [default: the first two that this process may use]
     #[arg(long, value_name = "A,B")]
     pub(crate) cores: Option<Cores>,
@@ -609,7 +608,7 @@ fn plan(arguments: &MeasureArguments, test: Test) -> Result<Plan, Failure> {
     } else {
         Memory::Shared
     };
-    plan.iterations = arguments.iterations.map(NonZeroU64::get);
+    plan.iterations = arguments.iterations;
     plan.is_counted = arguments.counts;
     Ok(plan)
 }

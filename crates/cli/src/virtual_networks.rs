@@ -129,7 +129,7 @@ fn run<T: Serialize>(
     let pair = has_real.then(|| Pair::on(arguments.cores)).transpose()?;
     let repetitions = arguments.iterations.map(|count| {
         // More than 2^32 repetitions of a burst end with nobody there to see it.
-        u32::try_from(count.get()).unwrap_or(u32::MAX)
+        u32::try_from(count).unwrap_or(u32::MAX)
     });
     let interrupt = Interrupt::listen();
     let mut reports = Vec::new();

@@ -24,14 +24,14 @@ use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::events;
 use crate::fork;
-use crate::handle::{Slab, Slot};
+use crate::handle::{Kind, Slab, Slot};
 use crate::lock::BiasedMutex;
 use crate::nic::{self, Nic};
 use crate::service::locked;
 use crate::vi::Vi;
 use crate::wait::{self, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
-static QUEUES: Slab<CompletionQueue> = Slab::new();
+static QUEUES: Slab<CompletionQueue> = Slab::new(Kind::CompletionQueue);
 
 /// Looks after which an armed queue with news that make no entries is left alone.
 const LOOKS_BEFORE_ARMED: u32 = 64;
@@ -106,13 +106,14 @@ fn check_entries(nic: &Nic, entries: u32) -> Result<()> {
 /// Makes a queue.
 pub(crate) fn create(nic: &Nic, entries: u32) -> Result<CompletionQueueHandle> {
     check_entries(nic, entries)?;
-    let none = || {
+    nic.completion_queues.add()?;
+    let slot = QUEUES.take().ok_or_else(|| {
+        nic.completion_queues.remove();
         Error::new(
             ReturnCode::Resource,
-            "all completion queues exist: destroy one first",
+            "this process has no room for more completion queues: destroy one first",
         )
-    };
-    let slot = QUEUES.take().ok_or_else(none)?;
+    })?;
     let queue = &slot.object;
     *queue.control() = Control {
         nic: nic.handle.bits(),
@@ -142,7 +143,12 @@ pub(crate) fn destroy(handle: CompletionQueueHandle) -> Result<()> {
     if !slot.kill(handle.bits()) {
         return Err(dead());
     }
+    let nic = NicHandle::from_bits(control.nic);
     drop(control);
+    // One that is being closed is not found any more.
+    if let Some(nic) = nic.and_then(|nic| nic::find(nic).ok()) {
+        nic.completion_queues.remove();
+    }
     let waiters = {
         let mut entries = slot.object.entries.lock();
         entries.waiting = VecDeque::new();

@@ -11,10 +11,27 @@ use std::sync::{Mutex, PoisonError};
 
 const CHUNK: usize = 256;
 const CHUNKS: usize = 4096;
+const INDEX_BITS: u32 = (CHUNK * CHUNKS).ilog2();
 const GENERATION_SHIFT: u32 = 32;
 
+/// What a handle names, as a part of it: the interface of C cannot tell handles apart by type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Nic = 1,
+    CompletionQueue = 2,
+    Vi = 3,
+}
+
 /// Objects of one kind: at most 2^20 at once.
+///
+/// A handle is the generation of a place, the kind, and the place's index:
+///
+/// ```text
+///  63        32 31    20 19   0
+/// | generation | kind   | index |
+/// ```
 pub(crate) struct Slab<T: 'static> {
+    kind: Kind,
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
     free: Mutex<Free>,
 }
@@ -23,7 +40,8 @@ pub(crate) struct Slab<T: 'static> {
 pub(crate) struct Slot<T> {
     /// Odd while an object lives here.
     generation: AtomicU32,
-    index: u32,
+    /// The lower half of its handles.
+    name: u32,
     pub(crate) object: T,
 }
 
@@ -33,8 +51,9 @@ struct Free {
 }
 
 impl<T: Default + 'static> Slab<T> {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(kind: Kind) -> Self {
         Self {
+            kind,
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
             free: Mutex::new(Free {
                 slots: Vec::new(),
@@ -55,11 +74,11 @@ impl<T: Default + 'static> Slab<T> {
             return None;
         }
         if at == 0 {
-            let first = index;
+            let first = index | (self.kind as u32) << INDEX_BITS;
             let slots: Box<[Slot<T>]> = (0..CHUNK)
                 .map(|offset| Slot {
                     generation: AtomicU32::new(0),
-                    index: first + offset as u32,
+                    name: first + offset as u32,
                     object: T::default(),
                 })
                 .collect();
@@ -72,11 +91,13 @@ impl<T: Default + 'static> Slab<T> {
     /// Gives a place back after [`Slot::kill`].
     pub(crate) fn give_back(&self, slot: &'static Slot<T>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.slots.push(slot.index);
+        free.slots.push(slot.name);
     }
 
+    /// The place of an index; the other bits of a name count nothing.
     #[inline]
-    fn slot(&self, index: u32) -> Option<&'static Slot<T>> {
+    fn slot(&self, name: u32) -> Option<&'static Slot<T>> {
+        let index = name & ((1 << INDEX_BITS) - 1);
         let chunk = self
             .chunks
             .get(index as usize / CHUNK)?
@@ -128,7 +149,7 @@ impl<T> Slot<T> {
         if generation & 1 == 0 {
             return 0;
         }
-        u64::from(generation) << GENERATION_SHIFT | u64::from(self.index)
+        u64::from(generation) << GENERATION_SHIFT | u64::from(self.name)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -157,7 +178,7 @@ impl<T> Slot<T> {
 
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Slot({})", self.index)
+        write!(formatter, "Slot({:#x})", self.name)
     }
 }
 
@@ -167,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_dead_handle_finds_nothing() {
-        static SLAB: Slab<AtomicU32> = Slab::new();
+        static SLAB: Slab<AtomicU32> = Slab::new(Kind::Vi);
         let slot = SLAB.take().expect("there is room");
         assert!(SLAB.find(slot.handle()).is_none());
         let handle = slot.revive();
@@ -182,5 +203,15 @@ mod tests {
         for garbage in [0, 1, u64::MAX, 1 << 63, handle ^ 1] {
             assert!(SLAB.find(garbage).is_none());
         }
+    }
+
+    #[test]
+    fn a_handle_of_another_kind_finds_nothing() {
+        static VIS: Slab<AtomicU32> = Slab::new(Kind::Vi);
+        static QUEUES: Slab<AtomicU32> = Slab::new(Kind::CompletionQueue);
+        let made = |slab: &'static Slab<AtomicU32>| slab.take().expect("there is room").revive();
+        let (vi, queue) = (made(&VIS), made(&QUEUES));
+        assert!(VIS.find(vi).is_some() && QUEUES.find(queue).is_some());
+        assert!(VIS.find(queue).is_none() && QUEUES.find(vi).is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! An open NIC.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use viaduct_fabric::{
@@ -8,7 +9,7 @@ use viaduct_fabric::{
 use viaduct_via::{NicAttributes, ReliabilityLevel, ReliabilityLevels, Timespan};
 
 use crate::counting::Counting;
-use crate::handle::Slab;
+use crate::handle::{Kind, Slab};
 use crate::host::Host;
 use crate::notice::CHANNELS;
 use crate::regions::RegionTable;
@@ -34,13 +35,58 @@ pub(crate) struct Nic {
     pub(crate) thresholds: Arc<Thresholds>,
     /// Of connections that are over, and of calls that wait.
     pub(crate) counting: Counting,
+    pub(crate) vis: Population,
+    pub(crate) completion_queues: Population,
     handler: Mutex<Option<ErrorHandler>>,
+}
+
+/// How many objects of a kind a NIC has, of those that it may have.
+pub(crate) struct Population {
+    what: &'static str,
+    limit: u32,
+    alive: AtomicU32,
+}
+
+impl Population {
+    const fn new(what: &'static str, limit: u32) -> Self {
+        Self {
+            what,
+            limit,
+            alive: AtomicU32::new(0),
+        }
+    }
+
+    /// Counts one more.
+    ///
+    /// # Errors
+    ///
+    /// `Resource` at the limit.
+    pub(crate) fn add(&self) -> Result<()> {
+        // Relaxed: a number, which guards no other memory.
+        let added = self
+            .alive
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |alive| {
+                (alive < self.limit).then_some(alive + 1)
+            });
+        added.map(drop).map_err(|alive| {
+            let what = self.what;
+            Error::new(
+                ReturnCode::Resource,
+                format!("the NIC has {alive} {what}, and may have no more: destroy one first"),
+            )
+        })
+    }
+
+    /// One is gone.
+    pub(crate) fn remove(&self) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
 struct Place(Mutex<Option<Arc<Nic>>>);
 
-static NICS: Slab<Place> = Slab::new();
+static NICS: Slab<Place> = Slab::new(Kind::Nic);
 
 fn dead() -> Error {
     let code = ReturnCode::InvalidParameter;
@@ -91,6 +137,8 @@ pub(crate) fn open(device: &str) -> Result<NicHandle> {
     let handle = NicHandle::from_bits(bits).ok_or_else(dead)?;
     let nic = Nic {
         handle,
+        vis: Population::new("VIs", attributes.max_vis),
+        completion_queues: Population::new("completion queues", attributes.max_completion_queues),
         attributes,
         regions: Arc::new(regions),
         thresholds: Thresholds::of_process(),

@@ -20,7 +20,7 @@ pub(crate) use self::transfer::{
 };
 use crate::completion_queue::{self, CompletionQueue};
 use crate::connect::{CloseReason, Connectable};
-use crate::handle::{Slab, Slot};
+use crate::handle::{Kind, Slab, Slot};
 use crate::host::Host;
 use crate::lock::BiasedMutex;
 use crate::nic::Nic;
@@ -30,7 +30,7 @@ use crate::send::SendSide;
 use crate::side::{Side, dead_vi};
 use crate::wait;
 
-static VIS: Slab<Vi> = Slab::new();
+static VIS: Slab<Vi> = Slab::new(Kind::Vi);
 
 /// A VI. Locks are taken in the order of the fields; see `completion_queue` for its locks.
 #[derive(Default)]
@@ -136,14 +136,17 @@ pub(crate) fn create(
             *place = Some(queue);
         }
     }
-    nic.regions.retain_tag(attributes.tag)?;
-    let Some(slot) = VIS.take() else {
-        nic.regions.release_tag(attributes.tag);
-        return Err(Error::new(
-            ReturnCode::Resource,
-            "all VIs exist: destroy one first",
-        ));
-    };
+    nic.vis.add()?;
+    let place = nic.regions.retain_tag(attributes.tag).and_then(|()| {
+        VIS.take().ok_or_else(|| {
+            nic.regions.release_tag(attributes.tag);
+            Error::new(
+                ReturnCode::Resource,
+                "this process has no room for more VIs: destroy one first",
+            )
+        })
+    });
+    let slot = place.inspect_err(|_| nic.vis.remove())?;
     for queue in completions.into_iter().flatten() {
         queue.object.bind();
     }
@@ -372,6 +375,7 @@ impl Vi {
         }
         if let (Some(nic), Some(attributes)) = (old.nic, old.attributes) {
             nic.regions.release_tag(attributes.tag);
+            nic.vis.remove();
         }
         self.set_queues([None, None]);
         self.is_waiting.store(false, Ordering::Relaxed);

@@ -5,8 +5,7 @@ use std::ffi::c_void;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use viaduct_fabric::{
@@ -36,18 +35,24 @@ pub(crate) fn call(function: &str, body: impl FnOnce() -> Result<VipReturn>) -> 
 // Takes what it reports, so that it is dropped here, off the way of a message.
 fn refused(function: &str, error: Error) -> VipReturn {
     let code = VipReturn::from(error.code());
-    if logs_refusals() && is_news(function, code) {
-        log(format_args!("{function}: {}: {error}", name(code)));
+    if logs_refusals() {
+        let line = format!("{function}: {}: {error}", name(code));
+        if is_news(&line) {
+            log(format_args!("{line}"));
+        }
     }
     code
 }
 
-/// Whether the refusal before was another one: programs ask again and again.
-fn is_news(function: &str, code: VipReturn) -> bool {
-    static LAST: AtomicUsize = AtomicUsize::new(0);
-    let this = (function.as_ptr() as usize).wrapping_mul(VipReturn::ALL.len()) + code as usize;
-    // Relaxed: a line too many is no harm.
-    LAST.swap(this, Ordering::Relaxed) != this
+/// Whether the line before was another one: programs ask again and again.
+fn is_news(line: &str) -> bool {
+    static LAST: Mutex<String> = Mutex::new(String::new());
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_news = *last != line;
+    if is_news {
+        line.clone_into(&mut last);
+    }
+    is_news
 }
 
 #[cold]
@@ -163,6 +168,14 @@ mod tests {
     fn a_panic_becomes_a_return_code() {
         let code = call("VipTest", || panic!("on purpose"));
         assert_eq!(code, VipReturn::ErrorResource);
+    }
+
+    #[test]
+    fn what_is_refused_again_for_the_same_reason_is_no_news() {
+        assert!(is_news("VipTest: one reason"));
+        assert!(!is_news("VipTest: one reason"));
+        assert!(is_news("VipTest: another reason"));
+        assert!(is_news("VipTest: one reason"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The names under which programs of the time open their NIC.
 
+use viaduct_fabric::{Error, ReturnCode};
+
 /// Names that open the local NIC: hard-coded in programs, or their default.
 const ALIASES: &[&str] = &[
     // VI-GM
@@ -22,6 +24,21 @@ const ALIASES_VARIABLE: &str = "VIADUCT_VIPL_DEVICES";
 pub(crate) fn fabric_device<'a>(name: &'a str, local: &'static str) -> &'a str {
     let more = std::env::var(ALIASES_VARIABLE).unwrap_or_default();
     if is_alias(name, &more) { local } else { name }
+}
+
+/// What a program is told that asks for a device which is none, in place of the fabric's words.
+pub(crate) fn refusal(name: &str, error: Error) -> Error {
+    if error.code() != ReturnCode::InvalidParameter {
+        return error;
+    }
+    Error::new(
+        error.code(),
+        format!(
+            "{error}; {} open the local NIC, too, and names that {ALIASES_VARIABLE} lists: \
+             {ALIASES_VARIABLE}={name}",
+            ALIASES.join(", ")
+        ),
+    )
 }
 
 fn is_alias(name: &str, more: &str) -> bool {

@@ -108,6 +108,51 @@ fn open_with_tag() -> (VipPvoid, VipPvoid) {
 }
 
 #[test]
+fn a_handle_of_another_kind_is_refused() {
+    let (nic, tag) = open_with_tag();
+    let mut v = Variables::new();
+    v.vi.Ptag = tag;
+    let (mut vi, mut queue) = (null_mut(), null_mut());
+    ok!(VipCreateVi(
+        nic,
+        &raw mut v.vi,
+        null_mut(),
+        null_mut(),
+        &raw mut vi
+    ));
+    ok!(VipCreateCQ(nic, 1, &raw mut queue));
+    for other in [vi, queue, tag] {
+        bad!(VipQueryNic(other, v.nic.as_mut_ptr()));
+        bad!(VipCloseNic(other));
+    }
+    for other in [nic, queue, tag] {
+        bad!(VipRecvDone(other, &raw mut v.descriptor));
+        bad!(VipDisconnect(other));
+        bad!(VipDestroyVi(other));
+    }
+    for other in [nic, vi, tag] {
+        bad!(VipCQDone(other, &raw mut v.handle, &raw mut v.flag));
+        bad!(VipDestroyCQ(other));
+        bad!(VipCreateVi(
+            nic,
+            &raw mut v.vi,
+            null_mut(),
+            other,
+            &raw mut v.handle
+        ));
+    }
+    for other in [nic, vi, queue] {
+        assert_eq!(c!(VipDestroyPtag(nic, other)), VipReturn::InvalidPtag);
+        bad!(VipConnectAccept(other, vi));
+        bad!(VipConnectReject(other));
+    }
+    ok!(VipDestroyVi(vi));
+    ok!(VipDestroyCQ(queue));
+    ok!(VipDestroyPtag(nic, tag));
+    ok!(VipCloseNic(nic));
+}
+
+#[test]
 fn a_handle_that_names_nothing_is_refused_everywhere() {
     let mut destroyed = open();
     ok!(VipCloseNic(destroyed));

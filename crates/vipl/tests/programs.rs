@@ -1,6 +1,6 @@
 //! C programs, each as two processes over the shared library.
 //!
-//! The three of `tests/c` are in the style of 1999; the others are `examples/c`.
+//! Those of `tests/c` are in the style of 1999; the others are `examples/c`.
 
 use std::path::PathBuf;
 
@@ -57,6 +57,51 @@ fn writes_noticed_by_looking_at_memory() {
         [
             "vput left: 2000 messages each way\n",
             "vput right: 2000 messages each way\n",
+        ]
+    );
+}
+
+#[test]
+fn a_file_is_copied_by_messages_and_by_writes() {
+    // Not a multiple of the blocks, and more of them than the window has.
+    let bytes = 100 * 32_768 + 999;
+    let data: Vec<u8> = (0..bytes as u32)
+        .map(|at| (at.wrapping_mul(0x9e37_79b1) >> 24) as u8)
+        .collect();
+    let program = old("vcopy");
+    for (way, parts) in [
+        ("send", "101 messages and 0 writes"),
+        ("write", "0 messages and 101 writes"),
+    ] {
+        let file = |end: &str| support::scratch().join(format!("vcopy.{way}.{end}"));
+        std::fs::write(file("from"), &data).unwrap();
+        let port = support::port(&format!("vcopy {way}"));
+        let printed = support::run_pair(
+            &program,
+            ["receive", way],
+            &port,
+            &[("VCOPY_FILES", file("").to_str().unwrap())],
+        );
+        assert_eq!(
+            printed,
+            [
+                format!("vcopy: {bytes} bytes in {parts}\n"),
+                format!("vcopy: {bytes} bytes sent\n"),
+            ]
+        );
+        assert!(std::fs::read(file("to")).unwrap() == data, "{way}");
+    }
+}
+
+#[test]
+fn equals_in_a_mesh_hear_of_the_one_that_leaves() {
+    let port = support::port("vmesh");
+    let printed = support::run_pair(&old("vmesh"), ["even", "odd"], &port, &[]);
+    assert_eq!(
+        printed,
+        [
+            "vmesh even: 200 rounds, sums right, rank 3 lost\n",
+            "vmesh odd: 200 rounds, sums right, rank 3 lost\n",
         ]
     );
 }

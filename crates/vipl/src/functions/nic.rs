@@ -7,7 +7,7 @@ use viaduct_fabric::Provider as _;
 use crate::abi::{VipChar, VipNicAttributes, VipNicHandle, VipReturn};
 use crate::attributes::nic_attributes_to_c;
 use crate::call::{call, given, invalid, nic_handle, pointer};
-use crate::devices::fabric_device;
+use crate::devices::{fabric_device, refusal};
 use crate::fabric::{LOCAL_DEVICE, fabric};
 use crate::{handlers, nics};
 
@@ -23,7 +23,8 @@ pub unsafe extern "C" fn VipOpenNic(
         // SAFETY: the program gives a string that ends with NUL.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) };
         let name = (name.to_str()).map_err(|_| invalid("DeviceName is not the name of a NIC"))?;
-        let nic = fabric().open_nic(fabric_device(name, LOCAL_DEVICE))?;
+        let device = fabric_device(name, LOCAL_DEVICE);
+        let nic = (fabric().open_nic(device)).map_err(|error| refusal(name, error))?;
         let prepared = fabric().query_nic(nic).and_then(|(_, address)| {
             nics::opened(nic, address)?;
             // Errors are told in the words of C from the first one on.
