@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::exchange::Exchange;
 use crate::faults::Outages;
 use crate::ledger::Ledger;
+use crate::messages::Messages;
 use crate::network::{Flight, Links};
 use crate::program::{Program, Setup};
 
@@ -205,8 +206,7 @@ pub struct Cluster {
     pub(crate) queue: Agenda<Event>,
     pub(crate) links: Links,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) messages: Vec<Message>,
-    pub(crate) free_messages: Vec<u32>,
+    pub(crate) messages: Messages,
     pub(crate) writes: Vec<BulkWrite>,
     pub(crate) free_writes: Vec<u32>,
     pub(crate) arrivals: VecDeque<(Time, Flight)>,
@@ -250,8 +250,7 @@ impl Cluster {
             past: Totals::default(),
             in_doubt: 0,
             nodes,
-            messages: Vec::new(),
-            free_messages: Vec::new(),
+            messages: Messages::default(),
             writes: Vec::new(),
             free_writes: Vec::new(),
             arrivals: VecDeque::new(),
@@ -426,15 +425,6 @@ impl Cluster {
             self.follow_driver(host, now);
         }
         write
-    }
-
-    pub(crate) fn add_message(&mut self, message: Message) -> u32 {
-        if let Some(index) = self.free_messages.pop() {
-            self.messages[index as usize] = message;
-            return index;
-        }
-        self.messages.push(message);
-        self.messages.len() as u32 - 1
     }
 
     #[inline(always)]

@@ -79,7 +79,7 @@ impl Cluster {
                 node.frames[frame.index()].is_resting = true;
                 if let Some(transport) = &mut node.transport {
                     for message in &node.endpoints[endpoint.index()].outstanding {
-                        if let Some(name) = self.messages[*message as usize].name {
+                        if let Some(name) = self.messages[*message].name {
                             transport.recall(name, now);
                         }
                     }
@@ -161,7 +161,7 @@ impl Cluster {
                 node.service.stop(frame);
                 continue;
             };
-            let message = &mut self.messages[index as usize];
+            let message = &mut self.messages[index];
             let peer = Peer::new(message.to);
             let state = &mut node.endpoints[endpoint.index()];
             if let Some(transport) = &mut node.transport {
@@ -232,14 +232,14 @@ impl Cluster {
             Load::Plain(index) => {
                 let cycles = firmware.receive + firmware.check;
                 let done_at = self.occupy(host, now, cycles);
-                let Some(frame) = self.find(host, self.messages[index as usize].to_endpoint) else {
+                let Some(frame) = self.find(host, self.messages[index].to_endpoint) else {
                     // Without a transport there is nobody to tell: the message is lost.
-                    self.free_messages.push(index);
+                    self.messages.free(index);
                     self.release_buffer(host, done_at);
                     return;
                 };
                 self.accept(host, index, frame, None, done_at);
-                self.free_messages.push(index);
+                self.messages.free(index);
             }
             Load::Message(packet, index) => {
                 let mut cycles = firmware.receive + firmware.check;
@@ -280,7 +280,7 @@ impl Cluster {
 
     /// A new message: into its endpoint's queue, or why not.
     fn judge(&mut self, host: u16, ticket: Ticket, index: u32, done_at: Time) {
-        let message = self.messages[index as usize];
+        let message = self.messages[index];
         let endpoint = message.to_endpoint;
         let entries = self.request_entries(host, endpoint);
         let node = &mut self.nodes[usize::from(host)];
@@ -319,7 +319,7 @@ impl Cluster {
         ticket: Option<Ticket>,
         done_at: Time,
     ) {
-        let message = self.messages[index as usize];
+        let message = self.messages[index];
         let (entry, endpoint) = (message.entry, message.to_endpoint);
         self.note_use(host, endpoint);
         let node = &mut self.nodes[usize::from(host)];
@@ -419,13 +419,13 @@ impl Cluster {
             };
             match output {
                 Output::Transmit { packet, token } => {
-                    let bytes = token.map_or(0, |token| self.messages[token as usize].entry.bytes);
+                    let bytes = token.map_or(0, |token| self.messages[token].entry.bytes);
                     let load = Load::Message(packet, token);
                     self.depart(host, packet.target.index() as u16, bytes, load, at);
                 }
                 Output::Completed { token } => {
                     if let Some(ledger) = &mut self.ledger {
-                        let entry = self.messages[token as usize].entry;
+                        let entry = self.messages[token].entry;
                         if !entry.is_reply {
                             ledger.deliver(host, entry.number);
                         }
@@ -438,14 +438,14 @@ impl Cluster {
                     may_have_arrived,
                 } => {
                     // Its credit is the sender's again.
-                    let message = self.messages[token as usize];
+                    let message = self.messages[token];
                     self.message_returned(host, message, reason, may_have_arrived, at);
                     // A copy that is under way has to find what it carries.
                     self.in_doubt += usize::from(may_have_arrived);
                     self.end_message(host, token, !may_have_arrived, at);
                 }
                 Output::Released { token } => {
-                    let endpoint = self.messages[token as usize].entry.from_endpoint;
+                    let endpoint = self.messages[token].entry.from_endpoint;
                     let state = &mut node.endpoints[endpoint.index()];
                     state.send_queue.push_front(token);
                     let is_full = state.send_queue.len() >= self.config.queue_entries as usize;
@@ -468,18 +468,18 @@ impl Cluster {
 
     /// A message is not outstanding any more.
     fn end_message(&mut self, host: u16, index: u32, is_over: bool, at: Time) {
-        let message = self.messages[index as usize];
+        let message = self.messages[index];
         let endpoint = message.entry.from_endpoint;
         let node = &mut self.nodes[usize::from(host)];
         let state = &mut node.endpoints[endpoint.index()];
         // The last takes its place, also if it is the last: which of the two, nothing foresees.
         if let Some(last) = state.outstanding.last().copied() {
             state.outstanding[message.place as usize] = last;
-            self.messages[last as usize].place = message.place;
+            self.messages[last].place = message.place;
             state.outstanding.pop();
         }
         if is_over {
-            self.free_messages.push(index);
+            self.messages.free(index);
         }
         if let Lookup::Resident(frame) = node.side.lookup(endpoint) {
             self.check_rest(host, frame, at);

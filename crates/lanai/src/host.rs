@@ -45,7 +45,7 @@ impl Cluster {
 
     /// Puts a message into its endpoint; returns what the processor needs for a fault.
     pub(crate) fn post(&mut self, host: u16, index: u32, now: Time) -> Time {
-        let from = self.messages[index as usize].entry.from_endpoint;
+        let from = self.messages[index].entry.from_endpoint;
         match self.write(host, from, now) {
             Write::Direct(frame) => {
                 let node = &mut self.nodes[usize::from(host)];
@@ -63,7 +63,7 @@ impl Cluster {
                 }
             }
             Write::Blocked => self.nodes[usize::from(host)].blocked.push(index),
-            Write::NoSuchEndpoint => self.free_messages.push(index),
+            Write::NoSuchEndpoint => self.messages.free(index),
         }
         Time::ZERO
     }
@@ -71,10 +71,9 @@ impl Cluster {
     /// Lets the processor begin what its program does next, if that is anything.
     fn begin_action(&mut self, host: u16, now: Time) {
         let now = now.max(self.nodes[usize::from(host)].host_busy_until);
-        let Some((span, message)) = self.next_action(host, now) else {
+        let Some((span, posting)) = self.next_action(host, now) else {
             return;
         };
-        let posting = message.map(|message| self.add_message(message));
         let node = &mut self.nodes[usize::from(host)];
         if let Some(index) = posting {
             node.posting.push_back(index);
@@ -98,7 +97,7 @@ impl Cluster {
         let place = node
             .blocked
             .iter()
-            .position(|index| messages[*index as usize].entry.from_endpoint == endpoint);
+            .position(|index| messages[*index].entry.from_endpoint == endpoint);
         let Some(place) = place else { return };
         let index = node.blocked.remove(place);
         // The threads that waited run next, ahead of what the program would do.
@@ -156,8 +155,9 @@ impl Cluster {
     }
 
     /// What the program does next: processor's time, and the message that it posts at its end.
-    fn next_action(&mut self, host: u16, now: Time) -> Option<(Time, Option<Message>)> {
-        let costs = self.config.host;
+    #[inline]
+    fn next_action(&mut self, host: u16, now: Time) -> Option<(Time, Option<u32>)> {
+        let costs = &self.config.host;
         let measured_from = self.measured_from;
         let node = &mut self.nodes[usize::from(host)];
         match &mut node.program {
@@ -207,27 +207,29 @@ impl Cluster {
                     name: None,
                     place: 0,
                 };
-                Some((span, Some(message)))
+                Some((span, Some(self.messages.add(message))))
             }
             Program::Probe(probe) => {
                 let replies = &mut node.endpoints[probe.endpoint.index()].receive_queue;
                 let is_blocked = !node.blocked.is_empty();
-                let (span, posts) = probe.act(replies, is_blocked, now, &costs)?;
-                let message = posts.then(|| Message {
-                    entry: Entry {
-                        from: host,
-                        from_endpoint: probe.endpoint,
-                        bytes: probe.bytes(),
-                        is_reply: false,
-                        key: node.boot,
-                        number: 0,
-                        posted_at: now,
-                    },
-                    to: probe.server.0,
-                    to_endpoint: probe.server.1,
-                    to_key: 1,
-                    name: None,
-                    place: 0,
+                let (span, posts) = probe.act(replies, is_blocked, now, costs)?;
+                let message = posts.then(|| {
+                    self.messages.add(Message {
+                        entry: Entry {
+                            from: host,
+                            from_endpoint: probe.endpoint,
+                            bytes: probe.bytes(),
+                            is_reply: false,
+                            key: node.boot,
+                            number: 0,
+                            posted_at: now,
+                        },
+                        to: probe.server.0,
+                        to_endpoint: probe.server.1,
+                        to_key: 1,
+                        name: None,
+                        place: 0,
+                    })
                 });
                 Some((span, message))
             }
@@ -238,10 +240,10 @@ impl Cluster {
                 // A reply needs room in the send queue, and an endpoint that no remap is awaited
                 // for.
                 let mut blocked = node.blocked.iter().fold(0, |mask, index| {
-                    mask | 1 << self.messages[*index as usize].entry.from_endpoint.index()
+                    mask | 1 << self.messages[*index].entry.from_endpoint.index()
                 });
                 blocked |= node.full;
-                let (endpoint, span) = server.choose(blocked, &costs)?;
+                let (endpoint, span) = server.choose(blocked, costs)?;
                 let state = &mut node.endpoints[endpoint.index()];
                 let request = state.receive_queue.pop_front()?;
                 state.requests -= 1;
@@ -268,7 +270,8 @@ impl Cluster {
                     name: None,
                     place: 0,
                 };
-                Some((span + costs.receive + costs.send, Some(message)))
+                let posting = self.messages.add(message);
+                Some((span + costs.receive + costs.send, Some(posting)))
             }
         }
     }

@@ -9,6 +9,7 @@ mod faults;
 mod firmware;
 mod host;
 mod ledger;
+mod messages;
 mod network;
 mod probe;
 mod process;

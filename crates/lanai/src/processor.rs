@@ -323,7 +323,7 @@ impl Cluster {
             }
         }
         if let Some(message) = slice.posts {
-            let message = self.add_message(message);
+            let message = self.messages.add(message);
             let fault = self.post(host, message, now);
             if fault > Time::ZERO {
                 self.interrupt_processes(host, now, fault);

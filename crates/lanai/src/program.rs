@@ -237,8 +237,7 @@ pub fn exchange(
     cluster.run_until(Time::from_milliseconds(3_600_000));
     Exchange {
         replies: cluster.clients().map(|client| client.replies).collect(),
-        pending: cluster.messages.len() - cluster.free_messages.len() - cluster.in_doubt
-            + cluster.writes.len()
+        pending: cluster.messages.count() - cluster.in_doubt + cluster.writes.len()
             - cluster.free_writes.len(),
         totals: cluster.totals(),
         ends: cluster.ledger.as_ref().map(|ledger| ledger.ends()),

@@ -118,7 +118,7 @@ impl Cluster {
             name: None,
             place: 0,
         };
-        let index = self.add_message(message);
+        let index = self.messages.add(message);
         self.nodes[usize::from(host)].posting.push_back(index);
         self.schedule_host(host, now);
     }

@@ -226,7 +226,7 @@ impl Station<'_> {
         let posted = {
             let cluster = &mut *self.cluster.borrow_mut();
             let now = cluster.queue.now();
-            let posted = message.map(|message| cluster.add_message(message));
+            let posted = message.map(|message| cluster.messages.add(message));
             let node = &mut cluster.nodes[usize::from(self.host)];
             node.posting.extend(posted);
             node.host_busy_until = node.host_busy_until.max(now) + span;
@@ -356,7 +356,7 @@ impl<'program> Carrier for Station<'program> {
             }
         }
         for message in messages {
-            let index = cluster.add_message(message);
+            let index = cluster.messages.add(message);
             cluster.nodes[usize::from(host)].posting.push_back(index);
         }
         cluster.schedule_host(host, now);
