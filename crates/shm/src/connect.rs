@@ -373,7 +373,7 @@ fn no_such_request() -> Error {
 fn resource(error: &io::Error) -> Error {
     Error::new(
         ReturnCode::Resource,
-        format!("the system has no more for a connection: {error}"),
+        format!("the system refuses what a connection needs: {error}"),
     )
 }
 

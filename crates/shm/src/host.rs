@@ -1,6 +1,7 @@
 //! What one process holds: its name among processes, its links, its service thread.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::ptr::NonNull;
@@ -260,7 +261,25 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Whether `VIADUCT_PROTECTED` is `1`.
+/// Whether `VIADUCT_PROTECTED` is set to anything but nothing or 0.
 pub(crate) fn protected_by_environment() -> bool {
-    std::env::var_os("VIADUCT_PROTECTED").is_some_and(|value| value == "1")
+    protects(std::env::var_os("VIADUCT_PROTECTED"))
+}
+
+/// Whoever writes `yes` wants to be protected.
+fn protects(value: Option<OsString>) -> bool {
+    value.is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_but_0_protects() {
+        for (value, is_protected) in [("1", true), ("yes", true), ("0", false), ("", false)] {
+            assert_eq!(protects(Some(value.into())), is_protected, "{value:?}");
+        }
+        assert!(!protects(None));
+    }
 }

@@ -151,29 +151,33 @@ impl Listener {
                 Ok(Self { socket, file: None })
             }
             Place::Directory(directory) => {
-                let (path, address) = file_address(directory, name)?;
-                // While it is held nobody else looks at, removes or makes a file.
-                let _lock = lock(directory)?;
-                match rustix::net::bind(&socket, &address) {
-                    Err(Errno::ADDRINUSE) => {
-                        if is_inhabited(&address)? {
-                            return Err(Errno::ADDRINUSE.into());
-                        }
-                        rustix::fs::unlink(&path)?;
-                        rustix::net::bind(&socket, &address)?;
-                    }
-                    bound => bound?,
-                }
-                rustix::net::listen(&socket, BACKLOG)?;
-                let identity = identity(&path)?;
-                let file = Some(BoundFile {
-                    directory: directory.clone(),
-                    path,
-                    identity,
-                });
-                Ok(Self { socket, file })
+                Self::bind_file(socket, directory, name).map_err(|error| told(directory, &error))
             }
         }
+    }
+
+    fn bind_file(socket: OwnedFd, directory: &Path, name: Name) -> io::Result<Self> {
+        let (path, address) = file_address(directory, name)?;
+        // While it is held nobody else looks at, removes or makes a file.
+        let _lock = lock(directory)?;
+        match rustix::net::bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) => {
+                if is_inhabited(&address)? {
+                    return Err(Errno::ADDRINUSE.into());
+                }
+                rustix::fs::unlink(&path)?;
+                rustix::net::bind(&socket, &address)?;
+            }
+            bound => bound?,
+        }
+        rustix::net::listen(&socket, BACKLOG)?;
+        let identity = identity(&path)?;
+        let file = Some(BoundFile {
+            directory: directory.to_owned(),
+            path,
+            identity,
+        });
+        Ok(Self { socket, file })
     }
 
     /// The next of those who ask, if there is one.
@@ -229,7 +233,14 @@ pub(crate) fn connect(
     loop {
         match rustix::net::connect(&socket, &address) {
             Ok(()) => return Ok(Some(socket)),
-            Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(None),
+            Err(Errno::CONNREFUSED) => return Ok(None),
+            Err(Errno::NOENT) => match place {
+                // Nobody ever waits where nobody can.
+                Place::Directory(directory) if !directory.is_dir() => {
+                    return Err(told(directory, &Errno::NOENT.into()));
+                }
+                _ => return Ok(None),
+            },
             Err(Errno::INTR) => {}
             // The queue is full, and the system does not tell when it is not any more.
             Err(Errno::AGAIN) => {
@@ -241,9 +252,23 @@ pub(crate) fn connect(
                 }
                 std::thread::sleep(FULL_QUEUE_PAUSE);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                return Err(match place {
+                    Place::Abstract(_) => error.into(),
+                    Place::Directory(directory) => told(directory, &error.into()),
+                });
+            }
         }
     }
+}
+
+/// The same error, with where it was.
+fn told(directory: &Path, error: &io::Error) -> io::Error {
+    let directory = directory.display();
+    io::Error::new(
+        error.kind(),
+        format!("{error}, in {directory}, which VIADUCT_RENDEZVOUS names"),
+    )
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
@@ -381,6 +406,27 @@ mod tests {
     #[test]
     fn an_abstract_name_is_bound_once() {
         can_be_bound_once(&Place::Abstract("viaduct-test"));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named_to_both_sides() {
+        let directory = directory("gone");
+        std::fs::remove_dir_all(&directory).unwrap();
+        let name = Name::server(&address(b"gone"));
+        let place = Place::Directory(directory.clone());
+        let limit = Deadline::after(Some(Duration::from_secs(5)));
+        let errors = [
+            Listener::bind(&place, name).map(drop).unwrap_err(),
+            connect(&place, name, limit, || false)
+                .map(drop)
+                .unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            let text = error.to_string();
+            assert!(text.contains(directory.to_str().unwrap()), "{text}");
+            assert!(text.contains("VIADUCT_RENDEZVOUS"), "{text}");
+        }
     }
 
     #[test]

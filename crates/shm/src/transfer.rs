@@ -15,7 +15,7 @@
 //! figures of a machine that was measured with care stand in.
 //!
 //! `VIADUCT_TRANSFER` forces a mechanism; `VIADUCT_THRESHOLDS` sets single thresholds, for instance
-//! `copy-from=16384,direct-stream-from=never`. [`Thresholds`] shows itself as a table.
+//! `copy-from=16384,direct-stream-from=never`, and with `show` has them written to standard error.
 
 mod calibrate;
 
@@ -140,6 +140,8 @@ pub(crate) struct Thresholds {
     watch_ticks: u32,
     is_direct: bool,
     choice: TransferChoice,
+    /// Whether the user wants to see them.
+    is_shown: bool,
     calibration: Calibration,
 }
 
@@ -163,6 +165,9 @@ impl Thresholds {
             if *attempts == 0 {
                 eprintln!("viaduct: {complaint}");
             }
+        }
+        if made.is_shown {
+            eprint!("viaduct: ways of a message\n{made}");
         }
         *attempts += 1;
         thresholds.insert(Arc::new(made)).clone()
@@ -202,6 +207,7 @@ impl Thresholds {
             watch_ticks: calibration.watch_ticks(),
             is_direct: true,
             choice: TransferChoice::Auto,
+            is_shown: false,
             calibration,
         }
     }
@@ -271,13 +277,17 @@ impl Thresholds {
     }
 
     /// Sets thresholds by hand, for both distances: `name=bytes` or `name=never`, with commas
-    /// between.
+    /// between; `show` has them shown.
     ///
     /// # Errors
     ///
     /// The part that is wrong; those before it are set.
     pub(crate) fn set(&mut self, text: &str) -> Result<(), ThresholdError> {
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            if part == "show" {
+                self.is_shown = true;
+                continue;
+            }
             let wrong = || ThresholdError { part: part.into() };
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
             let bytes = match value.trim() {
@@ -353,7 +363,8 @@ impl fmt::Display for ThresholdError {
         write!(
             formatter,
             "\"{}\" sets no threshold: write name=BYTES or name=never, where name is inline, \
-             direct-stream-from, direct-stream-until, pool-stream-from or copy-from",
+             direct-stream-from, direct-stream-until, pool-stream-from or copy-from; show \
+             shows them",
             self.part,
         )
     }
@@ -613,7 +624,9 @@ mod tests {
         assert_eq!(complaints.len(), 2);
         assert!(complaints[0].starts_with("VIADUCT_THRESHOLDS: \"pool=1\" sets no"));
         assert!(complaints[1].starts_with("VIADUCT_TRANSFER: \"quick\" is no way"));
-        assert!(assumed().obey(|_| None).is_empty());
+        let (shown, complaints) = with("auto", "show, copy-from=512");
+        assert!(shown.is_shown && complaints.is_empty(), "{complaints:?}");
+        assert!(assumed().obey(|_| None).is_empty() && !assumed().is_shown);
     }
 
     #[test]

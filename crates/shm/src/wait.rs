@@ -240,14 +240,25 @@ impl Spin {
     }
 }
 
-/// How long a wait looks before it sleeps: 20 us, about what a wake-up costs, or
-/// `VIADUCT_SPIN_US`.
+/// How long a wait looks before it sleeps, unless `VIADUCT_SPIN_US` says it: about what a wake-up
+/// costs.
+const SPIN_US: u64 = 20;
+
+/// How long a wait looks before it sleeps.
 fn spin_time() -> Duration {
     static TIME: OnceLock<Duration> = OnceLock::new();
     *TIME.get_or_init(|| {
-        let set = std::env::var("VIADUCT_SPIN_US").ok();
-        let microseconds = set.and_then(|text| text.parse().ok()).unwrap_or(20);
-        Duration::from_micros(microseconds)
+        let set = std::env::var_os("VIADUCT_SPIN_US");
+        let text = set.as_ref().map(|text| text.to_string_lossy());
+        let microseconds = text.map_or(Ok(SPIN_US), |text| {
+            text.trim().parse().map_err(|_| text.into_owned())
+        });
+        Duration::from_micros(microseconds.unwrap_or_else(|text| {
+            eprintln!(
+                "viaduct: VIADUCT_SPIN_US: \"{text}\" is no number of microseconds: {SPIN_US} is taken"
+            );
+            SPIN_US
+        }))
     })
 }
 
