@@ -100,6 +100,22 @@ pub(crate) fn bounds_text(bounds: &LoadBounds) -> String {
             saturation.place
         ));
     }
+    if let Some(list) = &bounds.list {
+        let posted = match &list.fullest {
+            Some(fullest) => format!(
+                "the list is posted within {} ({} % busy: {})",
+                list.span,
+                percent(fullest.load),
+                fullest.place
+            ),
+            None => "the list is posted at one time".to_owned(),
+        };
+        let takes = format!("{posted} and takes {} at least", list.work);
+        parts.push(match &list.fullest {
+            Some(fullest) if fullest.place == list.place => takes,
+            _ => format!("{takes} ({})", list.place),
+        });
+    }
     parts.join("; ")
 }
 

@@ -382,6 +382,32 @@ fn wrong_input_is_told_and_exits_with_1() {
 }
 
 #[test]
+fn check_says_what_a_list_asks_and_of_whom_too_much() {
+    let folder = Folder::small();
+    let mut list = "time_us,source,target,bytes\n".to_owned();
+    for k in 0..40 {
+        list += &format!("{},{},0,5000\n", 20 * k, 1 + k % 3);
+    }
+    fs::write(folder.join("messages.csv"), list).unwrap();
+    let set = [
+        "--set",
+        "traffic.arrivals=list",
+        "--set",
+        "traffic.file=messages.csv",
+    ];
+    let output = folder.run(&[&["check", "small.toml"], set.as_slice()].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (said, warned) = (text(&output.stdout), text(&output.stderr));
+    // 5,000 bytes take 46.73 us at 856 Mbit/s.
+    let takes = "the list is posted within 780 us (233.64 % busy: link s0-0 -> n0-0-0) and takes \
+                 1.869 ms at least";
+    assert!(said.contains(takes), "{said}");
+    let much = "warning: the list gives link s0-0 -> n0-0-0 more than it can do";
+    assert!(warned.contains(much), "{warned}");
+    assert!(warned.contains("234 % in the 780 us"), "{warned}");
+}
+
+#[test]
 fn check_says_the_cost_and_what_can_go_wrong() {
     let folder = Folder::small();
     let output = folder.run(&["check", "small.toml", "--set", "traffic.rate=200000/s"]);

@@ -1,6 +1,7 @@
 //! What is wrong, or unwise, with values that are each right by themselves.
 
 use viaduct_engine::Time;
+use viaduct_sim::bounds::{Fullest, load_bounds};
 use viaduct_sim::config::{Arrivals, ClusterConfig, Rate};
 use viaduct_sim::workload::{Pattern, PatternError, SizeDistribution};
 
@@ -12,6 +13,9 @@ use crate::value::Value;
 
 /// A link this much faster than the NIC behind it is probably not what was meant.
 const LINK_OVER_NIC_MAX: f64 = 2.0;
+
+/// So many messages that wait for one link or host are a queue that grows.
+const LEFT_OVER_MIN: f64 = 10.0;
 
 /// Checks a scenario; the configuration is none if it could not be made, and then only what needs
 /// no more than single values is checked.
@@ -32,6 +36,7 @@ pub(crate) fn check(
     checker.transfer_size(&config.traffic.size);
     checker.closed_loop(config);
     checker.listed(config);
+    checker.listed_load(config);
     checker.offered_load(config);
     checker.bus_load(config);
 }
@@ -234,6 +239,36 @@ impl Checker<'_> {
                 .at(self.place("traffic", "file"))
                 .label(label)
                 .help("make `traffic.stop`, or `run.until` without it, later"),
+        );
+    }
+
+    /// Warns where a list gives a link or a part of a host more than it can do.
+    fn listed_load(&mut self, config: &ClusterConfig) {
+        if !matches!(config.traffic.arrivals, Arrivals::Listed(_)) {
+            return;
+        }
+        // What is wrong with the hosts has been said.
+        let Ok(Some(bounds)) = load_bounds(config) else {
+            return;
+        };
+        let Some(list) = bounds.list else {
+            return;
+        };
+        // A few messages that are posted close together are no overload.
+        let many = |fullest: &Fullest| fullest.left_over >= LEFT_OVER_MIN;
+        let Some(fullest) = list.fullest.filter(many) else {
+            return;
+        };
+        let place = &fullest.place;
+        let (percent, left_over) = (fullest.load * 100.0, fullest.left_over.floor());
+        self.diagnostics.push(
+            Diagnostic::warning(format!("the list gives {place} more than it can do"))
+                .at(self.place("traffic", "file"))
+                .label(format!(
+                    "{percent:.0} % in the {} in which messages are posted; {left_over} are left then",
+                    format_time(list.span)
+                ))
+                .help("queues will grow meanwhile; send less, or spread the times"),
         );
     }
 

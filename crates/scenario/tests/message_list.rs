@@ -29,7 +29,7 @@ fn with_list(list: &str) -> String {
 const LIST: &str = "\
 time_us,source,target,bytes
 2,0,1,100
-0.5,3,1,200
+0.25,3,1,200
 2,0,2,300
 ";
 
@@ -53,7 +53,7 @@ fn list_of(study: &Study) -> Vec<(u64, u32, u32, u32)> {
 const EXPECTED: [(u64, u32, u32, u32); 3] = [
     (2_000_000, 0, 1, 100),
     (2_000_000, 0, 2, 300),
-    (500_000, 3, 1, 200),
+    (250_000, 3, 1, 200),
 ];
 
 fn digest(study: &Study) -> u64 {
@@ -123,6 +123,23 @@ fn points_of_a_sweep_and_a_study_that_had_a_pattern_take_the_list() {
     let set = ["traffic.arrivals=list", "traffic.file=messages.csv"].map(Override::fixed);
     let study = parse_study_with(&text.replace(listed, drawn), &set).unwrap();
     assert_eq!(list_of(&study), EXPECTED);
+}
+
+#[test]
+fn a_list_that_gives_a_link_too_much_is_warned_of() {
+    // Of 40 us each, one every 20 us, and one every 41 us.
+    let every = |microseconds: usize| {
+        let rows = (0..40).map(|k| format!("{},{},1,5000\n", k * microseconds, 2 * (k % 2)));
+        format!("time_us,source,target,bytes\n{}", rows.collect::<String>())
+    };
+    let study = parse_study(&with_list(&every(20)).replace("1 ms", "9 ms")).unwrap();
+    let said = study.warnings.to_string();
+    let title = "the list gives link s0 -> n0-1 more than it can do";
+    assert!(said.contains(title), "{said}");
+    let label = "200 % in the 780 us in which messages are posted; 19 are left then";
+    assert!(said.contains(label), "{said}");
+    let study = parse_study(&with_list(&every(41)).replace("1 ms", "9 ms")).unwrap();
+    assert!(study.warnings.is_empty(), "{}", study.warnings);
 }
 
 #[test]

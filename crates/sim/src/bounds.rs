@@ -3,7 +3,9 @@
 //! An open-loop process offers so many messages a second, of so many bytes, to targets of known
 //! probability over known routes. So the expected load of each link and host is known, and with
 //! it the rate at which the busiest of them is full. A run can only be slower: queues form before.
+//! A list of messages says all of that message by message.
 
+mod listed;
 mod shares;
 
 use viaduct_engine::Time;
@@ -11,12 +13,16 @@ use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
 use crate::config::{Arrivals, ClusterConfig, Notice};
 use crate::path::PathCosts;
-use crate::workload::{PatternError, Targets};
+use crate::workload::{PatternError, SizeDistribution, Targets};
 
 use shares::Degree;
 pub use shares::ROUTE_STEPS_MAX;
 
 /// The expected load of links and hosts, 1 is full; above 1, more is offered than can be carried.
+///
+/// It is that of the time in which messages are posted. A list's is that of the time in which the
+/// run measures, from `warmup` to `until`, as the measured utilisation is; [`Self::list`] has what
+/// it asks in its own time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadBounds {
     /// Links by class; classes without links are left out.
@@ -35,6 +41,35 @@ pub struct LoadBounds {
     /// [`ROUTE_STEPS_MAX`] steps. The mean is then off by well below 1 %; the maximum is rather
     /// too high, by a few percent for some thousand links, more for more.
     pub is_sampled: bool,
+    /// Of a list of messages, what it asks in its own time.
+    pub list: Option<ListLoad>,
+}
+
+/// What a list of messages asks in its own time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListLoad {
+    /// From the first message that is posted to the last.
+    pub span: Time,
+    /// How long the messages keep one server busy, the one with most to do: no run of the list is
+    /// shorter.
+    pub work: Time,
+    /// Which server that is: `link s0-0 -> s1-0`, `bus of n0-0-0`.
+    pub place: String,
+    /// The server with the highest load while messages are posted; none if all are posted at one
+    /// time.
+    pub fullest: Option<Fullest>,
+}
+
+/// A server's load from the first message to the last, without those posted at the last moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fullest {
+    /// Above 1 messages queue for it: more is posted than it can do.
+    pub load: f64,
+    /// Which server it is.
+    pub place: String,
+    /// How many messages are left at the last moment of those posted before, 0 if `load` is 1 or
+    /// less.
+    pub left_over: f64,
 }
 
 /// The expected utilisation of the links of one class.
@@ -71,8 +106,10 @@ pub struct Saturation {
 ///
 /// When the pattern does not fit the network.
 pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, PatternError> {
-    let Arrivals::Open(interval) = &config.traffic.arrivals else {
-        return Ok(None);
+    let interval = match &config.traffic.arrivals {
+        Arrivals::Open(interval) => interval,
+        Arrivals::Listed(list) => return listed::load_bounds(config, list).map(Some),
+        Arrivals::PingPong | Arrivals::Window(_) => return Ok(None),
     };
     let topology = &*config.topology;
     let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
@@ -82,30 +119,14 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
 
     let mut busiest = Busiest::default();
     let wire_bytes = mean_wire_bytes(config);
-    let mut classes: Vec<ClassLoad> = Vec::new();
+    let mut classes = Classes::default();
     for entry in &shares.entries {
         let time = entry.share * wire_bytes / config.link_rate(entry.link).bytes_per_picosecond();
         busiest.offer(time, 0.0, Place::Link(entry.link));
-        let class = topology.link_class(entry.link);
-        let index = classes
-            .iter()
-            .position(|load| load.class == class)
-            .unwrap_or_else(|| {
-                classes.push(ClassLoad {
-                    class,
-                    load: ServerLoad::default(),
-                });
-                classes.len() - 1
-            });
-        let load = &mut classes[index].load;
-        load.mean += rate * time * entry.count as f64;
-        load.max = load.max.max(rate * time);
-    }
-    for load in &mut classes {
-        load.load.mean /= f64::from(link_count(topology, load.class));
+        classes.add(topology, entry.link, rate * time, entry.count);
     }
 
-    let costs = HostCosts::new(config);
+    let costs = HostCosts::new(config, &PathCosts::new(config), &config.traffic.size);
     let devices = device_load(config);
     let mut server = |name, base: f64, time_of: &dyn Fn(&Degree) -> f64| {
         let mut load = ServerLoad::default();
@@ -135,20 +156,51 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
     });
 
     Ok(Some(LoadBounds {
-        classes,
+        classes: classes.into_means(topology),
         processor,
         bus,
         nic_send,
         nic_receive,
         saturation: busiest.saturation(topology, processes),
         is_sampled: shares.is_sampled,
+        list: None,
     }))
+}
+
+/// Collects links' loads by class.
+#[derive(Default)]
+struct Classes(Vec<ClassLoad>);
+
+impl Classes {
+    /// Adds so many links that are as busy as this one.
+    fn add(&mut self, topology: &Topology, link: LinkId, load: f64, count: u64) {
+        let class = topology.link_class(link);
+        let known = self.0.iter().position(|load| load.class == class);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(ClassLoad {
+                class,
+                load: ServerLoad::default(),
+            });
+            self.0.len() - 1
+        });
+        let sum = &mut self.0[index].load;
+        sum.mean += load * count as f64;
+        sum.max = sum.max.max(load);
+    }
+
+    fn into_means(mut self, topology: &Topology) -> Vec<ClassLoad> {
+        for class in &mut self.0 {
+            class.load.mean /= f64::from(link_count(topology, class.class));
+        }
+        self.0
+    }
 }
 
 /// Looks for the server that is full first.
 #[derive(Default)]
 struct Busiest(Option<(f64, Place)>);
 
+#[derive(Clone, Copy)]
 enum Place {
     Link(LinkId),
     Host(&'static str, HostId),
@@ -169,20 +221,26 @@ impl Busiest {
 
     fn saturation(self, topology: &Topology, processes: f64) -> Option<Saturation> {
         let (rate, place) = self.0?;
-        let place = match place {
-            Place::Link(link) => format!("link {}", topology.link_name(link)),
-            Place::Host(server, host) => {
-                format!("{server} of {}", topology.node_name(Node::Host(host)))
-            }
-        };
         Some(Saturation {
             rate_per_s: rate / processes * 1e12,
-            place,
+            place: place.name(topology),
         })
     }
 }
 
+impl Place {
+    fn name(&self, topology: &Topology) -> String {
+        match *self {
+            Self::Link(link) => format!("link {}", topology.link_name(link)),
+            Self::Host(server, host) => {
+                format!("{server} of {}", topology.node_name(Node::Host(host)))
+            }
+        }
+    }
+}
+
 /// Picoseconds for which a mean message keeps each server of a host.
+#[derive(Clone, Copy)]
 struct HostCosts {
     processor_send: f64,
     processor_receive: f64,
@@ -194,10 +252,9 @@ struct HostCosts {
 }
 
 impl HostCosts {
-    fn new(config: &ClusterConfig) -> Self {
+    fn new(config: &ClusterConfig, costs: &PathCosts, size: &SizeDistribution) -> Self {
         let (cpu, bus) = (&config.host.cpu, &config.host.bus);
         let picoseconds = |time: Time| time.picoseconds() as f64;
-        let size = &config.traffic.size;
         let dma_rate = bus.dma_rate();
         let has_bus = !dma_rate.is_infinite();
         let on_bus = |time: Time| if has_bus { picoseconds(time) } else { 0.0 };
@@ -206,7 +263,6 @@ impl HostCosts {
             Notice::Polling { .. } => Time::ZERO,
             Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
         };
-        let costs = PathCosts::new(config);
         // With nobody else on the way, and as if no link between switches were slower.
         let moving = size.mean_of(|bytes| {
             let demand = costs.demand(config, bytes, 0);
@@ -270,7 +326,7 @@ mod tests {
 
     /// The study: its network and traffic; a bus of 264 MB/s without bursts, 0.3, 0.6 and 0.3 us
     /// a write, read and status; processors of 1 us and 9 us; a NIC of 1.3 us a descriptor.
-    fn study() -> ClusterConfig {
+    pub(super) fn study() -> ClusterConfig {
         let microseconds = |tenths: u64| Time::from_nanoseconds(100 * tenths);
         ClusterConfig {
             topology: Arc::new(Topology::torus(&[16, 16], 4, Ports(8)).unwrap()),
@@ -347,11 +403,11 @@ mod tests {
         }
     }
 
-    fn bounds(config: &ClusterConfig) -> LoadBounds {
+    pub(super) fn bounds(config: &ClusterConfig) -> LoadBounds {
         load_bounds(config).unwrap().unwrap()
     }
 
-    fn class(bounds: &LoadBounds, class: LinkClass) -> ServerLoad {
+    pub(super) fn class(bounds: &LoadBounds, class: LinkClass) -> ServerLoad {
         bounds
             .classes
             .iter()
@@ -360,7 +416,7 @@ mod tests {
             .load
     }
 
-    fn near(one: f64, two: f64) -> bool {
+    pub(super) fn near(one: f64, two: f64) -> bool {
         (one - two).abs() <= 1e-9 * two.abs()
     }
 

@@ -369,12 +369,31 @@ fn bounds(cell: &ShownCell<'_>) -> Vec<Block> {
             row(name, quantity(saturation.rate_per_s), quantity(offered));
             texts.push(format!("What saturates first: {}.", saturation.place));
         }
+        if let Some(list) = &bounds.list {
+            texts.push(format!(
+                "The list takes {} at least: so long {} is busy with it.",
+                list.work, list.place
+            ));
+            if let Some(fullest) = &list.fullest {
+                texts.push(format!(
+                    "It is posted within {}, in which {} is given {} % of what it can do.",
+                    list.span,
+                    fullest.place,
+                    percent(fullest.load)
+                ));
+            }
+        }
         if bounds.is_sampled {
             texts.push("The bounds of links are from a sample of routes.".to_owned());
         }
-        let loads = "Loads by arithmetic are means over random draws, so that one run's busiest \
-                     link is above them. They are of the time in which messages are posted: a run \
-                     that waits for the last of them has links fall idle at its end.";
+        let loads = match bounds.list {
+            None => {
+                "Loads by arithmetic are means over random draws, so that one run's busiest link \
+                 is above them. They are of the time in which messages are posted: a run that \
+                 waits for the last of them has links fall idle at its end."
+            }
+            Some(_) => "Loads by arithmetic are of the time from the warm-up to the end.",
+        };
         texts.push(loads.to_owned());
     }
     if table.rows.is_empty() {

@@ -410,7 +410,7 @@ fn other(source: HostId, hosts: u32, stream: &mut Stream) -> HostId {
 }
 
 /// The same for each call: bounds don't depend on the run's seed beyond its pattern.
-fn sampling_stream() -> Stream {
+pub(super) fn sampling_stream() -> Stream {
     Stream::new(StreamKey {
         seed: 0,
         purpose: 0x626f_756e_6473,
