@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// away between two requests, and while others have its processor.
 const ABSENT: Duration = Duration::from_millis(1);
 const ABSENCES_MAX: u32 = 200;
-/// The same for a process whose connection was lost.
+/// The same for a process whose connection was lost. It has most likely died, and each time that
+/// nobody answers again is tried half as often: who sends on to it does not wait every time.
 const ABSENCES_MAX_DOUBTFUL: u32 = 20;
 /// After a rejection, and how many there may be before others get their turn.
 const REJECTED: Duration = Duration::from_micros(100);
@@ -143,7 +144,7 @@ impl<P: Provider> State<P> {
         let peer = connection.peer;
         self.statistics.connections_made += 1;
         let its = &mut self.peers[peer as usize];
-        its.is_doubtful = false;
+        its.absences = 0;
         if is_spare {
             self.ask_to_rest(index);
         }
@@ -169,9 +170,9 @@ impl<P: Provider> Shared<P> {
                 continue;
             }
             let remote = its.identity.address(its.host);
-            let absences_max = match its.is_doubtful {
-                true => ABSENCES_MAX_DOUBTFUL,
-                false => ABSENCES_MAX,
+            let absences_max = match its.absences {
+                0 => ABSENCES_MAX,
+                times => (ABSENCES_MAX_DOUBTFUL >> (times - 1).min(31)).max(1),
             };
             let Ok(Some((index, handle))) = state.new_connection(peer) else {
                 // No frame, or no memory, until others have closed.

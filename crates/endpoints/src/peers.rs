@@ -59,8 +59,8 @@ pub(crate) struct Peer {
     pub(crate) has_refused: bool,
     /// Whether somebody is about to connect, or it stands in the line of those to connect.
     pub(crate) is_wanted: bool,
-    /// A connection was lost, or nobody answered: it has most likely died.
-    pub(crate) is_doubtful: bool,
+    /// How often in a row nobody answered; a connection that was lost counts as once.
+    pub(crate) absences: u32,
     /// Routes to it that programs have.
     pub(crate) routes: u32,
     /// Its requests that were taken in and have no reply yet.
@@ -80,7 +80,7 @@ impl Peer {
             is_ready_early: false,
             has_refused: false,
             is_wanted: false,
-            is_doubtful: false,
+            absences: 0,
             routes: 0,
             replies_due: 0,
             put_off: BTreeSet::new(),

@@ -618,7 +618,8 @@ impl<P: Provider> State<P> {
         }
         if !is_rested && was_open {
             self.statistics.connections_lost += 1;
-            self.peers[peer as usize].is_doubtful = true;
+            let its = &mut self.peers[peer as usize];
+            its.absences = its.absences.max(1);
             self.end_unanswered(peer);
         }
         let its = &mut self.peers[peer as usize];
@@ -659,7 +660,7 @@ impl<P: Provider> State<P> {
     /// Returns all that waits for a peer which cannot be reached.
     pub(crate) fn fail(&mut self, peer: u32, reason: Reason) {
         let its = &mut self.peers[peer as usize];
-        its.is_doubtful = true;
+        its.absences = its.absences.saturating_add(1);
         its.unpark_all();
         for frame in std::mem::take(&mut its.pending) {
             // Only `Busy` is no answer to a reply.

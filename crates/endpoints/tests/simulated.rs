@@ -109,6 +109,45 @@ fn equal_inputs_are_equal_runs() {
     assert_eq!(mesh("clan-pio", 4, 2, 20), mesh("clan-pio", 4, 2, 20));
 }
 
+/// Requests to a process that is gone come back: the first after 200 ms of asking, the next after
+/// 20, 10, 5, 2, and those after them after one that nobody answers.
+#[test]
+fn who_sends_on_to_a_dead_process_does_not_wait_every_time() {
+    let mut simulation = Simulation::new(load_programs("clan-pio", None, 2).unwrap());
+    let names: Names = Arc::new(Mutex::new(vec![None; 2]));
+    let its = Arc::clone(&names);
+    simulation.spawn(1, move |process| {
+        let station = station(&process, 64);
+        publish(&process, &its, endpoint(&station).name());
+        // And ends: nobody answers for it.
+    });
+    simulation.spawn(0, move |process| {
+        let station = station(&process, 64);
+        let mut end = endpoint(&station);
+        let dead = name_of(&process, &names, 1);
+        process.sleep(Duration::from_millis(10));
+        end.map(0, &dead, KEY).unwrap();
+        let mut ask = |count: u64| {
+            let begin = process.now();
+            for word in 0..count {
+                end.request(0, ECHO, &[word]).unwrap();
+                while end.outstanding() > 0 {
+                    end.wait(EventMask::RETURNED, None).unwrap();
+                    end.poll();
+                }
+            }
+            process.now() - begin
+        };
+        let first = ask(1);
+        assert!(first > Duration::from_millis(190), "{first:?}");
+        let others = ask(500);
+        assert!(others < Duration::from_millis(120), "{others:?}");
+        let died = |returned: &(Option<u64>, Reason)| returned.1 == Reason::ProcessDied;
+        assert!(end.state().returned.len() == 501 && end.state().returned.iter().all(died));
+    });
+    simulation.run().unwrap();
+}
+
 #[test]
 fn a_wrong_key_comes_back_across_a_simulated_network() {
     let mut simulation = Simulation::new(load_programs("clan-pio", None, 2).unwrap());
