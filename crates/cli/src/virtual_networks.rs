@@ -8,9 +8,11 @@ mod real;
 mod simulated;
 mod timesharing;
 
+use std::rc::Rc;
+
 use serde::Serialize;
 use viaduct_measure::{
-    Bulk, LogP, MeasureError, RequestReport, RequestTest, Requests, bulk as measure_bulk,
+    Bulk, LogP, MeasureError, RequestReport, RequestTest, bulk as measure_bulk,
     logp as measure_logp,
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
@@ -20,6 +22,7 @@ pub(crate) use self::crowd::{ClientArguments, be_client};
 pub(crate) use self::published::comparisons;
 pub(crate) use self::real::{ServerArguments, serve};
 pub(crate) use self::simulated::Interface;
+use self::simulated::RequestProgram;
 pub(crate) use self::timesharing::{TimesharingArguments, timesharing};
 
 use crate::failure::{Exit, Failure};
@@ -69,7 +72,7 @@ pub(crate) fn logp(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     if !arguments.sizes.is_empty() {
         return Err(meaningless("--sizes", "logp", "its requests have 16 bytes"));
     }
-    let program = |requests: &mut dyn Requests| measure_logp(requests);
+    let program: RequestProgram<LogP> = Rc::new(|requests| measure_logp(requests));
     run(
         arguments,
         RequestTest::Logp,
@@ -91,7 +94,8 @@ pub(crate) fn bulk(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             "longer ones are several messages: 128 to 8192 bytes are measured if nothing is said",
         ));
     }
-    let program = |requests: &mut dyn Requests| measure_bulk(requests, &sizes, &mut |_rows| {});
+    let program: RequestProgram<Bulk> =
+        Rc::new(move |requests| measure_bulk(requests, &sizes, &mut |_rows| {}));
     let table = |reports: &[RequestReport<Bulk>]| {
         let tables: Vec<String> = reports.iter().map(Bulk::table).collect();
         tables.join("\n")
@@ -100,10 +104,10 @@ pub(crate) fn bulk(arguments: &MeasureArguments) -> Result<Exit, Failure> {
 }
 
 /// Measures fabric by fabric, and shows what came of it.
-fn run<T: Serialize>(
+fn run<T: Serialize + 'static>(
     arguments: &MeasureArguments,
     test: RequestTest,
-    program: &dyn Fn(&mut dyn Requests) -> Result<T, MeasureError>,
+    program: &RequestProgram<T>,
     table: impl Fn(&[RequestReport<T>]) -> String,
     chart: impl Fn(&[RequestReport<T>]) -> LineChart,
 ) -> Result<Exit, Failure> {
@@ -138,12 +142,12 @@ fn run<T: Serialize>(
         let (cores, outcome) = match (subject, &pair) {
             (Subject::Shm, Some(pair)) => (
                 Some(pair.cores()),
-                real::measure(pair.cores(), repetitions, &interrupt, program)?,
+                real::measure(pair.cores(), repetitions, &interrupt, &**program)?,
             ),
             (Subject::Shm, None) => return Err(Failure::plain("no cores were chosen")),
             (Subject::Simulated(interface), _) => {
-                let mut requests = interface.requests(&interrupt);
-                (None, program(&mut requests).map_err(failure_of))
+                let outcome = interface.measure(&interrupt, program);
+                (None, outcome.map_err(failure_of))
             }
         };
         match outcome {

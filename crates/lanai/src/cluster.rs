@@ -121,7 +121,7 @@ pub(crate) struct Node {
     pub(crate) bus_free_at: Time,
     pub(crate) frames: Vec<FrameState>,
     pub(crate) endpoints: Vec<EndpointState>,
-    /// Endpoints whose send queues are full, as bits: of the first 64, which programs use.
+    /// Endpoints whose send queues are full, as bits: of the first 64, which built-in servers use.
     pub(crate) full: u64,
     pub(crate) host_busy_until: Time,
     pub(crate) has_host_event: bool,
@@ -130,8 +130,6 @@ pub(crate) struct Node {
     /// Endpoints of messages whose posting waits for a remap.
     pub(crate) blocked: Vec<u32>,
     pub(crate) program: Program,
-    /// The endpoint that a program served last, of a group.
-    pub(crate) served_last: u32,
     /// Which boot this is, from 1: the key of its endpoints.
     pub(crate) boot: u8,
     pub(crate) is_down: bool,
@@ -140,13 +138,24 @@ pub(crate) struct Node {
     pub(crate) random: Stream,
 }
 
+/// An endpoint's place in a set of the first 64; none of those behind.
+#[inline]
+pub(crate) const fn bit(endpoint: Endpoint) -> u64 {
+    match endpoint.index() {
+        index @ 0..64 => 1 << index,
+        _ => 0,
+    }
+}
+
 impl Node {
     /// Puts a message in its endpoint's send queue.
     pub(crate) fn queue_message(&mut self, endpoint: Endpoint, message: u32, entries: u32) {
         let queue = &mut self.endpoints[endpoint.index()].send_queue;
         queue.push_back(message);
         let is_full = queue.len() >= entries as usize;
-        self.full |= u64::from(is_full) << endpoint.index();
+        if is_full {
+            self.full |= bit(endpoint);
+        }
     }
 
     /// Has an endpoint in a frame before anything begins: without a transport a message for one
@@ -548,7 +557,6 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
         posting: VecDeque::new(),
         blocked: Vec::new(),
         program: Program::Nothing,
-        served_last: 0,
         boot,
         is_down: false,
         setup: None,

@@ -10,7 +10,7 @@ use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 use viaduct_interface::transport::{Reason as Refused, ReturnReason};
 
-use crate::cluster::{Cluster, Message};
+use crate::cluster::{Cluster, Entry, Message};
 use crate::station::ReturnPath;
 
 pub(crate) type Bytes = Box<[u8]>;
@@ -44,6 +44,8 @@ pub(crate) struct Door {
     /// What ended without a message of its own.
     pub(crate) ended: VecDeque<Came>,
     pub(crate) group: Option<(Group, u32)>,
+    /// Whether it stands in its group's line.
+    pub(crate) is_queued: bool,
 }
 
 /// The programs' part of a cluster.
@@ -55,7 +57,8 @@ pub(crate) struct Exchange {
     free: Vec<u32>,
     /// Hosts whose programs may go on.
     pub(crate) due: VecDeque<u16>,
-    pub(crate) groups: u32,
+    /// Of each group, the members with something to take, in turn.
+    pub(crate) lines: Vec<Option<VecDeque<u32>>>,
 }
 
 impl Exchange {
@@ -65,7 +68,7 @@ impl Exchange {
             requests: Vec::new(),
             free: Vec::new(),
             due: VecDeque::new(),
-            groups: 0,
+            lines: Vec::new(),
         }
     }
 
@@ -101,9 +104,46 @@ impl Exchange {
     }
 
     pub(crate) fn end(&mut self, number: u32) -> Option<Request> {
-        let request = self.requests.get_mut(number as usize)?.take()?;
+        let request = self.end_in_doubt(number)?;
         self.free.push(number);
         Some(request)
+    }
+
+    /// As [`Exchange::end`]; a copy of it may still be under way, so that no other gets its number.
+    fn end_in_doubt(&mut self, number: u32) -> Option<Request> {
+        self.requests.get_mut(number as usize)?.take()
+    }
+
+    /// Something stands in an endpoint that may not have before.
+    pub(crate) fn arrived(&mut self, host: u16, endpoint: Endpoint) {
+        let Some(door) = self.door(host, endpoint) else {
+            return;
+        };
+        let Some((group, _)) = door.group.filter(|_| !door.is_queued) else {
+            return;
+        };
+        door.is_queued = true;
+        if let Some(Some(line)) = self.lines.get_mut(group.0 as usize) {
+            line.push_back(endpoint.index() as u32);
+        }
+    }
+
+    /// The next member of a group that most likely has something to take, and its number there.
+    pub(crate) fn next_of(&mut self, host: u16, group: Group) -> Option<(Slot, u32)> {
+        loop {
+            let slot = self
+                .lines
+                .get_mut(group.0 as usize)?
+                .as_mut()?
+                .pop_front()?;
+            let Some(door) = self.door(host, Endpoint::new(slot)) else {
+                continue;
+            };
+            if let Some((_, member)) = door.group.filter(|(its, _)| *its == group) {
+                door.is_queued = false;
+                return Some((Slot(slot), member));
+            }
+        }
     }
 
     /// What becomes of a message at its endpoint; of the queue's room others know.
@@ -169,16 +209,26 @@ impl Exchange {
     }
 
     /// A message came back to `host`; whether its program hears of it.
-    fn returned(&mut self, host: u16, message: &Message, reason: ReturnReason) -> bool {
-        let number = message.entry.number;
-        let slot = message.entry.from_endpoint;
+    fn returned(
+        &mut self,
+        host: u16,
+        message: &Message,
+        reason: ReturnReason,
+        may_have_arrived: bool,
+    ) -> bool {
         if message.entry.is_reply {
-            return self.reply_returned(host, message);
+            return self.reply_returned(host, message, may_have_arrived);
         }
-        let Some(request) = self.end(number) else {
-            return false;
+        let number = message.entry.number;
+        let ended = if may_have_arrived {
+            self.end_in_doubt(number)
+        } else {
+            self.end(number)
         };
+        let Some(request) = ended else { return false };
         let reason = request.refusal.unwrap_or(match reason {
+            _ if request.content.is_none() => Reason::Unanswered,
+            _ if may_have_arrived => Reason::ConnectionLost,
             ReturnReason::Refused(Refused::WrongKey) => Reason::WrongKey,
             ReturnReason::Refused(_) => Reason::NoSuchEndpoint,
             ReturnReason::Unreachable => Reason::HostUnreachable,
@@ -190,26 +240,39 @@ impl Exchange {
             reason,
             content: request.content,
         };
-        self.tell(host, slot, ended)
+        self.tell(host, message.entry.from_endpoint, ended)
     }
 
-    /// The reply came back: its sender learns why, and who asked gets its credit.
-    fn reply_returned(&mut self, host: u16, message: &Message) -> bool {
-        let Some(request) = self.end(message.entry.number) else {
-            return false;
+    /// The reply came back: its sender learns why. Who asked gets its credit where the reply was
+    /// refused, and its request back where it could not be delivered.
+    fn reply_returned(&mut self, host: u16, message: &Message, may_have_arrived: bool) -> bool {
+        let number = message.entry.number;
+        let ended = if may_have_arrived {
+            self.end_in_doubt(number)
+        } else {
+            self.end(number)
         };
+        let Some(request) = ended else { return false };
         let (asker, asked_from) = (message.to, message.to_endpoint);
         let context = request.context;
-        self.tell(
-            asker,
-            asked_from,
-            Arrival::Reply {
+        let end = match request.refusal {
+            Some(_) => Arrival::Reply {
                 context,
                 content: None,
             },
-        );
+            None => Arrival::Returned {
+                context,
+                phase: Phase::Request,
+                reason: Reason::Unanswered,
+                content: None,
+            },
+        };
+        self.tell(asker, asked_from, end);
         self.due.push_back(asker);
-        let reason = request.refusal.unwrap_or(Reason::HostUnreachable);
+        let reason = request.refusal.unwrap_or(match may_have_arrived {
+            true => Reason::ConnectionLost,
+            false => Reason::HostUnreachable,
+        });
         let (Some(Answer::Reply(Some(content))), true) =
             (request.answer, reason != Reason::EndpointFreed)
         else {
@@ -230,6 +293,7 @@ impl Exchange {
         let door = self.door(host, endpoint).filter(|door| door.is_live);
         let Some(door) = door else { return false };
         door.ended.push_back(ended);
+        self.arrived(host, endpoint);
         true
     }
 }
@@ -257,12 +321,33 @@ impl Cluster {
         host: u16,
         message: &Message,
         reason: ReturnReason,
+        may_have_arrived: bool,
         at: Time,
     ) {
-        let exchange = self.exchange.as_mut();
-        if exchange.is_some_and(|exchange| exchange.returned(host, message, reason)) {
+        let entry = message.entry;
+        if entry.is_reply && may_have_arrived && self.has_reply(message) {
+            return;
+        }
+        let Some(exchange) = &mut self.exchange else {
+            return;
+        };
+        if exchange.returned(host, message, reason, may_have_arrived) {
             self.look_again(host, at);
         }
+    }
+
+    /// Whether a reply is in its endpoint, or on the way from there into host memory.
+    fn has_reply(&self, message: &Message) -> bool {
+        let is_it = |entry: &Entry| entry.is_reply && entry.number == message.entry.number;
+        let (host, endpoint) = (message.to, message.to_endpoint);
+        let node = &self.nodes[usize::from(host)];
+        let state = node.endpoints.get(endpoint.index());
+        state.is_some_and(|state| state.receive_queue.iter().any(is_it))
+            || self.writes.iter().zip(0..).any(|(write, slot)| {
+                write.endpoint == endpoint
+                    && is_it(&write.entry)
+                    && !self.free_writes.contains(&slot)
+            })
     }
 
     /// What a program would find in an endpoint.

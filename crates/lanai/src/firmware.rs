@@ -6,10 +6,10 @@
 
 use viaduct_engine::Time;
 use viaduct_interface::agreement::{Lookup, Task};
-use viaduct_interface::transport::{Output, Reason, Received, Ticket, Transport};
+use viaduct_interface::transport::{Output, Reason, Received, ReturnReason, Ticket, Transport};
 use viaduct_interface::{Endpoint, Frame, Peer};
 
-use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES};
+use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES, bit};
 use crate::network::{Flight, Load};
 
 impl Cluster {
@@ -183,7 +183,7 @@ impl Cluster {
             let (to, bytes) = (message.to, message.entry.bytes);
             if was_full && state.send_queue.len() < self.config.queue_entries as usize {
                 // The program may have waited for room.
-                node.full &= !(1 << endpoint.index());
+                node.full &= !bit(endpoint);
                 self.schedule_host(host, now);
             }
             let done_at = self.occupy(host, now, cycles);
@@ -232,6 +232,10 @@ impl Cluster {
             Load::Plain(index) => {
                 let cycles = firmware.receive + firmware.check;
                 let done_at = self.occupy(host, now, cycles);
+                if self.exchange.is_some() && self.turn_back(host, index, done_at) {
+                    self.release_buffer(host, done_at);
+                    return;
+                }
                 let Some(frame) = self.find(host, self.messages[index].to_endpoint) else {
                     // Without a transport there is nobody to tell: the message is lost.
                     self.messages.free(index);
@@ -240,6 +244,14 @@ impl Cluster {
                 };
                 self.accept(host, index, frame, None, done_at);
                 self.messages.free(index);
+            }
+            Load::Back(index) => {
+                let done_at = self.occupy(host, now, firmware.receive + firmware.check);
+                let message = self.messages[index];
+                self.messages.free(index);
+                let reason = ReturnReason::Refused(Reason::Malformed);
+                self.returned_to_program(host, &message, reason, false, done_at);
+                self.release_buffer(host, done_at);
             }
             Load::Message(packet, index) => {
                 let mut cycles = firmware.receive + firmware.check;
@@ -269,6 +281,27 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// Without a transport: sends a message of a program back whose endpoint does not let it in.
+    /// Whether it did.
+    #[cold]
+    fn turn_back(&mut self, host: u16, index: u32, done_at: Time) -> bool {
+        let message = self.messages[index];
+        let exchange = self.exchange.as_mut();
+        if exchange.is_none_or(|exchange| exchange.judge(&message, host).is_ok()) {
+            return false;
+        }
+        let cycles = self.config.firmware.send + self.config.firmware.check;
+        let done_at = self.occupy(host, done_at, cycles);
+        let flight = Flight {
+            from: host,
+            to: message.entry.from,
+            bytes: self.config.network.header_bytes,
+            load: Load::Back(index),
+        };
+        self.fly(flight, done_at);
+        true
     }
 
     fn find(&self, host: u16, endpoint: Endpoint) -> Option<Frame> {
@@ -449,7 +482,9 @@ impl Cluster {
                     let state = &mut node.endpoints[endpoint.index()];
                     state.send_queue.push_front(token);
                     let is_full = state.send_queue.len() >= self.config.queue_entries as usize;
-                    node.full |= u64::from(is_full) << endpoint.index();
+                    if is_full {
+                        node.full |= bit(endpoint);
+                    }
                     self.end_message(host, token, false, at);
                 }
                 Output::ChannelFree(peer) => node.service.release(peer),

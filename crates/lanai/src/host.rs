@@ -114,6 +114,9 @@ impl Cluster {
             return;
         }
         if matches!(node.program, Program::Outside) {
+            if let Some(exchange) = &mut self.exchange {
+                exchange.arrived(host, endpoint);
+            }
             self.look_again(host, at);
             return;
         }
@@ -138,7 +141,7 @@ impl Cluster {
             return;
         }
         if self.exchange.is_some() {
-            self.returned_to_program(host, &message, reason, at);
+            self.returned_to_program(host, &message, reason, may_have_arrived, at);
             return;
         }
         if message.entry.is_reply {
@@ -146,7 +149,6 @@ impl Cluster {
         }
         match &mut self.nodes[usize::from(host)].program {
             Program::Client(client) => client.credits += 1,
-            Program::Probe(probe) => probe.request_returned(),
             Program::Nothing | Program::Outside | Program::Server(_) | Program::Processes(_) => {
                 return;
             }
@@ -209,30 +211,6 @@ impl Cluster {
                 };
                 Some((span, Some(self.messages.add(message))))
             }
-            Program::Probe(probe) => {
-                let replies = &mut node.endpoints[probe.endpoint.index()].receive_queue;
-                let is_blocked = !node.blocked.is_empty();
-                let (span, posts) = probe.act(replies, is_blocked, now, costs)?;
-                let message = posts.then(|| {
-                    self.messages.add(Message {
-                        entry: Entry {
-                            from: host,
-                            from_endpoint: probe.endpoint,
-                            bytes: probe.bytes(),
-                            is_reply: false,
-                            key: node.boot,
-                            number: 0,
-                            posted_at: now,
-                        },
-                        to: probe.server.0,
-                        to_endpoint: probe.server.1,
-                        to_key: 1,
-                        name: None,
-                        place: 0,
-                    })
-                });
-                Some((span, message))
-            }
             Program::Server(server) => {
                 if server.is_single && !node.blocked.is_empty() {
                     return None;
@@ -258,7 +236,7 @@ impl Cluster {
                     from_endpoint: endpoint,
                     key: node.boot,
                     number: request.number,
-                    bytes: if server.is_echoing { request.bytes } else { 16 },
+                    bytes: 16,
                     is_reply: true,
                     posted_at: request.posted_at,
                 };

@@ -11,7 +11,6 @@ mod host;
 mod ledger;
 mod messages;
 mod network;
-mod probe;
 mod process;
 mod processor;
 mod program;
@@ -23,11 +22,10 @@ pub use cluster::{Cluster, Totals};
 pub use config::{Config, Firmware, Host, Network};
 pub use faults::{BOOTS_MAX, Cable, Fault, FaultError, Switch};
 pub use ledger::Ends;
-pub use probe::{Burst, Elapsed, Prober};
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,
 };
-pub use station::{Outcome, PROGRAM_ENDPOINTS_MAX, Programs, ReturnPath, Route, Station, Stuck};
+pub use station::{Outcome, Programs, ReturnPath, Route, Station, Stuck};
 pub use timesharing::{
     ParallelProgram, Pattern, Phases, Scheduler, Shares, TimeSharing, Wait, Workload, time_share,
 };

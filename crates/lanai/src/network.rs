@@ -22,6 +22,8 @@ pub(crate) enum Load {
     Answer(Answer),
     /// A message of an interface that has no transport.
     Plain(u32),
+    /// One that its target refused, on its way back.
+    Back(u32),
 }
 
 impl Load {
@@ -30,7 +32,7 @@ impl Load {
         match self {
             Self::Message(packet, _) => packet.route,
             Self::Answer(answer) => answer.route,
-            Self::Plain(_) => 0,
+            Self::Plain(_) | Self::Back(_) => 0,
         }
     }
 }

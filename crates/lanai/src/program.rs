@@ -7,7 +7,6 @@ use viaduct_statistics::LogHistogram;
 use crate::cluster::{Cluster, Entry, Totals};
 use crate::config::{Config, Host};
 use crate::ledger::Ends;
-use crate::probe::Probe;
 use crate::processor::Processor;
 
 /// What a host runs.
@@ -18,7 +17,6 @@ pub(crate) enum Program {
     Outside,
     Client(Client),
     Server(ServerState),
-    Probe(Probe),
     /// Processes that share the processor.
     Processes(Box<Processor>),
 }
@@ -67,8 +65,6 @@ pub(crate) struct ServerState {
     /// Endpoints with messages, as bits.
     pub(crate) ready: u64,
     pub(crate) is_single: bool,
-    /// Whether a reply carries as many bytes as its request.
-    pub(crate) is_echoing: bool,
     current: u32,
     endpoints: u32,
 }
@@ -78,7 +74,6 @@ impl ServerState {
         Self {
             ready: 0,
             is_single: !matches!(server, Server::MultiThread),
-            is_echoing: false,
             current: 0,
             endpoints,
         }

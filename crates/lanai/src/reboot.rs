@@ -91,9 +91,9 @@ impl Cluster {
 
     /// A client that has had no reply for long asks whether its server lives.
     pub(crate) fn enquire(&mut self, host: u16, now: Time) {
+        let Some(ledger) = &self.ledger else { return };
         self.queue
             .schedule(now + ENQUIRE_AFTER, Event::Enquires(host));
-        let Some(ledger) = &self.ledger else { return };
         let node = &mut self.nodes[usize::from(host)];
         let Program::Client(client) = &mut node.program else {
             return;

@@ -29,10 +29,8 @@ use viaduct_interface::Endpoint;
 use crate::cluster::{Cluster, Entry, Event, Message, Totals};
 use crate::config::Config;
 use crate::exchange::{Answer, Bytes, Came, Door, Exchange};
+use crate::faults::Fault;
 use crate::program::Program;
-
-/// Endpoints of a host with a program, at most.
-pub const PROGRAM_ENDPOINTS_MAX: usize = 64;
 
 /// Simulated hosts, each of which may run a program.
 pub struct Programs {
@@ -74,22 +72,28 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// For a configuration without a transport, which has nobody to return a message to, or with
-    /// faults.
+    /// For faults that cannot be, or hosts that reboot or die: a program runs once. For messages
+    /// that are lost without a transport that sends them again.
     pub fn new(config: Config) -> Result<Self, CarrierError> {
-        if config.transport.is_none() {
+        let is_reboot = |fault: &Fault| matches!(fault, Fault::Reboot { .. });
+        if config.faults.iter().any(is_reboot) {
             return Err(CarrierError::new(
-                "programs need an interface with a transport, such as am-myrinet: this one has \
-                 none, and returns nothing to its sender",
+                "a host with a program does not reboot or die: take its fault out, or have its \
+                 cable down",
             ));
         }
-        if !config.faults.is_empty() {
+        let checked = config.check_faults();
+        checked.map_err(|error| CarrierError::new(error.to_string()))?;
+        if config.transport.is_none() && config.network.lost_per_million > 0 {
             return Err(CarrierError::new(
-                "programs run on hosts without faults; take the fault out",
+                "this interface has no transport, so what its network loses stays lost: have it \
+                 lose nothing, or take one with a transport, such as am-myrinet",
             ));
         }
         let hosts = config.hosts;
         let mut cluster = Cluster::new(config);
+        // Programs keep their own.
+        cluster.ledger = None;
         cluster.exchange = Some(Box::new(Exchange::new(hosts)));
         Ok(Self {
             cluster: Rc::new(RefCell::new(cluster)),
@@ -193,6 +197,12 @@ impl Station<'_> {
         span(self.cluster.borrow().queue.now())
     }
 
+    /// The same, in whole picoseconds.
+    #[must_use]
+    pub fn now_ps(&self) -> u64 {
+        self.cluster.borrow().queue.now().picoseconds()
+    }
+
     /// Which host this is.
     #[must_use]
     pub const fn host(&self) -> u16 {
@@ -258,30 +268,17 @@ impl Station<'_> {
     }
 
     fn is_over(&self, watch: Watch, is_over: &dyn Fn(Readiness) -> bool) -> bool {
-        let mut cluster = self.cluster.borrow_mut();
-        let slots = match watch {
-            Watch::Endpoint(slot) => vec![slot],
-            Watch::Group(group) => members(&mut cluster, self.host, group)
-                .into_iter()
-                .map(|(slot, _)| slot)
-                .collect(),
-        };
-        let mut found = slots.iter().map(|slot| cluster.readiness(self.host, *slot));
-        found.any(is_over)
+        let cluster = self.cluster.borrow();
+        let found = |slot: u32| is_over(cluster.readiness(self.host, Slot(slot)));
+        match watch {
+            Watch::Endpoint(slot) => found(slot.0),
+            Watch::Group(group) => {
+                let exchange = cluster.exchange.as_ref();
+                let line = exchange.and_then(|it| it.lines.get(group.0 as usize)?.as_ref());
+                line.is_some_and(|line| line.iter().any(|slot| found(*slot)))
+            }
+        }
     }
-}
-
-/// Endpoints of a group, and their numbers in it.
-fn members(cluster: &mut Cluster, host: u16, group: Group) -> Vec<(Slot, u32)> {
-    let Some(exchange) = &cluster.exchange else {
-        return Vec::new();
-    };
-    let doors = (0..).zip(&exchange.doors[usize::from(host)]);
-    let members = doors.filter_map(|(slot, door)| {
-        let (_, member) = door.group.filter(|(its, _)| *its == group)?;
-        Some((Slot(slot), member))
-    });
-    members.collect()
 }
 
 impl<'program> Carrier for Station<'program> {
@@ -299,14 +296,16 @@ impl<'program> Carrier for Station<'program> {
                 admission.request_entries, admission.credits
             )));
         }
+        let frames = cluster.config.frames;
+        let has_transport = cluster.config.transport.is_some();
         let Some(exchange) = &mut cluster.exchange else {
             return Err(CarrierError::new("this cluster runs no programs"));
         };
         let doors = &mut exchange.doors[usize::from(self.host)];
-        if doors.len() == PROGRAM_ENDPOINTS_MAX {
+        if !has_transport && doors.len() == usize::from(frames) {
             return Err(CarrierError::new(format!(
-                "a simulated host has at most {PROGRAM_ENDPOINTS_MAX} endpoints, freed ones \
-                 included"
+                "an interface without a transport has as many endpoints as frames, {frames}, freed \
+                 ones included: take am-myrinet for more"
             )));
         }
         doors.push(Door {
@@ -314,6 +313,7 @@ impl<'program> Carrier for Station<'program> {
             is_live: true,
             ended: Default::default(),
             group: None,
+            is_queued: false,
         });
         let endpoint = cluster.create_endpoint(self.host);
         let slot = endpoint.index() as u32;
@@ -443,21 +443,41 @@ impl<'program> Carrier for Station<'program> {
         let Some(exchange) = &mut cluster.exchange else {
             return Group(0);
         };
-        exchange.groups += 1;
-        Group(exchange.groups)
+        let lines = &mut exchange.lines;
+        let free = lines.iter().position(Option::is_none);
+        let index = free.unwrap_or(lines.len());
+        if index == lines.len() {
+            lines.push(None);
+        }
+        lines[index] = Some(Default::default());
+        // As many as there is memory for.
+        Group(index as u32)
     }
 
     fn destroy_group(&self, group: Group) {
+        // Taken only while a panic inside of the simulation unwinds this program.
         let Ok(mut cluster) = self.cluster.try_borrow_mut() else {
             return;
         };
-        let slots = members(&mut cluster, self.host, group);
-        drop(cluster);
-        slots.into_iter().for_each(|(slot, _)| self.leave(slot));
+        let Some(exchange) = &mut cluster.exchange else {
+            return;
+        };
+        exchange.lines[group.0 as usize] = None;
+        for door in &mut exchange.doors[usize::from(self.host)] {
+            if door.group.is_some_and(|(its, _)| its == group) {
+                door.group = None;
+                door.is_queued = false;
+            }
+        }
     }
 
     fn join(&self, slot: Slot, group: Group, member: u32) {
         self.set_group(slot, Some((group, member)));
+        let has_arrival = self.cluster.borrow().has_arrival(self.host, slot);
+        let cluster = &mut *self.cluster.borrow_mut();
+        if let Some(exchange) = cluster.exchange.as_mut().filter(|_| has_arrival) {
+            exchange.arrived(self.host, Endpoint::new(slot.0));
+        }
     }
 
     fn leave(&self, slot: Slot) {
@@ -465,27 +485,28 @@ impl<'program> Carrier for Station<'program> {
     }
 
     fn take_any(&self, group: Group) -> Option<Taken<Self>> {
-        let (slot, member, count) = {
+        loop {
+            let (slot, member) = {
+                let mut cluster = self.cluster.borrow_mut();
+                cluster.exchange.as_mut()?.next_of(self.host, group)?
+            };
+            // It may have been emptied by itself.
+            let Some(arrival) = self.take_one(slot) else {
+                continue;
+            };
             let cluster = &mut *self.cluster.borrow_mut();
-            let members = members(cluster, self.host, group);
-            let ready = |(slot, _): &&(Slot, u32)| cluster.has_arrival(self.host, *slot);
-            // After the one that was served last.
-            let last = cluster.nodes[usize::from(self.host)].served_last;
-            let (before, after): (Vec<_>, Vec<_>) =
-                members.iter().partition(|(slot, _)| slot.0 <= last);
-            let mut turn = after.iter().chain(&before).filter(ready);
-            let (slot, member) = *turn.next()?;
-            let count = members.iter().filter(ready).count();
-            (slot, member, count)
-        };
-        self.cluster.borrow_mut().nodes[usize::from(self.host)].served_last = slot.0;
-        let arrival = self.take_one(slot)?;
-        let has_more = count > 1 || self.cluster.borrow().has_arrival(self.host, slot);
-        Some(Taken {
-            member,
-            arrival,
-            has_more,
-        })
+            let has_another = cluster.has_arrival(self.host, slot);
+            let exchange = cluster.exchange.as_mut()?;
+            if has_another {
+                exchange.arrived(self.host, Endpoint::new(slot.0));
+            }
+            let line = exchange.lines.get(group.0 as usize)?.as_ref();
+            return Some(Taken {
+                member,
+                arrival,
+                has_more: line.is_some_and(|line| !line.is_empty()),
+            });
+        }
     }
 
     fn wait(
@@ -541,8 +562,14 @@ impl Station<'_> {
             .exchange
             .as_mut()
             .and_then(|exchange| exchange.door(self.host, Endpoint::new(slot.0)));
-        if let Some(door) = door {
-            door.group = group;
+        let Some(door) = door else { return };
+        let before = core::mem::replace(&mut door.group, group);
+        let was_queued = core::mem::replace(&mut door.is_queued, false);
+        if let (Some((before, _)), true, Some(exchange)) =
+            (before, was_queued, &mut cluster.exchange)
+            && let Some(Some(line)) = exchange.lines.get_mut(before.0 as usize)
+        {
+            line.retain(|each| *each != slot.0);
         }
     }
 }

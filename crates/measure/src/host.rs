@@ -8,6 +8,24 @@ pub trait Host {
     /// Nanoseconds since some moment, never less than before.
     fn now_ns(&self) -> u64;
 
+    /// The same in picoseconds, for simulated hosts, whose clocks are as fine.
+    #[inline]
+    fn now_ps(&self) -> u64 {
+        self.now_ns() * 1000
+    }
+
+    /// Keeps the processor busy for so many nanoseconds; how many picoseconds that were.
+    #[inline]
+    fn compute(&self, time_ns: u64) -> u64 {
+        let from_ps = self.now_ps();
+        loop {
+            let computed_ps = self.now_ps() - from_ps;
+            if computed_ps >= time_ns * 1000 {
+                return computed_ps;
+            }
+        }
+    }
+
     /// Called between two looks at a queue.
     #[inline]
     fn relax(&self) {

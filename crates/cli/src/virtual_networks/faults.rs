@@ -22,6 +22,13 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
             faults.push(reboot);
             continue;
         }
+        let first = line.split_whitespace().next().unwrap_or_default();
+        if !["link", "host"].contains(&first) {
+            return Err(Failure::new(
+                format!("`--fault {line}`: it begins with neither `link` nor `host`"),
+                FORMS,
+            ));
+        }
         for fault in read_faults(core::slice::from_ref(line), &topology)? {
             faults.extend(shape.translate(&fault, line)?);
         }

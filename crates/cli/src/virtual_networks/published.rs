@@ -1,11 +1,12 @@
 //! Published figures of simulated interfaces, beside ours.
 
-use viaduct_lanai::Config;
-use viaduct_measure::{bulk, logp};
+use std::rc::Rc;
+
+use viaduct_measure::{Bulk, LogP, bulk, logp};
 use viaduct_report::Comparison;
 
 use super::failure_of;
-use super::simulated::{Interface, SimulatedRequests};
+use super::simulated::{Interface, RequestProgram, measure};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -28,12 +29,15 @@ pub(crate) fn comparisons(
     let mut rows = Vec::new();
     if let Some(gam) = asked("gam-myrinet")? {
         let study = gam.name();
-        let found = logp(&mut gam.requests(interrupt)).map_err(failure_of)?;
+        let found = gam
+            .measure(interrupt, &logp_program())
+            .map_err(failure_of)?;
         let both_us = found.o_send_us + found.o_recv_us;
         rows.push(row(study, "16 B", "overheads_us", 5.8, both_us));
         rows.push(row(study, "16 B", "gap_us", 5.8, found.gap_us));
-        let mut requests = gam.requests(interrupt);
-        let found = bulk(&mut requests, &[8192], &mut |_| {}).map_err(failure_of)?;
+        let program: RequestProgram<Bulk> =
+            Rc::new(|requests| bulk(requests, &[8192], &mut |_| {}));
+        let found = gam.measure(interrupt, &program).map_err(failure_of)?;
         let mbyte_s = found.rows.first().map_or(f64::NAN, |row| row.mbyte_s);
         rows.push(row(study, "8 KiB", "bulk_mbyte_s", 38.0, mbyte_s));
     }
@@ -42,11 +46,8 @@ pub(crate) fn comparisons(
         let with = am.config(2);
         let mut without = with.clone();
         without.firmware.check = 0;
-        let of = |config: &Config| {
-            let mut requests = SimulatedRequests::new(config, interrupt);
-            logp(&mut requests).map_err(failure_of)
-        };
-        let (with, without) = (of(&with)?, of(&without)?);
+        let of = |config| measure(config, interrupt, &logp_program()).map_err(failure_of);
+        let (with, without) = (of(with)?, of(without)?);
         let point = "16 B, error checking";
         let latency_us = with.latency_us - without.latency_us;
         rows.push(row(study, point, "added_latency_us", 1.1, latency_us));
@@ -54,6 +55,10 @@ pub(crate) fn comparisons(
         rows.push(row(study, point, "added_gap_us", 1.1, gap_us));
     }
     Ok(rows)
+}
+
+fn logp_program() -> RequestProgram<LogP> {
+    Rc::new(|requests| logp(requests))
 }
 
 fn row(study: &str, point: &str, quantity: &str, published: f64, ours: f64) -> Comparison {

@@ -1,8 +1,16 @@
-//! Simulated interfaces, by the names of their presets, and requests in their time.
+//! Simulated interfaces, by the names of their presets, and programs that make requests there.
 
-use viaduct_engine::Time;
-use viaduct_lanai::{Burst as LanaiBurst, Config, Prober};
-use viaduct_measure::{Burst, Elapsed, MeasureError, Requests};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use viaduct_am::{Endpoint, HandlerId, Key, Name};
+use viaduct_lanai::{Config, Programs, Station};
+use viaduct_measure::{
+    Burst, Elapsed, Host, MeasureError, Prober, RequestState, Requests, SMALL_BYTES,
+    request_handlers, request_options,
+};
 use viaduct_scenario::{ProgramsError, load_endpoints};
 
 use crate::failure::Failure;
@@ -60,51 +68,152 @@ impl Interface {
         config
     }
 
-    /// Requests from one host to another.
-    pub(crate) fn requests(&self, interrupt: &Interrupt) -> SimulatedRequests {
-        SimulatedRequests::new(&self.config(2), interrupt)
+    /// Runs a program that makes requests on one of two simulated hosts, the other answering.
+    ///
+    /// # Errors
+    ///
+    /// Why the program ended without a result.
+    pub(crate) fn measure<T: 'static>(
+        &self,
+        interrupt: &Interrupt,
+        program: &RequestProgram<T>,
+    ) -> Result<T, MeasureError> {
+        measure(self.config(2), interrupt, program)
     }
 }
 
-/// Requests in simulated time.
-#[derive(Debug)]
-pub(crate) struct SimulatedRequests {
-    prober: Prober,
+/// A program that makes requests, and what it finds.
+pub(crate) type RequestProgram<T> = Rc<dyn Fn(&mut dyn Requests) -> Result<T, MeasureError>>;
+
+/// As [`Interface::measure`], on hosts of this configuration.
+pub(crate) fn measure<T: 'static>(
+    config: Config,
+    interrupt: &Interrupt,
+    program: &RequestProgram<T>,
+) -> Result<T, MeasureError> {
+    const KEY: Key = Key(1);
+
+    let mut programs = Programs::new(config).map_err(impossible)?;
+    // What the two tell each other outside of the network.
+    let name = Rc::new(Cell::new(None));
+    let outcome = Rc::new(RefCell::new(None));
+    let (its_name, its_outcome) = (Rc::clone(&name), Rc::clone(&outcome));
+    programs.spawn(0, move |station| {
+        let (handlers, options) = (request_handlers(), request_options(KEY));
+        let made = Endpoint::new(&station, &handlers, Default::default(), options);
+        // The other says why there is none.
+        let Ok(mut endpoint) = made else { return };
+        its_name.set(Some(endpoint.name()));
+        while its_outcome.borrow().is_none() {
+            if endpoint.poll() == 0 {
+                station.idle();
+            }
+        }
+    });
+    let its_outcome = Rc::clone(&outcome);
+    let (program, interrupt) = (Rc::clone(program), interrupt.clone());
+    programs.spawn(1, move |station| {
+        let found = ask(&station, name.get(), KEY, interrupt, &program);
+        *its_outcome.borrow_mut() = Some(found.map(|(found, mut endpoint)| {
+            // The other has to look.
+            let _ = endpoint.request(0, HandlerId::of(0), &[]);
+            found
+        }));
+    });
+    let ran = programs.run();
+    match (outcome.take(), ran) {
+        (Some(outcome), _) => outcome,
+        (None, Err(stuck)) => Err(impossible(stuck)),
+        (None, Ok(_)) => Err(impossible("the program ended without a result")),
+    }
+}
+
+/// The part of the host that asks.
+fn ask<'program, T>(
+    station: &Station<'program>,
+    server: Option<Name>,
+    key: Key,
+    interrupt: Interrupt,
+    program: &RequestProgram<T>,
+) -> Result<(T, Endpoint<Station<'program>, RequestState>), MeasureError> {
+    let (handlers, options) = (request_handlers(), request_options(key));
+    let made = Endpoint::new(station, &handlers, Default::default(), options);
+    let mut endpoint = made.map_err(impossible)?;
+    let server = server.ok_or_else(|| impossible("the other host has no endpoint"))?;
+    endpoint.map(0, &server, key).map_err(impossible)?;
+    let host = SimulatedHost { station, interrupt };
+    let mut requests = Rested {
+        station,
+        prober: Prober::new(endpoint, &host, Some(1)),
+    };
+    // Both endpoints come into frames.
+    requests.burst(Burst {
+        requests: 1,
+        bytes: SMALL_BYTES,
+        delay_ns: 0,
+        is_echoed: false,
+    })?;
+    let found = program(&mut requests)?;
+    Ok((found, requests.prober.into_endpoint()))
+}
+
+fn impossible(reason: impl fmt::Display) -> MeasureError {
+    MeasureError::Impossible {
+        reason: reason.to_string(),
+    }
+}
+
+/// A simulated host, until Ctrl-C. To look at its clock costs nothing.
+struct SimulatedHost<'station, 'program> {
+    station: &'station Station<'program>,
     interrupt: Interrupt,
 }
 
-impl SimulatedRequests {
-    /// From one host to another.
-    pub(crate) fn new(config: &Config, interrupt: &Interrupt) -> Self {
-        Self {
-            prober: Prober::new(config),
-            interrupt: interrupt.clone(),
-        }
+impl Host for SimulatedHost<'_, '_> {
+    fn now_ns(&self) -> u64 {
+        self.now_ps() / 1000
+    }
+
+    fn now_ps(&self) -> u64 {
+        self.station.now_ps()
+    }
+
+    fn compute(&self, time_ns: u64) -> u64 {
+        let from_ps = self.now_ps();
+        self.station.compute(Duration::from_nanos(time_ns));
+        self.now_ps() - from_ps
+    }
+
+    fn relax(&self) {
+        self.station.idle();
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.station.compute(time);
+    }
+
+    fn stop_reason(&self) -> Option<String> {
+        let is_asked = self.interrupt.is_asked();
+        is_asked.then(|| "stopped by Ctrl-C".to_owned())
     }
 }
 
-impl Requests for SimulatedRequests {
+/// Bursts that begin long after the last acknowledgement of the burst before. One of each is
+/// enough: simulated time does not vary.
+struct Rested<'station, 'program, P> {
+    station: &'station Station<'program>,
+    prober: P,
+}
+
+impl<P: Requests> Requests for Rested<'_, '_, P> {
     fn burst(&mut self, burst: Burst) -> Result<Elapsed, MeasureError> {
-        if self.interrupt.is_asked() {
-            return Err(MeasureError::Stopped {
-                reason: "stopped by Ctrl-C".to_owned(),
-            });
-        }
-        let elapsed = self.prober.burst(LanaiBurst {
-            requests: burst.requests,
-            bytes: burst.bytes,
-            delay: Time::from_nanoseconds(burst.delay_ns),
-            is_echoed: burst.is_echoed,
-        });
-        let nanoseconds = |time: Time| (time - elapsed.computed).picoseconds() as f64 / 1e3;
-        Ok(Elapsed {
-            issued_ns: nanoseconds(elapsed.issued),
-            finished_ns: nanoseconds(elapsed.finished),
-        })
+        const REST: Duration = Duration::from_millis(1);
+
+        self.station.compute(REST);
+        self.prober.burst(burst)
     }
 
-    /// Simulated time does not vary.
-    fn repetitions(&self, _: Burst) -> u32 {
-        1
+    fn repetitions(&self, burst: Burst) -> u32 {
+        self.prober.repetitions(burst)
     }
 }

@@ -313,14 +313,7 @@ impl ContentionReport {
         ];
         let rows = self.rows.iter().map(|row| {
             let us = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), significant);
-            let modes = row
-                .latency_us
-                .modes
-                .iter()
-                .filter(|mode| mode.share >= 0.01);
-            let modes: Vec<String> = modes
-                .map(|mode| format!("{} ({:.0} %)", significant(mode.us), mode.share * 100.0))
-                .collect();
+            let modes = shown_modes(&row.latency_us.modes);
             vec![
                 row.server.name().to_owned(),
                 row.frames.to_string(),
@@ -333,7 +326,7 @@ impl ContentionReport {
                 grouped(row.nacks_s),
                 us(row.latency_us.median),
                 us(row.latency_us.p99),
-                modes.join(", "),
+                modes,
             ]
         });
         let rows: Vec<Vec<String>> = rows.collect();
@@ -352,5 +345,50 @@ impl ContentionReport {
             self.seconds,
             aligned(&heads, &rows)
         )
+    }
+}
+/// The largest modes from a hundredth of all on, in the order of their times, and how many others.
+fn shown_modes(modes: &[LatencyMode]) -> String {
+    const SHOWN: usize = 5;
+
+    let mut modes: Vec<&LatencyMode> = modes.iter().filter(|mode| mode.share >= 0.01).collect();
+    modes.sort_by(|one, other| other.share.total_cmp(&one.share));
+    let others = modes.len().saturating_sub(SHOWN);
+    modes.truncate(SHOWN);
+    modes.sort_by(|one, other| one.us.total_cmp(&other.us));
+    let mut shown: Vec<String> = modes
+        .iter()
+        .map(|mode| format!("{} ({:.0} %)", significant(mode.us), mode.share * 100.0))
+        .collect();
+    if others > 0 {
+        shown.push(format!("{others} more"));
+    }
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_modes_the_largest_are_shown() {
+        let mode = |(us, percent): (f64, u32)| LatencyMode {
+            us,
+            share: f64::from(percent) / 100.0,
+        };
+        let many = [
+            (10.0, 3),
+            (20.0, 40),
+            (30.0, 2),
+            (40.0, 20),
+            (50.0, 15),
+            (60.0, 10),
+            (70.0, 9),
+        ];
+        assert_eq!(
+            shown_modes(&many.map(mode)),
+            "20.0 (40 %), 40.0 (20 %), 50.0 (15 %), 60.0 (10 %), 70.0 (9 %), 2 more"
+        );
+        assert_eq!(shown_modes(&[mode((258.0, 100))]), "258 (100 %)");
     }
 }

@@ -197,40 +197,36 @@ impl<C: Carrier, H: Host> Requests for Prober<'_, C, H> {
         }
         self.endpoint.state_mut().replies = 0;
         let credits = self.endpoint.credits();
-        let mut computed_ns = 0;
-        let start_ns = self.host.now_ns();
-        let mut issued_ns = start_ns;
+        let mut computed_ps = 0;
+        let start_ps = self.host.now_ps();
+        let mut issued_ps = start_ps;
         for left in (0..burst.requests).rev() {
             if self.endpoint.credits() == 0 {
                 self.drain(credits - 1)?;
             }
             self.send(burst)?;
             if left == 0 {
-                issued_ns = self.host.now_ns();
+                issued_ps = self.host.now_ps();
                 break;
             }
             if burst.delay_ns > 0 {
-                let from_ns = self.host.now_ns();
-                let mut now_ns = from_ns;
-                while now_ns - from_ns < burst.delay_ns {
-                    now_ns = self.host.now_ns();
-                }
-                computed_ns += now_ns - from_ns;
+                computed_ps += self.host.compute(burst.delay_ns);
             }
             self.endpoint.poll();
         }
         self.drain(0)?;
-        let finished_ns = self.host.now_ns();
+        let finished_ps = self.host.now_ps();
         // The clock was read once more for each delay than what was computed contains.
         let delays = if burst.delay_ns > 0 {
             burst.requests
         } else {
             1
         };
-        let without = computed_ns as f64 + self.clock_ns * f64::from(delays);
+        let clock_ns = self.clock_ns * f64::from(delays);
+        let without = |end_ps: u64| (end_ps - start_ps - computed_ps) as f64 / 1e3 - clock_ns;
         Ok(Elapsed {
-            issued_ns: (issued_ns - start_ns) as f64 - without,
-            finished_ns: (finished_ns - start_ns) as f64 - without,
+            issued_ns: without(issued_ps),
+            finished_ns: without(finished_ps),
         })
     }
 
