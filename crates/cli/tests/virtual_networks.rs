@@ -542,7 +542,7 @@ fn faults_that_cannot_be_are_told() {
         ("link leaf0 -> spine1 down 1 ms..2 ms", "both directions"),
         ("loss 1 %", "cables"),
         ("link host 1 down 2 ms..1 ms", "ends before"),
-        ("nonsense", "begins with"),
+        ("nonsense", "host 1 reboots at 5 ms"),
     ] {
         let told = failure(&[&simulated[..], &["--fault", fault]].concat());
         assert!(told.contains(words), "{fault}: {told}");

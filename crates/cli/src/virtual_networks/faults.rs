@@ -23,7 +23,8 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
             continue;
         }
         let first = line.split_whitespace().next().unwrap_or_default();
-        if !["link", "host"].contains(&first) {
+        // Of other faults it is said below what they would need.
+        if !["link", "host", "nic", "loss", "corruption"].contains(&first) {
             return Err(Failure::new(
                 format!("`--fault {line}`: it begins with neither `link` nor `host`"),
                 FORMS,
