@@ -36,7 +36,9 @@ pub(crate) struct Slab<T: 'static> {
     free: Mutex<Free>,
 }
 
-/// A place for an object, for the life of the process.
+/// A place for an object, for the life of the process. On lines of its own: neighbours are used by
+/// other threads, and what a call reads of a VI lies on as few lines as its fields can.
+#[repr(align(64))]
 pub(crate) struct Slot<T> {
     /// Odd while an object lives here.
     generation: AtomicU32,
