@@ -5,7 +5,7 @@ use viaduct_report::{
     Comparison, FigureRole, comparison_document, comparison_markdown, comparison_table,
     comparison_verdict, comparisons,
 };
-use viaduct_scenario::{Preset, list_models, list_studies};
+use viaduct_scenario::{list_models, list_studies};
 
 use crate::arguments::{DisplayArguments, ScenarioArguments, SeedArguments};
 use crate::failure::{Exit, Failure};
@@ -33,16 +33,16 @@ pub(crate) struct ReproduceArguments {
 /// Runs what figures were published for, and compares.
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure> {
     let display = &arguments.display;
-    let presets: Vec<Preset> = list_models()
-        .into_iter()
-        .filter(|preset| !preset.published.is_empty())
-        .filter(|preset| {
-            let asked = arguments.scenario.as_ref();
-            asked.is_none_or(|name| *name == preset.name)
-        })
-        .collect();
+    // A preset is also named as the table names it, and as `measure --on` does.
+    let asked = arguments.scenario.as_deref();
+    let asked = asked.map(|name| name.strip_prefix("sim:").unwrap_or(name));
+    let mut presets = list_models();
+    presets.retain(|preset| asked.is_none_or(|name| name == preset.name));
+    let named = presets.first().filter(|_| asked.is_some());
+    let has_nothing = named.is_some_and(|preset| preset.published.is_empty());
+    presets.retain(|preset| !preset.published.is_empty());
     let interrupt = Interrupt::listen();
-    let interfaces = virtual_networks::comparisons(arguments.scenario.as_deref(), &interrupt);
+    let interfaces = virtual_networks::comparisons(asked, &interrupt);
     let interfaces = if interrupt.is_asked() {
         return Ok(Exit::Interrupted);
     } else {
@@ -50,6 +50,18 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
     };
     let plans = match &arguments.scenario {
         Some(_) if !presets.is_empty() || !interfaces.is_empty() => Vec::new(),
+        Some(name) if has_nothing => {
+            return Err(Failure::new(
+                format!("nothing was published for the preset `{name}`"),
+                "`viaduct reproduce` shows which studies and presets have figures",
+            ));
+        }
+        Some(name) if name.starts_with("sim:") => {
+            return Err(Failure::new(
+                format!("no preset is called `{name}`"),
+                "`viaduct reproduce` shows which studies and presets have figures",
+            ));
+        }
         Some(scenario) => {
             let prepared = prepare(scenario)?;
             if prepared.plan.cells.is_empty() {

@@ -21,6 +21,10 @@ const ITERATIONS: u64 = 200;
 /// Requests of each connection in a row with an offered load, if nobody says.
 const LOADED_ROUNDS: u64 = 100;
 
+/// Requests of a row with as many as are answered, if nobody says, and the least of a connection.
+const REQUESTS: u64 = 20_000;
+const ROUNDS_MIN: u64 = 10;
+
 /// Hosts of a model, in the network of a study if one is named.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulated {
@@ -111,13 +115,17 @@ impl Simulated {
         on_row: &mut dyn FnMut(usize),
     ) -> Measured {
         let mut plan = task.plan.clone();
-        if plan.test != Test::Cq {
-            plan.iterations = plan.iterations.or(Some(ITERATIONS));
-        } else if !plan.loads_requests_s.is_empty() {
+        let usual = if plan.test == Test::Cq {
             let connections = plan.connections.iter().copied().max().unwrap_or_default();
-            let usual = LOADED_ROUNDS * u64::from(connections);
-            plan.iterations = plan.iterations.or(Some(usual));
-        }
+            if plan.loads_requests_s.is_empty() {
+                REQUESTS.max(ROUNDS_MIN * u64::from(connections))
+            } else {
+                LOADED_ROUNDS * u64::from(connections)
+            }
+        } else {
+            ITERATIONS
+        };
+        plan.iterations = plan.iterations.or(Some(usual));
         let asked = interrupt.clone();
         let measured = measure_simulated(self.config.clone(), plan, move || asked.is_asked());
         for shortage in &measured.shortages {

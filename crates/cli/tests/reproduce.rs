@@ -79,3 +79,19 @@ fn without_figures_there_is_nothing_to_compare() {
     assert_eq!(text(&output.stdout), "");
     assert!(text(&output.stderr).contains("has no published figures"));
 }
+
+#[test]
+fn a_preset_is_named_as_the_table_names_it() {
+    let [plain, as_shown] = ["clan", "sim:clan"].map(|name| reproduce(&[name, "--json"]));
+    assert_eq!(plain.status.code(), Some(0), "{}", text(&plain.stderr));
+    assert_eq!(text(&plain.stdout), text(&as_shown.stdout));
+    for (name, wrong) in [
+        ("m-via-jumbo", "nothing was published for the preset"),
+        ("sim:nope", "no preset is called"),
+    ] {
+        let output = reproduce(&[name]);
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains(wrong), "{errors}");
+    }
+}

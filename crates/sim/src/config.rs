@@ -139,11 +139,16 @@ impl Frame {
     /// Bytes on the link for a message of `bytes`: at least one frame.
     #[must_use]
     pub fn wire_bytes(self, bytes: u64) -> u64 {
-        let frames = match self.payload_bytes {
+        bytes + self.count(bytes) * u64::from(self.header_bytes)
+    }
+
+    /// Frames of a message of `bytes`: at least one.
+    #[must_use]
+    pub fn count(self, bytes: u64) -> u64 {
+        match self.payload_bytes {
             0 => 1,
             payload => bytes.div_ceil(u64::from(payload)).max(1),
-        };
-        bytes + frames * u64::from(self.header_bytes)
+        }
     }
 }
 

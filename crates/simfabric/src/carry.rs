@@ -277,7 +277,7 @@ impl Cluster {
             (message.host, message.target)
         };
         let plan = &message.plan;
-        let demand = FlowDemand {
+        let mut demand = FlowDemand {
             wire_bytes: plan.wire_bytes,
             scale: plan.scale,
             rate_max: plan.rate_max,
@@ -287,12 +287,16 @@ impl Cluster {
         let meets = message.header.operation == Operation::SendReceive
             && matches!(message.matched, Matched::Not);
         let (host, vi, target) = (message.host, message.vi, message.target);
+        if self.faults.is_some()
+            && let Some(part_bytes) = self.draw_fate(id, ends)
+        {
+            demand.wire_bytes = part_bytes;
+        }
         let (_, way) = self
             .network
             .begin(&mut self.queue, &self.config, ends, demand);
-        message.head = way;
-        if self.faults.is_some() {
-            self.draw_fate(id, ends);
+        if let Some(message) = self.messages.get(id) {
+            message.head = way;
         }
         if matches_first && meets {
             let last_control = self.host(host).stream(target).last_control;
@@ -355,9 +359,7 @@ impl Cluster {
         } else {
             (host, target)
         };
-        if self.faults.is_some() {
-            self.decide_fate(id, ends, begun);
-        }
+        let is_held = self.faults.is_some() && self.decide_fate(id, ends, begun);
         // The receiving engine looks where the bytes go when the first is there; then they go on
         // as they came.
         let receiver = self.host(ends.1);
@@ -377,8 +379,12 @@ impl Cluster {
         let line = state.line(vi);
         let arrives = there.max(line.last_arrival).max(last_control);
         line.last_arrival = arrives;
-        let next = line.waiting.pop_front();
-        line.is_moving = next.is_some();
+        let next = if is_held {
+            None
+        } else {
+            line.waiting.pop_front()
+        };
+        line.is_moving = is_held || next.is_some();
         if mover == Mover::HeldEngine {
             line.queued -= 1;
             sent = state.work(now, sent_interrupt);
@@ -608,6 +614,7 @@ impl Cluster {
         plan.tally.add_to(&mut state.counts, length);
         if let Some(message) = self.messages.get(id) {
             message.is_answer = true;
+            message.epoch = 0;
             message.plan = Plan {
                 processor: Time::ZERO,
                 ..*plan

@@ -225,14 +225,20 @@ impl Cluster {
         self.is_silent(from) || self.is_silent(to)
     }
 
-    /// A message's bytes begin to move: whether its links lose or corrupt it.
-    pub(crate) fn draw_fate(&mut self, id: MessageId, (from, to): (u32, u32)) {
+    /// A message's bytes begin to move: whether its links lose or corrupt it. Bytes on the wire if
+    /// they are a part of it.
+    pub(crate) fn draw_fate(&mut self, id: MessageId, (from, to): (u32, u32)) -> Option<f64> {
+        if self.is_repeatable(id) {
+            return self.draw_part(id, (from, to));
+        }
         let way = self.network.way(&self.config, from, to);
         if let Some(faults) = &mut self.faults
             && let Some(message) = self.messages.get(id)
         {
-            message.fate = faults.draw(way);
+            let frames = self.config.links.frame.count(message.moving_bytes());
+            (message.fate, _) = faults.draw(way, frames);
         }
+        None
     }
 
     /// Whether a message's first byte, that would be there now, is not: it was lost before, or
@@ -259,24 +265,39 @@ impl Cluster {
             })
     }
 
-    /// The last of a message's bytes has left: what became of it on its way.
-    pub(crate) fn decide_fate(&mut self, id: MessageId, (from, to): (u32, u32), begun: Time) {
+    /// The last of a message's bytes has left: what became of it on its way. Whether nothing of its
+    /// VI moves until the sender has gone back.
+    pub(crate) fn decide_fate(
+        &mut self,
+        id: MessageId,
+        (from, to): (u32, u32),
+        begun: Time,
+    ) -> bool {
         let now = self.now();
         // What is sent again is sent as it was.
         let is_repeatable = self.is_repeatable(id);
         let way = self.network.way(&self.config, from, to);
-        if let Some(faults) = &mut self.faults
+        let faults = self.faults.as_ref();
+        if let Some(cut) = faults.and_then(|faults| faults.cut(way, begun, now))
             && let Some(message) = self.messages.get(id)
         {
-            if faults.is_cut(way, begun, now) {
-                message.fate = Fate::Lost;
-            }
-            if message.fate == Fate::Corrupt && !is_repeatable {
-                // Whoever does not look at the status sees it.
-                let first = self.messages.payload(id).first_mut();
-                first.into_iter().for_each(|byte| *byte ^= 1);
+            let was_whole = message.fate == Fate::Whole;
+            message.fate = Fate::Lost;
+            if is_repeatable && was_whole {
+                let part =
+                    (cut - begun).picoseconds() as f64 / (now - begun).picoseconds().max(1) as f64;
+                self.note_cut(id, part);
             }
         }
+        if let Some(message) = self.messages.get(id)
+            && message.fate == Fate::Corrupt
+            && !is_repeatable
+        {
+            // Whoever does not look at the status sees it.
+            let first = self.messages.payload(id).first_mut();
+            first.into_iter().for_each(|byte| *byte ^= 1);
+        }
+        is_repeatable && self.holds_line(id)
     }
 
     /// Keeps a message that is there now from its receiver, if it was lost or that is dead.
@@ -293,7 +314,9 @@ impl Cluster {
             return true;
         }
         // A request has no bytes but its header, of which nothing can be believed.
-        let is_lost = is_silent || fate == Fate::Lost || is_request && fate == Fate::Corrupt;
+        let is_lost = is_silent
+            || matches!(fate, Fate::Lost | Fate::Gap)
+            || is_request && fate == Fate::Corrupt;
         let Some(faults) = &mut self.faults else {
             return false;
         };
@@ -358,7 +381,7 @@ impl Cluster {
         let Some(faults) = &mut self.faults else {
             return false;
         };
-        let is_lost = faults.fate(way, now, there) != Fate::Whole;
+        let is_lost = faults.fate(way, 1, now, there) != Fate::Whole;
         if is_lost {
             self.counts.lost += 1;
             if self.is_repeatable(id) {
@@ -414,8 +437,16 @@ impl Message {
     pub(crate) const fn outcome(&self) -> ReceiveOutcome {
         match self.fate {
             Fate::Corrupt => ReceiveOutcome::Corrupt,
-            Fate::Whole | Fate::Lost => ReceiveOutcome::Placed,
+            Fate::Whole | Fate::Lost | Fate::Gap => ReceiveOutcome::Placed,
         }
+    }
+
+    /// Bytes that it moves now: a read's request has none.
+    pub(crate) fn moving_bytes(&self) -> u64 {
+        if self.header.operation == Operation::RdmaRead && !self.is_answer {
+            return 0;
+        }
+        self.header.length.into()
     }
 }
 

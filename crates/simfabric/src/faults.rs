@@ -27,20 +27,21 @@ pub enum Fault {
         /// When it ends, if it does.
         until: Option<Time>,
     },
-    /// Links lose messages. Of each link that a message crosses, at this rate: over two such links
-    /// fewer get through than over one. An acknowledgement at reliable reception is a message too;
-    /// what the kernel agents say to each other is not, since they say it again.
+    /// Links lose frames, and with a frame its message, unless the adapters send it again. Of each
+    /// link that a frame crosses, at this rate: over two such links fewer get through than over
+    /// one. An acknowledgement at reliable reception is a frame too; what the kernel agents say to
+    /// each other is not, since they say it again.
     Loss {
         /// Which.
         links: Links,
-        /// Of all messages, 0 to 1, whatever their length.
+        /// Of all frames, 0 to 1: a message longer than the payload of one has several.
         rate: f64,
     },
-    /// Links corrupt messages: at the receiver a checksum is wrong. As for [`Fault::Loss`].
+    /// Links corrupt frames: at the receiver a checksum is wrong. As for [`Fault::Loss`].
     Corruption {
         /// Which.
         links: Links,
-        /// Of all messages, 0 to 1, whatever their length.
+        /// Of all frames, 0 to 1.
         rate: f64,
     },
     /// A host dies: its programs never run again, what it sends and what is sent to it is lost.
@@ -300,41 +301,53 @@ impl Faults {
         })
     }
 
-    /// Whether a message crosses these links unhurt, its bytes moving from one time to another.
-    pub(crate) fn fate(&mut self, links: &[LinkId], from: Time, to: Time) -> Fate {
-        let mut fate = Fate::Whole;
-        for link in links {
-            let down = self.down.get(&link.0).map_or(&[][..], Vec::as_slice);
-            let is_down = down.iter().any(|(down, up)| *down <= to && from < *up);
-            if is_down || self.loss.strikes(link.0) {
-                // It crosses no further link.
-                return Fate::Lost;
-            }
-            if self.corruption.strikes(link.0) {
-                fate = Fate::Corrupt;
-            }
+    /// Whether a message of so many frames crosses these links unhurt, its bytes moving from one
+    /// time to another.
+    pub(crate) fn fate(&mut self, links: &[LinkId], frames: u64, from: Time, to: Time) -> Fate {
+        if self.is_cut(links, from, to) {
+            return Fate::Lost;
         }
-        fate
+        self.draw(links, frames).0
     }
 
-    /// What the rates of these links do to a message that begins to move.
-    pub(crate) fn draw(&mut self, links: &[LinkId]) -> Fate {
+    /// What the rates of these links do to a message of so many frames, and how many of its frames
+    /// are before the first that comes to harm.
+    pub(crate) fn draw(&mut self, links: &[LinkId], frames: u64) -> (Fate, u64) {
         let mut fate = Fate::Whole;
+        // Frames that go on to the next link, and those before a corrupt one.
+        let (mut left, mut whole) = (frames, frames);
         for link in links {
-            if self.loss.strikes(link.0) {
-                return Fate::Lost;
+            if let Some(lost) = (0..left).find(|_| self.loss.strikes(link.0)) {
+                left = lost;
+                fate = Fate::Lost;
             }
-            if self.corruption.strikes(link.0) {
-                fate = Fate::Corrupt;
+            if let Some(corrupt) = (0..left).find(|_| self.corruption.strikes(link.0)) {
+                whole = whole.min(corrupt);
+                if fate == Fate::Whole {
+                    fate = Fate::Corrupt;
+                }
             }
         }
-        fate
+        (fate, left.min(whole))
+    }
+
+    /// Whether a frame that crosses these links comes to no harm.
+    pub(crate) fn lets_pass(&mut self, links: &[LinkId]) -> bool {
+        self.draw(links, 1).0 == Fate::Whole
     }
 
     /// Whether one of these links is down at some time between two.
     pub(crate) fn is_cut(&self, links: &[LinkId], from: Time, to: Time) -> bool {
+        self.cut(links, from, to).is_some()
+    }
+
+    /// The first time between two at which one of these links is down.
+    pub(crate) fn cut(&self, links: &[LinkId], from: Time, to: Time) -> Option<Time> {
         let times = links.iter().filter_map(|link| self.down.get(&link.0));
-        times.flatten().any(|(down, up)| *down <= to && from < *up)
+        let hit = times
+            .flatten()
+            .filter(|(down, up)| *down <= to && from < *up);
+        hit.map(|(down, _)| from.max(*down)).min()
     }
 
     /// The first time from `from` on at which none of these links is down.
@@ -386,6 +399,8 @@ pub(crate) enum Fate {
     Corrupt,
     /// It does not arrive.
     Lost,
+    /// It ends with the frame by which its receiver learns of a gap: in it, or before it.
+    Gap,
 }
 
 /// How often a fault strikes, by link.
@@ -496,9 +511,13 @@ mod tests {
             (20, 30, Fate::Whole),
             (0, 30, Fate::Lost),
         ] {
-            assert_eq!(faults.fate(&way, at(from), at(to)), fate, "{from} to {to}");
+            assert_eq!(
+                faults.fate(&way, 1, at(from), at(to)),
+                fate,
+                "{from} to {to}"
+            );
         }
-        assert_eq!(faults.fate(&way[..1], at(12), at(13)), Fate::Whole);
+        assert_eq!(faults.fate(&way[..1], 1, at(12), at(13)), Fate::Whole);
     }
 
     #[test]

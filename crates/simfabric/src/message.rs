@@ -33,7 +33,7 @@ pub(crate) struct Message {
     pub(crate) matched: Matched,
     /// Its number on its connection, where what is lost is sent again; else 0.
     pub(crate) sequence: u32,
-    /// In which go of its connection it was sent last.
+    /// In which go of its connection it was sent last; of an answer, frames of it that have come.
     pub(crate) epoch: u32,
     /// Times that its answer was lost.
     pub(crate) goes: u32,

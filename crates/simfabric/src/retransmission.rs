@@ -1,6 +1,6 @@
 //! Sending again what was lost: reliable connections of RDMA adapters.
 //!
-//! Each message of a connection has a sequence number, and the receiver takes the one that it
+//! Each frame of a connection has a sequence number, and the receiver takes the one that it
 //! expects. What comes behind a gap it drops, with a negative acknowledgement of the first such;
 //! then, or when a time-out is over, the sender goes back and sends again from the gap on. After
 //! `retries` goes without progress it gives up, and the connection breaks.
@@ -11,10 +11,15 @@
 //!  acknowledgement lost      -> time-out   /
 //! ```
 //!
+//! Frames are not events. When a message begins to move it is drawn which of its frames is the
+//! first to be lost, and which the first behind that to come: there its flow ends, and nothing of
+//! its VI moves until the sender has gone back, since the receiver would drop it.
+//!
 //! Nothing here is reached in a simulation without faults.
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::{ConnectionNumber, ViId};
+use viaduct_sim::config::Frame;
 
 use crate::cluster::Cluster;
 use crate::config::Mechanism;
@@ -39,6 +44,14 @@ pub(crate) struct Recovery {
     /// Counts goes, so that a time-out for an earlier one is told apart.
     epoch: u32,
     is_timed: bool,
+    /// The first message of which a frame was lost that the sender has not gone back to.
+    gap: Option<u32>,
+    /// A message, and how many of its frames the receiver has: from there it goes on.
+    resumes: (u32, u64),
+    /// Frames of the expected message that had come when the receiver last told of a gap.
+    told: u64,
+    /// Whether nothing moves until the sender goes back.
+    is_held: bool,
 }
 
 /// What an adapter does about losses.
@@ -86,8 +99,13 @@ impl Cluster {
             is_refused: false,
             epoch: 0,
             is_timed: false,
+            gap: None,
+            resumes: (0, 0),
+            told: 0,
+            is_held: false,
         });
         let mut gone = Vec::new();
+        let mut was_held = false;
         if recovery.connection != connection {
             // What was left of the former connection went with it.
             gone = core::mem::take(&mut recovery.lost);
@@ -97,11 +115,110 @@ impl Cluster {
             recovery.is_refused = false;
             recovery.epoch += 1;
             recovery.is_timed = false;
+            recovery.told = 0;
+            was_held = recovery.go_back();
         }
         recovery.last += 1;
         message.sequence = recovery.last;
         message.epoch = recovery.epoch;
         self.forget_lost(gone);
+        self.release_line(host, vi, was_held);
+    }
+
+    /// Draws how far such a message gets that begins to move. Bytes on the wire, if not all.
+    pub(crate) fn draw_part(&mut self, id: MessageId, (from, to): (u32, u32)) -> Option<f64> {
+        let way = self.network.way(&self.config, from, to);
+        let (faults, message) = (self.faults.as_mut()?, self.messages.get(id)?);
+        let recoveries = &mut self.hosts[message.host as usize].recoveries;
+        let recovery = recoveries.get_mut(&message.vi)?;
+        let frame = self.config.links.frame;
+        let (bytes, sequence) = (message.moving_bytes(), message.sequence);
+        let frames = frame.count(bytes);
+        let start = match (message.is_answer, recovery.resumes) {
+            (true, _) => u64::from(message.epoch),
+            (false, (resumed, came)) if resumed == sequence => came,
+            (false, _) => 0,
+        };
+        let left = frames - start.min(frames - 1);
+        let is_behind = !message.is_answer && recovery.gap.is_some_and(|gap| gap < sequence);
+        let mut moved = 0;
+        if !is_behind {
+            let (fate, came) = faults.draw(way, left);
+            message.fate = fate;
+            if fate == Fate::Whole {
+                return (start > 0).then(|| part_bytes(frame, bytes, start, frames));
+            }
+            if message.is_answer {
+                message.epoch += came as u32;
+                message.goes *= u32::from(came == 0);
+            } else if sequence < recovery.expected {
+                // The receiver has it already, and expects none of its frames.
+                return None;
+            } else {
+                recovery.gap = Some(sequence);
+                recovery.resumes = (sequence, start + came);
+            }
+            moved = came + 1;
+        }
+        // The first that comes behind the gap tells of it.
+        let mut is_told = false;
+        while moved < left && !is_told {
+            is_told = faults.lets_pass(way);
+            moved += 1;
+        }
+        message.fate = if is_told { Fate::Gap } else { Fate::Lost };
+        Some(part_bytes(frame, bytes, start, start + moved))
+    }
+
+    /// Such a message was moving wholly when a link of its way went down, after a part of its time.
+    pub(crate) fn note_cut(&mut self, id: MessageId, part: f64) {
+        let Some(message) = self.messages.get(id) else {
+            return;
+        };
+        let frames = self.config.links.frame.count(message.moving_bytes());
+        let came = |start: u64| start + ((frames - start) as f64 * part) as u64;
+        if message.is_answer {
+            message.epoch = came(u64::from(message.epoch)).min(frames - 1) as u32;
+            return;
+        }
+        let recoveries = &mut self.hosts[message.host as usize].recoveries;
+        let Some(recovery) = recoveries.get_mut(&message.vi) else {
+            return;
+        };
+        let sequence = message.sequence;
+        if recovery.gap.is_none() && sequence >= recovery.expected {
+            let (resumed, start) = recovery.resumes;
+            let start = if resumed == sequence { start } else { 0 };
+            recovery.gap = Some(sequence);
+            recovery.resumes = (sequence, came(start).min(frames - 1));
+        }
+    }
+
+    /// Whether such a message, the last of whose bytes has left, is the last of its VI to move
+    /// until the sender goes back.
+    pub(crate) fn holds_line(&mut self, id: MessageId) -> bool {
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let holds = message.fate == Fate::Gap && !message.is_answer;
+        let recoveries = &mut self.hosts[message.host as usize].recoveries;
+        if let Some(recovery) = recoveries.get_mut(&message.vi) {
+            recovery.is_held |= holds;
+        }
+        holds
+    }
+
+    /// Lets the next message of a VI move, if none could.
+    fn release_line(&mut self, host: u32, vi: ViId, was_held: bool) {
+        if !was_held {
+            return;
+        }
+        let line = self.host(host).line(vi);
+        let next = line.waiting.pop_front();
+        line.is_moving = next.is_some();
+        if let Some(next) = next {
+            self.begin(next);
+        }
     }
 
     fn forget_lost(&mut self, gone: Vec<(u32, MessageId)>) {
@@ -161,8 +278,17 @@ impl Cluster {
             recovery.expected += 1;
             recovery.goes = 0;
             recovery.is_refused = false;
+            recovery.told = 0;
             return false;
         }
+        let (resumed, came) = recovery.resumes;
+        if sequence == recovery.expected && resumed == sequence && came > recovery.told {
+            // Some of its frames have come: what is missing now is another gap.
+            recovery.told = came;
+            recovery.goes = 0;
+            recovery.is_refused = false;
+        }
+        let is_dropped = matches!(fate, Fate::Whole | Fate::Gap);
         if fate == Fate::Whole && sequence < recovery.expected {
             // It was placed before; that is said again.
             self.leave_stream(host, target);
@@ -173,15 +299,18 @@ impl Cluster {
             }
             return true;
         }
-        if fate == Fate::Whole && recovery.is_refused && sent_in != recovery.epoch {
+        if is_dropped && recovery.is_refused && sent_in != recovery.epoch {
             // The sender had gone back before it came: it is among what is sent again.
+            let was_held = fate == Fate::Gap && recovery.go_back();
             self.repeat(host, vi, &[(sequence, id)]);
+            self.release_line(host, vi, was_held);
             return true;
         }
-        let is_first = fate == Fate::Whole && !recovery.is_refused;
+        let is_first = is_dropped && !recovery.is_refused;
         recovery.is_refused |= is_first;
         let epoch = recovery.epoch;
-        self.counts.lost += u64::from(fate != Fate::Whole);
+        let is_whole = is_dropped && sequence != recovery.expected;
+        self.counts.lost += u64::from(!is_whole);
         self.lose(id);
         if is_first {
             let bus = self.config.host.bus;
@@ -189,7 +318,7 @@ impl Cluster {
             let there = now + self.network.control_delay(&self.config, ends, &bus);
             let way = self.network.way(&self.config, target, host);
             let faults = self.faults.as_mut();
-            if faults.is_some_and(|faults| faults.fate(way, now, there) == Fate::Whole) {
+            if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
                 let again = Consequence::Again(host, vi, epoch);
                 self.follows_at(there, again);
             }
@@ -243,6 +372,7 @@ impl Cluster {
         recovery.epoch += 1;
         recovery.is_timed = false;
         recovery.goes += 1;
+        let was_held = recovery.go_back();
         let has_failed = recovery.goes > rule.retries;
         let mut lost = core::mem::take(&mut recovery.lost);
         let connection = recovery.connection;
@@ -252,6 +382,7 @@ impl Cluster {
             .is_some_and(|peer| peer.connection == connection);
         if !is_up {
             self.forget_lost(lost);
+            self.release_line(host, vi, was_held);
             return;
         }
         if has_failed {
@@ -262,9 +393,11 @@ impl Cluster {
             }
             self.give_up(first);
             self.forget_lost(lost);
+            self.release_line(host, vi, was_held);
             return;
         }
         self.repeat(host, vi, &lost);
+        self.release_line(host, vi, was_held);
     }
 
     /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
@@ -311,7 +444,15 @@ impl Cluster {
         };
         message.goes += 1;
         let has_failed = message.goes > rule.retries;
-        let due = self.now() + rule.timeout;
+        let ends = (message.host, message.target);
+        let is_told = message.fate == Fate::Gap;
+        let due = if is_told {
+            // Whoever reads sees that a frame is missing, and asks from there on.
+            let bus = self.config.host.bus;
+            self.now() + self.network.control_delay(&self.config, ends, &bus)
+        } else {
+            self.now() + rule.timeout
+        };
         let next = if has_failed {
             Consequence::GiveUp(id)
         } else {
@@ -320,4 +461,23 @@ impl Cluster {
         };
         self.follows_at(due, next);
     }
+}
+
+impl Recovery {
+    /// The sender goes back to the gap; whether nothing moved until it did.
+    fn go_back(&mut self) -> bool {
+        self.gap = None;
+        core::mem::take(&mut self.is_held)
+    }
+}
+
+/// Bytes on the wire of a message's frames from one on to before another.
+fn part_bytes(frame: Frame, bytes: u64, from: u64, to: u64) -> f64 {
+    let payload = match frame.payload_bytes {
+        0 => bytes,
+        payload => payload.into(),
+    };
+    let until = |frames: u64| bytes.min(frames * payload);
+    let headers = (to - from) * u64::from(frame.header_bytes);
+    (until(to) - until(from) + headers) as f64
 }

@@ -45,7 +45,7 @@ pub(super) fn fault_keys() -> Vec<Key> {
         Key::new(
             "rate",
             Kind::Ratio,
-            "share of the messages that each such link loses or corrupts",
+            "share of the frames that each such link loses or corrupts",
         )
         .with("kind", &["loss", "corruption"]),
         Key::new("host", HOST, "which host, or whose NIC")

@@ -261,7 +261,8 @@ impl Cluster {
             write.fate = if faults.is_nic_dead(ends.0) || faults.is_nic_dead(ends.1) {
                 Fate::Lost
             } else {
-                faults.fate(way, write.begun, now)
+                let frames = self.config.links.frame.count(write.bytes.len() as u64);
+                faults.fate(way, frames, write.begun, now)
             };
         }
         let wire_bytes = write.demand.wire_bytes;
@@ -300,7 +301,7 @@ impl Cluster {
                 self.counts.corrupted += 1;
                 write.bytes[0] ^= 1;
             }
-            Fate::Lost => {
+            Fate::Lost | Fate::Gap => {
                 self.counts.lost += 1;
                 return;
             }
