@@ -5,6 +5,7 @@
 //! not seen covered), and the two about the end. A peer that sends more breaks its connection.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use viaduct_fabric::{Buffer, CompletionError, Provider, Received, Vi};
 
@@ -51,6 +52,8 @@ pub(crate) struct Connection<P: Provider> {
     pub(crate) peer_asked: bool,
     /// This end has said that all is acknowledged.
     pub(crate) has_agreed: bool,
+    /// Since when it is on its way out, where threads of the system run it.
+    pub(crate) resting_since: Option<Instant>,
 
     /// Buffers that are to be posted again when there is time, at most [`UNPOSTED_MAX`].
     unposted: Vec<Buffer>,
@@ -81,6 +84,7 @@ impl<P: Provider> Connection<P> {
             has_asked: false,
             peer_asked: false,
             has_agreed: false,
+            resting_since: None,
             unposted: Vec::with_capacity(UNPOSTED_MAX),
             has_chores: false,
             used_last: 0,

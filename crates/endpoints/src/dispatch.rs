@@ -1,5 +1,7 @@
 //! What arrives: to which endpoint, and what the connections have to say in return.
 
+use std::time::Instant;
+
 use viaduct_am::{Arrival, Reason};
 use viaduct_fabric::{CompletionEntry, Provider, Received};
 
@@ -110,9 +112,19 @@ impl<P: Provider> State<P> {
             }
             let buffer = state.pool.take(&state.nic, false).map_err(|_| Broken)?;
             connection.has_asked = true;
+            state.note_rest(connection);
             connection.send_control(Kind::Rest, buffer, &mut state.pool)?;
             Ok(After::Goes)
         });
+    }
+
+    /// Notes when a connection began to rest. On simulated hosts there is no such clock, and nobody
+    /// who does not keep the rules.
+    #[cold]
+    fn note_rest(&self, connection: &mut Connection<P>) {
+        if self.has_threads {
+            connection.resting_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// One descriptor of a VI has completed.
@@ -264,6 +276,7 @@ impl<P: Provider> State<P> {
         match kind {
             Kind::Rest => {
                 connection.peer_asked = true;
+                self.note_rest(connection);
                 Ok(After::Goes)
             }
             Kind::AtRest if connection.has_asked && connection.outstanding() == 0 => {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use viaduct_am::{
     Admission, Arrival, Body, CarrierError, Content, Key, Message, Name, Phase, Readiness, Reason,
@@ -20,6 +21,10 @@ use crate::peers::{Frame, Peer, Peers, Route, SELF};
 use crate::station::ReturnPath;
 use crate::waiting::Waiters;
 use crate::wire::{Header, Kind, MESSAGE_BYTES_MAX, NO_MESSAGE, Packet, Verdict, WireBody};
+
+/// How long a connection may be on its way out when its place is wanted. Who computes and calls
+/// nothing agrees within a second.
+const REST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a station has done and has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -73,6 +78,8 @@ pub(crate) struct State<P: Provider> {
     pub(crate) waiters: Waiters,
     pub(crate) statistics: Statistics,
     pub(crate) is_closed: bool,
+    /// Whether threads of the system run it.
+    pub(crate) has_threads: bool,
 }
 
 impl<P: Provider> State<P> {
@@ -81,6 +88,7 @@ impl<P: Provider> State<P> {
         completions: CompletionQueue<P>,
         identity: Identity,
         options: Options,
+        has_threads: bool,
     ) -> Self {
         let own = Peer::new(identity, nic.host());
         let seed = Parts {
@@ -115,6 +123,7 @@ impl<P: Provider> State<P> {
             waiters: Waiters::default(),
             statistics: Statistics::default(),
             is_closed: false,
+            has_threads,
         }
     }
 
@@ -560,10 +569,13 @@ impl<P: Provider> State<P> {
     /// Whether one more connection may be made; has others closed for it.
     fn make_room(&mut self) -> bool {
         let frames = self.options.frames.max(1) as usize;
-        let present = || self.connections.iter().flatten();
-        if present().count() >= 2 * frames {
-            return false;
+        if self.connections.iter().flatten().count() >= 2 * frames {
+            let Some(index) = self.overdue() else {
+                return false;
+            };
+            self.close(index, false);
         }
+        let present = || self.connections.iter().flatten();
         let mut active = present().filter(|each| !each.is_resting()).count();
         while active >= frames {
             let candidates: Vec<Candidate> = self
@@ -592,6 +604,15 @@ impl<P: Provider> State<P> {
             active -= 1;
         }
         true
+    }
+
+    /// A connection that has been on its way out for so long that its peer does not keep the rules,
+    /// or has stopped.
+    fn overdue(&self) -> Option<usize> {
+        self.connections.iter().position(|each| {
+            let since = each.as_deref().and_then(|each| each.resting_since);
+            since.is_some_and(|since| since.elapsed() > REST_PATIENCE)
+        })
     }
 
     /// Takes a connection out and settles what it leaves. `is_rested`: all was acknowledged, both

@@ -120,7 +120,7 @@ impl<P: Provider> Station<P> {
             address: identity.address(nic.host()),
             completions: completions.handle(),
             pause: nic.completion_queue(1)?,
-            state: Mutex::new(State::new(nic, completions, identity, options)),
+            state: Mutex::new(State::new(nic, completions, identity, options, has_threads)),
             is_stopping: AtomicBool::new(false),
             has_threads,
         });

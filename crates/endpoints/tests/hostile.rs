@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{ANSWER, Draws, ECHO, KEY, MIRROR, SILENT};
-use viaduct_am::{Body, Endpoint, Handlers, Key, Name, Phase, Reason};
+use viaduct_am::{Body, Endpoint, EventMask, Handlers, Key, Name, Phase, Reason};
 use viaduct_endpoints::{Identity, Options, Station};
 use viaduct_fabric::{Buffer, Fabric, Memory, Nic, Provider, ReturnCode, Vi};
 use viaduct_inproc::InProcess;
@@ -221,6 +221,48 @@ impl<P: Provider> Liar<P> {
             let _ = self.vi.post_receive(received.buffer);
         }
     }
+}
+
+/// Liars take all places that a station has for connections, and never agree to give one back.
+#[test]
+fn who_never_agrees_to_rest_loses_its_connection_to_others() {
+    const BASE: u128 = 0xa0_0000;
+
+    let fabric = Fabric::from(Arc::new(InProcess::new()));
+    let open = |number: u128| {
+        let options = Options {
+            frames: 1,
+            ..Options::default()
+        };
+        Station::start(
+            fabric.clone(),
+            "inproc0",
+            Identity::new(BASE + number),
+            options,
+        )
+        .unwrap()
+    };
+    let (here, there) = (open(1), open(2));
+    let (mut victim, mut honest) = (endpoint(&here, KEY), endpoint(&there, KEY));
+    let liars: Vec<_> = (100..102)
+        .map(|number| Liar::connect(&fabric, "inproc0", BASE + number, BASE + 1))
+        .collect();
+    honest.map(0, &victim.name(), KEY).unwrap();
+    honest.request(0, ECHO, &[1]).unwrap();
+    // Half a minute of patience, where five seconds are taken.
+    for _ in 0..1500 {
+        victim.poll();
+        let _ = honest.wait(EventMask::ALL, Some(Duration::from_millis(10)));
+        honest.poll();
+        if honest.outstanding() == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(honest.state().replies, [1]);
+    assert!(here.statistics().connections <= 2);
+    assert_eq!(here.statistics().connections_lost, 1);
+    drop(liars);
 }
 
 /// What a peer could say, and every fourth time something else.
@@ -597,10 +639,7 @@ fn programs_that_compute_do_not_keep_connections_from_others() {
     asker.request(1, ECHO, &[1]).unwrap();
     asker.request(2, ECHO, &[2]).unwrap();
     for _ in 0..5000 {
-        let _ = asker.wait(
-            viaduct_am::EventMask::MESSAGE,
-            Some(Duration::from_millis(1)),
-        );
+        let _ = asker.wait(EventMask::MESSAGE, Some(Duration::from_millis(1)));
         asker.poll();
         awake.poll();
         if !asker.state().replies.is_empty() {
