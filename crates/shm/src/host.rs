@@ -75,6 +75,18 @@ impl Host {
 
     /// Makes another one, for the life of the process.
     pub(crate) fn start(place: Place, protected: bool) -> io::Result<&'static Self> {
+        let host = Self::make(place, protected)?;
+        spawn("viaduct-service", || host.service.run())?;
+        Ok(host)
+    }
+
+    /// One whose service thread never comes to run.
+    #[cfg(test)]
+    pub(crate) fn start_unserved(place: Place) -> io::Result<&'static Self> {
+        Self::make(place, false)
+    }
+
+    fn make(place: Place, protected: bool) -> io::Result<&'static Self> {
         let nonce = random()?;
         // Numbers of several processes meet in one VI: they should differ.
         let first_connection = u64::from_le_bytes(random()?) >> 1;
@@ -92,7 +104,6 @@ impl Host {
         }));
         host.shared
             .on_release(|segment| host.retire_segment(segment));
-        spawn("viaduct-service", || host.service.run())?;
         Ok(host)
     }
 

@@ -184,6 +184,27 @@ fn a_killed_process_is_noticed() {
 }
 
 #[test]
+fn a_thread_that_looks_in_vain_hears_of_a_killed_process() {
+    let _alone = alone();
+    let only = Host::start_unserved(place()).unwrap();
+    let vi = TestVi::new(1001);
+    let mut other = Other::start("client", &[]);
+    serve(only, &vi);
+    assert_eq!(other.line(), "connected true true");
+    only.hear_endings();
+    assert!(vi.end().0.is_alive());
+    let killed = other.kill();
+    while locked(&vi.state).closed.is_empty() {
+        assert!(killed.elapsed() < SOON.unwrap(), "nobody heard of it");
+        only.hear_endings();
+        thread::yield_now();
+    }
+    assert_eq!(locked(&vi.state).closed[0].1, CloseReason::Died);
+    assert!(!vi.end().0.is_alive());
+    assert!(only.links().is_empty());
+}
+
+#[test]
 fn a_server_that_is_killed_ends_the_request() {
     let _alone = alone();
     let only = host();
