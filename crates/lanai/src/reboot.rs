@@ -84,7 +84,9 @@ impl Cluster {
     pub(crate) fn boot_host(&mut self, host: u16, now: Time) {
         let node = &mut self.nodes[usize::from(host)];
         node.is_down = false;
-        debug_assert!(node.wake_at == Time::MAX && !node.has_host_event);
+        // A packet may have begun its way while the host was down that leaves memory, and arrives,
+        // when it is there again. A wake of before would be one that nobody heard.
+        debug_assert!(node.wake_at >= now && !node.has_host_event);
         let Some(setup) = node.setup else { return };
         self.begin_program(host, setup, now);
     }
