@@ -4,7 +4,9 @@
 //! nor contradict itself. Shared by the targets of libFuzzer and by the smoke test on stable Rust,
 //! which is why it is a file and no crate.
 
-use viaduct_scenario::{Override, Study, parse_preset, parse_study};
+use viaduct_scenario::{Override, Study, message_list_csv, parse_preset, parse_study};
+use viaduct_sim::bounds::load_bounds;
+use viaduct_sim::config::Arrivals;
 use viaduct_sim::workload::parse_size_cdf;
 use viaduct_topology::{
     GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
@@ -27,6 +29,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     }),
     ("route_table", route_table),
     ("size_cdf", size_cdf),
+    ("message_list", message_list),
 ];
 
 /// Runs one entry; bytes that are no text are none of its business.
@@ -72,6 +75,53 @@ fn setting(text: &str) {
             "refused without a reason"
         );
     }
+}
+
+/// A list of messages that is accepted is written out to the same messages, and what it asks of a
+/// network can be said.
+fn message_list(text: &str) {
+    let of = |text: &str| {
+        format!(
+            "[network]\ntopology = \"switch\"\nhosts = 4\n[links]\nrate = \"1 Gbit/s\"\n\
+             [traffic]\narrivals = \"list\"\nfile = \"list\"\n[run]\nuntil = \"1200 s\"\n\
+             [files]\n\"list\" = {}\n",
+            toml_text(text)
+        )
+    };
+    let messages = |study: &Study| match &study.config.traffic.arrivals {
+        Arrivals::Listed(list) => list.messages().collect::<Vec<_>>(),
+        other => panic!("no list: {other:?}"),
+    };
+    match parse_study(&of(text)) {
+        Ok(study) => {
+            let read = messages(&study);
+            let written = message_list_csv(read.iter().copied());
+            let again = parse_study(&of(&written));
+            match again {
+                Ok(again) => assert_eq!(messages(&again), read, "written and read again"),
+                Err(problems) => panic!("what was written is refused:\n{problems}"),
+            }
+            let bounds = load_bounds(&study.config).expect("its hosts are there");
+            let list = bounds
+                .and_then(|bounds| bounds.list)
+                .expect("all is posted");
+            assert!(list.fullest.is_none_or(|fullest| fullest.load > 0.0));
+        }
+        Err(problems) => assert!(
+            !problems.render(true).is_empty(),
+            "refused without a reason"
+        ),
+    }
+}
+
+/// A string of TOML on one line.
+fn toml_text(text: &str) -> String {
+    let escaped = text.chars().map(|character| match character {
+        '"' | '\\' => format!("\\{character}"),
+        character if character.is_control() => format!("\\u{:04X}", u32::from(character)),
+        character => character.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 /// A graph that is accepted answers every question asked of it.
