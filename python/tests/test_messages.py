@@ -131,3 +131,12 @@ def test_schedules_have_each_step_of_the_operation() -> None:
     ]
     with pytest.raises(ValueError, match="hosts = 1"):
         via.schedules.all_to_all(1, 64)
+
+
+def test_a_list_that_asks_too_much_is_warned_of() -> None:
+    every = numpy.arange(40)
+    listed: Any = {"source": 2 * (every % 2), "target": every * 0 + 1, "bytes": 5000}
+    heavy = switch().study(via.Messages(time_us=20 * every, **listed), until="5 ms")
+    assert "the list gives link s0 -> n0-1 more than it can do" in heavy.warnings
+    light = switch().study(via.Messages(time_us=45 * every, **listed), until="5 ms")
+    assert light.warnings == ""

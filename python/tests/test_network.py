@@ -296,7 +296,7 @@ def test_mistakes_say_what_is_wrong_and_what_instead() -> None:
     assert "`traffic` was not said" in error_of(lambda: wired.study(until="1 s"))
     assert "cannot exchange messages" in error_of(lambda: wired.study(traffic, until="1 s"))
     wired.link("s0", "s1")
-    assert "missing key `rate` in [links]" in error_of(lambda: wired.study())
+    assert "the links between switches have no rate" in error_of(lambda: wired.study())
     assert "s0 is a switch" in error_of(
         lambda: wired.study(via.Traffic(size="1 KiB", rate=10, to=via.incast("s0")))
     )
@@ -334,6 +334,16 @@ def test_without_numpy_ranges_come_back(monkeypatch: pytest.MonkeyPatch) -> None
     assert net.switches(2) == range(2**30 + 1, 2**30 + 3)
     net.links(hosts, hub, rate="1 Gbit/s")
     assert net.link_count == 5
+
+
+def test_links_without_a_rate_are_refused_in_words_of_python() -> None:
+    traffic = via.Traffic(size="1 KiB", rate=100, to=via.uniform())
+    with pytest.raises(via.ScenarioError, match="the links have no rate\nhelp: give rate="):
+        via.Network.single_switch(3).study(traffic, until="1 ms")
+    net = via.Network.torus([3, 3])
+    with pytest.raises(via.ScenarioError, match="the links between switches have no rate"):
+        net.study(traffic, until="1 ms")
+    assert net.study(traffic, until="1 ms", set={"links.rate": "1 Gbit/s"})["links.rate"]
 
 
 if __name__ == "__main__":

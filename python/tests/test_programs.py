@@ -1,8 +1,11 @@
 """Programs as generators, on simulated hosts and between processes."""
 
 import itertools
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -205,7 +208,7 @@ def test_programs_that_wait_for_each_other_are_named() -> None:
         via.cluster("sim:clan-pio", {"left": program, "right": program}).run()
     text = str(raised.value)
     assert "left waits for a receive on its VI to right since " in text
-    assert "right waits for a receive on its VI accepted since " in text
+    assert "right waits for a receive on its VI from left since " in text
 
     with pytest.raises(via.DeadlockError, match=r"\w+ waits for a receive on its VI"):
         via.cluster("shm", {"left": program, "right": program}).run(timeout="300 ms")
@@ -332,3 +335,138 @@ def test_ctrl_c_ends_a_simulation() -> None:
     with pytest.raises(KeyboardInterrupt):
         via.cluster("sim:clan-pio", [busy]).run()
     assert time.monotonic() - began < 10
+
+
+@BOTH
+def test_a_program_knows_who_came(on: str) -> None:
+    def server(host: via.Host) -> Yields:
+        vis = []
+        for _ in range(2):
+            vi = host.vi()
+            vi.post_receive(host.buffer(8))
+            assert vi.peer is None
+            vis.append((yield vi.accept()))
+        heard = {}
+        for vi in vis:
+            name = vi.peer
+            assert f"from {name}" in repr(vi)
+            heard[name] = bytes((yield vi.receive_done()).data)
+            # Who has left is known still.
+            with pytest.raises(via.FlushedError):
+                vi.post_receive(host.buffer(8))
+                yield vi.receive_done()
+            assert vi.peer == name
+            vi.disconnect()
+            assert vi.peer is None
+        return heard
+
+    def client(host: via.Host) -> Yields:
+        vi = yield host.connect("server")
+        assert vi.peer == "server" and "to server" in repr(vi)
+        buffer = host.buffer(8)
+        buffer[: len(host.name)] = host.name.encode()
+        vi.post_send(buffer, len(host.name))
+        yield vi.send_done()
+
+    programs = {"server": server, "ann": client, "bob": client}
+    assert via.cluster(on, programs).run().returned["server"] == {"ann": b"ann", "bob": b"bob"}
+
+
+def queued_ponger(host: via.Host, rounds: int = 10) -> Yields:
+    queue = host.completion_queue(64)
+    vi = host.vi(send_completions=queue, receive_completions=queue)
+    for buffer in host.buffers(2, 64):
+        vi.post_receive(buffer)
+    yield vi.accept()
+    for number in range(rounds):
+        while (yield queue.done())[1] == "send":
+            vi.post_receive((yield vi.send_done()).buffer)
+        done = yield vi.receive_done(timeout="1 s")
+        assert done.immediate == number
+        done.buffer[0] ^= 255
+        vi.post_send(done.buffer, done.length)
+    yield queue.done()
+    yield vi.send_done()
+
+
+@BOTH
+@pytest.mark.parametrize("second", [ponger, queued_ponger])
+def test_programs_that_poll_do_what_others_do(on: str, second: Any) -> None:
+    cluster = via.cluster(on, {"pinger": pinger, "ponger": second}, wait="poll")
+    polled = cluster.run()
+    assert polled.returned["pinger"] > 0
+    if on != "shm":
+        slept = via.cluster(on, {"pinger": pinger, "ponger": second}).run()
+        assert polled.returned["pinger"] < slept.returned["pinger"]
+        assert polled.counts["messages"] == slept.counts["messages"]
+        assert polled.counts["wake_ups"] < slept.counts["wake_ups"]
+
+
+def test_polling_costs_what_the_command_measures() -> None:
+    command = [sys.executable, "-m", "viaduct", "measure", "latency", "--on", "sim:clan-pio"]
+    words = [*command, "--sizes", "64", "--json"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    rows = json.loads(ran.stdout)["rows"]
+    ours = via.cluster("sim:clan-pio", {"pinger": whole, "ponger": echo}, wait="poll").run()
+    assert ours.returned["pinger"] == pytest.approx(rows[0]["half_rtt_us"]["median"], rel=0.08)
+
+
+def whole(host: via.Host) -> Yields:
+    """Measures nearly as the command does, which posts its receives while nobody waits."""
+    vi = host.vi()
+    send, *receives = host.buffers(3, 64)
+    for buffer in receives:
+        vi.post_receive(buffer)
+    yield vi.connect("ponger")
+    for number in range(120):
+        if number == 20:
+            began_us = host.now_us
+        vi.post_send(send)
+        done = yield vi.receive_done()
+        vi.post_receive(done.buffer)
+        yield vi.send_done()
+    return (host.now_us - began_us) / 100 / 2
+
+
+def echo(host: via.Host) -> Yields:
+    vi = host.vi()
+    send, *receives = host.buffers(3, 64)
+    for buffer in receives:
+        vi.post_receive(buffer)
+    yield vi.accept()
+    for _ in range(120):
+        done = yield vi.receive_done()
+        vi.post_send(send)
+        vi.post_receive(done.buffer)
+        yield vi.send_done()
+
+
+@pytest.mark.parametrize("on", ["sim:clan-pio", "shm"])
+def test_polling_ends_by_its_limit_and_knows_a_deadlock(on: str) -> None:
+    def late(host: via.Host) -> Yields:
+        vi = yield host.connect("silent")
+        vi.post_receive(host.buffer(8))
+        with pytest.raises(via.TimeLimitError, match="2 ms passed without a receive"):
+            yield vi.receive_done(timeout="2 ms")
+        first, second = vi.receive_done(timeout="1 ms"), host.sleep("100 us")
+        with pytest.raises(via.TimeLimitError):
+            yield host.all(first, second)
+
+    def silent(host: via.Host) -> Yields:
+        vi = yield host.accept()
+        vi.post_receive(host.buffer(8))
+        with pytest.raises(via.FlushedError):
+            yield vi.receive_done()
+
+    via.cluster(on, {"late": late, "silent": silent}, wait="poll").run()
+    if on != "shm":
+        with pytest.raises(via.DeadlockError, match="silent waits for a receive on its VI from"):
+            via.cluster(on, {"late": stays, "silent": silent}, wait="poll").run()
+    with pytest.raises(ValueError, match='wait is "block" or "poll", not'):
+        via.cluster(on, {"late": late}, wait="spin")  # type: ignore[arg-type]
+
+
+def stays(host: via.Host) -> Yields:
+    vi = yield host.connect("silent")
+    vi.post_receive(host.buffer(8))
+    yield vi.receive_done()

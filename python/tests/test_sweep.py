@@ -96,6 +96,33 @@ def test_a_network_made_here_is_swept_anywhere() -> None:
     assert rows(here)[3][here.columns.index("digest")] == alone.digest
 
 
+@pytest.mark.parametrize("executor", [processes, lambda: ThreadPoolExecutor(2)])
+def test_a_list_of_messages_is_swept_anywhere(executor: Callable[[], Executor]) -> None:
+    net = via.Network("a ring with a slow link")
+    ring = [net.switch(f"s{index}") for index in range(5)]
+    for index, switch in enumerate(ring):
+        rate = "100 Mbit/s" if index == 2 else "1 Gbit/s"
+        net.link(switch, ring[(index + 1) % 5], rate=rate)
+        net.link(net.host(f"h{index}"), switch, rate="1 Gbit/s")
+    hosts = numpy.arange(500) % 5
+    messages = via.Messages(
+        time_us=numpy.arange(500) * 40.0,
+        source=hosts,
+        target=(hosts + 1 + numpy.arange(500) // 5 % 4) % 5,
+        bytes=numpy.arange(500) % 7 * 100,
+    )
+    study = net.study(messages, until="30 ms")
+    values = {"links.rate": ["1 Gbit/s", "2 Gbit/s"], "hosts.nic": ["ideal", "giganet-clan"]}
+    here = via.sweep(study, values, seeds=2)
+    with executor() as pool:
+        assert rows(via.sweep(study, values, seeds=2, executor=pool)) == rows(here)
+    frame = polars.DataFrame(here)
+    assert frame["status"].unique().to_list() == ["done"]
+    assert frame["posted_messages"].unique().to_list() == [500]
+    alone = study.run(seed=2, set={"links.rate": "2 Gbit/s", "hosts.nic": "giganet-clan"})
+    assert frame["digest"][-1] == alone.digest
+
+
 def test_dask_gives_the_rows_of_threads(small: Path, local: via.Sweep) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
     with (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Literal
 
 from viaduct import _native
 from viaduct._errors import FlushedError, ProgramError
@@ -48,7 +48,10 @@ class ClusterResult:
 
 
 def cluster(
-    on: str, programs: Mapping[str, Program] | Mapping[int, Program] | Sequence[Program]
+    on: str,
+    programs: Mapping[str, Program] | Mapping[int, Program] | Sequence[Program],
+    *,
+    wait: Literal["block", "poll"] = "block",
 ) -> Cluster:
     """Put programs on the hosts of a cluster, one each.
 
@@ -65,6 +68,10 @@ def cluster(
         Programs by the names of their hosts, which are hosts 0, 1, 2, ... in this order. In a
         sequence hosts are called `host0`, `host1`, ...; keys that are numbers are hosts of the
         network, called so.
+    wait : str
+        How programs wait for completions: `"block"` sleeps and is woken, which takes an interrupt;
+        `"poll"` looks again and again, which takes a processor. The same on simulated hosts, where
+        both cost what the model says, and for real.
 
     Examples
     --------
@@ -114,7 +121,9 @@ def cluster(
             placed.append((f"host{key}", key, program))
         else:
             placed.append((str(key), number, program))
-    return Cluster(on, model, study, placed)
+    if wait not in ("block", "poll"):
+        raise ValueError(f'wait is "block" or "poll", not {wait!r}')
+    return Cluster(on, model, study, placed, wait == "poll")
 
 
 def _place(on: str) -> tuple[str, str | None]:
@@ -133,15 +142,21 @@ def _place(on: str) -> tuple[str, str | None]:
 class Cluster:
     """Programs on their hosts, ready to run; `cluster` makes it."""
 
-    __slots__ = ("_model", "_on", "_programs", "_study")
+    __slots__ = ("_model", "_on", "_polls", "_programs", "_study")
 
     def __init__(
-        self, on: str, model: str, study: str | None, programs: list[tuple[str, int, Program]]
+        self,
+        on: str,
+        model: str,
+        study: str | None,
+        programs: list[tuple[str, int, Program]],
+        polls: bool,
     ) -> None:
         self._on = on
         self._model = model
         self._study = study
         self._programs = programs
+        self._polls = polls
 
     def __repr__(self) -> str:
         """Name the fabric and count the programs."""
@@ -174,9 +189,9 @@ class Cluster:
         if seed is not None and not 0 <= seed < 2**64:
             raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {seed}")
         if self._on == "shm":
-            return _run_processes(self._programs, _native.seconds(timeout))
+            return _run_processes(self._programs, _native.seconds(timeout), self._polls)
         ended, end_us, events, counts = _native.run_simulated(
-            self._model, self._study, self._programs, seed
+            self._model, self._study, self._programs, seed, self._polls
         )
         names = [name for name, _, _ in self._programs]
         return ClusterResult(
@@ -195,7 +210,9 @@ class _Child:
     pipe: Connection
 
 
-def _run_processes(programs: list[tuple[str, int, Program]], timeout_s: float) -> ClusterResult:
+def _run_processes(
+    programs: list[tuple[str, int, Program]], timeout_s: float, polls: bool
+) -> ClusterResult:
     """Run each program in a process of its own."""
     names = [name for name, _, _ in programs]
     if any(number != place for place, (_, number, _) in enumerate(programs)):
@@ -211,7 +228,7 @@ def _run_processes(programs: list[tuple[str, int, Program]], timeout_s: float) -
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(
                 target=_child,
-                args=(theirs, run, rank, names, program, started_ns, timeout_s),
+                args=(theirs, run, rank, names, program, started_ns, timeout_s, polls),
                 name=f"viaduct {name}",
                 daemon=True,
             )
@@ -290,11 +307,12 @@ def _child(
     program: Program,
     started_ns: int,
     timeout_s: float,
+    polls: bool,
 ) -> None:
     """Run one program in this process, and send what came of it."""
     elapsed_s = (time.monotonic_ns() - started_ns) / 1e9
     try:
-        value, end_us = _native.run_here(run, rank, names, program, elapsed_s, timeout_s)
+        value, end_us = _native.run_here(run, rank, names, program, elapsed_s, timeout_s, polls)
         message = _pickled(names[rank], (value, end_us, None))
     except BaseException as error:
         text = "".join(traceback.format_exception(error))

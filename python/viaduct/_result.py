@@ -92,7 +92,7 @@ class Explanation:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What came of one run.
 
@@ -157,6 +157,15 @@ class Result:
             warnings=[Warning(**warning) for warning in summary["warnings"]],
             _run=run,
         )
+
+    def __repr__(self) -> str:
+        """Give the study, its seed and the mean latency."""
+        mean = f"{self.latency_us.mean:.4g} us" if self.latency_us.count else "nothing measured"
+        return f"<viaduct result of {self.study}, seed {self.seed}: {mean}, digest {self.digest}>"
+
+    def __str__(self) -> str:
+        """Give the table that `viaduct run` shows."""
+        return self._run.text().rstrip("\n")
 
     def table(self, name: str) -> _native.Table:
         """Give a table, which libraries of data frames read through `__arrow_c_stream__`.

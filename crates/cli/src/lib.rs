@@ -46,6 +46,7 @@ use clap::error::ErrorKind;
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Exit;
+pub use crate::planning::published;
 
 /// Does what the command line asks and gives the exit code: 0 fine, 1 wrong input, 2 a model
 /// assumption broke, 3 a target was missed, 130 stopped by Ctrl-C.

@@ -134,8 +134,10 @@ fn planned(
     }
 }
 
-/// The study's figures that belong to this cell, in the units of the summary.
-fn published(study: &Study) -> Published {
+/// The published figures of a study, or of this point of its sweep, in the units of the summary;
+/// those that a setting made meaningless are left out.
+#[must_use]
+pub fn published(study: &Study) -> Published {
     let mut published = Published::default();
     for figure in study.published_here() {
         let value = if figure.unit == "%" {

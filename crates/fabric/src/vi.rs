@@ -277,9 +277,34 @@ impl<P: Provider> Vi<P> {
         limit: Option<Duration>,
     ) -> Result<RemoteViAttributes> {
         let local = self.local_address();
+        self.request(&local, remote, limit)
+    }
+
+    /// The same, telling the listener who asks: its [`Request::remote`](crate::Request::remote) has
+    /// this discriminator.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect`].
+    pub fn connect_as(
+        &mut self,
+        local_discriminator: &[u8],
+        remote: &Address,
+        limit: Option<Duration>,
+    ) -> Result<RemoteViAttributes> {
+        let local = Address::new(self.shared.nic.host, local_discriminator);
+        self.request(&local, remote, limit)
+    }
+
+    fn request(
+        &self,
+        local: &Address,
+        remote: &Address,
+        limit: Option<Duration>,
+    ) -> Result<RemoteViAttributes> {
         self.shared
             .fabric()
-            .connect_request(self.shared.handle, &local, remote, limit)
+            .connect_request(self.shared.handle, local, remote, limit)
     }
 
     /// Connects two equals: each calls it, with the other's address as `remote`.

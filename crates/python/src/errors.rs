@@ -101,7 +101,7 @@ pub(crate) fn completion(error: &CompletionError) -> PyErr {
 pub(crate) fn deadlock(waiting: &[String], at_us: f64, messages: u64) -> PyErr {
     let lines = waiting.join("\n  ");
     classes::DeadlockError::new_err(format!(
-        "at {at_us} us, after {messages} messages, nothing is left that could happen:\n  {lines}"
+        "at {at_us:.3} us, after {messages} messages, nothing is left that could happen:\n  {lines}"
     ))
 }
 

@@ -362,6 +362,23 @@ impl Network {
     ) -> PyResult<Study> {
         let messages = messages.map(|messages| (MESSAGES_FILE, messages.list()));
         let Made { topology, usual } = self.make(py)?;
+        let is_set = |key: &str| settings.iter().any(|setting| setting.starts_with(key));
+        if rate_of(&usual, &topology).is_none()
+            && !is_set("links.rate=")
+            && !is_set("links.signal_rate=")
+        {
+            let which = match topology.switch_link_count() {
+                0 => "links",
+                _ => "links between switches",
+            };
+            return Err(errors::scenario_text(
+                format_args!("the {which} have no rate"),
+                Some(
+                    "give rate=\"856 Mbit/s\" where they are added, or \
+                     set={\"links.rate\": \"856 Mbit/s\"} for all",
+                ),
+            ));
+        }
         let text = format!(
             "{text}\n{}\n{}",
             network_toml(&topology, FILE),
@@ -375,19 +392,23 @@ fn ports_of(ports: Option<u32>) -> Ports {
     Ports(ports.unwrap_or(u32::MAX))
 }
 
+/// What `links.rate` is to be: a single switch has hosts' links alone.
+fn rate_of(usual: &UsualLinks, topology: &Topology) -> Option<f64> {
+    match topology.switch_link_count() {
+        0 => usual.host_rate_bits_per_second,
+        _ => usual.switch_rate_bits_per_second,
+    }
+}
+
 /// The table [links] with what most links have.
 fn links_toml(usual: UsualLinks, topology: &Topology) -> String {
     let mut toml = String::from("[links]\n");
+    let rate = rate_of(&usual, topology);
     let UsualLinks {
-        switch_rate_bits_per_second: switch_rate,
         host_rate_bits_per_second: host_rate,
         latency_picoseconds: latency,
+        ..
     } = usual;
-    // A single switch has hosts' links alone.
-    let rate = match topology.switch_link_count() {
-        0 => host_rate,
-        _ => switch_rate,
-    };
     if let Some(rate) = rate {
         toml.push_str(&format!("rate = \"{rate} bit/s\"\n"));
     }

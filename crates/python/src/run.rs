@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use viaduct_report::{
     CellOutcome, Explained, Published, RunDirectory, RunOutcome, ShownCell, ShownRun, ShownStudy,
-    StudyOutcome, TABLES, explanation_document, explanation_text, run_page,
+    StudyOutcome, TABLES, cell_table, explanation_document, explanation_text, run_page,
 };
 use viaduct_sim::config::ClusterConfig;
 use viaduct_sim::why::{Choice, WhyError, explain};
@@ -23,18 +23,30 @@ pub(crate) struct Run {
     study: Arc<viaduct_scenario::Study>,
     config: ClusterConfig,
     outcome: RunOutcome,
+    /// Figures that were published for this study.
+    published: Published,
 }
 
 impl Run {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         study: Arc<viaduct_scenario::Study>,
         config: ClusterConfig,
         outcome: RunOutcome,
     ) -> Self {
         Self {
+            published: viaduct_cli::published(&study),
             study,
             config,
             outcome,
+        }
+    }
+
+    /// The run as the only one of a study.
+    fn cell(&self) -> CellOutcome {
+        CellOutcome {
+            set: Vec::new(),
+            published: self.published.clone(),
+            runs: vec![self.outcome.clone()],
         }
     }
 
@@ -57,7 +69,7 @@ impl Run {
             runs_not_begun: 0,
             cells: vec![ShownCell {
                 set: &[],
-                published: &Published::default(),
+                published: &self.published,
                 config: &self.config,
                 scenario_toml,
                 runs: vec![ShownRun::new(&self.outcome)],
@@ -75,6 +87,11 @@ impl Run {
         serde_json::to_string(&self.outcome.summary).map_err(|error| errors::run(error, None))
     }
 
+    /// The table of `viaduct run`.
+    fn text(&self) -> String {
+        cell_table(&self.cell())
+    }
+
     /// One of the tables of a run directory; none if there is no such table.
     fn table(&self, py: Python<'_>, name: &str) -> Option<Table> {
         let table = TABLES.iter().find(|table| table.name == name)?;
@@ -88,11 +105,7 @@ impl Run {
             let outcome = StudyOutcome {
                 study: summary.study.clone(),
                 version: summary.version.clone(),
-                cells: vec![CellOutcome {
-                    set: Vec::new(),
-                    published: Published::default(),
-                    runs: vec![self.outcome.clone()],
-                }],
+                cells: vec![self.cell()],
                 runs_not_begun: 0,
                 wall_s: summary.wall_s,
                 peak_rss_bytes: None,

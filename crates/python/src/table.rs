@@ -14,7 +14,22 @@ use pyo3::types::PyCapsule;
 use viaduct_report::{SWEEP_ROW, SweepColumn, Values};
 use viaduct_sim::result::RunResult;
 
-/// A table in memory.
+/// A table of a run or a sweep, which libraries of data frames read without a copy.
+///
+/// It has the Arrow PyCapsule interface: `polars.DataFrame(table)`, `pyarrow.table(table)`,
+/// `pandas.DataFrame.from_arrow(table)`, and DuckDB by its name in a query.
+///
+/// Examples
+/// --------
+/// >>> import polars
+/// >>> import viaduct as via
+/// >>> links = via.study("four-hop", set={"traffic.size": "64 B"}).run().links
+/// >>> links.dictionary()[0]
+/// ('link', '', 'name: from -> to')
+/// >>> len(links)
+/// 12
+/// >>> polars.DataFrame(links).columns == links.columns
+/// True
 #[pyclass(frozen, module = "viaduct._native")]
 #[derive(Debug)]
 pub(crate) struct Table {

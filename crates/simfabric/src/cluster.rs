@@ -43,6 +43,8 @@ pub(crate) struct Cluster {
     pub(crate) counts: Counts,
     /// When the future that is being polled wants to go on.
     pub(crate) wake_at: Option<Time>,
+    /// Whether a change on its host wakes the future that is being polled.
+    pub(crate) is_watching: bool,
     /// What is wrong; `None` as long as nothing can be.
     pub(crate) faults: Option<Box<Faults>>,
     pub(crate) expected: Expected,
@@ -76,6 +78,7 @@ impl Cluster {
             calls: VecDeque::new(),
             counts: Counts::default(),
             wake_at: None,
+            is_watching: false,
             faults: None,
             expected: Expected::default(),
             generators: Generators::default(),

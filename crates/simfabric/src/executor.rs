@@ -502,7 +502,11 @@ impl Simulation {
                 CURRENT.set(None);
                 if polled.is_pending() {
                     let mut cluster = self.shared.lock();
-                    let wait = cluster.tasks.wait(task, false);
+                    let is_watching = std::mem::take(&mut cluster.is_watching);
+                    let wait = cluster.tasks.wait(task, is_watching);
+                    if is_watching && cluster.tasks.list(task) {
+                        cluster.host(host).watchers.push(task);
+                    }
                     if let Some(time) = cluster.wake_at.take() {
                         cluster.queue.schedule(time, Event::Wake(task, wait).into());
                     }

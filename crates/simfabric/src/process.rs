@@ -140,6 +140,21 @@ impl Process {
         Poll::Pending
     }
 
+    /// Has the task polled again when something changes on its host.
+    ///
+    /// For futures written by hand that look at a queue and found nothing: they are the loops of
+    /// programs that poll, and [`Self::pay_for_polling`] when they have found something at last.
+    pub fn watch(&self) {
+        self.shared.lock().is_watching = true;
+    }
+
+    /// The processor has looked in a loop, and sees a change half a turn late.
+    pub fn pay_for_polling(&self) {
+        let mut cluster = self.shared.lock();
+        let delay = cluster.config.host.processor.polling_delay;
+        self.spend(&mut cluster, delay);
+    }
+
     /// Lets time pass until something changes on this host, some microseconds at most: for the
     /// pauses of a loop that looks again and again.
     pub fn relax(&self) {

@@ -12,6 +12,25 @@ use viaduct_fabric::BufferHold;
 use super::home::{Held, Home, locked};
 
 /// Memory for messages; posting it gives it to the fabric, its completion gives it back.
+///
+/// `Host.buffer` makes it. It speaks the buffer protocol, so that NumPy, `memoryview` and `struct`
+/// work in the registered memory itself.
+///
+/// Raises
+/// ------
+/// BufferError
+///     If it is looked into, or posted again, while it is posted.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def program(host):
+/// ...     buffer = host.buffer(8)
+/// ...     buffer[:5] = b"hello"
+/// ...     yield host.sleep("1 us")
+/// ...     return bytes(buffer[:5]), len(buffer), buffer.is_posted
+/// >>> via.cluster("sim:clan-pio", [program]).run().returned["host0"]
+/// (b'hello', 8, False)
 #[pyclass(frozen, name = "Buffer", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Buffer {
@@ -71,7 +90,7 @@ fn posted(what: &str) -> PyErr {
 
 #[pymethods]
 impl Buffer {
-    /// Whether the fabric has it.
+    /// Whether the fabric has it, from its being posted until its completion is taken.
     #[getter]
     fn is_posted(&self) -> bool {
         locked(&self.buffer).is_none()

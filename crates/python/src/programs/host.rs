@@ -53,18 +53,26 @@ pub(crate) struct HostState {
     rank: usize,
     names: Arc<Names>,
     pub(crate) place: On<Simulated, Real>,
+    /// Whether its program looks at its queues again and again, and does not sleep.
+    pub(crate) polls: bool,
     /// The host's VIs, until its program has ended: those that it forgets stay connected.
     vis: Mutex<BTreeMap<ViHandle, Py<Vi>>>,
 }
 
 impl HostState {
-    pub(crate) fn new(rank: usize, names: Arc<Names>, place: On<Simulated, Real>) -> Arc<Self> {
+    pub(crate) fn new(
+        rank: usize,
+        names: Arc<Names>,
+        place: On<Simulated, Real>,
+        polls: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id: new_host_id(),
             name: names.0[rank].0.clone(),
             rank,
             names,
             place,
+            polls,
             vis: Mutex::default(),
         })
     }
@@ -169,6 +177,15 @@ impl HostState {
         }
     }
 
+    pub(crate) const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The name of the host of a rank.
+    pub(crate) fn name_of(&self, rank: usize) -> Option<&str> {
+        self.names.0.get(rank).map(|(name, _)| name.as_str())
+    }
+
     /// The number of the host that this program runs on.
     pub(crate) fn number(&self) -> u32 {
         self.names.0[self.rank].1
@@ -249,13 +266,24 @@ pub(crate) fn check_port(port: &str) -> PyResult<()> {
     }
 }
 
-/// A host, as the program on it sees it.
+/// A host, as the program on it sees it: the argument of every program of `cluster`.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def program(host):
+/// ...     yield host.compute("3 us")
+/// ...     return host.name, host.rank, host.number, host.names, host.is_simulated
+/// >>> result = via.cluster("sim:clan-pio@four-hop", {1: program}).run()
+/// >>> result.returned["host1"]
+/// ('host1', 0, 1, ['host1'], True)
 #[pyclass(frozen, name = "Host", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Host(pub(crate) Arc<HostState>);
 
 #[pymethods]
 impl Host {
+    /// The name that it has in `cluster`.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
@@ -284,18 +312,24 @@ impl Host {
             .collect()
     }
 
+    /// Whether time is simulated, or the program is a process of this machine.
     #[getter]
     fn is_simulated(&self) -> bool {
         matches!(self.0.place, On::Simulated(_))
     }
 
-    /// The time since the run began, what was computed included.
+    /// The time since the run began, in microseconds, what was computed included.
     #[getter]
     fn now_us(&self) -> f64 {
         self.0.now().as_nanos() as f64 / 1e3
     }
 
-    /// Registers memory for messages.
+    /// Register memory for messages.
+    ///
+    /// Parameters
+    /// ----------
+    /// bytes : int
+    ///     Its length; 0 for descriptors without data.
     fn buffer(&self, bytes: usize) -> PyResult<Buffer> {
         self.0.check_turn()?;
         let buffer = match (&self.0.place, bytes) {
@@ -307,7 +341,14 @@ impl Host {
         Ok(Buffer::new(buffer, self.0.id, self.0.home()))
     }
 
-    /// Registers memory for several buffers at once.
+    /// Register memory for several buffers at once, as a list.
+    ///
+    /// Parameters
+    /// ----------
+    /// count : int
+    ///     How many.
+    /// bytes : int
+    ///     The length of each.
     fn buffers(&self, count: usize, bytes: usize) -> PyResult<Vec<Buffer>> {
         self.0.check_turn()?;
         let buffers = match &self.0.place {
@@ -319,7 +360,14 @@ impl Host {
         Ok(buffers.into_iter().map(ours).collect())
     }
 
-    /// Registers memory that peers write, read, or both.
+    /// Register memory that peers write or read, as `Window` shows.
+    ///
+    /// Parameters
+    /// ----------
+    /// bytes : int
+    ///     Its length.
+    /// access : str
+    ///     `"write"`, `"read"` or `"read and write"`: what peers may do.
     #[pyo3(signature = (bytes, *, access = "write"))]
     fn window(&self, bytes: usize, access: &str) -> PyResult<Window> {
         self.0.check_turn()?;
@@ -346,6 +394,12 @@ impl Host {
         window.map(Window::new).map_err(errors::refused)
     }
 
+    /// Make a completion queue.
+    ///
+    /// Parameters
+    /// ----------
+    /// entries : int
+    ///     How many completions wait in it at most: as many as its VIs have descriptors posted.
     fn completion_queue(&self, entries: u32) -> PyResult<CompletionQueue> {
         self.0.check_turn()?;
         let queue = match &self.0.place {
@@ -359,7 +413,27 @@ impl Host {
         Ok(CompletionQueue::new(Arc::clone(&self.0), queue))
     }
 
-    /// Makes a VI, idle.
+    /// Make a VI, not connected yet.
+    ///
+    /// Parameters
+    /// ----------
+    /// reliability : str, optional
+    ///     `"unreliable"`, `"reliable delivery"` or `"reliable reception"`, the same at both ends.
+    /// send_depth, receive_depth : int, optional
+    ///     Descriptors that may be posted to a queue at once.
+    /// max_transfer_bytes : int, optional
+    ///     The longest message.
+    /// rdma_write, rdma_read : bool
+    ///     Whether the peer may write, or read, windows of this host through it.
+    /// flow_control, request_splitting : bool
+    ///     Extensions of VIA over CLAN, where the adapter has them.
+    /// send_completions, receive_completions : CompletionQueue, optional
+    ///     Where completions are told.
+    ///
+    /// Raises
+    /// ------
+    /// FabricError
+    ///     If the adapter has no such VI, or none left.
     #[pyo3(signature = (
         *, reliability = None, send_depth = None, receive_depth = None, max_transfer_bytes = None,
         rdma_write = false, rdma_read = false, flow_control = false, request_splitting = false,
@@ -400,7 +474,9 @@ impl Host {
         self.0.make_vi(py, &wish)
     }
 
-    /// Connects a new VI with a host that accepts.
+    /// Make a VI and connect it, as `Vi.connect` does.
+    ///
+    /// No receive is posted before.
     #[pyo3(signature = (host, *, port = "", timeout = None))]
     fn connect(
         &self,
@@ -416,7 +492,9 @@ impl Host {
             .connection(py, &vi, Some(host), port, timeout)
     }
 
-    /// Waits for a connection with a new VI.
+    /// Make a VI and wait for somebody to connect, as `Vi.accept` does.
+    ///
+    /// No receive is posted before.
     #[pyo3(signature = (*, port = "", timeout = None))]
     fn accept(
         &self,
@@ -429,7 +507,12 @@ impl Host {
         vi.bind(py).get().connection(py, &vi, None, port, timeout)
     }
 
-    /// Keeps the processor busy; to be yielded.
+    /// Keep the processor busy; to be yielded.
+    ///
+    /// Parameters
+    /// ----------
+    /// time : str, float or timedelta
+    ///     How long: a text with its unit, or seconds.
     fn compute(&self, py: Python<'_>, time: &Bound<'_, PyAny>) -> PyResult<Operation> {
         self.0.check_turn()?;
         let time = span(time)?;
@@ -446,13 +529,28 @@ impl Host {
         Ok(Operation::done(Kind::CatchUp))
     }
 
-    /// Lets time pass.
+    /// Let time pass; the processor is free meanwhile.
+    ///
+    /// Parameters
+    /// ----------
+    /// time : str, float or timedelta
+    ///     How long: a text with its unit, or seconds.
     fn sleep(&self, time: &Bound<'_, PyAny>) -> PyResult<Operation> {
         self.0.check_turn()?;
         Operation::new(Kind::Sleep(span(time)?), None)
     }
 
-    /// Waits for several at once; their results as a list.
+    /// Wait for several at once.
+    ///
+    /// Parameters
+    /// ----------
+    /// *operations : Operation
+    ///     What to wait for.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives their results as a list when all are there.
     #[pyo3(signature = (*operations))]
     fn all(&self, operations: Vec<Py<Operation>>) -> PyResult<Operation> {
         if operations.is_empty() {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use viaduct_fabric::via::Address;
-use viaduct_fabric::{Error, Listener, Result, ReturnCode, Vi};
+use viaduct_fabric::{Error, Listener, Provider, Result, ReturnCode, Vi, ViHandle};
 use viaduct_simfabric::{Process, SimulatedFabric};
 
 use super::home::locked;
@@ -22,6 +22,23 @@ const PAUSE_MAX: Duration = Duration::from_millis(1);
 /// How long to ask where nobody listens, if nobody says.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Who asks, as the discriminator of its address: its rank, and the VI, since no two ask from one
+/// address.
+pub(crate) fn asking(rank: usize, vi: ViHandle) -> Vec<u8> {
+    let mut bytes = (rank as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&vi.bits().to_le_bytes());
+    bytes
+}
+
+/// The rank of whoever asks from an address; a process that is none of the run's may say anything.
+pub(crate) fn rank_of(remote: &Address) -> Option<usize> {
+    let rank = remote.discriminator.as_bytes().first_chunk()?;
+    Some(u32::from_le_bytes(*rank) as usize)
+}
+
+/// What came of a meeting: the rank of whoever asked, of one that was accepted.
+pub(crate) type Met = Result<Option<usize>>;
+
 /// Where a VI is, and what came of it.
 #[derive(Default)]
 pub(crate) struct Meeting {
@@ -30,7 +47,7 @@ pub(crate) struct Meeting {
 
 #[derive(Default)]
 struct State {
-    result: Option<(SimulatedVi, Result<()>)>,
+    result: Option<(SimulatedVi, Met)>,
     waker: Option<Waker>,
 }
 
@@ -39,16 +56,18 @@ impl Meeting {
     pub(crate) fn connect(
         process: &Process,
         vi: SimulatedVi,
+        rank: usize,
         remote: Address,
         limit: Option<Duration>,
     ) -> Arc<Self> {
         Self::arrange(process, vi, move |process, vi| {
+            let own = asking(rank, vi.handle());
             let until = process.now() + limit.unwrap_or(PATIENCE);
             let mut pause = PAUSE_MIN;
             loop {
                 let left = limit.map(|_| until.saturating_sub(process.now()));
-                match vi.connect(&remote, left) {
-                    Ok(_) => return Ok(()),
+                match vi.connect_as(&own, &remote, left) {
+                    Ok(_) => return Ok(None),
                     Err(error)
                         if error.code() == ReturnCode::NoMatch && process.now() + pause < until =>
                     {
@@ -68,15 +87,13 @@ impl Meeting {
         listener: Listener<SimulatedFabric>,
         limit: Option<Duration>,
     ) -> Arc<Self> {
-        Self::arrange(process, vi, move |_, vi| {
-            listener.accept(vi, limit).map(drop)
-        })
+        Self::arrange(process, vi, move |_, vi| accept(&listener, vi, limit))
     }
 
     fn arrange(
         process: &Process,
         mut vi: SimulatedVi,
-        meet: impl FnOnce(&Process, &mut SimulatedVi) -> Result<()> + Send + 'static,
+        meet: impl FnOnce(&Process, &mut SimulatedVi) -> Met + Send + 'static,
     ) -> Arc<Self> {
         let meeting = Arc::new(Self::default());
         let own = Arc::clone(&meeting);
@@ -94,7 +111,7 @@ impl Meeting {
         meeting
     }
 
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<(SimulatedVi, Result<()>)> {
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<(SimulatedVi, Met)> {
         let mut state = locked(&self.state);
         match state.result.take() {
             Some(result) => Poll::Ready(result),
@@ -104,6 +121,17 @@ impl Meeting {
             }
         }
     }
+}
+
+/// Waits for a request and accepts it; who asked.
+pub(crate) fn accept<P: Provider>(
+    listener: &Listener<P>,
+    vi: &mut Vi<P>,
+    limit: Option<Duration>,
+) -> Met {
+    let mut request = listener.request(limit)?;
+    request.accept(vi)?;
+    Ok(rank_of(request.remote()))
 }
 
 /// What a person should know of a connection that did not come about.

@@ -36,7 +36,21 @@ pub(crate) enum Kind {
     All(Vec<Py<Operation>>),
 }
 
-/// Something to wait for: a program yields it and gets its result.
+/// Something to wait for: a program yields it and gets its result, once.
+///
+/// What waits gives one: `Vi.receive_done`, `Host.sleep` and so on. One that is never yielded is
+/// warned of.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def program(host):
+/// ...     operation = host.sleep("2 us")
+/// ...     text = repr(operation)
+/// ...     yield operation
+/// ...     return text
+/// >>> via.cluster("sim:clan-pio", [program]).run().returned["host0"]
+/// '<viaduct operation: waits for the end of a sleep of 2 us>'
 #[pyclass(frozen, name = "Operation", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Operation {

@@ -17,7 +17,32 @@ pub(crate) type AnyQueue = On<
     viaduct_fabric::CompletionQueue<Shm>,
 >;
 
-/// A completion queue of a host.
+/// One place to look for the completions of many VIs; `Host.completion_queue` makes it.
+///
+/// It is named when a VI is made. What has completed is taken from the VI itself.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def server(host):
+/// ...     queue = host.completion_queue(16)
+/// ...     for _ in range(2):
+/// ...         vi = host.vi(receive_completions=queue)
+/// ...         vi.post_receive(host.buffer(8))
+/// ...         yield vi.accept()
+/// ...     heard = []
+/// ...     for _ in range(2):
+/// ...         vi, kind = yield queue.done()
+/// ...         heard.append((vi.peer, kind, (yield vi.receive_done()).length))
+/// ...     return heard
+/// >>> def client(host):
+/// ...     vi = yield host.connect("server")
+/// ...     yield host.sleep(f"{10 * host.rank} us")
+/// ...     vi.post_send(host.buffer(host.rank))
+/// ...     yield vi.send_done()
+/// >>> programs = {"server": server, "one": client, "two": client}
+/// >>> sorted(via.cluster("sim:rnic-gen4", programs).run().returned["server"])
+/// [('one', 'receive', 1), ('two', 'receive', 2)]
 #[pyclass(frozen, name = "CompletionQueue", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
@@ -42,7 +67,18 @@ impl CompletionQueue {
 
 #[pymethods]
 impl CompletionQueue {
-    /// Waits for an entry: the VI, and which of its queues, `"send"` or `"receive"`.
+    /// Wait for an entry.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout : str, float or timedelta, optional
+    ///     How long at most: a text with its unit, or seconds.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives the VI and which of its queues has a completion, `"send"` or
+    ///     `"receive"`.
     #[pyo3(signature = (*, timeout = None))]
     fn done(slf: &Bound<'_, Self>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Operation> {
         let kind = Kind::Entry(slf.clone().unbind());

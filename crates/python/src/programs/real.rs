@@ -15,7 +15,8 @@ use crate::errors;
 /// Runs the program of the host of this rank; what it returned, and the time in microseconds since
 /// the run began, which was `elapsed_s` ago. After `limit_s` of the run it fails.
 #[pyfunction]
-#[pyo3(signature = (run, rank, names, function, elapsed_s, limit_s))]
+#[pyo3(signature = (run, rank, names, function, elapsed_s, limit_s, polls))]
+#[expect(clippy::too_many_arguments, reason = "one call of Python's side")]
 pub(crate) fn run_here(
     py: Python<'_>,
     run: u64,
@@ -24,6 +25,7 @@ pub(crate) fn run_here(
     function: Py<PyAny>,
     elapsed_s: f64,
     limit_s: f64,
+    polls: bool,
 ) -> PyResult<(Py<PyAny>, f64)> {
     let elapsed = Duration::try_from_secs_f64(elapsed_s).unwrap_or_default();
     let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
@@ -37,7 +39,7 @@ pub(crate) fn run_here(
         run,
     };
     let names = names.into_iter().zip(0_u32..).collect();
-    let host = HostState::new(rank, Arc::new(Names(names)), On::Real(place));
+    let host = HostState::new(rank, Arc::new(Names(names)), On::Real(place), polls);
     let program = Program::new(Arc::clone(&host), function);
     let result = program.run(py, |py, waiting| {
         py.check_signals()?;

@@ -47,13 +47,14 @@ type Ran = (Vec<Ended>, f64, u64, Vec<(&'static str, u64)>);
 /// Runs programs, given as (name, host, function); what each returned, the end in microseconds, the
 /// events, and the counts by name.
 #[pyfunction]
-#[pyo3(signature = (model, study, programs, seed))]
+#[pyo3(signature = (model, study, programs, seed, polls))]
 pub(crate) fn run_simulated(
     py: Python<'_>,
     model: &str,
     study: Option<&str>,
     programs: Vec<(String, u32, Py<PyAny>)>,
     seed: Option<u64>,
+    polls: bool,
 ) -> PyResult<Ran> {
     let hosts = programs.iter().map(|(_, host, _)| host + 1).max();
     let hosts = hosts.unwrap_or(0).max(2);
@@ -72,7 +73,7 @@ pub(crate) fn run_simulated(
     }
     let simulation = Simulation::new(config);
     let home = Home::new();
-    let ended = run(py, simulation, &home, programs);
+    let ended = run(py, simulation, &home, programs, polls);
     home.end();
     ended
 }
@@ -82,6 +83,7 @@ fn run(
     mut simulation: Simulation,
     home: &Arc<Home>,
     programs: Vec<(String, u32, Py<PyAny>)>,
+    polls: bool,
 ) -> PyResult<Ran> {
     let names = programs.iter().map(|(name, host, _)| (name.clone(), *host));
     let names = Arc::new(Names(names.collect()));
@@ -97,7 +99,7 @@ fn run(
             nic: Held::new(nic, Some(Arc::clone(home))),
             home: Arc::clone(home),
         });
-        let host = HostState::new(rank, Arc::clone(&names), place);
+        let host = HostState::new(rank, Arc::clone(&names), place, polls);
         let program = Program::new(host, function);
         start(&simulation, number, &program, home, &failure);
         all.push(program);

@@ -19,14 +19,58 @@ use crate::errors;
 
 pub(crate) type AnyVi = On<Held<viaduct_fabric::Vi<SimulatedFabric>>, viaduct_fabric::Vi<Shm>>;
 
-/// A VI of a host.
+/// A virtual interface of a host: a send queue and a receive queue, connected with one peer.
+///
+/// `Host.vi` makes it. Descriptors of a queue complete in the order in which they were posted.
+///
+/// Raises
+/// ------
+/// FabricError
+///     What VIA refuses, with its `code`: a post to a full queue, a VI in another state.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def asks(host):
+/// ...     vi = host.vi()
+/// ...     vi.post_receive(host.buffer(8))
+/// ...     yield vi.connect("answers")
+/// ...     vi.post_send(host.buffer(3), immediate=41)
+/// ...     answer = yield vi.receive_done()
+/// ...     return vi.peer, answer.immediate
+/// >>> def answers(host):
+/// ...     vi = host.vi()
+/// ...     vi.post_receive(host.buffer(8))
+/// ...     yield vi.accept()
+/// ...     question = yield vi.receive_done()
+/// ...     vi.post_send(question.buffer, 0, immediate=question.immediate + 1)
+/// ...     return vi.peer, question.length
+/// >>> via.cluster("sim:rnic-gen4", {"asks": asks, "answers": answers}).run().returned
+/// {'asks': ('answers', 42), 'answers': ('asks', 3)}
 #[pyclass(frozen, name = "Vi", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Vi {
     pub(crate) host: Arc<HostState>,
     state: Mutex<ViState>,
-    /// With whom, for messages to a person.
-    peer: Mutex<String>,
+    peer: Mutex<Option<Peer>>,
+}
+
+/// With whom a VI is connected.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// `None` if it is no program of this run.
+    pub(crate) name: Option<String>,
+    pub(crate) is_accepted: bool,
+    pub(crate) port: String,
+}
+
+impl Peer {
+    /// After "its VI".
+    fn words(&self) -> String {
+        let way = if self.is_accepted { "from" } else { "to" };
+        let name = self.name.as_deref().unwrap_or("a stranger");
+        format!("{way} {name}{}", port_words(&self.port))
+    }
 }
 
 /// What belongs to whoever uses a VI at the moment.
@@ -130,18 +174,18 @@ impl Vi {
     }
 
     /// The VI comes back from being connected; if it is, with whom.
-    pub(crate) fn connected(&self, vi: AnyVi, peer: Option<String>) {
+    pub(crate) fn connected(&self, vi: AnyVi, peer: Option<Peer>) {
         locked(&self.state).vi = Some(vi);
-        if let Some(peer) = peer {
+        if peer.is_some() {
             *locked(&self.peer) = peer;
         }
     }
 
     /// What it is, for a person.
     pub(crate) fn words(&self) -> String {
-        match locked(&self.peer).as_str() {
-            "" => "a VI that is not connected".to_owned(),
-            peer => format!("its VI {peer}"),
+        match &*locked(&self.peer) {
+            None => "a VI that is not connected".to_owned(),
+            Some(peer) => format!("its VI {}", peer.words()),
         }
     }
 
@@ -228,7 +272,12 @@ fn target(token: &Bound<'_, PyAny>, offset: u32, length: usize) -> PyResult<Remo
 
 #[pymethods]
 impl Vi {
-    /// Posts a receive.
+    /// Post a receive: the next message of the peer that no earlier one takes goes there.
+    ///
+    /// Parameters
+    /// ----------
+    /// buffer : Buffer
+    ///     Of this host; its length is the longest message that fits.
     fn post_receive(&self, buffer: &Bound<'_, Buffer>) -> PyResult<()> {
         self.post(
             buffer,
@@ -237,7 +286,16 @@ impl Vi {
         )
     }
 
-    /// Posts a send of the buffer, or of its first bytes.
+    /// Post a send.
+    ///
+    /// Parameters
+    /// ----------
+    /// buffer : Buffer
+    ///     What to send.
+    /// length : int, optional
+    ///     Only so many of its first bytes.
+    /// immediate : int, optional
+    ///     Four bytes, as a number, that come with the message.
     #[pyo3(signature = (buffer, length = None, *, immediate = None))]
     fn post_send(
         &self,
@@ -252,7 +310,20 @@ impl Vi {
         })
     }
 
-    /// Posts a write into a peer's window.
+    /// Post a write into a peer's window, as `Window` shows.
+    ///
+    /// Parameters
+    /// ----------
+    /// buffer : Buffer
+    ///     What to write.
+    /// target : bytes
+    ///     What the peer's `Window.remote` gave.
+    /// length : int, optional
+    ///     Only so many of the buffer's first bytes.
+    /// offset : int
+    ///     Where in the window.
+    /// immediate : int, optional
+    ///     A number of four bytes; the peer's oldest receive then completes with it.
     #[pyo3(signature = (buffer, target, length = None, *, offset = 0, immediate = None))]
     fn post_write(
         &self,
@@ -272,7 +343,18 @@ impl Vi {
         })
     }
 
-    /// Posts a read from a peer's window.
+    /// Post a read from a peer's window.
+    ///
+    /// Parameters
+    /// ----------
+    /// buffer : Buffer
+    ///     Where to read to.
+    /// source : bytes
+    ///     What the peer's `Window.remote` gave; the window has the access `"read"`.
+    /// length : int, optional
+    ///     So many bytes; otherwise as many as the buffer has.
+    /// offset : int
+    ///     Where in the window.
     #[pyo3(signature = (buffer, source, length = None, *, offset = 0))]
     fn post_read(
         &self,
@@ -290,13 +372,34 @@ impl Vi {
         )
     }
 
-    /// Waits for the oldest send, write or read to complete.
+    /// Wait for the oldest send, write or read to complete.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout : str, float or timedelta, optional
+    ///     How long at most.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives a `Completion`; or it raises `DescriptorError`, `FlushedError` after
+    ///     the connection's end, or `TimeLimitError`.
     #[pyo3(signature = (*, timeout = None))]
     fn send_done(slf: &Bound<'_, Self>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Operation> {
         Operation::new(Kind::Send(slf.clone().unbind()), timeout)
     }
 
-    /// Waits for the oldest receive to complete.
+    /// Wait for the oldest receive to complete.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout : str, float or timedelta, optional
+    ///     How long at most.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     As of `send_done`.
     #[pyo3(signature = (*, timeout = None))]
     fn receive_done(
         slf: &Bound<'_, Self>,
@@ -305,7 +408,23 @@ impl Vi {
         Operation::new(Kind::Receive(slf.clone().unbind()), timeout)
     }
 
-    /// Connects with a host that accepts.
+    /// Connect with a host whose program waits in `accept`.
+    ///
+    /// It asks again where nobody waits yet, for a second of simulated time or ten real ones.
+    ///
+    /// Parameters
+    /// ----------
+    /// host : str
+    ///     Its name.
+    /// port : str
+    ///     Tells several apart, 16 bytes at most.
+    /// timeout : str, float or timedelta, optional
+    ///     How long at most.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives the VI, connected; or it raises `FabricError`.
     #[pyo3(signature = (host, *, port = "", timeout = None))]
     fn connect(
         slf: &Bound<'_, Self>,
@@ -318,7 +437,19 @@ impl Vi {
             .connection(slf.py(), &own, Some(host), port, timeout)
     }
 
-    /// Waits for somebody to connect.
+    /// Wait for somebody to connect; `peer` says who did.
+    ///
+    /// Parameters
+    /// ----------
+    /// port : str
+    ///     Which of this host's.
+    /// timeout : str, float or timedelta, optional
+    ///     How long at most.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives the VI, connected; or it raises `FabricError`.
     #[pyo3(signature = (*, port = "", timeout = None))]
     fn accept(
         slf: &Bound<'_, Self>,
@@ -329,31 +460,48 @@ impl Vi {
         slf.get().connection(slf.py(), &own, None, port, timeout)
     }
 
-    /// Ends the connection; what is posted completes as flushed.
+    /// End the connection; what is posted completes as flushed, at both ends.
     fn disconnect(&self) -> PyResult<()> {
         let mut state = self.state()?;
         on!(state.vi()?, vi => vi.disconnect()).map_err(errors::refused)?;
-        locked(&self.peer).clear();
+        *locked(&self.peer) = None;
         Ok(())
     }
 
+    /// The name of the host that it is connected with, also after that one has left.
+    ///
+    /// None before a connection and after `disconnect`. Between processes it is the name that the
+    /// other one gave.
+    #[getter]
+    fn peer(&self) -> Option<String> {
+        locked(&self.peer).as_ref()?.name.clone()
+    }
+
     fn __repr__(&self) -> String {
-        match locked(&self.peer).as_str() {
-            "" => format!("<viaduct VI of {}, not connected>", self.host.name),
-            peer => format!("<viaduct VI of {} {peer}>", self.host.name),
+        match &*locked(&self.peer) {
+            None => format!("<viaduct VI of {}, not connected>", self.host.name),
+            Some(peer) => format!("<viaduct VI of {} {}>", self.host.name, peer.words()),
         }
     }
 }
 
-/// With whom a VI is connected, after "its VI".
-pub(crate) fn peer_words(name: Option<&str>, port: &str) -> String {
-    match name {
-        Some(name) => format!("to {name}{}", port_words(port)),
-        None => format!("accepted{}", port_words(port)),
-    }
-}
-
-/// A descriptor that completed without an error.
+/// A descriptor that has completed without an error; `Vi.receive_done` gives it.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def sends(host):
+/// ...     vi = yield host.connect("receives")
+/// ...     yield host.sleep("50 us")
+/// ...     vi.post_send(host.buffer(5))
+/// ...     return repr((yield vi.send_done()))
+/// >>> def receives(host):
+/// ...     vi = yield host.accept()
+/// ...     vi.post_receive(host.buffer(64))
+/// ...     done = yield vi.receive_done()
+/// ...     return done.length, len(done.buffer), bytes(done.data), done.immediate
+/// >>> via.cluster("sim:rnic-gen4", {"sends": sends, "receives": receives}).run().returned
+/// {'sends': '<viaduct completion: 5 bytes>', 'receives': (5, 64, b'\x00\x00\x00\x00\x00', None)}
 #[pyclass(frozen, name = "Completion", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Completion {
@@ -365,19 +513,19 @@ pub(crate) struct Completion {
 
 #[pymethods]
 impl Completion {
-    /// The buffer that was posted.
+    /// The buffer that was posted, which is the program's again.
     #[getter]
     fn buffer(&self, py: Python<'_>) -> Option<Py<Buffer>> {
         self.buffer.as_ref().map(|buffer| buffer.clone_ref(py))
     }
 
-    /// Bytes of the message.
+    /// Bytes of the message, which may be fewer than the buffer has.
     #[getter]
     const fn length(&self) -> usize {
         self.length
     }
 
-    /// The four bytes that came with it, as a number.
+    /// The number that came with it, if one did.
     #[getter]
     const fn immediate(&self) -> Option<u32> {
         self.immediate
@@ -389,7 +537,7 @@ impl Completion {
         self.is_remote_write
     }
 
-    /// The message, without a copy.
+    /// The message as a `memoryview`, without a copy; it shows what the buffer holds later, too.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Some(buffer) = &self.buffer else {

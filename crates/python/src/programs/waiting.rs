@@ -14,12 +14,12 @@ use pyo3::types::PyList;
 use viaduct_fabric::via::Queue;
 use viaduct_fabric::{CompletionEntry, CompletionError, Error, ReturnCode};
 
-use super::On;
 use super::home::Held;
 use super::host::{HostState, Real, Simulated};
-use super::meeting::{Meeting, PATIENCE, explained};
+use super::meeting::{Meeting, Met, PATIENCE, accept, asking, explained};
 use super::operation::{Kind, Operation, text_of};
-use super::vi::{AnyVi, Vi, peer_words};
+use super::vi::{AnyVi, Peer, Vi};
+use super::{On, on};
 use crate::errors;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -36,6 +36,8 @@ enum State {
     Simulated {
         has_caught_up: bool,
         how: How,
+        /// Whether a look has found nothing.
+        has_looked: bool,
         limit: Option<Sleep>,
     },
     Real {
@@ -97,6 +99,7 @@ impl Waiting {
             (kind, On::Simulated(place)) => State::Simulated {
                 has_caught_up: false,
                 how: How::of(host, place, kind, what.limit)?,
+                has_looked: false,
                 limit: match kind {
                     // They know their limits themselves.
                     Kind::Connect { .. } | Kind::Accept { .. } => None,
@@ -145,6 +148,7 @@ impl Waiting {
             State::Simulated {
                 has_caught_up,
                 how,
+                has_looked,
                 limit,
             } => {
                 // As a blocking program does before it looks at anything.
@@ -155,7 +159,10 @@ impl Waiting {
                     *has_caught_up = true;
                 }
                 let operation = self.operation.get();
-                let polled = how.poll(py, place, &operation.kind, context);
+                let polled = match (&how, host.polls) {
+                    (How::Queues, true) => looked(py, host, place, &operation.kind, has_looked),
+                    _ => how.poll(py, host, place, &operation.kind, context),
+                };
                 if polled.is_pending()
                     && limit
                         .as_mut()
@@ -185,7 +192,8 @@ impl Waiting {
         match &mut self.state {
             State::All(all) => {
                 for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
-                    *result = each.attempt(py, host, slice.min(TURN))?;
+                    let turn = if host.polls { Duration::ZERO } else { TURN };
+                    *result = each.attempt(py, host, slice.min(turn))?;
                 }
                 gathered(py, all).transpose()
             }
@@ -195,7 +203,14 @@ impl Waiting {
                     .limit
                     .map(|limit| limit.saturating_sub(begun.elapsed()));
                 let slice = left.map_or(slice, |left| left.min(slice));
-                let result = attempt(py, host, place, &operation.kind, *begun, slice)?;
+                let is_queue = matches!(
+                    operation.kind,
+                    Kind::Receive(_) | Kind::Send(_) | Kind::Entry(_)
+                );
+                let result = match host.polls && is_queue {
+                    true => spun(py, host, &operation.kind, slice)?,
+                    false => attempt(py, host, place, &operation.kind, *begun, slice)?,
+                };
                 if result.is_none() && left.is_some_and(|left| left.is_zero()) {
                     return Err(late(operation));
                 }
@@ -247,7 +262,13 @@ impl How {
             } => {
                 let address = host.address(*number, port)?;
                 let vi = simulated_vi(vi)?;
-                Self::Meeting(Meeting::connect(&place.process, vi, address, limit))
+                Self::Meeting(Meeting::connect(
+                    &place.process,
+                    vi,
+                    host.rank(),
+                    address,
+                    limit,
+                ))
             }
             Kind::Accept { vi, port } => {
                 let listener = place.nic.listen(port.as_bytes());
@@ -261,6 +282,7 @@ impl How {
     fn poll(
         &mut self,
         py: Python<'_>,
+        host: &HostState,
         place: &Simulated,
         kind: &Kind,
         context: &mut Context<'_>,
@@ -269,7 +291,7 @@ impl How {
             (Self::Sleep(sleep), _) => sleep.as_mut().poll(context).map(|()| Ok(py.None())),
             (Self::Meeting(meeting), kind) => meeting.poll(context).map(|(vi, result)| {
                 let vi = On::Simulated(Held::new(vi, Some(Arc::clone(&place.home))));
-                met(py, kind, vi, result)
+                met(py, host, kind, vi, result)
             }),
             (Self::Queues, Kind::Receive(vi)) => {
                 let mut state = vi.get().state()?;
@@ -300,6 +322,57 @@ impl How {
     }
 }
 
+/// Looks for what a program that polls waits for, and looks again when something changed on its
+/// host: a loop would find nothing before.
+fn looked(
+    py: Python<'_>,
+    host: &HostState,
+    place: &Simulated,
+    kind: &Kind,
+    has_looked: &mut bool,
+) -> Poll<PyResult<Py<PyAny>>> {
+    match try_once(py, host, kind).transpose() {
+        Some(found) => {
+            if *has_looked {
+                place.process.pay_for_polling();
+            }
+            Poll::Ready(found)
+        }
+        None => {
+            *has_looked = true;
+            place.process.watch();
+            Poll::Pending
+        }
+    }
+}
+
+/// Whether a queue has something; anything but a queue has nothing to wait for.
+fn try_once(py: Python<'_>, host: &HostState, kind: &Kind) -> PyResult<Option<Py<PyAny>>> {
+    match kind {
+        Kind::Receive(vi) => {
+            let mut state = vi.get().state()?;
+            let tried = on!(state.vi()?, vi => vi.try_receive()).transpose();
+            tried.map(|result| state.received(py, result)).transpose()
+        }
+        Kind::Send(vi) => {
+            let mut state = vi.get().state()?;
+            let tried = on!(state.vi()?, vi => vi.try_sent()).transpose();
+            tried.map(|result| state.sent(py, result)).transpose()
+        }
+        Kind::Entry(queue) => {
+            let tried = on!(&mut *queue.get().queue()?, entries => entries.try_next());
+            let found = tried.map_err(errors::refused)?;
+            found
+                .map(|found| entry(py, &queue.get().host, found))
+                .transpose()
+        }
+        _ => {
+            let _ = host;
+            Ok(Some(py.None()))
+        }
+    }
+}
+
 /// Takes a VI to be connected.
 fn simulated_vi(vi: &Py<Vi>) -> PyResult<viaduct_fabric::Vi<viaduct_simfabric::SimulatedFabric>> {
     let mut state = vi.get().state()?;
@@ -314,15 +387,26 @@ fn simulated_vi(vi: &Py<Vi>) -> PyResult<viaduct_fabric::Vi<viaduct_simfabric::S
 }
 
 /// A VI comes back from being connected, or from the attempt.
-fn met(py: Python<'_>, kind: &Kind, vi: AnyVi, result: Result<(), Error>) -> PyResult<Py<PyAny>> {
+fn met(
+    py: Python<'_>,
+    host: &HostState,
+    kind: &Kind,
+    vi: AnyVi,
+    result: Met,
+) -> PyResult<Py<PyAny>> {
     let (own, name, port) = match kind {
         Kind::Connect { vi, name, port, .. } => (vi, Some(name.as_str()), port),
         Kind::Accept { vi, port } => (vi, None, port),
         _ => return Err(errors::in_use()),
     };
     match result {
-        Ok(()) => {
-            own.get().connected(vi, Some(peer_words(name, port)));
+        Ok(rank) => {
+            let peer = Peer {
+                name: name.or_else(|| host.name_of(rank?)).map(str::to_owned),
+                is_accepted: name.is_none(),
+                port: port.clone(),
+            };
+            own.get().connected(vi, Some(peer));
             Ok(own.clone_ref(py).into_any())
         }
         Err(error) => {
@@ -339,6 +423,37 @@ fn entry(py: Python<'_>, host: &HostState, entry: CompletionEntry) -> PyResult<P
     };
     let vi = host.vi(py, entry.vi);
     Ok((vi, queue).into_pyobject(py)?.into_any().unbind())
+}
+
+/// Looks again and again for so long, without sleeping.
+fn spun(
+    py: Python<'_>,
+    host: &HostState,
+    kind: &Kind,
+    slice: Duration,
+) -> PyResult<Option<Py<PyAny>>> {
+    /// After so long the other process may need this processor.
+    const ALONE: Duration = Duration::from_micros(50);
+    /// Looks between two at the clock.
+    const LOOKS: u32 = 64;
+
+    let mut begun = None;
+    loop {
+        for _ in 0..LOOKS {
+            if let Some(found) = try_once(py, host, kind)? {
+                return Ok(Some(found));
+            }
+            std::hint::spin_loop();
+        }
+        let elapsed = begun.get_or_insert_with(Instant::now).elapsed();
+        if elapsed >= slice {
+            return Ok(None);
+        }
+        if elapsed > ALONE {
+            // Other threads of this process, too.
+            py.detach(thread::yield_now);
+        }
+    }
 }
 
 /// Whether an operation between processes came about in so long.
@@ -407,7 +522,8 @@ fn attempt(
             };
             // Who listens answers soon; a limit of zero is none that can be kept.
             let limit = slice.max(Duration::from_millis(100));
-            let result = py.detach(|| asking.connect(&address, Some(limit)));
+            let own = self::asking(host.rank(), asking.handle());
+            let result = py.detach(|| asking.connect_as(&own, &address, Some(limit)));
             let patience_ends = begun.elapsed() > PATIENCE * 10;
             match &result {
                 Err(error) if is_timeout(error) => return Ok(None),
@@ -419,7 +535,7 @@ fn attempt(
             }
             let vi = state.vi.take().ok_or_else(errors::in_use)?;
             drop(state);
-            met(py, kind, vi, result.map(drop)).map(Some)
+            met(py, host, kind, vi, result.map(|_| None)).map(Some)
         }
         Kind::Accept { vi, port } => {
             let address = host.address(host.number(), port)?;
@@ -429,13 +545,13 @@ fn attempt(
             };
             let listener = place.nic.listen(address.discriminator.as_bytes());
             let limit = slice.max(Duration::from_micros(100));
-            let result = py.detach(|| listener.accept(waiting, Some(limit)));
+            let result = py.detach(|| accept(&listener, waiting, Some(limit)));
             if result.as_ref().is_err_and(is_timeout) {
                 return Ok(None);
             }
             let vi = state.vi.take().ok_or_else(errors::in_use)?;
             drop(state);
-            met(py, kind, vi, result.map(drop)).map(Some)
+            met(py, host, kind, vi, result).map(Some)
         }
     }
 }

@@ -14,7 +14,34 @@ use super::{On, on};
 
 type Any = On<Held<viaduct_fabric::Window<SimulatedFabric>>, viaduct_fabric::Window<Shm>>;
 
-/// Memory that is open to peers.
+/// Registered memory that peers write or read at any time; `Host.window` makes it.
+///
+/// It speaks the buffer protocol. Who does not wait for a word that it was written reads a mixture
+/// of old bytes and new ones.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def writer(host):
+/// ...     vi = host.vi()
+/// ...     vi.post_receive(host.buffer(16))
+/// ...     yield vi.connect("owner")
+/// ...     token = (yield vi.receive_done()).data
+/// ...     text = host.buffer(4)
+/// ...     text[:] = b"text"
+/// ...     vi.post_write(text, token, offset=2, immediate=7)
+/// ...     yield vi.send_done()
+/// >>> def owner(host):
+/// ...     window, message = host.window(8), host.buffer(16)
+/// ...     vi = host.vi(rdma_write=True)
+/// ...     vi.post_receive(host.buffer(0))
+/// ...     yield vi.accept()
+/// ...     message[:] = window.remote()
+/// ...     vi.post_send(message)
+/// ...     done = yield vi.receive_done()
+/// ...     return bytes(window), done.immediate, done.is_remote_write
+/// >>> via.cluster("sim:rnic-gen4", {"writer": writer, "owner": owner}).run().returned["owner"]
+/// (b'\x00\x00text\x00\x00', 7, True)
 #[pyclass(frozen, name = "Window", module = "viaduct")]
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -37,7 +64,7 @@ impl Window {
 
 #[pymethods]
 impl Window {
-    /// What a peer needs to reach it: 16 bytes, to be sent in a message.
+    /// Give what a peer needs to reach it: 16 bytes, to be sent in a message.
     fn remote<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let remote = on!(&self.window, window => window.remote());
         PyBytes::new(py, &remote.to_bytes())
