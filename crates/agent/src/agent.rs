@@ -20,15 +20,18 @@ use crate::refusal::{OrRefuse, dead};
 use crate::table::Table;
 
 /// What a runtime's lock protects: NICs, and everything on them that has a handle.
+///
+/// In this order: what every message needs comes first.
+#[repr(C)]
 pub struct Agent {
     /// The NICs.
     pub devices: Devices,
-    pub(crate) nics: Table<NicHandle, OpenNic>,
     pub(crate) vis: Table<ViHandle, Vi>,
-    pub(crate) completion_queues: Table<CompletionQueueHandle, CompletionQueue>,
-    pub(crate) requests: Table<ConnectionHandle, Request>,
     /// For the provider's thread, oldest first.
     pub(crate) jobs: VecDeque<Job>,
+    pub(crate) nics: Table<NicHandle, OpenNic>,
+    pub(crate) completion_queues: Table<CompletionQueueHandle, CompletionQueue>,
+    pub(crate) requests: Table<ConnectionHandle, Request>,
     /// Errors that wait in `jobs` and that a peer can cause without end: told once.
     pub(crate) told: BTreeSet<(ViHandle, ErrorCode)>,
     /// Memory that the fabric allocated, by address.

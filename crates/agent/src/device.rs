@@ -76,15 +76,18 @@ impl IndexMut<usize> for Devices {
 }
 
 /// One NIC of the fabric. Several openings of it are several handles.
+///
+/// In this order: what every message needs comes first.
+#[repr(C)]
 pub struct Device {
-    pub(crate) name: Arc<str>,
-    /// Its host's address.
-    pub address: HostAddress,
     /// Its semantics.
     pub nic: Nic,
-    pub(crate) attributes: Arc<NicAttributes>,
     /// The handles of VIs, by the slots that the semantics has them in.
     vi_handles: Vec<Option<(ViId, ViHandle)>>,
+    pub(crate) attributes: Arc<NicAttributes>,
+    /// Its host's address.
+    pub address: HostAddress,
+    pub(crate) name: Arc<str>,
     /// Waits that have not been answered, and those that have.
     pub(crate) waits: BTreeMap<WaitId, WaitAnswer>,
 }

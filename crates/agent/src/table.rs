@@ -42,15 +42,21 @@ kinds!(0: NicHandle, 1: ViHandle, 2: CompletionQueueHandle, 3: ConnectionHandle)
 /// ```
 pub(crate) struct Table<H, T> {
     slots: Vec<Slot<T>>,
-    vacant: Vec<u32>,
+    /// The first place that is vacant; each names the next.
+    vacant_head: u32,
     handle: PhantomData<fn(H)>,
 }
 
 struct Slot<T> {
     /// Which of the place's values; never 0.
     generation: u32,
+    /// Of a vacant place: the next one.
+    vacant_next: u32,
     value: Option<T>,
 }
+
+/// Ends the list of vacant places.
+const NO_PLACE: u32 = u32::MAX;
 
 /// Places that a handle's number can tell apart.
 const PLACES_MAX: usize = 1 << 30;
@@ -60,7 +66,7 @@ impl<H: Handle, T> Table<H, T> {
     pub(crate) const fn new() -> Self {
         Self {
             slots: Vec::new(),
-            vacant: Vec::new(),
+            vacant_head: NO_PLACE,
             handle: PhantomData,
         }
     }
@@ -73,8 +79,9 @@ impl<H: Handle, T> Table<H, T> {
 
     /// Adds a value; gives it back when all places are taken.
     pub(crate) fn insert(&mut self, value: T) -> Result<H, T> {
-        let place = match self.vacant.pop() {
-            Some(place) => place as usize,
+        let vacant = self.slots.get(self.vacant_head as usize);
+        let place = match vacant.map(|slot| slot.vacant_next) {
+            Some(next) => std::mem::replace(&mut self.vacant_head, next) as usize,
             None if self.slots.len() >= PLACES_MAX => return Err(value),
             None => {
                 // Doubling from one: most simulated hosts have a NIC, and a VI or two.
@@ -83,6 +90,7 @@ impl<H: Handle, T> Table<H, T> {
                 }
                 self.slots.push(Slot {
                     generation: 1,
+                    vacant_next: NO_PLACE,
                     value: None,
                 });
                 self.slots.len() - 1
@@ -128,7 +136,7 @@ impl<H: Handle, T> Table<H, T> {
         // A place whose numbers are used up stays empty.
         if let Some(next) = slot.generation.checked_add(1) {
             slot.generation = next;
-            self.vacant.push(place as u32);
+            slot.vacant_next = std::mem::replace(&mut self.vacant_head, place as u32);
         }
         value
     }

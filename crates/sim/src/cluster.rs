@@ -30,7 +30,7 @@ use crate::config::{Arrivals, ClusterConfig, Switching};
 use crate::error::RunError;
 use crate::event::Event;
 use crate::fluid::{Fluid, ResourceId};
-use crate::host::{Host, Process};
+use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
 use crate::path::{PathCosts, Way};
 use crate::result::{Ended, SeriesRow};
@@ -92,7 +92,7 @@ pub(crate) struct Cluster<'config> {
     /// Whether paths of one length cost the same.
     pub(crate) are_links_alike: bool,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) nics: Vec<Nic>,
+    pub(crate) nics: Vec<AlignedNic>,
     pub(crate) processes: Vec<Process>,
     pub(crate) device_streams: Vec<Stream>,
     pub(crate) targets: Targets,
@@ -175,7 +175,7 @@ impl<'config> Cluster<'config> {
                 .map(|_| Host::new(config.hosts.send_buffers))
                 .collect(),
             nics: (0..host_count)
-                .map(|_| Nic::new(Arc::clone(&attributes)))
+                .map(|_| AlignedNic(Nic::new(Arc::clone(&attributes))))
                 .collect(),
             processes: (0..process_count)
                 .map(|process| Process::new(stream(purpose::PROCESS, process)))

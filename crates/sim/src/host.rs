@@ -1,12 +1,35 @@
 //! The state of one simulated host and its processes.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
 use viaduct_engine::{Stream, Time};
-use viaduct_via::{CompletionQueueId, MemoryHandle, ProtectionTag};
+use viaduct_via::{CompletionQueueId, MemoryHandle, Nic, ProtectionTag};
 
 use crate::connections::Connections;
 use crate::why::MessageName;
+
+/// A NIC's semantics on cache lines of its own: an event reads one of many, and mostly of that one
+/// line alone.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct AlignedNic(pub(crate) Nic);
+
+impl Deref for AlignedNic {
+    type Target = Nic;
+
+    #[inline(always)]
+    fn deref(&self) -> &Nic {
+        &self.0
+    }
+}
+
+impl DerefMut for AlignedNic {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Nic {
+        &mut self.0
+    }
+}
 
 /// Processor, NIC stages and buffer pool of a host.
 ///

@@ -10,6 +10,7 @@ use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::fluid::ResourceId;
+use crate::host::AlignedNic;
 use crate::result::{
     Ended, Latency, LinkClassUse, LinkRow, QueueDepth, ResourceUse, RunResult, StageShare,
     SteadyState, Warning,
@@ -187,7 +188,7 @@ impl Cluster<'_> {
             .sum();
         (hosts
             + processes
-            + self.nics.len() * size_of::<viaduct_via::Nic>()
+            + self.nics.len() * size_of::<AlignedNic>()
             + self.fluid.state_bytes()
             + self.queue.state_bytes()
             + self.messages.state_bytes()

@@ -112,9 +112,10 @@ impl Cluster {
         let plan = state
             .mechanism
             .plan(&config.host, &config.links, &request, last);
-        state.stream(target).messages += 1;
         plan.tally.add_to(&mut state.counts, request.bytes);
-        let id = self.messages.insert(Message {
+        state.stream(target).messages += 1;
+        let plan = self.messages.hold_plan(last);
+        let id = self.messages.insert(|| Message {
             host,
             vi,
             work: send.work,
@@ -122,7 +123,7 @@ impl Cluster {
             remote,
             peer: send.peer,
             target,
-            plan: *plan,
+            plan,
             begun: Time::ZERO,
             head: Time::ZERO,
             is_answer: false,
@@ -148,7 +149,7 @@ impl Cluster {
 
     /// The processor starts a message: it writes the bytes, or asks the engine to.
     fn start_by_processor(&mut self, host: u32, vi: ViId, message: MessageId) {
-        let Some(Message { plan, .. }) = self.messages.get(message) else {
+        let Some((_, plan)) = self.messages.with_plan(message) else {
             return;
         };
         let (processor, mover) = (plan.processor, plan.mover);
@@ -207,7 +208,7 @@ impl Cluster {
                 }
             };
             let Some(message) = message else { continue };
-            let Some(Message { plan, .. }) = self.messages.get(message) else {
+            let Some((_, plan)) = self.messages.with_plan(message) else {
                 continue;
             };
             let (service, is_one_engine) = (plan.service, plan.is_one_engine);
@@ -230,11 +231,11 @@ impl Cluster {
     }
 
     pub(crate) fn handle_fetched(&mut self, id: MessageId) {
-        let Some(message) = self.messages.get(id) else {
+        let Some((message, plan)) = self.messages.with_plan(id) else {
             return;
         };
         let (host, vi) = (message.host, message.vi);
-        let (mover, fetch) = (message.plan.mover, message.plan.fetch);
+        let (mover, fetch) = (plan.mover, plan.fetch);
         if mover != Mover::HeldEngine {
             self.host(host).engine.is_busy = false;
         }
@@ -258,7 +259,7 @@ impl Cluster {
         let (host, vi) = (message.host, message.vi);
         let line = self.host(host).line(vi);
         if line.is_moving {
-            line.waiting.push_back(id);
+            line.wait(id);
         } else {
             line.is_moving = true;
             self.begin(id);
@@ -267,7 +268,7 @@ impl Cluster {
 
     pub(crate) fn begin(&mut self, id: MessageId) {
         let now = self.now();
-        let Some(message) = self.messages.get(id) else {
+        let Some((message, plan)) = self.messages.with_plan(id) else {
             return;
         };
         message.begun = now;
@@ -276,7 +277,6 @@ impl Cluster {
         } else {
             (message.host, message.target)
         };
-        let plan = &message.plan;
         let mut demand = FlowDemand {
             wire_bytes: plan.wire_bytes,
             scale: plan.scale,
@@ -343,12 +343,11 @@ impl Cluster {
         }
         let id = MessageId(tag);
         let now = self.now();
-        let Some(message) = self.messages.get(id) else {
+        let Some((message, plan)) = self.messages.with_plan(id) else {
             return;
         };
         let (host, vi, target) = (message.host, message.vi, message.target);
         let (begun, is_answer) = (message.begun, message.is_answer);
-        let plan = &message.plan;
         let head = message.head + plan.adapters;
         let (match_service, completion) = (plan.match_service, plan.completion);
         let (receive_processor, receive_last) = (plan.receive_processor, plan.receive_last);
@@ -379,11 +378,7 @@ impl Cluster {
         let line = state.line(vi);
         let arrives = there.max(line.last_arrival).max(last_control);
         line.last_arrival = arrives;
-        let next = if is_held {
-            None
-        } else {
-            line.waiting.pop_front()
-        };
+        let next = if is_held { None } else { line.next_waiting() };
         line.is_moving = is_held || next.is_some();
         if mover == Mover::HeldEngine {
             line.queued -= 1;
@@ -402,12 +397,12 @@ impl Cluster {
     }
 
     pub(crate) fn handle_sent(&mut self, id: MessageId) {
-        let Some(message) = self.messages.get(id) else {
+        let Some((message, plan)) = self.messages.with_plan(id) else {
             return;
         };
         let (host, vi, work) = (message.host, message.vi, message.work);
         let is_read = message.header.operation == Operation::RdmaRead;
-        if message.plan.mover == Mover::HeldEngine {
+        if plan.mover == Mover::HeldEngine {
             self.end_request(host, vi);
         }
         if !is_read {
@@ -526,11 +521,11 @@ impl Cluster {
 
     /// What follows at the target, and what the sender hears of it.
     fn placed(&mut self, id: MessageId, is_placed: bool) {
-        let Some(message) = self.messages.get(id) else {
+        let Some((message, plan)) = self.messages.with_plan(id) else {
             return;
         };
         let (target, peer) = (message.target, message.peer.vi);
-        let slots = message.plan.tally.slots;
+        let slots = plan.tally.slots;
         let is_told =
             message.header.operation != Operation::RdmaWrite || message.header.immediate.is_some();
         if is_told {
@@ -612,13 +607,14 @@ impl Cluster {
             .mechanism
             .plan(&config.host, &config.links, &request, last);
         plan.tally.add_to(&mut state.counts, length);
+        let plan = Plan {
+            processor: Time::ZERO,
+            ..*plan
+        };
+        self.messages.change_plan(id, plan);
         if let Some(message) = self.messages.get(id) {
             message.is_answer = true;
             message.epoch = 0;
-            message.plan = Plan {
-                processor: Time::ZERO,
-                ..*plan
-            };
         }
         self.begin(id);
     }

@@ -62,8 +62,8 @@ impl Cluster {
             ConnectionMessage::Disconnect { .. } | ConnectionMessage::Broken { .. }
         );
         let is_credit = matches!(message, ConnectionMessage::ReceivesPosted { .. });
-        if !is_credit && (!stream.held.is_empty() || ends && stream.messages > 0) {
-            stream.held.push_back(message);
+        if !is_credit && (stream.held.is_some() || ends && stream.messages > 0) {
+            stream.held.get_or_insert_default().push(message);
             return;
         }
         self.transmit_control(from, target, message);
@@ -112,11 +112,13 @@ impl Cluster {
     pub(crate) fn leave_stream(&mut self, from: u32, to: u32) {
         let stream = self.host(from).stream(to);
         stream.messages -= 1;
-        if stream.messages > 0 || stream.held.is_empty() {
+        if stream.messages > 0 {
             return;
         }
-        let held = core::mem::take(&mut stream.held);
-        for message in held {
+        let Some(held) = stream.held.take() else {
+            return;
+        };
+        for message in *held {
             self.transmit_control(from, to, message);
         }
     }

@@ -130,6 +130,7 @@ pub fn die() {
 }
 
 /// The program that runs on this thread, if it is one.
+#[inline]
 pub(crate) fn current() -> Option<Current> {
     CURRENT.get()
 }

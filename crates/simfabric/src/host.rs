@@ -36,32 +36,38 @@ pub(crate) fn host_at(address: HostAddress, count: usize) -> Option<u32> {
     (index < count as u64).then_some(index as u32)
 }
 
+/// In this order: what every message needs comes first, what few hosts ever need last.
+#[repr(C, align(64))]
 pub(crate) struct Host {
-    pub(crate) agent: Agent,
     /// When the processor has done all the work it was given.
     pub(crate) processor_free: Time,
-    pub(crate) engine: Engine,
     /// When the receiving engine has done all the work it was given.
     pub(crate) match_free: Time,
+    /// What makes the processor slow.
+    pub(crate) slowings: Vec<Slowing>,
     /// By the VI's index.
     pub(crate) lines: Vec<Line>,
-    /// Tasks that wait for a change.
-    pub(crate) watchers: Vec<TaskId>,
     /// By peer: what is under way to it.
     pub(crate) streams: Vec<Stream>,
     pub(crate) mechanism: mechanism::State,
-    /// By VI: what is to be sent again on its reliable connection.
-    pub(crate) recoveries: BTreeMap<ViId, Recovery>,
     /// Tripwires and the event queue, of an adapter that has them.
     pub(crate) notices: Option<Box<Notices>>,
-    /// When the semantics is to be told that time has passed.
-    pub(crate) timeout: Option<(Time, EventId)>,
-    /// The task that calls this host's handlers.
-    pub(crate) handler: Option<TaskId>,
+    pub(crate) engine: Engine,
+    /// Tasks that wait for a change.
+    pub(crate) watchers: Vec<TaskId>,
     /// What its NIC did to move messages.
     pub(crate) counts: Counts,
-    /// What makes the processor slow.
-    pub(crate) slowings: Vec<Slowing>,
+    pub(crate) agent: Agent,
+    /// The task that calls this host's handlers.
+    pub(crate) handler: Option<TaskId>,
+    /// When the semantics is to be told that time has passed.
+    pub(crate) timeout: Option<(Time, EventId)>,
+    /// By VI: what is to be sent again on its reliable connection. Few hosts have any.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of three, for each of many hosts"
+    )]
+    pub(crate) recoveries: Option<Box<BTreeMap<ViId, Recovery>>>,
 }
 
 /// The sending engine of an adapter.
@@ -93,16 +99,18 @@ pub(crate) struct Line {
     pub(crate) is_moving: bool,
     /// Messages in the queue of the DMA engine, or moving by it.
     pub(crate) queued: u32,
-    /// Messages that wait for those, in order.
-    pub(crate) waiting: VecDeque<MessageId>,
+    /// Messages that wait for those, in order: few VIs ever have one.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of four, for each VI of many hosts"
+    )]
+    pub(crate) waiting: Option<Box<VecDeque<MessageId>>>,
     /// When the bytes of the last of its messages may begin to move.
     pub(crate) last_begin: Time,
     /// When the last of its messages arrives: none overtakes another.
     pub(crate) last_arrival: Time,
     /// What its queues' other ends were told of.
     pub(crate) told: Told,
-    /// By queue: the VI for which it was settled whether it needs a tripwire.
-    pub(crate) is_arranged: [Option<ViId>; 2],
 }
 
 /// What is under way to one peer.
@@ -112,9 +120,33 @@ pub(crate) struct Stream {
     /// Messages that have not arrived.
     pub(crate) messages: u32,
     /// Ends of connections that must not overtake them, and what comes behind those.
-    pub(crate) held: VecDeque<ConnectionMessage>,
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of three, for each peer of many hosts"
+    )]
+    pub(crate) held: Option<Box<Vec<ConnectionMessage>>>,
     /// When the last message about connections arrives, which no data overtakes.
     pub(crate) last_control: Time,
+}
+
+impl Line {
+    /// A message waits behind those that are there.
+    pub(crate) fn wait(&mut self, id: MessageId) {
+        self.waiting.get_or_insert_default().push_back(id);
+    }
+
+    /// The message that has waited longest.
+    #[inline]
+    pub(crate) fn next_waiting(&mut self) -> Option<MessageId> {
+        self.waiting.as_mut()?.pop_front()
+    }
+}
+
+/// Makes room for one more. It doubles from one: most simulated hosts have one or two of anything.
+pub(crate) fn reserve_little<T>(items: &mut Vec<T>) {
+    if items.len() == items.capacity() {
+        items.reserve_exact(items.len().max(1));
+    }
 }
 
 impl Host {
@@ -136,7 +168,7 @@ impl Host {
             watchers: Vec::new(),
             streams: Vec::new(),
             mechanism: mechanism::State::new(model),
-            recoveries: BTreeMap::new(),
+            recoveries: None,
             notices: Notices::new(&model.mechanism),
             timeout: None,
             handler: None,
@@ -171,14 +203,11 @@ impl Host {
     pub(crate) fn stream(&mut self, peer: u32) -> &mut Stream {
         let found = self.streams.iter().position(|stream| stream.peer == peer);
         let place = found.unwrap_or_else(|| {
-            // Doubling from one: most simulated hosts have a peer or two.
-            if self.streams.len() == self.streams.capacity() {
-                self.streams.reserve_exact(self.streams.len().max(1));
-            }
+            reserve_little(&mut self.streams);
             self.streams.push(Stream {
                 peer,
                 messages: 0,
-                held: VecDeque::new(),
+                held: None,
                 last_control: Time::ZERO,
             });
             self.streams.len() - 1
@@ -192,5 +221,25 @@ impl Host {
         let begins = self.processor_free.max(from);
         self.processor_free = begins + self.stretched(begins, span);
         self.processor_free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+
+    /// A ring of programs is as fast as what a message reads of two hosts is small.
+    #[test]
+    fn what_each_program_of_many_has_is_small() {
+        let sizes = [
+            ("a host", size_of::<Host>(), 896),
+            ("a VI's messages", size_of::<Line>(), 56),
+            ("a peer", size_of::<Stream>(), 24),
+            ("a message under way", size_of::<Message>(), 168),
+        ];
+        for (what, bytes, bytes_max) in sizes {
+            assert!(bytes <= bytes_max, "{what}: {bytes} bytes");
+        }
     }
 }

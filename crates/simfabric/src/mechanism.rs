@@ -16,6 +16,7 @@ use viaduct_engine::Time;
 use viaduct_sim::config::{BusModel, LinkConfig};
 
 use crate::config::{HostModel, Mechanism};
+use crate::message::PlanId;
 use rdma::Rdma;
 use remote_writes::RemoteWrites;
 pub(crate) use tally::{Tally, Way};
@@ -91,7 +92,10 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastPlan {
     of: Option<Likeness>,
-    plan: Plan,
+    pub(crate) plan: Plan,
+    /// Whether it is not the one that messages find under `kept`.
+    pub(crate) is_new: bool,
+    pub(crate) kept: Option<PlanId>,
 }
 
 /// What a plan hangs on, where one is kept: bytes, segments, whether the mapping is there, whether
@@ -103,7 +107,17 @@ impl Default for LastPlan {
         Self {
             of: None,
             plan: Plan::free(0),
+            is_new: true,
+            kept: None,
         }
+    }
+}
+
+impl LastPlan {
+    fn set(&mut self, plan: Plan) -> &Plan {
+        self.plan = plan;
+        self.is_new = true;
+        &self.plan
     }
 }
 
@@ -112,7 +126,7 @@ impl Default for LastPlan {
 pub(crate) enum State {
     /// It remembers nothing.
     Plain,
-    RemoteWrites(Box<RemoteWrites>),
+    RemoteWrites(RemoteWrites),
     Rdma(Box<Rdma>),
 }
 
@@ -120,9 +134,7 @@ impl State {
     pub(crate) fn new(model: &HostModel) -> Self {
         match &model.mechanism {
             Mechanism::Native(_) | Mechanism::Firmware(_) | Mechanism::Kernel(_) => Self::Plain,
-            Mechanism::RemoteWrites(model) => {
-                Self::RemoteWrites(Box::new(RemoteWrites::new(model.mappings)))
-            }
+            Mechanism::RemoteWrites(_) => Self::RemoteWrites(RemoteWrites::default()),
             Mechanism::Rdma(model) => Self::Rdma(Box::new(Rdma::new(model.connections))),
         }
     }
@@ -136,7 +148,7 @@ impl State {
         last: &'a mut LastPlan,
     ) -> &'a Plan {
         let (bus, frame) = (&model.bus, links.frame);
-        last.plan = match (self, &model.mechanism) {
+        let plan = match (self, &model.mechanism) {
             (Self::RemoteWrites(state), Mechanism::RemoteWrites(clan)) => {
                 return state.plan(clan, bus, frame, request, last);
             }
@@ -151,7 +163,7 @@ impl State {
             // The state was made for the model.
             (_, Mechanism::RemoteWrites(_) | Mechanism::Rdma(_)) => Plan::free(request.bytes),
         };
-        &last.plan
+        last.set(plan)
     }
 }
 

@@ -4,7 +4,7 @@ use viaduct_engine::{Time, prefetch_all};
 use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, StartedReceive, ViId, WorkId};
 
 use crate::faults::Fate;
-use crate::mechanism::Plan;
+use crate::mechanism::{LastPlan, Plan};
 
 /// Number of a message under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) struct Message {
     pub(crate) peer: Peer,
     /// The peer's host.
     pub(crate) target: u32,
-    pub(crate) plan: Plan,
+    pub(crate) plan: PlanId,
     /// When its bytes began to move.
     pub(crate) begun: Time,
     /// How long its first byte is on the links, then.
@@ -55,6 +55,45 @@ pub(crate) enum Matched {
     Dropped,
 }
 
+/// Number of a plan that is kept; free numbers are used again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct PlanId(u32);
+
+/// The plans of messages under way. Messages that are alike share one: it is longer than all else
+/// that is known of a message, and one that all of them read stays near the processor.
+#[derive(Debug, Default)]
+struct Plans {
+    /// With how many hold it; one that nobody holds is free.
+    slots: Vec<(Plan, u32)>,
+    free: Vec<PlanId>,
+}
+
+impl Plans {
+    /// Keeps a plan, for one who holds it.
+    fn add(&mut self, plan: Plan) -> PlanId {
+        if let Some(id) = self.free.pop() {
+            self.slots[id.0 as usize] = (plan, 1);
+            return id;
+        }
+        self.slots.push((plan, 1));
+        PlanId(self.slots.len() as u32 - 1)
+    }
+
+    #[inline]
+    fn hold(&mut self, id: PlanId) {
+        self.slots[id.0 as usize].1 += 1;
+    }
+
+    #[inline]
+    fn release(&mut self, id: PlanId) {
+        let holders = &mut self.slots[id.0 as usize].1;
+        *holders -= 1;
+        if *holders == 0 {
+            self.free.push(id);
+        }
+    }
+}
+
 /// All messages under way.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
@@ -64,6 +103,7 @@ pub(crate) struct Messages {
     /// and keep their memory.
     payloads: Vec<Vec<u8>>,
     free: Vec<u32>,
+    plans: Plans,
 }
 
 /// Longer payloads are given back, but for those of the first messages.
@@ -71,14 +111,52 @@ const KEPT_BYTES: usize = 1 << 10;
 const KEPT_MESSAGES: u32 = 64;
 
 impl Messages {
+    /// Holds the plan that was made last, for a message that is to be inserted.
     #[inline]
-    pub(crate) fn insert(&mut self, message: Message) -> MessageId {
-        debug_assert!(message.references > 0, "nothing would free it");
+    pub(crate) fn hold_plan(&mut self, last: &mut LastPlan) -> PlanId {
+        let id = match last.kept {
+            Some(id) if !last.is_new => id,
+            former => {
+                if let Some(former) = former {
+                    self.plans.release(former);
+                }
+                last.is_new = false;
+                *last.kept.insert(self.plans.add(last.plan))
+            }
+        };
+        self.plans.hold(id);
+        id
+    }
+
+    /// Gives a message a plan of its own.
+    pub(crate) fn change_plan(&mut self, id: MessageId, plan: Plan) {
+        if self.get(id).is_none() {
+            return;
+        }
+        let plan = self.plans.add(plan);
+        let former = core::mem::replace(&mut self.slots[id.0 as usize].plan, plan);
+        self.plans.release(former);
+    }
+
+    /// A message, and how it is carried.
+    #[inline]
+    pub(crate) fn with_plan(&mut self, id: MessageId) -> Option<(&mut Message, &Plan)> {
+        let message = self.slots.get_mut(id.0 as usize)?;
+        let plan = &self.plans.slots[message.plan.0 as usize].0;
+        (message.references > 0).then_some((message, plan))
+    }
+
+    // Always inlined, so that the message is written where it stays: a copy of what was just
+    // written field by field stalls the processor.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, make: impl FnOnce() -> Message) -> MessageId {
         if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = message;
+            if let Some(place) = self.slots.get_mut(slot as usize) {
+                *place = make();
+            }
             return MessageId(slot);
         }
-        self.slots.push(message);
+        self.slots.push(make());
         self.payloads.push(Vec::new());
         MessageId(self.slots.len() as u32 - 1)
     }
@@ -110,17 +188,23 @@ impl Messages {
     }
 
     /// One of the things that name it has happened.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, id: MessageId) {
         let Some(message) = self.get(id) else { return };
         message.references -= 1;
         if message.references == 0 {
-            let payload = &mut self.payloads[id.0 as usize];
-            payload.clear();
-            if payload.capacity() > KEPT_BYTES && id.0 >= KEPT_MESSAGES {
-                *payload = Vec::new();
-            }
-            self.free.push(id.0);
+            self.free(id);
         }
+    }
+
+    #[inline(never)]
+    fn free(&mut self, id: MessageId) {
+        self.plans.release(self.slots[id.0 as usize].plan);
+        let payload = &mut self.payloads[id.0 as usize];
+        payload.clear();
+        if payload.capacity() > KEPT_BYTES && id.0 >= KEPT_MESSAGES {
+            *payload = Vec::new();
+        }
+        self.free.push(id.0);
     }
 }

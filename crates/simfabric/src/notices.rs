@@ -11,7 +11,7 @@
 //! full the adapter sets its overflow word, and the reader looks at every watched location when it
 //! has read what is there.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
 use viaduct_engine::Time;
@@ -20,7 +20,7 @@ use viaduct_fabric::via::{Nic, Queue, ReliabilityLevel, ViId};
 
 use crate::cluster::Cluster;
 use crate::config::{Mechanism, NoticeModel};
-use crate::host::DEVICE;
+use crate::host::{DEVICE, reserve_little};
 
 /// A location that is written over the network.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -96,11 +96,45 @@ struct Watch {
     is_told: bool,
 }
 
+/// Locations of interest, in their order: a host has two or three as a rule, and at most a few
+/// thousand.
+#[derive(Debug, Default)]
+struct Watches(Vec<(Location, Watch)>);
+
+impl Watches {
+    fn place(&self, location: Location) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&location, |(known, _)| *known)
+    }
+
+    fn get(&self, location: Location) -> Option<Watch> {
+        let place = self.place(location).ok()?;
+        self.0.get(place).map(|(_, watch)| *watch)
+    }
+
+    fn get_mut(&mut self, location: Location) -> Option<&mut Watch> {
+        let place = self.place(location).ok()?;
+        self.0.get_mut(place).map(|(_, watch)| watch)
+    }
+
+    fn insert(&mut self, location: Location, watch: Watch) {
+        match self.place(location) {
+            Ok(place) => self.0[place].1 = watch,
+            Err(place) => {
+                reserve_little(&mut self.0);
+                self.0.insert(place, (location, watch));
+            }
+        }
+    }
+}
+
+/// By resource: how often it was short, and when first.
+type Shortages = [Option<(u64, Time)>; 2];
+
 /// One host's tripwires and event queue.
 #[derive(Debug)]
 pub(crate) struct Notices {
     model: NoticeModel,
-    watches: BTreeMap<Location, Watch>,
+    watches: Watches,
     /// Of these: how many have a tripwire.
     tripwires: u32,
     /// How many have none.
@@ -108,7 +142,8 @@ pub(crate) struct Notices {
     /// Entries: a location, or the end of a DMA request.
     events: VecDeque<Option<Location>>,
     has_overflowed: bool,
-    shortages: [Option<(u64, Time)>; 2],
+    /// Made for the first: nothing is short, as a rule.
+    shortages: Option<Box<Shortages>>,
 }
 
 impl Notices {
@@ -119,18 +154,18 @@ impl Notices {
         };
         Some(Box::new(Self {
             model: model.notices,
-            watches: BTreeMap::new(),
+            watches: Watches::default(),
             tripwires: 0,
             without: 0,
             events: VecDeque::new(),
             has_overflowed: false,
-            shortages: [None; 2],
+            shortages: None,
         }))
     }
 
     /// Asks for a location to be watched; what that costs the processor.
     fn watch(&mut self, nic: &Nic, location: Location, is_bound: bool, now: Time) -> Time {
-        if let Some(watch) = self.watches.get_mut(&location) {
+        if let Some(watch) = self.watches.get_mut(location) {
             watch.is_bound |= is_bound;
             if watch.has_tripwire {
                 return Time::ZERO;
@@ -139,7 +174,7 @@ impl Notices {
         if self.tripwires >= self.model.tripwires {
             self.purge(nic);
         }
-        let known = self.watches.get(&location).copied();
+        let known = self.watches.get(location);
         let has_tripwire = self.tripwires < self.model.tripwires;
         let is_refused_again = known.is_some() && !has_tripwire;
         if is_refused_again {
@@ -166,7 +201,7 @@ impl Notices {
 
     /// Takes tripwires back from VIs that are gone.
     fn purge(&mut self, nic: &Nic) {
-        self.watches.retain(|location, _| match location {
+        self.watches.0.retain(|(location, _)| match location {
             Location::Queue(vi, _) => nic.vi_state(*vi).is_some(),
             Location::Memory(..) => true,
         });
@@ -175,27 +210,28 @@ impl Notices {
 
     /// Memory that the host had given is no longer there.
     pub(crate) fn forget(&mut self, area: u32) {
-        self.watches.retain(
-            |location, _| !matches!(location, Location::Memory(other, _) if *other == area),
+        self.watches.0.retain(
+            |(location, _)| !matches!(location, Location::Memory(other, _) if *other == area),
         );
         self.count();
     }
 
     fn count(&mut self) {
-        let all = self.watches.len() as u32;
-        let have = |watch: &&Watch| watch.has_tripwire;
-        self.tripwires = self.watches.values().filter(have).count() as u32;
+        let all = self.watches.0.len() as u32;
+        let have = |(_, watch): &&(_, Watch)| watch.has_tripwire;
+        self.tripwires = self.watches.0.iter().filter(have).count() as u32;
         self.without = all - self.tripwires;
     }
 
     fn miss(&mut self, resource: Resource, now: Time) {
-        let (count, _) = self.shortages[resource as usize].get_or_insert((0, now));
+        let shortages = self.shortages.get_or_insert_default();
+        let (count, _) = shortages[resource as usize].get_or_insert((0, now));
         *count += 1;
     }
 
     /// A location was written: whether that made an entry.
     fn fire(&mut self, location: Location, now: Time) -> bool {
-        let Some(watch) = self.watches.get_mut(&location) else {
+        let Some(watch) = self.watches.get_mut(location) else {
             return false;
         };
         if !watch.has_tripwire || !watch.is_bound || watch.is_told {
@@ -208,19 +244,27 @@ impl Notices {
 
     /// Puts an entry into the event queue, or sets its overflow word.
     fn enter(&mut self, entry: Option<Location>, now: Time) -> bool {
-        if self.events.len() < self.model.events as usize {
+        let has_room = self.has_room(now);
+        if has_room {
             self.events.push_back(entry);
-            return true;
         }
-        self.has_overflowed = true;
-        self.miss(Resource::Events, now);
-        false
+        has_room
+    }
+
+    /// Whether the event queue has room; else the overflow word is set.
+    fn has_room(&mut self, now: Time) -> bool {
+        let has_room = self.events.len() < self.model.events as usize;
+        if !has_room {
+            self.has_overflowed = true;
+            self.miss(Resource::Events, now);
+        }
+        has_room
     }
 
     /// What a program pays that has found something by way of the event queue.
     fn read(&mut self) -> Time {
         if let Some(entry) = self.events.pop_front() {
-            if let Some(watch) = entry.and_then(|location| self.watches.get_mut(&location)) {
+            if let Some(watch) = entry.and_then(|location| self.watches.get_mut(location)) {
                 watch.is_told = false;
             }
             return self.model.event;
@@ -233,7 +277,7 @@ impl Notices {
 
     /// How a program learns that waits for a location alone.
     fn told(&self, location: Location) -> Told {
-        let watch = self.watches.get(&location);
+        let watch = self.watches.get(location);
         if watch.is_some_and(|watch| watch.has_tripwire) {
             Told::Woken(Some(self.model.event))
         } else {
@@ -251,7 +295,7 @@ impl Notices {
             (Resource::Tripwires, self.model.tripwires),
             (Resource::Events, self.model.events),
         ];
-        let shortages = self.shortages;
+        let shortages = self.shortages.as_deref().copied().unwrap_or_default();
         all.into_iter().filter_map(move |(resource, limit)| {
             let (count, first) = shortages[resource as usize]?;
             Some(Shortage {
@@ -318,9 +362,7 @@ impl Cluster {
     #[inline]
     pub(crate) fn arrange_bound(&mut self, host: u32, vi: ViId, queue: Queue) {
         let state = &mut self.hosts[host as usize];
-        if state.notices.is_some()
-            && state.line(vi).is_arranged[queue as usize].replace(vi) != Some(vi)
-        {
+        if state.notices.is_some() && !state.line(vi).note_arranged(vi, queue) {
             self.arrange_new(host, vi, queue);
         }
     }
@@ -370,9 +412,8 @@ impl Cluster {
     pub(crate) fn hear_out_of_band(&mut self, host: u32) {
         let now = self.now();
         if let Some(notices) = &mut self.host(host).notices
-            && notices.enter(None, now)
+            && notices.has_room(now)
         {
-            notices.events.pop_back();
             self.counts.events += 1;
         }
     }

@@ -14,7 +14,7 @@ use viaduct_fabric::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
 use crate::cluster::{Cluster, half};
 use crate::event::Event;
 use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
-use crate::host::{address_of, host_at};
+use crate::host::{address_of, host_at, reserve_little};
 use crate::notices::Told;
 use crate::tasks::TaskId;
 
@@ -413,7 +413,9 @@ impl Process {
         let task = current.task;
         let wait = cluster.tasks.wait(task, is_watching);
         if is_watching && cluster.tasks.list(task) {
-            cluster.host(self.host).watchers.push(task);
+            let watchers = &mut cluster.host(self.host).watchers;
+            reserve_little(watchers);
+            watchers.push(task);
         }
         if self.wait_in_place(cluster, task, until) {
             return;

@@ -5,7 +5,7 @@
 //! what the receiver writes. It takes no time of its own: the fitted times of posting and of taking
 //! a message hold it.
 
-use viaduct_fabric::via::ViId;
+use viaduct_fabric::via::{Queue, ViId};
 use viaduct_fabric::{Counts, ViHandle};
 
 use crate::cluster::Cluster;
@@ -21,10 +21,19 @@ pub(crate) struct Told {
     receives: u64,
     /// Slots read and not told.
     slots: u32,
+    /// By queue: whether it was settled if it needs a tripwire.
+    is_arranged: [bool; 2],
 }
 
 impl Line {
+    /// Notes that it is settled whether a VI's queue needs a tripwire; whether it was.
+    #[inline]
+    pub(crate) fn note_arranged(&mut self, vi: ViId, queue: Queue) -> bool {
+        core::mem::replace(&mut self.told_of(vi).is_arranged[queue as usize], true)
+    }
+
     /// What the other ends of a VI's queues were told, of which this is the place.
+    #[inline]
     fn told_of(&mut self, vi: ViId) -> &mut Told {
         if self.told.vi != Some(vi) {
             self.told = Told {

@@ -25,6 +25,7 @@ use crate::cluster::Cluster;
 use crate::config::Mechanism;
 use crate::failures::Consequence;
 use crate::faults::Fate;
+use crate::host::Host;
 use crate::message::{MessageId, Messages};
 
 /// One direction of a reliable connection, as both its ends see it.
@@ -61,6 +62,12 @@ struct Rule {
     timeout: Time,
 }
 
+impl Host {
+    fn recovery(&mut self, vi: ViId) -> Option<&mut Recovery> {
+        self.recoveries.as_mut()?.get_mut(&vi)
+    }
+}
+
 impl Cluster {
     fn retransmission_rule(&self) -> Option<Rule> {
         match &self.config.host.mechanism {
@@ -90,7 +97,8 @@ impl Cluster {
         if !information.is_ok_and(|vi| vi.attributes.reliability.is_reliable()) {
             return;
         }
-        let recovery = state.recoveries.entry(vi).or_insert_with(|| Recovery {
+        let recoveries = state.recoveries.get_or_insert_default();
+        let recovery = recoveries.entry(vi).or_insert_with(|| Recovery {
             connection,
             last: 0,
             expected: 1,
@@ -129,8 +137,7 @@ impl Cluster {
     pub(crate) fn draw_part(&mut self, id: MessageId, (from, to): (u32, u32)) -> Option<f64> {
         let way = self.network.way(&self.config, from, to);
         let (faults, message) = (self.faults.as_mut()?, self.messages.get(id)?);
-        let recoveries = &mut self.hosts[message.host as usize].recoveries;
-        let recovery = recoveries.get_mut(&message.vi)?;
+        let recovery = self.hosts[message.host as usize].recovery(message.vi)?;
         let frame = self.config.links.frame;
         let (bytes, sequence) = (message.moving_bytes(), message.sequence);
         let frames = frame.count(bytes);
@@ -181,8 +188,7 @@ impl Cluster {
             message.epoch = came(u64::from(message.epoch)).min(frames - 1) as u32;
             return;
         }
-        let recoveries = &mut self.hosts[message.host as usize].recoveries;
-        let Some(recovery) = recoveries.get_mut(&message.vi) else {
+        let Some(recovery) = self.hosts[message.host as usize].recovery(message.vi) else {
             return;
         };
         let sequence = message.sequence;
@@ -201,8 +207,7 @@ impl Cluster {
             return false;
         };
         let holds = message.fate == Fate::Gap && !message.is_answer;
-        let recoveries = &mut self.hosts[message.host as usize].recoveries;
-        if let Some(recovery) = recoveries.get_mut(&message.vi) {
+        if let Some(recovery) = self.hosts[message.host as usize].recovery(message.vi) {
             recovery.is_held |= holds;
         }
         holds
@@ -214,7 +219,7 @@ impl Cluster {
             return;
         }
         let line = self.host(host).line(vi);
-        let next = line.waiting.pop_front();
+        let next = line.next_waiting();
         line.is_moving = next.is_some();
         if let Some(next) = next {
             self.begin(next);
@@ -236,9 +241,7 @@ impl Cluster {
         let Some(message) = self.messages.get(id) else {
             return false;
         };
-        let recovery = self.hosts[message.host as usize]
-            .recoveries
-            .get(&message.vi);
+        let recovery = self.hosts[message.host as usize].recovery(message.vi);
         message.sequence > 0 && recovery.is_some_and(|it| it.connection == message.peer.connection)
     }
 
@@ -247,9 +250,7 @@ impl Cluster {
         let Some(message) = self.messages.get(id) else {
             return false;
         };
-        let recovery = self.hosts[message.host as usize]
-            .recoveries
-            .get(&message.vi);
+        let recovery = self.hosts[message.host as usize].recovery(message.vi);
         message.fate != Fate::Whole || recovery.is_some_and(|it| it.expected != message.sequence)
     }
 
@@ -271,7 +272,7 @@ impl Cluster {
             self.repeat_answer(id);
             return true;
         }
-        let Some(recovery) = self.hosts[host as usize].recoveries.get_mut(&vi) else {
+        let Some(recovery) = self.host(host).recovery(vi) else {
             return false;
         };
         if fate == Fate::Whole && sequence == recovery.expected {
@@ -345,7 +346,7 @@ impl Cluster {
             return;
         };
         let (host, vi, sequence) = (message.host, message.vi, message.sequence);
-        let Some(recovery) = self.hosts[host as usize].recoveries.get_mut(&vi) else {
+        let Some(recovery) = self.host(host).recovery(vi) else {
             return;
         };
         let place = recovery
@@ -363,7 +364,7 @@ impl Cluster {
         let Some(rule) = self.retransmission_rule() else {
             return;
         };
-        let Some(recovery) = self.host(host).recoveries.get_mut(&vi) else {
+        let Some(recovery) = self.host(host).recovery(vi) else {
             return;
         };
         if recovery.epoch != epoch || recovery.lost.is_empty() {
@@ -403,14 +404,14 @@ impl Cluster {
     /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
     fn repeat(&mut self, host: u32, vi: ViId, lost: &[(u32, MessageId)]) {
         self.counts.retransmissions += lost.len() as u64;
-        let epoch = self.hosts[host as usize]
-            .recoveries
-            .get(&vi)
+        let epoch = self
+            .host(host)
+            .recovery(vi)
             .map_or(0, |recovery| recovery.epoch);
         let number = |id: MessageId, messages: &mut Messages| {
             messages.get(id).map_or(0, |message| message.sequence)
         };
-        let mut waiting = core::mem::take(&mut self.host(host).line(vi).waiting);
+        let mut waiting = self.host(host).line(vi).waiting.take().unwrap_or_default();
         for (sequence, id) in lost {
             let mut before = waiting.iter();
             let place = before.position(|other| number(*other, &mut self.messages) > *sequence);
@@ -422,11 +423,11 @@ impl Cluster {
             }
         }
         let line = self.host(host).line(vi);
-        line.waiting = waiting;
+        line.waiting = Some(waiting);
         let next = if line.is_moving {
             None
         } else {
-            line.waiting.pop_front()
+            line.next_waiting()
         };
         line.is_moving |= next.is_some();
         if let Some(next) = next {

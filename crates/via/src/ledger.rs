@@ -1,6 +1,7 @@
 //! What the reliable levels and the extensions keep of a connection. A plain unreliable VI has
 //! none.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use crate::attributes::{Extensions, RemoteViAttributes, ViAttributes};
@@ -23,7 +24,11 @@ pub(crate) struct Ledger {
     pub(crate) local: Extensions,
     pub(crate) peer: Extensions,
     /// With flow control: capacities of the peer's receives that no message of this end has taken.
-    credits: VecDeque<u32>,
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of four: few connections have flow control"
+    )]
+    credits: Option<Box<VecDeque<u32>>>,
     /// Whether the VI waits to be named as ready.
     pub(crate) is_ready: bool,
 }
@@ -48,7 +53,7 @@ impl Ledger {
             awaits_acknowledgement: completes_when(level) == CompletesWhen::Placed,
             local,
             peer,
-            credits: VecDeque::new(),
+            credits: None,
             is_ready: false,
         })
     }
@@ -69,7 +74,9 @@ impl Ledger {
         }
         if self.local.flow_control {
             let taken = self.credits_taken(descriptor).unwrap_or(0);
-            self.credits.drain(..taken);
+            if let Some(credits) = &mut self.credits {
+                credits.drain(..taken);
+            }
         }
     }
 
@@ -82,8 +89,9 @@ impl Ledger {
 
     /// The peer has posted receives, in this order.
     pub(crate) fn add_credits(&mut self, capacities: &[u32]) {
-        let room = CREDITS_MAX.saturating_sub(self.credits.len());
-        self.credits.extend(capacities.iter().take(room));
+        let credits = self.credits.get_or_insert_default();
+        let room = CREDITS_MAX.saturating_sub(credits.len());
+        credits.extend(capacities.iter().take(room));
     }
 
     /// A message of the peer has arrived.
@@ -111,14 +119,15 @@ impl Ledger {
         if !is_message {
             return Some(0);
         }
+        let mut credits = self
+            .credits
+            .iter()
+            .flat_map(|credits| credits.iter().copied());
         let splits = self.peer.request_splitting && descriptor.operation == Operation::SendReceive;
         if !splits {
-            return (!self.credits.is_empty()).then_some(1);
+            return credits.next().map(|_| 1);
         }
-        receives_taken(
-            self.credits.iter().copied().map(u64::from),
-            descriptor.length,
-        )
+        receives_taken(credits.map(u64::from), descriptor.length)
     }
 }
 

@@ -30,9 +30,9 @@ use crate::vi::{Connection, Peer, Queue, Vi, ViId, ViInformation, ViState};
 /// decreases from call to call, and a call that comes early is harmless.
 ///
 /// An empty `Nic` has allocated nothing.
-// Finishing and taking read the first cache line, posting and starting the second one too.
+// Finishing and taking read the first 64 bytes, posting and starting the next ones too.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Nic {
     pub(crate) vis: Slab<Vi>,
     pub(crate) completion_queues: Slab<CompletionQueue>,

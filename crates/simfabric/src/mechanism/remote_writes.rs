@@ -12,37 +12,31 @@ use viaduct_sim::config::{BusModel, Frame};
 
 use super::{LastPlan, Mover, Plan, Request, Tally, Way};
 use crate::config::{QueueDesign, RemoteWriteModel};
+use crate::host::reserve_little;
 
 /// Bytes of a queue's index.
 const INDEX_BYTES: f64 = 4.0;
 
 /// What the library remembers on one host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RemoteWrites {
     /// Mapped remote buffers, the least recently used first.
     mapped: Vec<(u32, u64)>,
-    mappings_max: usize,
 }
 
 impl RemoteWrites {
-    pub(crate) const fn new(mappings_max: u32) -> Self {
-        Self {
-            mapped: Vec::new(),
-            mappings_max: mappings_max as usize,
-        }
-    }
-
-    /// Whether a buffer is mapped; it is from now on.
-    fn is_mapped(&mut self, buffer: (u32, u64)) -> bool {
+    /// Whether a buffer is mapped, of so many that can be; it is from now on.
+    fn is_mapped(&mut self, buffer: (u32, u64), mappings_max: u32) -> bool {
         if self.mapped.last() == Some(&buffer) {
             return true;
         }
         let found = self.mapped.iter().position(|mapped| *mapped == buffer);
         if let Some(place) = found {
             self.mapped.remove(place);
-        } else if self.mapped.len() >= self.mappings_max && !self.mapped.is_empty() {
+        } else if self.mapped.len() >= mappings_max as usize && !self.mapped.is_empty() {
             self.mapped.remove(0);
         }
+        reserve_little(&mut self.mapped);
         self.mapped.push(buffer);
         found.is_some()
     }
@@ -57,11 +51,11 @@ impl RemoteWrites {
     ) -> &'a Plan {
         let bytes = request.bytes;
         let has_pieces = bytes > model.inline_bytes;
-        let is_mapped = !has_pieces || self.is_mapped(request.target);
+        let is_mapped = !has_pieces || self.is_mapped(request.target, model.mappings);
         let likeness = (bytes, request.segments, is_mapped, request.is_behind);
         if last.of != Some(likeness) {
             last.of = Some(likeness);
-            last.plan = plan(model, bus, frame, request, is_mapped);
+            last.set(plan(model, bus, frame, request, is_mapped));
         }
         &last.plan
     }
@@ -190,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_mapping_that_was_used_longest_ago_goes() {
-        let mut library = RemoteWrites::new(3);
+        let mut library = RemoteWrites::default();
         for (buffer, was_mapped) in [
             (1, false),
             (2, false),
@@ -204,16 +198,16 @@ mod tests {
             (4, false),
             (3, true),
         ] {
-            assert_eq!(library.is_mapped((0, buffer)), was_mapped, "{buffer}");
+            assert_eq!(library.is_mapped((0, buffer), 3), was_mapped, "{buffer}");
             assert!(library.mapped.len() <= 3);
         }
     }
 
     #[test]
     fn buffers_of_one_number_on_two_hosts_are_two_mappings() {
-        let mut library = RemoteWrites::new(8);
-        assert!(!library.is_mapped((0, 7)));
-        assert!(!library.is_mapped((1, 7)));
-        assert!(library.is_mapped((0, 7)));
+        let mut library = RemoteWrites::default();
+        assert!(!library.is_mapped((0, 7), 8));
+        assert!(!library.is_mapped((1, 7), 8));
+        assert!(library.is_mapped((0, 7), 8));
     }
 }
