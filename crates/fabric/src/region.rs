@@ -1,6 +1,6 @@
 //! Memory that is registered with a NIC for as long as it exists.
 
-use std::alloc::{self, Layout};
+use std::alloc::{self, Layout, LayoutError};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,7 +36,14 @@ pub(crate) struct Region<P: Provider> {
 #[derive(Clone, Copy)]
 enum Origin {
     Shared,
-    Private(Layout),
+    Private,
+}
+
+/// How private memory of so many bytes lies: long ranges on pages of their own.
+fn private_layout(length: usize) -> std::result::Result<Layout, LayoutError> {
+    const PAGE_BYTES: usize = 4096;
+
+    Layout::from_size_align(length, PAGE_BYTES.min(length.next_power_of_two().max(64)))
 }
 
 // SAFETY: the region owns its memory as a box would; who reaches it is decided by what is built
@@ -78,7 +85,7 @@ impl<P: Provider> Region<P> {
             }),
             Err(error) => {
                 // SAFETY: it was allocated above and nobody has seen it.
-                unsafe { free(nic, address, origin) };
+                unsafe { free(nic, address, length, origin) };
                 Err(error)
             }
         }
@@ -98,8 +105,6 @@ fn allocate<P: Provider>(
     length: usize,
     memory: Memory,
 ) -> Result<(NonNull<u8>, Origin)> {
-    const PAGE_BYTES: usize = 4096;
-
     match memory {
         Memory::Shared => {
             let address = nic.fabric.allocate_shared(nic.handle, length)?;
@@ -110,27 +115,35 @@ fn allocate<P: Provider>(
                 let reason = format!("{length} bytes of memory cannot be allocated");
                 Error::new(ReturnCode::Resource, reason)
             };
-            let layout =
-                Layout::from_size_align(length, PAGE_BYTES.min(length.next_power_of_two().max(64)))
-                    .map_err(|_| refused())?;
+            let layout = private_layout(length).map_err(|_| refused())?;
             // SAFETY: `length` is not 0, checked by the only caller.
             let address = unsafe { alloc::alloc(layout) };
             let address = NonNull::new(address).ok_or_else(refused)?;
-            Ok((address, Origin::Private(layout)))
+            Ok((address, Origin::Private))
         }
     }
 }
 
 /// # Safety
 ///
-/// The memory came from [`allocate`] with this origin and nothing uses it any more.
-unsafe fn free<P: Provider>(nic: &NicShared<P>, address: NonNull<u8>, origin: Origin) {
+/// The memory came from [`allocate`] with this length and origin, and nothing uses it any more.
+unsafe fn free<P: Provider>(
+    nic: &NicShared<P>,
+    address: NonNull<u8>,
+    length: usize,
+    origin: Origin,
+) {
     match origin {
         // A fabric that does not take its memory back keeps it: a leak harms nobody.
         // SAFETY: as this function's.
         Origin::Shared => drop(unsafe { nic.fabric.free_shared(nic.handle, address) }),
-        // SAFETY: as this function's.
-        Origin::Private(layout) => unsafe { alloc::dealloc(address.as_ptr(), layout) },
+        Origin::Private => {
+            // It was allocated so: there is such a layout.
+            if let Ok(layout) = private_layout(length) {
+                // SAFETY: as this function's.
+                unsafe { alloc::dealloc(address.as_ptr(), layout) };
+            }
+        }
     }
 }
 
@@ -141,7 +154,7 @@ impl<P: Provider> Drop for Region<P> {
         // Memory that the fabric did not let go of stays: it may still be reached.
         if ended.is_ok() {
             // SAFETY: it was allocated in `new`, and the registration has ended.
-            unsafe { free(&self.nic, self.address, self.origin) };
+            unsafe { free(&self.nic, self.address, self.length, self.origin) };
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,9 +23,10 @@ use crate::provider::{DescriptorHandler, Done};
 /// next to come back. The descriptors themselves lie in a block that the VI owns.
 pub(crate) struct WorkQueue {
     descriptors: NonNull<Descriptor>,
-    /// Empty where nothing is posted.
-    slots: Box<[Buffer]>,
+    slots: Slots,
     depth: u32,
+    /// Of a count of descriptors, the bits that are a place in the ring.
+    mask: u32,
     /// Descriptors ever posted, and ever taken back; both run over.
     posted: u32,
     taken: u32,
@@ -32,6 +34,45 @@ pub(crate) struct WorkQueue {
     /// Whether a notify handler is out: it takes the next completion off the queue.
     is_awaited: bool,
     mailbox: Option<Arc<Mailbox<Completed>>>,
+}
+
+/// A buffer for each descriptor of a ring, empty where nothing is posted. Those of the shortest
+/// rings lie in place: programs by the thousand have such.
+enum Slots {
+    Few([Buffer; 2]),
+    Many(Box<[Buffer]>),
+}
+
+impl Slots {
+    fn new(count: usize) -> Self {
+        if count <= 2 {
+            Self::Few([const { Buffer::empty() }; 2])
+        } else {
+            Self::Many((0..count).map(|_| Buffer::empty()).collect())
+        }
+    }
+}
+
+impl Deref for Slots {
+    type Target = [Buffer];
+
+    #[inline]
+    fn deref(&self) -> &[Buffer] {
+        match self {
+            Self::Few(slots) => slots,
+            Self::Many(slots) => slots,
+        }
+    }
+}
+
+impl DerefMut for Slots {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Buffer] {
+        match self {
+            Self::Few(slots) => slots,
+            Self::Many(slots) => slots,
+        }
+    }
 }
 
 // SAFETY: the ring is the only one that reaches descriptors it has not posted, and a fabric may be
@@ -72,10 +113,9 @@ impl WorkQueue {
     ) -> Self {
         Self {
             descriptors,
-            slots: (0..Self::ring_length(depth))
-                .map(|_| Buffer::empty())
-                .collect(),
+            slots: Slots::new(Self::ring_length(depth)),
             depth,
+            mask: Self::ring_length(depth) as u32 - 1,
             posted: 0,
             taken: 0,
             handle,
@@ -87,9 +127,7 @@ impl WorkQueue {
     /// A queue of nothing, to leave in the place of another.
     pub(crate) fn none() -> Self {
         // SAFETY: a depth of 0 is refused by `post`: no descriptor is ever touched.
-        let mut queue = unsafe { Self::new(NonNull::dangling(), 0, MemoryHandle::from_bits(0)) };
-        queue.slots = Box::default();
-        queue
+        unsafe { Self::new(NonNull::dangling(), 0, MemoryHandle::from_bits(0)) }
     }
 
     /// Descriptors that are posted and have not come back.
@@ -133,7 +171,7 @@ impl WorkQueue {
             },
             segments,
         };
-        let index = self.posted as usize & (self.slots.len() - 1);
+        let index = (self.posted & self.mask) as usize;
         // SAFETY: the index is inside the ring, and the descriptor is not posted: fewer than
         // `depth` are outstanding.
         let descriptor = unsafe { self.descriptors.add(index) };
@@ -155,7 +193,7 @@ impl WorkQueue {
     /// Takes the buffer of a completed descriptor.
     #[inline]
     fn take(&mut self, descriptor: NonNull<Descriptor>) -> Taken {
-        let index = self.taken as usize & (self.slots.len() - 1);
+        let index = (self.taken & self.mask) as usize;
         let expected = self.descriptors.as_ptr().wrapping_add(index);
         assert!(
             descriptor.as_ptr() == expected && self.posted != self.taken,
