@@ -227,25 +227,31 @@ impl Ends {
         })
     }
 
-    async fn go_round(mut self, process: Process, rounds: u32) {
-        // What fails shows in the count of messages.
-        for _ in 0..rounds {
-            if self.next.post_send(self.outgoing, BYTES).is_err() {
-                return;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` holds its arguments twice"
+    )]
+    fn go_round(mut self, process: Process, rounds: u32) -> impl Future<Output = ()> + Send {
+        async move {
+            // What fails shows in the count of messages.
+            for _ in 0..rounds {
+                if self.next.post_send(self.outgoing, BYTES).is_err() {
+                    return;
+                }
+                let Ok(received) = self.before.receive_async().await else {
+                    return;
+                };
+                let Ok(()) = self.before.post_receive(received.buffer) else {
+                    return;
+                };
+                let Ok(sent) = self.next.sent_async().await else {
+                    return;
+                };
+                self.outgoing = sent.buffer;
             }
-            let Ok(received) = self.before.receive_async().await else {
-                return;
-            };
-            let Ok(()) = self.before.post_receive(received.buffer) else {
-                return;
-            };
-            let Ok(sent) = self.next.sent_async().await else {
-                return;
-            };
-            self.outgoing = sent.buffer;
+            // Nobody leaves while a neighbour still sends.
+            process.sleep_async(Duration::from_millis(10)).await;
         }
-        // Nobody leaves while a neighbour still sends.
-        process.sleep_async(Duration::from_millis(10)).await;
     }
 }
 
