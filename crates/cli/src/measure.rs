@@ -49,6 +49,10 @@ pub(crate) struct MeasureArguments {
     /// `--load 50k,100k,200k`; `auto`: around the most that is answered [default: that most]
     #[arg(long = "load", value_name = "REQUESTS/S", value_delimiter = ',')]
     pub(crate) loads: Vec<Load>,
+    /// Hosts that the connections of `cq` come from, on simulated hosts, each with its part of them
+    /// [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) hosts: Option<u32>,
     /// How both sides wait: look again and again, or sleep
     #[arg(long, value_enum, default_value_t = ModeName::Poll)]
     pub(crate) mode: ModeName,
@@ -293,7 +297,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     }
     let fabrics = arguments.fabrics.iter();
     let mut fabrics: Vec<Subject> = fabrics
-        .map(|name| Subject::named(name))
+        .map(|name| Subject::named(name, arguments.hosts))
         .collect::<Result<_, _>>()?;
     if !arguments.faults.is_empty() {
         for fabric in &mut fabrics {
@@ -451,16 +455,21 @@ enum Subject {
 }
 
 impl Subject {
-    fn named(name: &str) -> Result<Self, Failure> {
+    fn named(name: &str, hosts: Option<u32>) -> Result<Self, Failure> {
         if let Ok(Some(_)) = virtual_networks::Interface::named(name) {
             return Err(Failure::new(
                 format!("`{name}` has endpoints and no VIs"),
                 "it is for the tests of virtual networks: logp, bulk, contention, timesharing",
             ));
         }
-        match Simulated::named(name) {
-            Some(hosts) => hosts.map(|hosts| Self::Simulated(Box::new(hosts))),
-            None => Fabric::named(name).map(Self::Real),
+        let clients = hosts.unwrap_or(1);
+        match (Simulated::named(name, clients), hosts) {
+            (Some(hosts), _) => hosts.map(|hosts| Self::Simulated(Box::new(hosts))),
+            (None, None) => Fabric::named(name).map(Self::Real),
+            (None, Some(_)) => Err(Failure::new(
+                format!("`--hosts` means nothing for `{name}`"),
+                "several hosts ask simulated ones: --on sim:clan-pio",
+            )),
         }
     }
 }
@@ -561,6 +570,12 @@ fn plan(arguments: &MeasureArguments, test: Test) -> Result<Plan, Failure> {
         return Err(Failure::new(
             format!("`--connections` means nothing for `{}`", test.name()),
             "it uses one connection; `viaduct measure cq` uses many",
+        ));
+    }
+    if test != Test::Cq && arguments.hosts.is_some() {
+        return Err(Failure::new(
+            format!("`--hosts` means nothing for `{}`", test.name()),
+            "it is between two hosts; `viaduct measure cq` can have many that ask one",
         ));
     }
     if test != Test::Cq && !arguments.loads.is_empty() {

@@ -30,21 +30,24 @@ const ROUNDS_MIN: u64 = 10;
 pub(crate) struct Simulated {
     name: String,
     config: SimulationConfig,
+    /// Hosts of them that ask the last one.
+    clients: u32,
 }
 
 impl Simulated {
-    /// The hosts of a name `sim:MODEL` or `sim:MODEL@STUDY`; `None` for a name of another kind.
+    /// The hosts of a name `sim:MODEL` or `sim:MODEL@STUDY`, so many of which ask; `None` for a
+    /// name of another kind.
     ///
     /// # Errors
     ///
     /// What is wrong with the model or the study.
-    pub(crate) fn named(name: &str) -> Option<Result<Self, Failure>> {
+    pub(crate) fn named(name: &str, clients: u32) -> Option<Result<Self, Failure>> {
         let rest = name.strip_prefix(PREFIX)?;
         let (model, study) = match rest.split_once('@') {
             Some((model, study)) => (model, Some(study)),
             None => (rest, None),
         };
-        Some(Self::of(name, model, study))
+        Some(Self::of(name, model, study, clients))
     }
 
     /// A pair of hosts of a model.
@@ -53,7 +56,7 @@ impl Simulated {
     ///
     /// As [`Simulated::named`].
     pub(crate) fn of_model(model: &str) -> Result<Self, Failure> {
-        Self::of(&format!("{PREFIX}{model}"), model, None)
+        Self::of(&format!("{PREFIX}{model}"), model, None, 1)
     }
 
     /// What is simulated.
@@ -61,19 +64,32 @@ impl Simulated {
         &self.config
     }
 
-    fn of(name: &str, model: &str, study: Option<&str>) -> Result<Self, Failure> {
+    fn of(name: &str, model: &str, study: Option<&str>, clients: u32) -> Result<Self, Failure> {
         // What is wrong with a preset is shown as `viaduct models` shows it.
         load_preset(model)?;
-        let config = load_programs(model, study, 2).map_err(|error| match error {
-            ProgramsError::Wrong(diagnostics) => Failure::from(diagnostics),
-            other => Failure::plain(other),
-        })?;
+        let config =
+            load_programs(model, study, clients.saturating_add(1)).map_err(
+                |error| match error {
+                    ProgramsError::Wrong(diagnostics) => Failure::from(diagnostics),
+                    other => Failure::plain(other),
+                },
+            )?;
         if config.topology.host_count() < 2 {
             let title = format!("`{name}` has one host: a measurement takes two");
             return Err(Failure::plain(title));
         }
-        let name = name.to_owned();
-        Ok(Self { name, config })
+        let others = config.topology.host_count() - 1;
+        if clients > others {
+            return Err(Failure::new(
+                format!("`{name}` has no {clients} hosts beside the one that they ask"),
+                format!("its network has {others} others: --hosts {others}, or another study"),
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            config,
+            clients,
+        })
     }
 
     /// Says no to a way of moving bytes: the model has its own.
@@ -115,6 +131,7 @@ impl Simulated {
         on_row: &mut dyn FnMut(usize),
     ) -> Measured {
         let mut plan = task.plan.clone();
+        plan.asker.of = self.clients;
         let usual = if plan.test == Test::Cq {
             let connections = plan.connections.iter().copied().max().unwrap_or_default();
             if plan.loads_requests_s.is_empty() {
@@ -127,7 +144,8 @@ impl Simulated {
         };
         plan.iterations = plan.iterations.or(Some(usual));
         let asked = interrupt.clone();
-        let measured = measure_simulated(self.config.clone(), plan, move || asked.is_asked());
+        let measured =
+            measure_simulated(self.config.clone(), plan.clone(), move || asked.is_asked());
         for shortage in &measured.shortages {
             let title = format!("{}: {shortage}", self.name);
             output::message(
@@ -144,7 +162,7 @@ impl Simulated {
             }
         }
         on_row(rows.len());
-        let mut report = Report::new(&self.name, &task.plan, Transfer::Auto, None, rows);
+        let mut report = Report::new(&self.name, &plan, Transfer::Auto, None, rows);
         let counts = measured.counts;
         if !self.config.faults.is_empty() || !self.config.traffic.is_empty() {
             report.faults = Some(Happened {

@@ -219,6 +219,42 @@ fn requests_answered_follow_the_offered_load_and_stay_where_they_end() {
 }
 
 #[test]
+fn several_hosts_ask_one_and_what_they_get_adds_up() {
+    let models = ["giganet-clan-linux", "clan-pio", "clan-dma"];
+    let asked = |options: &[&str]| rows("cq", &models, options, &["mean_requests_s"]);
+    // 66 connections are not the same number for each of 4 hosts.
+    let loads = ["--connections", "66", "--load", "50k,150k,450k,1M"];
+    let one = asked(&loads);
+    let four = asked(&[&loads[..], &["--hosts", "4"]].concat());
+    for (one, four) in one.iter().zip(&four) {
+        for (answered, load) in four.iter().zip([50_000.0, 150_000.0]) {
+            assert!((answered / load - 1.0_f64).abs() < 0.005, "{four:?}");
+        }
+        // The host that is asked does most of the work, and it is one.
+        for (one, four) in one.iter().zip(four) {
+            assert!((four / one - 1.0).abs() < 0.1, "{one} from one, {four}");
+        }
+        assert!((four[3] / four[2] - 1.0).abs() < 0.01, "flat: {four:?}");
+    }
+    assert!(
+        four[0][3] > four[1][3] && four[1][3] > four[2][3],
+        "{four:?}"
+    );
+    let most = asked(&["--connections", "66", "--hosts", "4"]);
+    for (most, loaded) in most.iter().zip(&four) {
+        assert!(
+            (most[0] / loaded[3] - 1.0).abs() < 0.02,
+            "{most:?} {four:?}"
+        );
+    }
+    let table = viaduct(&[
+        "measure", "cq", "--on", "sim:clan", "--hosts", "4", "--load", "9k",
+    ]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains(", 4 client hosts"), "{table}");
+}
+
+#[test]
 fn loads_are_chosen_around_the_most_of_all_fabrics() {
     let options = [
         "--load",
@@ -406,6 +442,12 @@ fn what_does_not_go_is_told() {
         ),
         (&["--on", "shm", "--fault", "loss 1 %"], "--on sim:clan-pio"),
         (&["--on", "sim:clan", "--load", "50k"], "viaduct measure cq"),
+        (&["--on", "sim:clan", "--hosts", "2"], "viaduct measure cq"),
+        (&["--on", "shm", "--hosts", "2"], "--on sim:clan-pio"),
+        (
+            &["--on", "sim:clan@two-hosts", "--hosts", "2"],
+            "has no 2 hosts beside the one",
+        ),
     ] {
         let output = viaduct(&[&["measure", "latency"], arguments].concat());
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -420,6 +462,10 @@ fn what_does_not_go_is_told() {
         ),
         (&["--load", "50KB"], "50000 or 50k, or auto"),
         (&["--load", "0"], "50000 or 50k, or auto"),
+        (
+            &["--hosts", "9", "--connections", "4"],
+            "cannot come from 9 hosts",
+        ),
     ] {
         let output = viaduct(&[&["measure", "cq", "--on", "sim:clan"], options].concat());
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use viaduct_measure::{Host, MeasureError, Meeting, Plan, Row};
+use viaduct_measure::{Asker, Host, MeasureError, Meeting, Plan, Row};
 use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{Counts, Process, Shortage, Simulation, SimulationError};
 
@@ -31,7 +31,8 @@ pub enum Broken {
     Simulation(SimulationError),
 }
 
-/// Runs a plan between the first host and the last.
+/// Runs a plan between the first host and the last; with several askers ([`Plan::asker`]) the first
+/// so many hosts ask, and a row is what they measure together.
 ///
 /// It ends with the first program that fails: whom the other waits for is gone.
 ///
@@ -54,13 +55,22 @@ pub fn measure_simulated(
     let level = plan.level;
     let shared: Arc<Mutex<Told>> = Arc::default();
     let (told, place) = (Arc::clone(&shared), meeting.clone());
-    simulation.spawn(0, move |process| {
-        let fabric = process.fabric();
-        let host = SimulatedHost(process);
-        let on_row = |row: &Row| lock(&told).rows.push(row.clone());
-        let outcome = viaduct_measure::initiate(&*fabric, &place, &plan, &host, on_row);
-        lock(&told).asking = outcome.err();
-    });
+    let of = plan.asker.of.clamp(1, last);
+    lock(&told).rows.resize(of as usize, Vec::new());
+    for number in 0..of {
+        let (told, place) = (Arc::clone(&told), place.clone());
+        let mut plan = plan.clone();
+        plan.asker = Asker { number, of };
+        simulation.spawn(number, move |process| {
+            let fabric = process.fabric();
+            let host = SimulatedHost(process);
+            let on_row = |row: &Row| lock(&told).rows[number as usize].push(row.clone());
+            let outcome = viaduct_measure::initiate(&*fabric, &place, &plan, &host, on_row);
+            if let Err(error) = outcome {
+                lock(&told).asking.get_or_insert(error);
+            }
+        });
+    }
     let told = Arc::clone(&shared);
     simulation.spawn(last, move |process| {
         let fabric = process.fabric();
@@ -76,6 +86,7 @@ pub fn measure_simulated(
         asking,
         answering,
     } = std::mem::take(&mut *lock(&shared));
+    let rows = together(rows);
     let ending = match (asking.or(answering), outcome) {
         (Some(error), _) => Err(Broken::Program(error)),
         (None, Err(error)) => Err(Broken::Simulation(error)),
@@ -93,9 +104,23 @@ pub fn measure_simulated(
 /// What the programs of the two sides tell.
 #[derive(Default)]
 struct Told {
-    rows: Vec<Row>,
+    /// Of each host that asks.
+    rows: Vec<Vec<Row>>,
     asking: Option<MeasureError>,
     answering: Option<MeasureError>,
+}
+
+/// The rows that all askers have, each what they measured together.
+fn together(askers: Vec<Vec<Row>>) -> Vec<Row> {
+    let mut askers = askers.into_iter();
+    let mut rows = askers.next().unwrap_or_default();
+    for other in askers {
+        rows.truncate(other.len());
+        for (row, other) in rows.iter_mut().zip(&other) {
+            row.add(other);
+        }
+    }
+    rows
 }
 
 /// A simulated host as the measuring programs know one.

@@ -161,7 +161,8 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
     waiter: &Waiter<'_, H>,
 ) -> Result<CompletionQueueRow> {
     let host = waiter.host;
-    let count = order.count;
+    let asker = plan.asker;
+    let count = asker.part_of(order.count.into()) as u32;
     let queue = CompletionQueue::new(session, count * SHAPE.receives)?;
     let blocks = Blocks::new(session, SHAPE, count as usize, order.memory)?;
     let mut lanes = Lanes::new(count as usize);
@@ -187,6 +188,13 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
         waiter,
         outstanding: 0,
     };
+    if asker.of > 1 {
+        // Until all connections of all clients are there.
+        let begin = control.receive(waiter)?;
+        control.post_receive(begin.slot)?;
+    }
+    let iterations = plan.iterations.map(|all| asker.part_of(all).max(1));
+    let mut pacer = None;
     let (mut memory_here, mut before) = (None, None);
     // Every connection has been used by then; the samples' memory is not there yet.
     let mut warm = || {
@@ -194,10 +202,18 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
         before = control.counts();
     };
     let timed = match offered_requests_s {
-        None => client.saturate(plan.iterations, &mut warm)?,
-        Some(load) => client.offer(load, plan.iterations, &mut warm)?,
+        None => client.saturate(iterations, &mut warm)?,
+        Some(load) => {
+            let now_ns = host.now_ns();
+            let pacer = pacer.insert(Pacer::new(asker, order.count, load, now_ns));
+            let share = f64::from(load) * f64::from(count) / f64::from(order.count);
+            client.offer(pacer, share, iterations, &mut warm)?
+        }
     };
     let after = control.counts();
+    if asker.of > 1 {
+        client.go_on(pacer.as_mut(), control)?;
+    }
     client.finish()?;
 
     let farewell = stop(control, waiter)?;
@@ -207,7 +223,7 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
     let Timed { samples, batch } = timed;
     let rate = |nanoseconds: f64| batch as f64 * 1e9 / nanoseconds.max(1.0);
     Ok(CompletionQueueRow {
-        connections: count,
+        connections: order.count,
         offered_requests_s,
         requests_s: rate(samples.spread(1.0).median),
         bytes_per_vi,
@@ -275,7 +291,8 @@ impl<P: Provider, H: Host> Client<'_, '_, P, H> {
     /// Issues so many requests a second, as long as a connection is free for one.
     fn offer(
         &mut self,
-        requests_s: u32,
+        pacer: &mut Pacer,
+        requests_s: f64,
         iterations: Option<u64>,
         warm: &mut impl FnMut(),
     ) -> Result<Timed> {
@@ -287,18 +304,17 @@ impl<P: Provider, H: Host> Client<'_, '_, P, H> {
 
         let host = self.waiter.host;
         let count = self.count();
-        let usual = ((f64::from(requests_s) * ROW_S) as u64).max(ROUNDS_MIN * count);
+        let usual = ((requests_s * ROW_S) as u64).max(ROUNDS_MIN * count);
         let requests = iterations.unwrap_or(usual).max(1);
         // A round of all connections, so that each batch has the same share of each.
         let batch = count * requests.div_ceil(count).div_ceil(BATCHES_MAX);
         let batches = requests.div_ceil(batch);
-        let mut pacer = Pacer::new(self.lanes.lanes.len(), requests_s, host.now_ns());
-        self.paced(2 * count, &mut pacer)?;
+        self.paced(2 * count, pacer)?;
         warm();
         let mut samples = Samples::with_capacity(batches as usize);
         let mut before_ns = host.now_ns();
         for _ in 0..batches {
-            self.paced(batch, &mut pacer)?;
+            self.paced(batch, pacer)?;
             let now_ns = host.now_ns();
             samples.push(now_ns - before_ns);
             before_ns = now_ns;
@@ -325,6 +341,22 @@ impl<P: Provider, H: Host> Client<'_, '_, P, H> {
                     patience = Patience::default();
                 }
                 None => patience.has_looked(self.waiter)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the load up until the other clients have been timed too.
+    fn go_on(&mut self, mut pacer: Option<&mut Pacer>, control: &mut Lane<'_, P>) -> Result<()> {
+        control.post_send(0, false)?;
+        while control.try_receive()?.is_none() {
+            match &mut pacer {
+                Some(pacer) => self.paced(1, pacer)?,
+                None => {
+                    let vi = self.queue.next(self.waiter)?;
+                    let index = self.take(vi)?;
+                    self.send(index)?;
+                }
             }
         }
         Ok(())
@@ -396,36 +428,61 @@ pub(crate) fn respond<'s, P: Provider, H: Host>(
     waiter: &Waiter<'_, H>,
 ) -> Result<()> {
     let host = waiter.host;
-    let count = order.count;
-    let queue = CompletionQueue::new(session, (count + 1).saturating_mul(SHAPE.receives))?;
+    let (count, clients) = (order.count, order.number.max(1));
+    let vis = count.saturating_add(clients);
+    let queue = CompletionQueue::new(session, vis.saturating_mul(SHAPE.receives))?;
     let lane = |vi, blocks: &Rc<Blocks<'s, P>>, index| -> Result<Lane<'s, P>> {
         let mut lane = Lane::new(session, vi, blocks, index);
         lane.post_all_receives()?;
         Ok(lane)
     };
-    let blocks = Blocks::new(session, SHAPE, count as usize + 1, order.memory)?;
+    let blocks = Blocks::new(session, SHAPE, vis as usize, order.memory)?;
     let mut lanes = Lanes::new(count as usize);
     let vi = session.create_vi(level, Some(queue.handle))?;
-    let mut control = lane(vi, &blocks, count as usize)?;
+    let mut controls = vec![lane(vi, &blocks, count as usize)?];
     let memory_before = host.memory_bytes();
     accept(session, request.connection, vi)?;
-    for index in 0..count as usize {
+    while controls.len() < clients as usize || lanes.lanes.len() < count as usize {
         let vi = session.create_vi(level, Some(queue.handle))?;
-        let lane = lane(vi, &blocks, index)?;
-        let (request, member) = asked(session, local, host)?;
-        if member.task != Task::Member {
-            return Err(MeasureError::WrongData {
-                what: "a connection for another row".to_owned(),
-            });
+        let (request, other) = asked(session, local, host)?;
+        match other.task {
+            Task::Serve if controls.len() < clients as usize => {
+                let place = count as usize + controls.len();
+                controls.push(lane(vi, &blocks, place)?);
+            }
+            Task::Member if lanes.lanes.len() < count as usize => {
+                let place = lanes.lanes.len();
+                lanes.push(lane(vi, &blocks, place)?, order.is_touched);
+            }
+            _ => {
+                return Err(MeasureError::WrongData {
+                    what: "a connection for another row".to_owned(),
+                });
+            }
         }
         accept(session, request.connection, vi)?;
-        lanes.push(lane, order.is_touched);
+    }
+    if clients > 1 {
+        for control in &mut controls {
+            control.post_send(0, false)?;
+        }
     }
 
-    loop {
+    // One client stops when it likes; of several each goes on until all have been timed.
+    let mut timed = if clients > 1 { 0 } else { clients };
+    let mut stopped = 0;
+    while stopped < clients {
         let vi = queue.next(waiter)?;
-        if vi == control.vi {
-            break;
+        if let Some(control) = controls.iter_mut().find(|control| control.vi == vi) {
+            let word = take(control)?;
+            stopped += u32::from(word.is_stop);
+            timed += u32::from(!word.is_stop);
+            if !word.is_stop && timed == clients {
+                for control in &mut controls {
+                    control.post_send(0, false)?;
+                }
+            }
+            continue;
         }
         let index = lanes.index(vi)?;
         let (lane, exchange) = &mut lanes.lanes[index];
@@ -436,16 +493,21 @@ pub(crate) fn respond<'s, P: Provider, H: Host>(
         lane.drain_sends(1, waiter)?;
         exchange.next();
     }
-    take(&mut control)?;
-    let farewell_bytes = match growth(memory_before, host.memory_bytes()) {
-        Some(grown) => {
-            control.outgoing(8).copy_from_slice(&grown.to_le_bytes());
-            8
-        }
-        None => 0,
-    };
-    control.post_send(farewell_bytes, true)?;
-    control.drain_sends(0, waiter)?;
-    control.await_end(host);
+    let grown = growth(memory_before, host.memory_bytes());
+    for control in &mut controls {
+        control.drain_sends(0, waiter)?;
+        let farewell_bytes = match grown {
+            Some(grown) => {
+                control.outgoing(8).copy_from_slice(&grown.to_le_bytes());
+                8
+            }
+            None => 0,
+        };
+        control.post_send(farewell_bytes, true)?;
+    }
+    for control in &mut controls {
+        control.drain_sends(0, waiter)?;
+        control.await_end(host);
+    }
     Ok(())
 }

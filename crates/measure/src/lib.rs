@@ -40,7 +40,7 @@ pub use error::MeasureError;
 pub use host::Host;
 pub use line::Placement;
 pub use machine::{Machine, allowed_cores, pin_to_core};
-pub use plan::{Mode, Plan, Test, Transfer, Tuning};
+pub use plan::{Asker, Mode, Plan, Test, Transfer, Tuning};
 pub use report::{
     CompletionQueueRow, Happened, LatencyRow, Noise, Report, Row, RowCounts, Spread, Stages,
     StreamRow,

@@ -11,8 +11,8 @@ pub(crate) enum Task {
     Echo,
     /// Take messages, acknowledge each window.
     Sink,
-    /// Accept as many connections as `count` says, and echo what comes through one completion
-    /// queue.
+    /// Accept as many connections as `count` says, from as many clients as `number` says, and echo
+    /// what comes through one completion queue.
     Serve,
     /// One of the connections of [`Task::Serve`].
     Member,
@@ -29,9 +29,9 @@ pub(crate) struct Order {
     pub(crate) memory: Memory,
     /// Bytes of a message.
     pub(crate) bytes: u32,
-    /// Messages of a window, or connections.
+    /// Messages of a window, or connections of all clients together.
     pub(crate) count: u32,
-    /// Tells requests of one client apart.
+    /// Of [`Task::Serve`] how many clients there are; else it tells requests of one apart.
     pub(crate) number: u32,
 }
 

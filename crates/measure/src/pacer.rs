@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use crate::plan::Asker;
+
 /// A clock for each connection: a request is due an interval after the one before it was, or when
 /// that is answered, if that is later.
 ///
@@ -21,16 +23,18 @@ pub(crate) struct Pacer {
 const PS_PER_NS: u64 = 1000;
 
 impl Pacer {
-    /// For so many connections, at least one, that offer so many requests a second together; their
-    /// first ones are spread over an interval.
-    pub(crate) fn new(connections: usize, requests_s: u32, now_ns: u64) -> Self {
+    /// For an asker's part of so many connections that offer so many requests a second together;
+    /// their first ones are spread over an interval, those of several askers in turn.
+    pub(crate) fn new(asker: Asker, connections: u32, requests_s: u32, now_ns: u64) -> Self {
         let step_ps = 1_000_000_000_000 / u64::from(requests_s.max(1));
-        let first = |connection: usize| now_ns * PS_PER_NS + connection as u64 * step_ps;
-        let due_ps: Vec<u64> = (0..connections).map(first).collect();
+        let turn = |own: u64| own * u64::from(asker.of) + u64::from(asker.number);
+        let first = |own: u64| now_ns * PS_PER_NS + turn(own) * step_ps;
+        let own = asker.part_of(connections.into());
+        let due_ps: Vec<u64> = (0..own).map(first).collect();
         let idle = due_ps.iter().enumerate();
         let idle = idle.map(|(connection, due)| Reverse((*due, connection)));
         Self {
-            interval_ps: step_ps * connections as u64,
+            interval_ps: step_ps * u64::from(connections),
             idle: idle.collect(),
             due_ps,
         }
@@ -71,7 +75,7 @@ mod tests {
 
     #[test]
     fn requests_are_spread_evenly_over_connections_and_time() {
-        let mut pacer = Pacer::new(4, 1_000_000, 500);
+        let mut pacer = Pacer::new(Asker::ONE, 4, 1_000_000, 500);
         let mut issued = Vec::new();
         for now_ns in 0..9500 {
             while let Some(connection) = pacer.take_due(now_ns) {
@@ -85,8 +89,24 @@ mod tests {
     }
 
     #[test]
+    fn several_askers_take_turns() {
+        let mut issued = Vec::new();
+        for number in 0..2 {
+            let mut pacer = Pacer::new(Asker { number, of: 2 }, 5, 1_000_000, 0);
+            for now_ns in 0..10_000 {
+                while let Some(connection) = pacer.take_due(now_ns) {
+                    issued.push(now_ns);
+                    pacer.answered(connection, now_ns);
+                }
+            }
+        }
+        issued.sort_unstable();
+        assert_eq!(issued, (0..10).map(|turn| turn * 1000).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_connection_that_waits_has_one_request_out_and_makes_up_for_one() {
-        let mut pacer = Pacer::new(1, 1_000_000, 0);
+        let mut pacer = Pacer::new(Asker::ONE, 1, 1_000_000, 0);
         assert_eq!(pacer.take_due(0), Some(0));
         assert_eq!(
             (pacer.take_due(100_000), pacer.pause(100_000)),

@@ -170,6 +170,28 @@ pub struct Plan {
     pub iterations: Option<u64>,
     /// Whether a row says what the initiator's NIC counted while it was timed.
     pub is_counted: bool,
+    /// Which of the hosts that ask this one is; only for [`Test::Cq`] there are several.
+    pub asker: Asker,
+}
+
+/// One of several hosts that ask the same one, each over its part of the connections.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Asker {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many they are, at least one.
+    pub of: u32,
+}
+
+impl Asker {
+    /// The only one.
+    pub const ONE: Self = Self { number: 0, of: 1 };
+
+    /// Of so many connections or requests, those that are this host's.
+    pub(crate) fn part_of(self, all: u64) -> u64 {
+        let of = u64::from(self.of.max(1));
+        all / of + u64::from(u64::from(self.number) < all % of)
+    }
 }
 
 impl Plan {
@@ -216,6 +238,7 @@ impl Plan {
             memory: Memory::Shared,
             iterations: None,
             is_counted: false,
+            asker: Asker::ONE,
         }
     }
 }
@@ -232,6 +255,16 @@ pub(crate) const fn level_name(level: ReliabilityLevel) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parts_of_all_askers_are_the_whole() {
+        for (all, of) in [(1, 1), (64, 4), (67, 4), (3, 3), (2, 5)] {
+            let parts = (0..of).map(|number| Asker { number, of }.part_of(all));
+            let parts: Vec<u64> = parts.collect();
+            assert_eq!(parts.iter().sum::<u64>(), all, "{all} in {of}");
+            assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 1);
+        }
+    }
 
     #[test]
     fn ways_of_transfer_are_found_by_name() {

@@ -28,6 +28,9 @@ pub struct Report {
     pub touched: bool,
     /// The cores of the two sides.
     pub cores: Option<[usize; 2]>,
+    /// Of several hosts that ask the same one, how many they are; [`None`] for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_hosts: Option<u32>,
     /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Happened>,
@@ -231,6 +234,7 @@ impl Report {
             },
             touched: plan.is_touched,
             cores,
+            client_hosts: (plan.asker.of > 1).then_some(plan.asker.of),
             faults: None,
             rows,
         }
@@ -266,12 +270,16 @@ impl Report {
         } else {
             ""
         };
+        let clients = match self.client_hosts {
+            Some(count) => format!(", {count} client hosts"),
+            None => String::new(),
+        };
         let cores = match self.cores {
             Some([first, second]) => format!(", cores {first} and {second}"),
             None => String::new(),
         };
         format!(
-            "{how}, level {}, {} memory, transfer {}{touched}{cores}",
+            "{how}, level {}, {} memory, transfer {}{touched}{clients}{cores}",
             self.level, self.memory, self.transfer
         )
     }
@@ -438,6 +446,16 @@ impl Row {
         }
     }
 
+    /// Adds what another host measured at the same time with its part of a row's connections.
+    pub fn add(&mut self, other: &Self) {
+        if let (Self::CompletionQueue(row), Self::CompletionQueue(other)) = (self, other) {
+            row.requests_s += other.requests_s;
+            row.mean_requests_s += other.mean_requests_s;
+            row.requests += other.requests;
+            row.bytes_per_vi = None;
+        }
+    }
+
     /// Bytes of a message, requests a second that are offered, or connections.
     #[must_use]
     pub const fn variant(&self) -> u32 {
@@ -570,6 +588,7 @@ mod tests {
             memory: "shared",
             touched: false,
             cores: Some([0, 1]),
+            client_hosts: None,
             faults: None,
             rows: vec![Row::Latency(LatencyRow {
                 bytes: 8,

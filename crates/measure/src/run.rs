@@ -76,7 +76,9 @@ pub fn initiate<P: Provider, H: Host>(
             return Err(MeasureError::Stopped { reason });
         }
     }
-    finish(&session, &remote, plan, host)?;
+    if plan.asker.number == 0 {
+        finish(&session, &remote, plan, host)?;
+    }
     Ok(rows)
 }
 
@@ -99,6 +101,14 @@ fn check<P: Provider>(plan: &Plan, session: &Session<'_, P>) -> Result<()> {
             reason: format!(
                 "{count} connections are asked for; this fabric has 1 to {}",
                 vis_max - 1
+            ),
+        });
+    }
+    let of = plan.asker.of;
+    if let Some(count) = plan.connections.iter().find(|count| **count < of) {
+        return Err(MeasureError::Impossible {
+            reason: format!(
+                "{count} connections cannot come from {of} hosts: each has one or more"
             ),
         });
     }
@@ -134,7 +144,7 @@ fn initiate_row<P: Provider, H: Host>(
         memory: plan.memory,
         bytes,
         count,
-        number: u32::MAX,
+        number: plan.asker.of,
     };
     let shape = match plan.test {
         Test::Latency => latency::shape(bytes, plan.is_touched),
