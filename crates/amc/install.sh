@@ -17,7 +17,7 @@ to=${DESTDIR:-}$prefix
 
 mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/share/doc/am/examples"
 cp "$root/include/am.h" "$to/include"
-"$here/link-shared.sh" "$archive" "$to/lib"
+"$root/crates/c-programs/link-shared.sh" "$archive" "$here/am.map" "$to/lib"
 cp "$archive" "$to/lib/libam.a"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/am.pc.in" >"$to/lib/pkgconfig/am.pc"

@@ -17,7 +17,7 @@ to=${DESTDIR:-}$prefix
 
 mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/share/doc/vipl/examples"
 cp "$root/include/vipl.h" "$root/include/viplx.h" "$to/include"
-"$here/link-shared.sh" "$archive" "$to/lib"
+"$root/crates/c-programs/link-shared.sh" "$archive" "$here/vipl.map" "$to/lib"
 cp "$archive" "$to/lib/libvipl.a"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/vipl.pc.in" \

@@ -1,8 +1,5 @@
 //! The header and the library agree on every size, offset and value.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
-
-use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
@@ -14,7 +11,7 @@ use viaduct_am::{
     CREDITS_DEFAULT, HANDLERS_MAX, MTU_BYTES, Name, REQUEST_QUEUE_ENTRIES, Reason,
     TABLE_ENTRIES_MAX, WORDS_MAX,
 };
-use viaduct_c_programs::{compiler, run};
+use viaduct_c_programs::{abi_numbers, compiler, run};
 
 mod support;
 
@@ -23,43 +20,17 @@ use support::AM;
 /// The header's tables, as the C program prints them.
 const CONTRACT: &str = include_str!("c/abi.expected");
 
-fn contract() -> BTreeMap<&'static str, u64> {
-    let read = |line: &'static str| {
-        let (name, value) = line.rsplit_once(' ').unwrap();
-        let value = match value.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
-            None => value.parse().unwrap(),
-        };
-        (name, value)
-    };
-    CONTRACT.lines().map(read).collect()
-}
-
-fn printed_by(cxx: bool, standard: &str) -> String {
-    let program = AM.scratch().join(format!("abi-{standard}"));
-    let mut command = Command::new(compiler(cxx));
-    command.arg(format!("-std={standard}"));
-    command.args(["-Wall", "-Wextra", "-Werror", "-pedantic-errors"]);
-    if cxx {
-        command.args(["-x", "c++"]);
-    }
-    command.arg("-I").arg(AM.include());
-    command.arg(AM.crate_root().join("tests/c/abi.c"));
-    run(command.arg("-o").arg(&program));
-    run(&mut Command::new(program))
-}
-
 #[test]
 fn the_header_is_the_contract_in_c() {
     for standard in ["c89", "c99", "c11", "gnu17"] {
-        assert_eq!(printed_by(false, standard), CONTRACT, "-std={standard}");
+        assert_eq!(AM.printed_abi(false, standard), CONTRACT, "-std={standard}");
     }
 }
 
 #[test]
 fn the_header_is_the_contract_in_cxx() {
     for standard in ["c++98", "c++11", "c++20"] {
-        assert_eq!(printed_by(true, standard), CONTRACT, "-std={standard}");
+        assert_eq!(AM.printed_abi(true, standard), CONTRACT, "-std={standard}");
     }
 }
 
@@ -127,7 +98,7 @@ fn the_library_lays_out_what_the_header_does() {
     fields!(found, EndpointOptions, "am_endpoint_options": key, credits, request_entries,
         segment_bytes, context, is_shared);
     fields!(found, StationOptions, "am_station_options": frames, policy);
-    let contract = contract();
+    let contract = abi_numbers(CONTRACT);
     for (name, value) in &found {
         assert_eq!(contract.get(name), Some(&(*value as u64)), "{name}");
     }
@@ -137,7 +108,7 @@ fn the_library_lays_out_what_the_header_does() {
 
 #[test]
 fn the_library_has_the_values_of_the_header() {
-    let contract = contract();
+    let contract = abi_numbers(CONTRACT);
     let mut found: Vec<(String, u64)> = [
         ("AM_WORDS_MAX", WORDS_MAX as u64),
         ("AM_PAYLOAD_BYTES_MAX", MTU_BYTES as u64),

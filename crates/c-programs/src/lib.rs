@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -91,8 +92,9 @@ impl Library {
             if !is_fresh() {
                 // Several processes may come here at once: the first to rename has linked for all.
                 let own = self.scratch().join(format!("lib-{}", std::process::id()));
-                let script = self.crate_root().join("link-shared.sh");
-                run(Command::new(script).arg(self.archive()).arg(&own));
+                let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("link-shared.sh");
+                let symbols = self.crate_root().join(format!("{}.map", self.name));
+                run(Command::new(script).args([&self.archive(), &symbols, &own]));
                 if !is_fresh() {
                     let _ = std::fs::remove_dir_all(&folder);
                 }
@@ -139,6 +141,27 @@ impl Library {
         run(command.arg("-o").arg(&own));
         std::fs::rename(&own, &program).unwrap();
         program
+    }
+
+    /// What `tests/c/abi.c` of the crate prints of its header, by a standard of C, or of C++ for
+    /// `cxx`; without a warning.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be built.
+    #[must_use]
+    pub fn printed_abi(&self, cxx: bool, standard: &str) -> String {
+        let program = self.scratch().join(format!("abi-{standard}"));
+        let mut command = Command::new(compiler(cxx));
+        command.arg(format!("-std={standard}"));
+        command.args(["-Wall", "-Wextra", "-Werror", "-pedantic-errors"]);
+        if cxx {
+            command.args(["-x", "c++", "-Wno-invalid-offsetof"]);
+        }
+        command.arg("-I").arg(self.include());
+        command.arg(self.crate_root().join("tests/c/abi.c"));
+        run(command.arg("-o").arg(&program));
+        run(&mut Command::new(program))
     }
 
     /// Runs a program as two processes, and returns what each printed.
@@ -219,6 +242,28 @@ impl Library {
         );
         outputs.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// The numbers of [`Library::printed_abi`], or of the file that it has to equal: a name and a
+/// number a line, the latter decimal or `0x`.
+///
+/// # Panics
+///
+/// When a line has another form.
+#[must_use]
+pub fn abi_numbers(printed: &str) -> BTreeMap<&str, u64> {
+    let read = |line| {
+        let (name, value) = str::rsplit_once(line, ' ')?;
+        let number = match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => value.parse().ok(),
+        };
+        Some((name, number?))
+    };
+    let lines = printed.lines();
+    lines
+        .map(|line| read(line).unwrap_or_else(|| panic!("`{line}` is no name and number")))
+        .collect()
 }
 
 /// A C compiler, or a C++ compiler for `cxx`: it must be there.

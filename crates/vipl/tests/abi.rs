@@ -1,8 +1,5 @@
 //! The header, the library and the contract agree on every size, offset and value.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
-
-use std::collections::BTreeMap;
 use std::mem::{align_of, offset_of, size_of};
 use std::process::Command;
 
@@ -13,50 +10,32 @@ use vipl::abi::{
     VipUlong, VipViAttributes, VipViCallback,
 };
 
+use viaduct_c_programs::abi_numbers;
+
 mod support;
 
 /// The tables of the contract, as the C program prints them.
 const CONTRACT: &str = include_str!("c/abi.expected");
 
-fn contract() -> BTreeMap<&'static str, u64> {
-    CONTRACT
-        .lines()
-        .map(|line| {
-            let (name, value) = line.rsplit_once(' ').unwrap();
-            let value = match value.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
-                None => value.parse().unwrap(),
-            };
-            (name, value)
-        })
-        .collect()
-}
-
-fn printed_by(cxx: bool, standard: &str) -> String {
-    let program = support::scratch().join(format!("abi-{standard}"));
-    let mut command = Command::new(support::compiler(cxx));
-    command.arg(format!("-std={standard}"));
-    command.args(["-Wall", "-Wextra", "-Werror", "-pedantic-errors"]);
-    if cxx {
-        command.args(["-x", "c++", "-Wno-invalid-offsetof"]);
-    }
-    command.arg("-I").arg(support::include());
-    command.arg(support::crate_root().join("tests/c/abi.c"));
-    support::run(command.arg("-o").arg(&program));
-    support::run(&mut Command::new(program))
-}
-
 #[test]
 fn the_header_is_the_contract_in_c() {
     for standard in ["c89", "c99", "c11", "gnu17"] {
-        assert_eq!(printed_by(false, standard), CONTRACT, "-std={standard}");
+        assert_eq!(
+            support::printed_abi(false, standard),
+            CONTRACT,
+            "-std={standard}"
+        );
     }
 }
 
 #[test]
 fn the_header_is_the_contract_in_cxx() {
     for standard in ["c++98", "c++11", "c++20"] {
-        assert_eq!(printed_by(true, standard), CONTRACT, "-std={standard}");
+        assert_eq!(
+            support::printed_abi(true, standard),
+            CONTRACT,
+            "-std={standard}"
+        );
     }
 }
 
@@ -160,7 +139,7 @@ fn the_library_lays_out_what_the_header_does() {
         NicHandle, ViHandle, CQHandle, DescriptorPtr, OpCode, ResourceCode, ErrorCode);
     fields!(found, VipAutodiscoveryList, "VIP_AUTODISCOVERY_LIST":
         NumberOfHops, ADAddrArray, NumAdAddrs);
-    let contract = contract();
+    let contract = abi_numbers(CONTRACT);
     for (name, value) in found {
         assert_eq!(contract.get(name.as_str()), Some(&(value as u64)), "{name}");
     }
@@ -171,7 +150,7 @@ fn the_library_has_the_values_of_the_header() {
     use viaduct_fabric::via::Status;
     use viaduct_fabric::{ErrorCode, ResourceCode, control};
 
-    let contract = contract();
+    let contract = abi_numbers(CONTRACT);
     let value = |name: &str| contract[name];
     for (number, code) in VipReturn::ALL.into_iter().enumerate() {
         assert_eq!(code as usize, number);

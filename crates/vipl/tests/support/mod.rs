@@ -39,6 +39,10 @@ pub(crate) fn program(name: &str, sources: &[PathBuf], linked_statically: bool) 
     VIPL.program(name, "gnu89", sources, linked_statically)
 }
 
+pub(crate) fn printed_abi(cxx: bool, standard: &str) -> String {
+    VIPL.printed_abi(cxx, standard)
+}
+
 /// Runs a program as two processes that log what they are refused.
 pub(crate) fn run_pair(
     program: &Path,
