@@ -240,6 +240,10 @@ fn a_short_cut_is_survived() {
 /// Frames of a long message, 4 KiB each.
 const FRAMES: u32 = 256;
 const LONG_BYTES: usize = FRAMES as usize * 4096;
+/// Runs at each rate.
+const SEEDS: u64 = 8;
+/// How long their sender waits for an answer.
+const TIMEOUT_US: u32 = 100;
 /// Long messages of a stream.
 const LONG_MESSAGES: u64 = 20;
 
@@ -303,7 +307,7 @@ fn count_long(end: &mut End) -> Vec<Ended> {
 
 /// How many long messages came, and how long all took, in microseconds.
 fn long(faults: &[Fault], seed: u64) -> (u32, u32, Outcome) {
-    let mut config = rnic(faults, 100);
+    let mut config = rnic(faults, TIMEOUT_US.into());
     config.seed = seed;
     let (outcome, told) = run_two(config, RD, [send_long, count_long]);
     let told = told[1].clone().unwrap();
@@ -325,21 +329,30 @@ fn of_a_long_message_what_the_receiver_lacks_is_sent_again() {
     // 5 %: sent again as a whole, they would break the connection.
     let (came, alone, outcome) = long(&[], 1);
     assert_eq!((u64::from(came), outcome.counts.lost), (LONG_MESSAGES, 0));
-    for (rate, seed) in [(0.01, 1), (0.05, 1), (0.05, 3)] {
-        let (came, took, outcome) = long(&[loss(THERE, rate)], seed);
-        let counts = outcome.counts;
-        assert_eq!(u64::from(came), LONG_MESSAGES, "{rate}: {counts:?}");
-        // As many as frames are lost that find the receiver expecting them.
-        let expected = f64::from(FRAMES) * LONG_MESSAGES as f64 * rate;
-        let lost = counts.lost as f64;
+    for rate in [0.01, 0.05] {
+        let (mut lost, mut took_us) = (0.0, 0.0);
+        for seed in 1..=SEEDS {
+            let (came, took, outcome) = long(&[loss(THERE, rate)], seed);
+            assert_eq!(u64::from(came), LONG_MESSAGES, "{rate}, seed {seed}");
+            lost += outcome.counts.lost as f64;
+            took_us += f64::from(took - alone);
+        }
+        // Each frame is lost so often before it comes: a geometric distribution.
+        let frames = f64::from(FRAMES) * LONG_MESSAGES as f64 * SEEDS as f64;
+        let (expected, deviation) = (
+            frames * rate / (1.0 - rate),
+            (frames * rate).sqrt() / (1.0 - rate),
+        );
         assert!(
-            (lost - expected).abs() < 5.0 * expected.sqrt(),
-            "{counts:?}"
+            (lost - expected).abs() < 4.0 * deviation,
+            "{rate}: {lost} lost, {expected} +- {deviation} expected"
         );
         // Each costs the way there and back, some two microseconds, and the frame that tells of
-        // it; far less than the message, of 90 us. What is lost once more waits for the time-out.
-        let each = f64::from(took - alone) / lost;
-        let most = 4.0 + 100.0 * rate;
+        // it; far less than the message, of 90 us. What is lost once more, with four standard
+        // deviations of how often that is, waits for the time-out.
+        let each = took_us / lost;
+        let lost_again = rate + 4.0 * (rate / lost).sqrt();
+        let most = 4.0 + f64::from(TIMEOUT_US) * lost_again;
         assert!((1.0..most).contains(&each), "{rate}: {each} us a loss");
     }
 }
