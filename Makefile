@@ -21,7 +21,7 @@ VIADUCT := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)/release/viaduct
 
 PYTHON_ENV = $(TARGET_DIR)/python
 
-.PHONY: help study release test check golden bench fuzz-smoke chaos install python-test cargo c-tools python
+.PHONY: help study release test check golden bench fuzz-smoke chaos install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -74,11 +74,12 @@ chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture
 	SHM_SHUTTLE=1000000 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --test shuttle
 
-install: cargo ## install the command viaduct and the C libraries libvipl and libam, with their headers, into PREFIX
-	$(CARGO) install $(filter-out --locked,$(CARGO_FLAGS)) --locked --path crates/cli --root $(abspath $(PREFIX))
-	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-vipl --package viaduct-am-c
-	crates/vipl/install.sh $(TARGET_DIR)/release/libvipl.a $(abspath $(PREFIX))
-	crates/amc/install.sh $(TARGET_DIR)/release/libam.a $(abspath $(PREFIX))
+install: cargo ## install the command viaduct and the C libraries libvipl and libam, with headers and man pages, into PREFIX
+	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-cli --package viaduct-vipl --package viaduct-am-c
+	packaging/install.sh $(TARGET_DIR)/release $(abspath $(PREFIX))
+
+uninstall: ## remove from PREFIX what make install put there
+	packaging/uninstall.sh $(abspath $(PREFIX))
 
 cargo:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup (rustup.rs), then run this again" >&2; exit 1; }

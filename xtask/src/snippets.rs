@@ -219,17 +219,14 @@ fn command(line: usize, text: &str) -> Option<Step> {
         // What the Makefile does once the command is built; `the_makefile_runs_the_study` says so.
         return Some(run("viaduct run torus-1024"));
     }
-    if is_of("make install") {
-        // The command `viaduct` is built and found already.
-        let prefix = command
-            .split_once("PREFIX=")
-            .map_or("$HOME/.local", |(_, to)| to);
-        let scripts: Vec<String> = INSTALL
-            .iter()
-            .map(|(script, archive)| format!("\"$SOURCE/{script}\" \"$BINARIES/{archive}\" \"$1\""))
-            .collect();
-        let command = format!("sh -c '{}' install {prefix}", scripts.join(" && "));
-        return Some(run(&command));
+    for (word, script) in SCRIPTS {
+        if is_of(&format!("make {word}")) {
+            // The files are built already.
+            let prefix = command
+                .split_once("PREFIX=")
+                .map_or("$HOME/.local", |(_, to)| to);
+            return Some(run(&format!("{script} {prefix}")));
+        }
     }
     let word = command
         .strip_prefix("make ")?
@@ -239,10 +236,10 @@ fn command(line: usize, text: &str) -> Option<Step> {
     Some(Step::Word { line, word })
 }
 
-/// What puts the C libraries where `make install` wants them.
-const INSTALL: &[(&str, &str)] = &[
-    ("crates/vipl/install.sh", "libvipl.a"),
-    ("crates/amc/install.sh", "libam.a"),
+/// What the Makefile calls for a word of its own, before the prefix.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("install", "\"$SOURCE/packaging/install.sh\" \"$BINARIES\""),
+    ("uninstall", "\"$SOURCE/packaging/uninstall.sh\""),
 ];
 
 /// `viaduct studies` and `viaduct models` list every file that ships.
@@ -332,8 +329,7 @@ $ ./one client  # in another shell
                 },
                 run(
                     11,
-                    "sh -c '\"$SOURCE/crates/vipl/install.sh\" \"$BINARIES/libvipl.a\" \"$1\" && \
-                     \"$SOURCE/crates/amc/install.sh\" \"$BINARIES/libam.a\" \"$1\"' install $HOME/there",
+                    "\"$SOURCE/packaging/install.sh\" \"$BINARIES\" $HOME/there",
                     0
                 ),
                 run(12, "A=1 B=2 cc one.c -o one", 0),
@@ -357,12 +353,13 @@ $ ./one client  # in another shell
     }
 
     #[test]
-    fn the_makefile_installs_the_libraries_by_their_scripts() {
+    fn the_makefile_installs_by_the_scripts() {
         let makefile = include_str!("../../Makefile");
-        for (script, archive) in INSTALL {
-            let line =
-                format!("\n\t{script} $(TARGET_DIR)/release/{archive} $(abspath $(PREFIX))\n");
-            assert!(makefile.contains(&line), "{line}");
+        for line in [
+            "\n\tpackaging/install.sh $(TARGET_DIR)/release $(abspath $(PREFIX))\n",
+            "\n\tpackaging/uninstall.sh $(abspath $(PREFIX))\n",
+        ] {
+            assert!(makefile.contains(line), "{line}");
         }
         assert!(makefile.contains("PREFIX ?= $(HOME)/.local\n"));
     }

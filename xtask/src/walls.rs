@@ -282,6 +282,8 @@ const HOMES: &[(&str, &str)] = &[
     ("arrow-array", "viaduct-python"),
     ("arrow-schema", "viaduct-python"),
     ("clap", "viaduct-cli"),
+    ("clap_complete", "viaduct-cli"),
+    ("clap_mangen", "viaduct-cli"),
     ("comfy-table", "viaduct-report"),
     ("ctrlc", "viaduct-cli"),
     ("hdrhistogram", "viaduct-statistics"),

@@ -73,7 +73,7 @@ impl Library {
         folder
     }
 
-    /// A folder with the shared library as it is installed.
+    /// A folder with the shared and the static library as they are installed.
     ///
     /// # Panics
     ///
@@ -92,9 +92,11 @@ impl Library {
             if !is_fresh() {
                 // Several processes may come here at once: the first to rename has linked for all.
                 let own = self.scratch().join(format!("lib-{}", std::process::id()));
-                let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("link-shared.sh");
                 let symbols = self.crate_root().join(format!("{}.map", self.name));
-                run(Command::new(script).args([&self.archive(), &symbols, &own]));
+                for script in ["link-shared.sh", "link-static.sh"] {
+                    let script = packaging().join(script);
+                    run(Command::new(script).args([&self.archive(), &symbols, &own]));
+                }
                 if !is_fresh() {
                     let _ = std::fs::remove_dir_all(&folder);
                 }
@@ -104,6 +106,72 @@ impl Library {
             }
             folder
         })
+    }
+
+    /// Installs this library alone, as `make install` does, and returns the prefix.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be installed.
+    #[must_use]
+    pub fn installed(&self) -> PathBuf {
+        let prefix = self.scratch().join("prefix");
+        let archive = self.archive();
+        let mut install = Command::new(packaging().join("install.sh"));
+        install.arg(archive.parent().unwrap()).arg(&prefix);
+        run(install.arg(self.name));
+        prefix
+    }
+
+    /// Removes what [`Self::installed`] installed.
+    ///
+    /// # Panics
+    ///
+    /// When a file or folder is left.
+    pub fn uninstall(&self, prefix: &Path) {
+        run(Command::new(packaging().join("uninstall.sh")).arg(prefix));
+        let left: Vec<_> = std::fs::read_dir(prefix).unwrap().collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+
+    /// Compiles C sources with the flags that the installed pkg-config file says, those for
+    /// `-static` for `is_static`.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be built.
+    #[must_use]
+    pub fn program_of_installed(
+        &self,
+        prefix: &Path,
+        sources: &[PathBuf],
+        is_static: bool,
+    ) -> PathBuf {
+        let file = prefix.join(format!("lib/pkgconfig/{}.pc", self.name));
+        let text = std::fs::read_to_string(file).unwrap();
+        let said = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.unwrap_or_else(|| panic!("no `{key}` in {text}"))
+        };
+        let prefix = said("prefix=");
+        let flags = |key: &str| -> Vec<String> {
+            let flags = said(key).replace("${includedir}", &format!("{prefix}/include"));
+            let flags = flags.replace("${libdir}", &format!("{prefix}/lib"));
+            flags.split_whitespace().map(str::to_owned).collect()
+        };
+        let mut command = Command::new(compiler(false));
+        command.args(flags("Cflags:")).args(sources);
+        if is_static {
+            command.arg("-static");
+        }
+        command.args(flags("Libs:"));
+        if is_static {
+            command.args(flags("Libs.private:"));
+        }
+        let kind = if is_static { "static" } else { "shared" };
+        let program = self.scratch().join(format!("installed-{kind}"));
+        run(command.arg("-o").arg(&program));
+        program
     }
 
     /// Compiles C sources, by a C standard, into a program that is linked with the shared library,
@@ -126,8 +194,8 @@ impl Library {
         command.args(["-O1", "-Wall", "-Wextra", "-Werror"]);
         command.arg("-I").arg(self.include()).args(sources);
         if linked_statically {
-            command.arg(self.archive());
-            command.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
+            command.arg(self.folder().join(format!("lib{}.a", self.name)));
+            command.args(["-lpthread", "-ldl", "-lm"]);
         } else {
             command
                 .arg("-L")
@@ -309,6 +377,18 @@ fn succeeded(what: &str, output: &Output) -> String {
         output.status
     );
     printed
+}
+
+/// Whether this system has the C library to be linked into a program.
+#[must_use]
+pub fn has_static_libc() -> bool {
+    let found = run(Command::new(compiler(false)).arg("-print-file-name=libc.a"));
+    Path::new(found.trim()).is_absolute()
+}
+
+/// The folder of the scripts that install.
+fn packaging() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }
 
 /// A name that no other test uses as its port.

@@ -104,6 +104,20 @@ pub(crate) enum Command {
         viaduct fit measured.json --base rnic-gen4 -o my-host.toml\n  \
         viaduct measure latency --on sim:my-host.toml")]
     Fit(FitArguments),
+    /// Print what makes a shell complete the words of this command
+    #[command(after_help = "Example:\n  \
+        viaduct completions bash > ~/.local/share/bash-completion/completions/viaduct")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages of this command: viaduct.1, and one page for each word
+    #[command(hide = true)]
+    Manual {
+        /// A folder
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// The other side of `measure`
     #[command(hide = true)]
     MeasurePeer(PeerArguments),

@@ -15,6 +15,7 @@ mod interrupt;
 mod itself;
 mod jobs;
 mod lists;
+mod manual;
 mod measure;
 mod models;
 mod output;
@@ -78,6 +79,8 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Keys { table } => lists::keys(table.as_deref()),
         Command::Measure(arguments) => measure::measure(arguments),
         Command::Fit(arguments) => fit::fit(arguments),
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Manual { directory } => manual::pages(directory),
         Command::MeasurePeer(arguments) => peer::be(arguments),
         Command::RequestClient(arguments) => virtual_networks::be_client(arguments),
         Command::RequestServer(arguments) => virtual_networks::serve(arguments),

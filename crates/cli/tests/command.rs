@@ -463,6 +463,42 @@ polling_delay = { value = "200 ns", source = "a guess", confidence = "assumed" }
 "#;
 
 #[test]
+fn man_pages_and_completions_know_every_word() {
+    let folder = Folder::small();
+    let help = folder.run(&["--help"]);
+    let help = text(&help.stdout);
+    let words = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let words: Vec<&str> = words
+        .map_while(|line| line.strip_prefix("  "))
+        .filter_map(|line| line.split(' ').next().filter(|word| !word.is_empty()))
+        .filter(|word| *word != "help")
+        .collect();
+    assert!(words.contains(&"run") && words.len() > 10, "{words:?}");
+
+    fs::create_dir(folder.join("man")).unwrap();
+    let output = folder.run(&["manual", "man"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for word in &words {
+        let page = fs::read_to_string(folder.join(&format!("man/viaduct-{word}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{word}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let output = folder.run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let script = text(&output.stdout);
+        assert!(words.iter().all(|word| script.contains(word)), "{shell}");
+    }
+
+    let output = folder.run(&["manual", "nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("nowhere") && error.contains("a folder that exists"),
+        "{error}"
+    );
+}
+
+#[test]
 fn models_diff_shows_what_differs_and_says_if_nothing_does() {
     let folder = Folder::small();
     fs::write(folder.join("slow-bus.toml"), SLOW_BUS).unwrap();

@@ -140,7 +140,7 @@ fn the_other_tests_have_their_rows() {
     );
     for row in rows {
         assert!(row["requests_s"].as_f64().unwrap() > 0.0, "{row}");
-        assert!(row["bytes_per_vi"].is_u64(), "{row}");
+        assert!(row["bytes_per_connection"].is_u64(), "{row}");
     }
 }
 

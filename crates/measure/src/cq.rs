@@ -217,7 +217,7 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
     client.finish()?;
 
     let farewell = stop(control, waiter)?;
-    let bytes_per_vi = memory_here
+    let bytes_per_connection = memory_here
         .zip(farewell)
         .map(|(here, there)| (here + there) / u64::from(count));
     let Timed { samples, batch } = timed;
@@ -226,7 +226,7 @@ pub(crate) fn initiate<'s, P: Provider, H: Host>(
         connections: order.count,
         offered_requests_s,
         requests_s: rate(samples.spread(1.0).median),
-        bytes_per_vi,
+        bytes_per_connection,
         mean_requests_s: rate(samples.total_ns() as f64 / samples.len().max(1) as f64),
         requests: samples.len() as u64 * batch,
         noise: noise(

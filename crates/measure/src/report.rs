@@ -142,7 +142,7 @@ pub struct CompletionQueueRow {
     pub requests_s: f64,
     /// Memory of a connection, both ends together, without the program's own buffers and
     /// descriptors; `None` where the host cannot say.
-    pub bytes_per_vi: Option<u64>,
+    pub bytes_per_connection: Option<u64>,
     /// Requests answered a second over the whole time.
     pub mean_requests_s: f64,
     /// Requests that were timed.
@@ -302,12 +302,17 @@ impl Report {
                     "offered/s",
                     "requests/s",
                     "mean requests/s",
-                    "bytes a VI",
+                    "bytes per connection",
                 ],
                 self.rows.iter().map(Row::cells).collect(),
             ),
             Test::Cq => (
-                &["connections", "requests/s", "mean requests/s", "bytes a VI"],
+                &[
+                    "connections",
+                    "requests/s",
+                    "mean requests/s",
+                    "bytes per connection",
+                ],
                 self.rows.iter().map(Row::cells).collect(),
             ),
         };
@@ -409,10 +414,10 @@ impl Report {
                  placement. lost %: time taken\n  by interruptions.\n"
             }
             Test::Cq => {
-                "\n  requests/s: answered, the median batch, and the mean with interruptions. \
-                 bytes a VI: both\n  ends, without the program's buffers. line ns: a cache line \
-                 between the two cores, before and\n  after; compare only rows of one placement. \
-                 lost %: time taken by interruptions.\n"
+                "\n  requests/s: answered, the median batch, and the mean with interruptions. bytes per\n  \
+                 connection: memory of both its ends, two VIs, without the program's buffers. line ns: \
+                 a cache\n  line between the two cores, before and after; compare only rows of one \
+                 placement. lost %: time\n  taken by interruptions.\n"
             }
         }
     }
@@ -452,7 +457,7 @@ impl Row {
             row.requests_s += other.requests_s;
             row.mean_requests_s += other.mean_requests_s;
             row.requests += other.requests;
-            row.bytes_per_vi = None;
+            row.bytes_per_connection = None;
         }
     }
 
@@ -510,7 +515,7 @@ impl Row {
                 let others = [
                     grouped(row.requests_s),
                     grouped(row.mean_requests_s),
-                    row.bytes_per_vi
+                    row.bytes_per_connection
                         .map_or_else(|| "-".to_owned(), |bytes| grouped(bytes as f64)),
                 ];
                 connections.chain(offered).chain(others).collect()

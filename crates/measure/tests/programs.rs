@@ -126,7 +126,7 @@ fn many_connections_share_a_queue() {
         for row in rows {
             positive(&row["requests_s"]);
             assert!(row["requests"].as_u64().unwrap() >= 100);
-            assert!(row["bytes_per_vi"].is_u64() || row["bytes_per_vi"].is_null());
+            assert!(row["bytes_per_connection"].is_u64() || row["bytes_per_connection"].is_null());
         }
     }
 }

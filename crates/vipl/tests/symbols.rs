@@ -86,11 +86,9 @@ fn programs_ask_for_the_major_version() {
 }
 
 #[test]
-fn what_is_installed_builds_a_program() {
+fn what_is_installed_builds_programs_and_can_be_removed() {
     // As a stranger would: install, then ask pkg-config's file for the flags.
-    let prefix = support::scratch().join("prefix");
-    let mut install = Command::new(support::crate_root().join("install.sh"));
-    support::run(install.arg(support::archive()).arg(&prefix));
+    let prefix = support::VIPL.installed();
     for file in [
         "include/vipl.h",
         "include/viplx.h",
@@ -99,24 +97,57 @@ fn what_is_installed_builds_a_program() {
         "lib/pkgconfig/vipl.pc",
         "share/doc/vipl/vipl.md",
         "share/doc/vipl/examples/pingpong.c",
+        "share/man/man7/vipl.7",
     ] {
         assert!(prefix.join(file).exists(), "{file} is not installed");
     }
+    let overview = std::fs::read_to_string(prefix.join("share/man/man7/vipl.7")).unwrap();
     let mut functions = declared("vipl.h");
     functions.extend(declared("viplx.h"));
     for function in functions {
         let page = prefix.join(format!("share/man/man3/{function}.3"));
         let page = std::fs::read_to_string(page).unwrap();
         assert!(page.contains(".SH SYNOPSIS") && page.contains(&format!("{function}(")));
+        assert!(
+            overview.contains(&format!(".BR {function} (3)")),
+            "{function}"
+        );
     }
     let pc = std::fs::read_to_string(prefix.join("lib/pkgconfig/vipl.pc")).unwrap();
-    assert!(pc.contains(&format!("prefix={}\n", prefix.display())) && !pc.contains('@'));
+    assert!(!pc.contains('@'), "{pc}");
     let version = format!("Version: {}\n", env!("CARGO_PKG_VERSION"));
     assert!(pc.contains(&version), "{pc}");
-    let mut command = Command::new(support::compiler(false));
-    command.arg("-I").arg(prefix.join("include"));
-    command.arg(prefix.join("share/doc/vipl/examples/pingpong.c"));
-    command.arg(prefix.join("share/doc/vipl/examples/common.c"));
-    command.arg("-L").arg(prefix.join("lib")).arg("-lvipl");
-    support::run(command.arg("-o").arg(prefix.join("pingpong")));
+
+    let examples = prefix.join("share/doc/vipl/examples");
+    let sources = [examples.join("pingpong.c"), examples.join("common.c")];
+    let _ = support::VIPL.program_of_installed(&prefix, &sources, false);
+    if support::has_static_libc() {
+        let program = support::VIPL.program_of_installed(&prefix, &sources, true);
+        let printed = support::VIPL.run_pair(
+            &program,
+            ["server", "client"],
+            &support::port("installed"),
+            &[],
+        );
+        assert!(
+            printed.iter().all(|it| it.contains("data right")),
+            "{printed:?}"
+        );
+    }
+    support::VIPL.uninstall(&prefix);
+}
+
+#[test]
+fn the_static_library_shows_only_the_functions_of_the_headers() {
+    let archive = support::VIPL.folder().join("libvipl.a");
+    let printed = support::run(
+        Command::new("nm")
+            .args(["--extern-only", "--defined-only"])
+            .arg(&archive),
+    );
+    let name = |line: &str| line.split(' ').nth(2).map(str::to_owned);
+    let names: BTreeSet<String> = printed.lines().filter_map(name).collect();
+    let mut functions = declared("vipl.h");
+    functions.extend(declared("viplx.h"));
+    assert_eq!(names, functions);
 }

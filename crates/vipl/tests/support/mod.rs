@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use viaduct_c_programs::Library;
 #[allow(unused_imports, reason = "each test uses some of it")]
-pub(crate) use viaduct_c_programs::{compiler, port, run};
+pub(crate) use viaduct_c_programs::{compiler, has_static_libc, port, run};
 
-static VIPL: Library = Library::new(
+pub(crate) static VIPL: Library = Library::new(
     "vipl",
     env!("CARGO_MANIFEST_DIR"),
     env!("CARGO_TARGET_TMPDIR"),
