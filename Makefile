@@ -64,6 +64,7 @@ golden: cargo c-tools ## accept what the snapshot tests print as right; read the
 	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
 bench: release ## speed and memory against the targets, beside SimGrid and other transports where they are installed
+	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-vipl
 	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- --viaduct $(VIADUCT)
 	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- transports --viaduct $(VIADUCT)
 

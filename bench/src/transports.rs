@@ -31,7 +31,7 @@ usage: viaduct-bench transports [--only GROUP[,GROUP]] [--full] [--repeat N]
   --repeat N        measurements of each value (default 3)
   --milliseconds N  how long one takes (default 40)
   --cores A,B       the cores of the two processes (default 0,1)
-  --viaduct PATH    the command that measures our own (default target/release/viaduct)
+  --viaduct PATH    the command, with libvipl.so beside it (default target/release/viaduct)
   --out DIR         where the JSON goes (default bench/results)";
 
 #[derive(Debug)]
@@ -215,6 +215,22 @@ fn groups(text: &str) -> Result<Vec<&'static str>, String> {
         .copied()
         .filter(|group| wanted.contains(group))
         .collect())
+}
+
+/// Our own program in C, beside the command; see `peers/viaduct/viaduct.c`.
+///
+/// # Errors
+///
+/// One line: what is missing, and how to make it.
+pub(crate) fn own_program_in_c(viaduct: &std::path::Path) -> Result<String, String> {
+    let build = process::own_program()?.with_file_name("peers");
+    std::fs::create_dir_all(&build).map_err(|error| format!("{}: {error}", build.display()))?;
+    contestants::own_program_in_c(&Places {
+        viaduct,
+        bench: &crate::root().join("bench"),
+        build: &build,
+        is_full: false,
+    })
 }
 
 /// Finds and builds who is measured, with a line for each that is not.

@@ -65,6 +65,8 @@ static struct peer_plan peer_plan;
 /* A buffer to send from and one to receive into for each slot, each from the start of a page. */
 static char *peer_sending[PEER_SLOTS];
 static char *peer_receiving[PEER_SLOTS];
+static size_t peer_stride;
+static int peer_slots;
 
 static void __attribute__((noreturn, format(printf, 1, 2))) peer_fail(const char *format, ...)
 {
@@ -75,6 +77,36 @@ static void __attribute__((noreturn, format(printf, 1, 2))) peer_fail(const char
     fputc('\n', stderr);
     va_end(values);
     exit(1);
+}
+
+/* Bytes of the memory of all messages: two buffers a slot in use, the answer's included. */
+static size_t peer_bytes(void)
+{
+    return 2 * peer_stride * (peer_slots + 1);
+}
+
+/* Has the messages lie in this memory, which starts with a page. */
+static void peer_place(char *memory)
+{
+    memset(memory, 0, peer_bytes());
+    for (int slot = 0; slot <= PEER_ANSWER; slot++) {
+        if (slot >= peer_slots && slot != PEER_ANSWER)
+            continue;
+        int place = 2 * (slot == PEER_ANSWER ? peer_slots : slot);
+        peer_sending[slot] = memory + place * peer_stride;
+        peer_receiving[slot] = memory + (place + 1) * peer_stride;
+    }
+}
+
+/* Makes the buffers, for so many slots and the answer. */
+static void peer_allocate(size_t bytes, int slots)
+{
+    peer_stride = (bytes + 4095) / 4096 * 4096;
+    peer_slots = slots;
+    char *memory = aligned_alloc(4096, peer_bytes());
+    if (!memory)
+        peer_fail("no memory for messages of %zu bytes", bytes);
+    peer_place(memory);
 }
 
 /* Reads the arguments, makes the buffers, and ends the process when whoever started it dies. */
@@ -92,18 +124,7 @@ static void peer_begin(int count, char **arguments)
         peer_fail("two cores with a comma, not `%s`", arguments[6]);
     if (peer_plan.bytes == 0 || peer_plan.bytes % 8 != 0)
         peer_fail("BYTES is a multiple of 8 from 8, not %s", arguments[3]);
-    size_t stride = (peer_plan.bytes + 4095) / 4096 * 4096;
-    int slots = strcmp(peer_plan.test, "rate") == 0 ? PEER_WINDOW : PEER_DEPTH;
-    for (int slot = 0; slot < PEER_SLOTS; slot++) {
-        if (slot >= slots && slot != PEER_ANSWER)
-            continue;
-        peer_sending[slot] = aligned_alloc(4096, stride);
-        peer_receiving[slot] = aligned_alloc(4096, stride);
-        if (!peer_sending[slot] || !peer_receiving[slot])
-            peer_fail("no memory for messages of %zu bytes", peer_plan.bytes);
-        memset(peer_sending[slot], 0, stride);
-        memset(peer_receiving[slot], 0, stride);
-    }
+    peer_allocate(peer_plan.bytes, strcmp(peer_plan.test, "rate") == 0 ? PEER_WINDOW : PEER_DEPTH);
 }
 
 /* Keeps this process on the core of its side, 0 or 1. */

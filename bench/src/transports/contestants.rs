@@ -35,8 +35,10 @@ pub(crate) enum Role {
     Futex,
     /// Another part of the floor.
     Floor,
-    /// Our fabric, both sides polling.
+    /// Our fabric, both sides polling, messages in ordinary memory as those of every peer.
     Ours,
+    /// The same in memory of our library.
+    OursLibrary,
     /// Our fabric, the receiver asleep.
     OursBlocked,
     /// A peer whose receiver takes each message, both sides spinning.
@@ -56,8 +58,6 @@ enum Source {
     Program { prefix: Vec<String>, kind: String },
     /// `ucx_perftest` as UCX ships it.
     Perftest(Perftest),
-    /// `viaduct measure TEST --on shm --json`, which pins both sides by itself.
-    Viaduct { program: PathBuf, is_blocked: bool },
 }
 
 /// One transport in one mode.
@@ -111,7 +111,6 @@ impl Contestant {
         match &self.source {
             Source::Perftest(_) => !cell.touched,
             _ if is_blocked => cell.test == Test::Latency && !cell.touched,
-            Source::Viaduct { .. } => true,
             Source::Program { kind, .. } => match self.role {
                 Role::Line | Role::Futex => cell == Cell::new(Test::Latency, 8, false),
                 Role::Ring => cell.bytes == 8 && !cell.touched,
@@ -148,24 +147,6 @@ impl Contestant {
                 };
                 let mut command = leashed(&prefix[0])?;
                 command.args(&prefix[1..]).args(plan.arguments());
-                command
-            }
-            Source::Viaduct {
-                program,
-                is_blocked,
-            } => {
-                let mut command = leashed(program)?;
-                let bytes = cell.bytes.to_string();
-                command.args(["measure", cell.test.word(), "--on", "shm", "--json"]);
-                command.args(["--sizes", &bytes]);
-                command.args(["--mode", if *is_blocked { "block" } else { "poll" }]);
-                if cell.touched {
-                    command.arg("--touch");
-                }
-                if *is_blocked {
-                    // Otherwise a wait looks for a while first, and a ping-pong never sleeps.
-                    command.env("VIADUCT_SPIN_US", "0");
-                }
                 command
             }
         };
@@ -206,7 +187,7 @@ pub(crate) fn find(
     };
     match group {
         "floor" => take("floor", floor_of(&own_program()?)),
-        "viaduct" => take("viaduct shm", viaduct(places.viaduct)),
+        "viaduct" => take("viaduct", viaduct(places)),
         "ucx" => {
             take("UCX of the system", ucx(places, None));
             let wheel = ucx_wheel().and_then(|wheel| ucx(places, Some(&wheel)));
@@ -233,24 +214,46 @@ fn floor_of(own: &Path) -> Result<Vec<Contestant>, String> {
     ])
 }
 
-fn viaduct(program: &Path) -> Result<Vec<Contestant>, String> {
-    let mut command = Command::new(program);
-    command.args(["measure", "--help"]);
-    process::run(&mut command, LIMIT)
-        .map_err(|error| format!("skipped: no `viaduct measure`: {error}"))?;
-    let mode = |name: &str, role, is_blocked| Contestant {
-        group: "viaduct",
-        name: name.to_owned(),
-        role,
-        source: Source::Viaduct {
-            program: program.to_owned(),
-            is_blocked,
-        },
-    };
+fn viaduct(places: &Places<'_>) -> Result<Vec<Contestant>, String> {
+    let program = own_program_in_c(places)?;
+    let mode = |name, role, kind| Contestant::program("viaduct", name, role, &[&program], kind);
     Ok(vec![
-        mode("viaduct shm", Role::Ours, false),
-        mode("viaduct shm, blocked", Role::OursBlocked, true),
+        mode("viaduct", Role::Ours, "ordinary"),
+        mode("viaduct, library memory", Role::OursLibrary, "library"),
+        mode("viaduct, blocked", Role::OursBlocked, "blocked"),
     ])
+}
+
+/// Builds our own program beside those of the peers, on the C library that lies beside the command.
+///
+/// # Errors
+///
+/// One line: what is missing, and how to make it.
+pub(crate) fn own_program_in_c(places: &Places<'_>) -> Result<String, String> {
+    /// What a program asks for that was linked with it.
+    const NAME: &str = "libvipl.so.1";
+
+    let install = "cargo build --release --package viaduct-vipl";
+    let library = places.viaduct.with_file_name("libvipl.so");
+    let library = std::fs::canonicalize(library)
+        .map_err(|_| format!("skipped: no libvipl.so beside the command ({install})"))?;
+    let link = places.build.join(NAME);
+    // One of a run before may lead elsewhere, or there is none.
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(&library, &link)
+        .map_err(|error| format!("skipped: {}: {error}", link.display()))?;
+    let root = places.bench.join("..");
+    let examples = root.join("examples/c");
+    let build = places.build.display();
+    let flags = [
+        format!("-I{}", root.join("include").display()),
+        format!("-I{}", examples.display()),
+        examples.join("common.c").display().to_string(),
+        library.display().to_string(),
+        format!("-Wl,-rpath,{build}"),
+        "-lpthread".to_owned(),
+    ];
+    compile(places, "cc", "viaduct", "viaduct", &flags, install)
 }
 
 fn ucx(places: &Places<'_>, wheel: Option<&Path>) -> Result<Vec<Contestant>, String> {

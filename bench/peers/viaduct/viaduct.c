@@ -1,0 +1,326 @@
+/*
+ * Viaduct between two processes, by its C interface: KIND is ordinary (messages lie in memory of
+ * malloc), library (in that of VipxAllocateShared) or blocked (ordinary, and the receiver sleeps).
+ * Flow control is on, as a program has it that does not count its peer's receives.
+ *
+ *     viaduct calls MESSAGES
+ *
+ * instead has both ends in one thread, so that no line of cache changes hands, and prints what each
+ * call of the way of a message takes, with what a program does around it: nanoseconds, and
+ * instructions, which are counted step by step from another process.
+ */
+#include "peer.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <viplx.h>
+
+#include "common.h"
+
+enum {
+    DESCRIPTORS = 2 * PEER_SLOTS, /* those of receives behind those of sends */
+    CALLS_WINDOW = 16,            /* messages between two looks at the clock */
+    CALLS_SETTLE = 1 << 14,         /* messages before any is timed */
+    CALLS_BYTES = 8
+};
+
+static struct nic nic;
+static struct memory descriptors;
+static struct memory messages;
+static VIP_VI_HANDLE vi;
+static int is_blocked;
+
+static VIP_VI_HANDLE end_open(size_t bytes_max)
+{
+    VIP_VI_ATTRIBUTES attributes = {0};
+    VIP_VI_HANDLE made;
+    attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    attributes.MaxTransferSize = bytes_max;
+    attributes.Ptag = nic.tag;
+    check(VipCreateVi(nic.handle, &attributes, NULL, NULL, &made), "VipCreateVi");
+    check(VipxSetFlowControl(made, VIP_TRUE), "VipxSetFlowControl");
+    return made;
+}
+
+static void register_messages(void *start)
+{
+    VIP_MEM_ATTRIBUTES attributes = {nic.tag, VIP_FALSE, VIP_FALSE};
+    messages.start = start;
+    check(VipRegisterMem(nic.handle, start, peer_bytes(), &attributes, &messages.handle),
+          "VipRegisterMem");
+}
+
+static void open_memory(int is_library)
+{
+    open_nic(&nic);
+    get_memory(&nic, DESCRIPTORS * sizeof(VIP_DESCRIPTOR), VIP_FALSE, &descriptors);
+    if (is_library) {
+        VIP_PVOID start;
+        check(VipxAllocateShared(nic.handle, peer_bytes(), &start), "VipxAllocateShared");
+        peer_place(start);
+    }
+    register_messages(peer_sending[0]);
+}
+
+/* Describes a message in a descriptor, every field that the library reads. */
+static inline VIP_DESCRIPTOR *filled(int number, char *data, size_t bytes)
+{
+    VIP_DESCRIPTOR *descriptor = (VIP_DESCRIPTOR *)descriptors.start + number;
+    descriptor->CS.SegCount = 1;
+    descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
+    descriptor->CS.Reserved = 0;
+    descriptor->CS.ImmediateData = 0;
+    descriptor->CS.Length = (VIP_UINT32)bytes;
+    descriptor->DS[0].Local.Data.Address = data;
+    descriptor->DS[0].Local.Handle = messages.handle;
+    descriptor->DS[0].Local.Length = (VIP_UINT32)bytes;
+    return descriptor;
+}
+
+static inline void taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, int number,
+                         const char *call)
+{
+    check(code, call);
+    if (descriptor != (VIP_DESCRIPTOR *)descriptors.start + number)
+        peer_fail("%s gave another descriptor than the oldest", call);
+}
+
+static inline void post_send(VIP_VI_HANDLE from, int slot, size_t bytes)
+{
+    VIP_DESCRIPTOR *descriptor = filled(slot, peer_sending[slot], bytes);
+    check(VipPostSend(from, descriptor, descriptors.handle), "VipPostSend");
+}
+
+static inline void post_receive(VIP_VI_HANDLE to, int slot, size_t bytes)
+{
+    VIP_DESCRIPTOR *descriptor = filled(PEER_SLOTS + slot, peer_receiving[slot], bytes);
+    check(VipPostRecv(to, descriptor, descriptors.handle), "VipPostRecv");
+}
+
+static inline void settle(VIP_VI_HANDLE from, int slot)
+{
+    VIP_DESCRIPTOR *descriptor;
+    VIP_RETURN code;
+    while ((code = VipSendDone(from, &descriptor)) == VIP_NOT_DONE) {
+    }
+    taken(code, descriptor, slot, "VipSendDone");
+}
+
+static inline void receive(VIP_VI_HANDLE to, int slot, size_t bytes)
+{
+    VIP_DESCRIPTOR *descriptor;
+    VIP_RETURN code;
+    if (is_blocked)
+        code = VipRecvWait(to, VIP_INFINITE, &descriptor);
+    else
+        while ((code = VipRecvDone(to, &descriptor)) == VIP_NOT_DONE) {
+        }
+    taken(code, descriptor, PEER_SLOTS + slot, "VipRecvDone");
+    if (descriptor->CS.Length != bytes)
+        peer_fail("%u bytes came, not %zu", descriptor->CS.Length, bytes);
+}
+
+static void end_post(int slot, size_t bytes)
+{
+    post_send(vi, slot, bytes);
+}
+
+static void end_settle(int slot)
+{
+    settle(vi, slot);
+}
+
+static void end_expect(int slot, size_t bytes)
+{
+    post_receive(vi, slot, bytes);
+}
+
+static void end_receive(int slot, size_t bytes)
+{
+    receive(vi, slot, bytes);
+}
+
+static uint64_t end_sum(int slot, size_t bytes)
+{
+    return peer_sum(peer_receiving[slot], bytes);
+}
+
+static void end_release(int slot)
+{
+    (void)slot;
+}
+
+static char port[32];
+
+static void *accept_calls(void *to)
+{
+    accept_client(&nic, (VIP_VI_HANDLE)to, port);
+    return NULL;
+}
+
+enum call { POST_RECEIVE, POST_SEND, SEND_DONE, RECEIVE_DONE, IN_VAIN, CALLS };
+
+/* What the thread that makes the calls does, for the process that counts its instructions: a call,
+ * or CALLS for anything else. */
+static volatile int *making;
+
+/* A window of each call, one after the other; what each took goes to `seconds`. */
+static void call_window(VIP_VI_HANDLE from, VIP_VI_HANDLE to, double seconds[CALLS])
+{
+    VIP_DESCRIPTOR *descriptor;
+    for (int call = 0; call < CALLS; call++) {
+        double begin = peer_seconds();
+        *making = call;
+        for (int slot = 0; slot < CALLS_WINDOW; slot++) {
+            switch (call) {
+            case POST_RECEIVE: post_receive(to, slot, CALLS_BYTES); break;
+            case POST_SEND: post_send(from, slot, CALLS_BYTES); break;
+            case SEND_DONE: settle(from, slot); break;
+            case RECEIVE_DONE: receive(to, slot, CALLS_BYTES); break;
+            default:
+                /* The way back has a receive, and nobody sends. */
+                if (VipRecvDone(from, &descriptor) != VIP_NOT_DONE)
+                    peer_fail("VipRecvDone found what nobody sent");
+            }
+        }
+        *making = CALLS;
+        seconds[call] = peer_seconds() - begin;
+    }
+}
+
+/* Until the locks are this thread's, whoever had them. */
+static void settle_calls(VIP_VI_HANDLE from, VIP_VI_HANDLE to)
+{
+    double seconds[CALLS];
+    for (int window = 0; window < CALLS_SETTLE / CALLS_WINDOW; window++)
+        call_window(from, to, seconds);
+}
+
+/* Makes the calls. Where it stops last, the other process takes it through one more window step by
+ * step; the `counts` of that are there when it goes on by itself. */
+static void make_calls(size_t windows, const volatile size_t counts[CALLS])
+{
+    static const char *names[CALLS] = {"VipPostRecv", "VipPostSend", "VipSendDone", "VipRecvDone",
+                                       "VipRecvDone in vain"};
+    double *samples[CALLS], seconds[CALLS];
+    pthread_t thread;
+    peer_allocate(CALLS_BYTES, PEER_WINDOW);
+    open_memory(0);
+    VIP_VI_HANDLE from = end_open(CALLS_BYTES), to = end_open(CALLS_BYTES);
+    snprintf(port, sizeof port, "calls %d", (int)getpid());
+    post_receive(from, PEER_ANSWER, CALLS_BYTES);
+    if (pthread_create(&thread, NULL, accept_calls, to) != 0)
+        peer_fail("no second thread");
+    connect_to(&nic, from, NULL, port);
+    pthread_join(thread, NULL);
+    for (int call = 0; call < CALLS; call++)
+        samples[call] = calloc(windows, sizeof *samples[call]);
+    settle_calls(from, to);
+    double clock = peer_seconds();
+    for (int look = 0; look < CALLS_SETTLE; look++)
+        seconds[0] = peer_seconds();
+    clock = (seconds[0] - clock) / CALLS_SETTLE;
+    for (size_t window = 0; window < windows; window++) {
+        call_window(from, to, seconds);
+        for (int call = 0; call < CALLS; call++)
+            samples[call][window] = seconds[call] - clock;
+    }
+    /* From here on the other threads stand still. */
+    raise(SIGSTOP);
+    settle_calls(from, to);
+    raise(SIGSTOP);
+    call_window(from, to, seconds);
+    printf("{\"test\":\"calls\",\"rows\":[");
+    for (int call = 0; call < CALLS; call++) {
+        qsort(samples[call], windows, sizeof *samples[call], peer_compare);
+        printf("%s{\"call\":\"%s\",\"ns\":%.2f,\"instructions\":%.1f}", call > 0 ? "," : "",
+               names[call], samples[call][windows / 2] * 1e9 / CALLS_WINDOW,
+               (double)counts[call] / CALLS_WINDOW);
+    }
+    printf("]}\n");
+    fflush(stdout);
+    _exit(0);
+}
+
+/* Has the traced thread go on until its next stop; whether there is one. */
+static int goes_on(pid_t child, int request, long signal_number)
+{
+    int status = 0;
+    if (ptrace(request, child, NULL, signal_number) != 0 || waitpid(child, &status, 0) != child)
+        peer_fail("the process that makes calls cannot be traced: %s", strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    if (!WIFSTOPPED(status) || (WSTOPSIG(status) != SIGSTOP && WSTOPSIG(status) != SIGTRAP))
+        peer_fail("the process that makes calls ended with status %#x", status);
+    return 1;
+}
+
+static int measure_calls(size_t count)
+{
+    size_t bytes = sizeof *making + CALLS * sizeof(size_t);
+    void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (count < CALLS_WINDOW || shared == MAP_FAILED || bytes > 4096)
+        peer_fail("viaduct calls MESSAGES, from %d", CALLS_WINDOW);
+    volatile size_t *counts = shared;
+    making = (volatile int *)(counts + CALLS);
+    *making = CALLS;
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            peer_fail("ptrace: %s", strerror(errno));
+        raise(SIGSTOP);
+        make_calls(count / CALLS_WINDOW, counts);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
+        peer_fail("no process to make calls");
+    goes_on(child, PTRACE_CONT, 0);
+    /* The signal stops its other threads, too: the library's would look after a thread so slow. */
+    goes_on(child, PTRACE_CONT, SIGSTOP);
+    goes_on(child, PTRACE_CONT, 0);
+    for (int call = CALLS; call != CALLS || counts[IN_VAIN] == 0;) {
+        goes_on(child, PTRACE_SINGLESTEP, 0);
+        call = *making;
+        if (call < CALLS)
+            counts[call]++;
+    }
+    while (goes_on(child, PTRACE_CONT, 0)) {
+    }
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 3 && strcmp(arguments[1], "calls") == 0)
+        return measure_calls(strtoull(arguments[2], NULL, 10));
+    peer_begin(count, arguments);
+    int is_library = strcmp(peer_plan.kind, "library") == 0;
+    is_blocked = strcmp(peer_plan.kind, "blocked") == 0;
+    if (!is_library && !is_blocked && strcmp(peer_plan.kind, "ordinary") != 0)
+        peer_fail("KIND is ordinary, library or blocked, not `%s`", peer_plan.kind);
+    if (is_blocked)
+        setenv("VIADUCT_SPIN_US", "0", 1);
+    snprintf(port, sizeof port, "bench %d", (int)getpid());
+    int link;
+    int side = peer_fork(&link);
+
+    open_memory(is_library);
+    vi = end_open(peer_least(peer_plan.bytes, PEER_STEERING_BYTES) == peer_plan.bytes
+                      ? PEER_STEERING_BYTES
+                      : peer_plan.bytes);
+    if (side == 0)
+        connect_to(&nic, vi, NULL, port);
+    else
+        accept_client(&nic, vi, port);
+    peer_measure(side, "");
+
+    /* Both sides are past their last message before either leaves. */
+    peer_meet(link);
+    VipDisconnect(vi);
+    peer_meet(link);
+    if (side == 0)
+        peer_end();
+    return 0;
+}
