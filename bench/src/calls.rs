@@ -15,11 +15,11 @@ const MESSAGES: &str = "100000";
 /// Instructions of each call and of what a program does around it, a few more than were counted
 /// when this was written: what is added to a call is noticed.
 const INSTRUCTIONS_MAX: &[(&str, f64)] = &[
-    ("VipPostRecv", 290.0),
-    ("VipPostSend", 600.0),
-    ("VipSendDone", 130.0),
-    ("VipRecvDone", 430.0),
-    ("VipRecvDone in vain", 150.0),
+    ("VipPostRecv", 225.0),
+    ("VipPostSend", 280.0),
+    ("VipSendDone", 118.0),
+    ("VipRecvDone", 270.0),
+    ("VipRecvDone in vain", 115.0),
 ];
 
 #[derive(Deserialize)]

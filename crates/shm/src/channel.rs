@@ -129,7 +129,7 @@ pub(crate) struct Header {
 ///  63     32 31   24 23  16 15   0
 /// | length  | flags | kind | lap  |
 /// ```
-#[inline]
+#[inline(always)]
 const fn header_word(index: u32, header: Header) -> u64 {
     slot::lap(index / SLOTS) as u64
         | (header.kind as u64) << 16
@@ -190,7 +190,7 @@ impl Watch {
     }
 
     /// Asks for the slot ahead of reading it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch(&self) {
         prefetch_line(self.header.as_ptr().cast());
     }
@@ -225,14 +225,14 @@ impl Direction {
         self.base
     }
 
-    #[inline]
+    #[inline(always)]
     fn word32(&self, at: usize) -> &AtomicU32 {
         // SAFETY: every `at` of this file is inside the direction and a multiple of 4; the memory
         // is only reached atomically or as raw bytes.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn word64(&self, at: usize) -> &AtomicU64 {
         // SAFETY: as above, with a multiple of 8.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
@@ -275,13 +275,13 @@ impl Direction {
         self.word32(LINE + 8)
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot_at(index: u32) -> usize {
         SLOTS_AT + (index % SLOTS) as usize * LINE
     }
 
     /// The header of slot `index`, if it has been written. What it says is the peer's word.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek(&self, index: u32) -> Option<Header> {
         let word = slot::peek(self.word64(Self::slot_at(index)), slot::lap(index / SLOTS))?;
         Some(Header {
@@ -292,7 +292,7 @@ impl Direction {
     }
 
     /// The immediate data and the sender's count of posted receives, after [`Direction::peek`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn immediate_and_credit(&self, index: u32) -> (u32, u32) {
         let word = self
             .word64(Self::slot_at(index) + 8)
@@ -301,14 +301,14 @@ impl Direction {
     }
 
     /// Where the payload of slot `index` lies, as the first slot of a message.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn payload(&self, index: u32) -> *mut u8 {
         // SAFETY: inside the slot.
         unsafe { self.base.as_ptr().add(Self::slot_at(index) + 16) }
     }
 
     /// Makes slot `index` visible, with what was written into it before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish(&self, index: u32, header: Header, immediate: u32, credit: u32) {
         let at = Self::slot_at(index);
         let second = u64::from(immediate) | u64::from(credit) << 32;
@@ -431,7 +431,7 @@ impl Direction {
     }
 
     /// Whether the receiver wants to be told of a message: it sleeps, or waits elsewhere.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wants_notice(&self) -> bool {
         // Sleeper and tripwire in one load.
         self.word64(LINE).load(Ordering::Relaxed) != 0
@@ -495,7 +495,7 @@ impl Direction {
     }
 
     /// Asks for the line of slot `index` ahead of writing it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch_write(&self, index: u32) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a hint; the address is inside the block. As an instruction of its own, since the

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 ///
 /// `source` can be read and `target` written for `length` bytes. Other processes may write both;
 /// threads of this one reach them by copies of this module or by atomics.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
     kill_point!();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -207,7 +207,7 @@ mod x86 {
     /// # Safety
     ///
     /// As [`super::copy`].
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn copy_short(target: *mut u8, source: *const u8, length: usize) {
         // SAFETY: each block loads and stores the first and the last bytes of the ranges, as many
         // as the branch says there are at least; where they meet, they overlap.

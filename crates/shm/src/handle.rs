@@ -111,6 +111,13 @@ impl<T: Default + 'static> Slab<T> {
         Some(unsafe { &*chunk.add(index as usize % CHUNK) })
     }
 
+    /// The place that a handle names, whatever lives there: for who compares the handle with the
+    /// object's own.
+    #[inline(always)]
+    pub(crate) fn place(&self, bits: u64) -> Option<&'static Slot<T>> {
+        self.slot(bits as u32)
+    }
+
     /// The place that a handle names, if its object lives.
     #[inline]
     pub(crate) fn find(&self, bits: u64) -> Option<&'static Slot<T>> {

@@ -54,6 +54,7 @@ mod send;
 mod service;
 mod shared;
 mod side;
+mod simple;
 mod sync;
 mod transfer;
 mod vi;

@@ -35,17 +35,17 @@ pub(crate) struct Incoming {
     /// Whether a message may take several receives.
     splits: bool,
     /// Receives with fewer bytes are told by no cookie: all that fits goes inline.
-    cookie_above_bytes: u32,
+    pub(crate) cookie_above_bytes: u32,
     /// The next slot to look at.
-    next: u32,
+    pub(crate) next: u32,
     /// Slots that the sender was told are used.
     published: u32,
     /// The queue's number of the connection's receive 0.
     base: u32,
     /// Receives told to the sender.
-    posted: u32,
+    pub(crate) posted: u32,
     /// The next receive whose cookie is to be written.
-    cookies: u32,
+    pub(crate) cookies: u32,
     /// A message of which more parts are to come.
     partial: Option<Partial>,
     /// What was done on this connection.
@@ -126,8 +126,8 @@ impl Incoming {
         self.direction.watch(self.next)
     }
 
-    #[inline]
-    fn advance(&mut self, slots: u32, at_once: bool) {
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, slots: u32, at_once: bool) {
         self.next = self.next.wrapping_add(slots);
         if at_once || self.next.wrapping_sub(self.published) >= LAZY_SLOTS {
             self.counts.returns += 1;
@@ -135,7 +135,7 @@ impl Incoming {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn tell_consumed(&mut self) {
         self.published = self.next;
         kill_point!();
@@ -200,7 +200,7 @@ impl ReceiveSide {
     }
 
     /// Writes the cookies for which there is room.
-    fn write_cookies(&mut self) {
+    pub(crate) fn write_cookies(&mut self) {
         loop {
             let Some(incoming) = &self.incoming else {
                 return;
@@ -260,7 +260,7 @@ impl ReceiveSide {
     }
 
     /// Deals with one slot, if there is one. `credit` gets the peer's count of posted receives.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look(&mut self, credit: &AtomicU32) -> Look {
         let Some(incoming) = &self.incoming else {
             return Look::Nothing;
@@ -273,11 +273,15 @@ impl ReceiveSide {
         credit.store(peer_posted, Ordering::Relaxed);
         let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);
         if header.kind == Kind::Inline as u8 && incoming.partial.is_none() {
+            if self.take_simple(header, immediate) {
+                return Look::Dealt;
+            }
             return self.inline(header, immediate);
         }
         self.look_further(header, immediate)
     }
 
+    #[inline(never)]
     fn look_further(&mut self, header: Header, immediate: Option<u32>) -> Look {
         let Some(incoming) = &self.incoming else {
             return Look::Nothing;
@@ -521,7 +525,7 @@ impl ReceiveSide {
         Look::Breaks
     }
 
-    #[inline]
+    #[inline(never)]
     fn inline(&mut self, header: Header, immediate: Option<u32>) -> Look {
         let bytes = header.length as usize;
         if bytes > INLINE_BYTES_MAX {

@@ -99,7 +99,18 @@ impl RegionCache {
 }
 
 impl RegionCache {
-    /// Whether the bytes lie in the region held, and nothing has changed since `epoch`.
+    /// Whether the bytes lie in the region held, and nothing has changed since `epoch`. The tag is
+    /// that of the last check.
+    #[inline(always)]
+    pub(crate) const fn covers(&self, epoch: u32, handle: u32, address: u64, length: u64) -> bool {
+        let inside = address.wrapping_sub(self.start);
+        self.handle == handle
+            && self.epoch == epoch
+            && inside <= self.length
+            && length <= self.length - inside
+    }
+
+    /// The same, for a tag.
     #[inline(always)]
     pub(crate) const fn holds(
         &self,
@@ -109,12 +120,7 @@ impl RegionCache {
         length: u64,
         tag: u32,
     ) -> bool {
-        let inside = address.wrapping_sub(self.start);
-        self.handle == handle
-            && self.tag == tag
-            && self.epoch == epoch
-            && length <= self.length
-            && inside <= self.length - length
+        self.tag == tag && self.covers(epoch, handle, address, length)
     }
 }
 

@@ -35,12 +35,12 @@ pub(crate) struct Side {
     pub(crate) max_transfer_bytes: u32,
     pub(crate) tag: Option<ProtectionTag>,
     reads_remotely: bool,
-    max_descriptors: u32,
+    pub(crate) max_descriptors: u32,
     max_segments: u32,
     /// The epoch of the NIC's region table, kept mapped by `nic`.
     epoch: Option<NonNull<AtomicU32>>,
-    descriptors: RegionCache,
-    buffers: RegionCache,
+    pub(crate) descriptors: RegionCache,
+    pub(crate) buffers: RegionCache,
     /// Parkers of threads that wait for a completion here.
     pub(crate) waiters: u64,
     notify: VecDeque<DescriptorHandler>,
@@ -78,7 +78,7 @@ impl Side {
 
     /// Changes whenever a range that was found good might not be any more.
     #[inline(always)]
-    fn epoch(&self) -> u32 {
+    pub(crate) fn epoch(&self) -> u32 {
         // SAFETY: the table lives as long as the NIC, which is held beside the pointer.
         self.epoch
             .map_or(0, |word| unsafe { word.as_ref() }.load(Ordering::Acquire))
@@ -261,14 +261,21 @@ impl Side {
     }
 
     /// Tells of one completion: to the completion queue, or to who waits.
-    #[inline]
-    fn announce(&mut self, queue: Queue) {
-        if let Some(completions) = self.completion_queue {
-            if let Some(vi) = ViHandle::from_bits(self.handle) {
-                completions.object.push(CompletionEntry { vi, queue });
-            }
+    #[inline(always)]
+    pub(crate) fn announce(&mut self, queue: Queue) {
+        if self.completion_queue.is_some() {
+            self.announce_to_queue(queue);
         } else if self.waiters != 0 || !self.notify.is_empty() {
             self.announce_to_waiters();
+        }
+    }
+
+    #[inline(never)]
+    fn announce_to_queue(&self, queue: Queue) {
+        if let Some(completions) = self.completion_queue
+            && let Some(vi) = ViHandle::from_bits(self.handle)
+        {
+            completions.object.push(CompletionEntry { vi, queue });
         }
     }
 
@@ -322,6 +329,8 @@ impl Side {
         self.level = Some(attributes.reliability);
         self.max_transfer_bytes = attributes.max_transfer_bytes;
         self.tag = Some(attributes.tag);
+        // What was found was found for another tag.
+        (self.descriptors, self.buffers) = (RegionCache::EMPTY, RegionCache::EMPTY);
         self.reads_remotely = self.nic.as_ref().is_some_and(|nic| {
             nic.attributes
                 .rdma_read_levels
@@ -330,7 +339,7 @@ impl Side {
     }
 
     /// Takes the oldest descriptor if it is complete.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Done {
         match self.queue.take() {
             Some((descriptor, status)) if status.is_error() => Done::Failed(descriptor),

@@ -88,6 +88,12 @@ impl Head {
         }
     }
 
+    /// Whether it is a message's, of an operation that a work queue knows.
+    #[inline(always)]
+    pub(crate) const fn is_message(self) -> bool {
+        self.control & (control::RESERVED | control::OPERATION_MASK) == control::SEND_RECEIVE
+    }
+
     #[inline(always)]
     pub(crate) const fn operation(self) -> Operation {
         if self.control & control::RESERVED != 0 {
@@ -176,6 +182,26 @@ impl Entry {
         self.bytes = 0;
     }
 
+    /// Takes over a descriptor of one segment or none that was found good.
+    #[inline(always)]
+    pub(crate) fn set_simple(
+        &mut self,
+        descriptor: NonNull<Descriptor>,
+        handle: u32,
+        (head, segment): (Head, Segment),
+        epoch: u32,
+    ) {
+        self.set(descriptor, handle, head, epoch);
+        self.first = segment;
+        self.bytes = segment.length;
+    }
+
+    /// Whether nothing is wrong with it and it has one segment at most.
+    #[inline(always)]
+    pub(crate) const fn is_simple(&self) -> bool {
+        self.more.is_none() && self.fault == 0 && !self.is_lost
+    }
+
     /// Takes its segments over; the sum of the data segments. The format is right.
     ///
     /// # Safety
@@ -221,6 +247,11 @@ impl Entry {
         }
         self.bytes = u32::try_from(sum).unwrap_or(u32::MAX);
         sum
+    }
+
+    #[cold]
+    fn forget_more(&mut self) {
+        self.more = None;
     }
 
     #[inline(always)]
@@ -365,6 +396,29 @@ impl WorkQueue {
         self.tail == self.head
     }
 
+    /// Whether one more than there are may be posted, and has a place already.
+    #[inline(always)]
+    pub(crate) fn has_place(&self, descriptors_max: u32) -> bool {
+        self.len() < descriptors_max && (self.len() as usize) < self.entries.len()
+    }
+
+    /// Appends a descriptor that is complete, to a queue in which nothing is pending.
+    #[inline(always)]
+    pub(crate) fn push_complete(&mut self, descriptor: NonNull<Descriptor>, status: Status) {
+        let entry = self.next_place();
+        entry.descriptor = descriptor;
+        let head = descriptor.as_ptr().cast::<u8>();
+        // SAFETY: as in `push`.
+        unsafe {
+            head.cast::<u64>().write_volatile(0);
+            head.add(8).cast::<u32>().write_volatile(0);
+        }
+        entry.write_completion(status, None);
+        self.tail = self.tail.wrapping_add(1);
+        self.begun = self.tail;
+        self.done = self.tail;
+    }
+
     /// The place of the next descriptor, which [`WorkQueue::push`] makes part of the queue.
     #[inline(always)]
     pub(crate) fn next_place(&mut self) -> &mut Entry {
@@ -437,7 +491,9 @@ impl WorkQueue {
         }
         let mask = self.entries.len() - 1;
         let entry = &mut self.entries[self.head as usize & mask];
-        entry.more = None;
+        if entry.more.is_some() {
+            entry.forget_more();
+        }
         self.head = self.head.wrapping_add(1);
         Some((entry.descriptor, entry.status))
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use viaduct_fabric::Counts;
+use viaduct_via::{ViAttributes, outcome};
 
 use super::Step;
-use crate::channel::{COOKIES, Direction, Header, Kind, OPAQUE, SLOTS};
+use crate::channel::{COOKIES, Direction, FIRST_PAYLOAD_BYTES, Header, Kind, OPAQUE, SLOTS};
 use crate::connect::RemoteEnd;
 use crate::copy;
 use crate::link::{Link, LinkMessage};
@@ -31,11 +32,11 @@ pub(crate) struct Outgoing {
     pub(super) regions: Option<Arc<RemoteRegionTable>>,
     pub(super) thresholds: Arc<Thresholds>,
     /// The next slot to write.
-    pub(super) next: u32,
+    pub(crate) next: u32,
     /// Slots that the receiver is known to have used.
     pub(super) consumed: u32,
     /// Messages sent that take a receive.
-    pub(super) messages: u32,
+    pub(crate) messages: u32,
     /// Receives that the peer is known to have posted.
     pub(super) credit: u32,
     /// Bytes of the descriptor under way that were handed over.
@@ -54,6 +55,8 @@ pub(crate) struct Outgoing {
     pub(super) receives: u32,
     /// What `consumed` was when the service thread last looked.
     pub(super) watched_at: u32,
+    /// Messages of fewer bytes go the short way: one slot, complete when they are in it.
+    pub(crate) simple_bytes_end: u32,
     /// What was done on this connection.
     pub(crate) counts: Counts,
 }
@@ -87,9 +90,15 @@ impl Outgoing {
         remote: RemoteEnd,
         thresholds: Arc<Thresholds>,
         defers: bool,
+        own: &ViAttributes,
     ) -> Self {
         let regions = remote.regions.clone();
         let splits = remote.attributes.extensions.request_splitting;
+        let is_simple = !splits
+            && outcome::completes_when(own.reliability) == outcome::CompletesWhen::HandedOver;
+        let simple_bytes = (thresholds.inline_bytes() as u32)
+            .min(FIRST_PAYLOAD_BYTES as u32)
+            .min(own.max_transfer_bytes);
         Self {
             direction,
             link,
@@ -110,12 +119,13 @@ impl Outgoing {
             splits,
             receives: 1,
             watched_at: 0,
+            simple_bytes_end: if is_simple { simple_bytes + 1 } else { 0 },
             counts: Counts::default(),
         }
     }
 
-    #[inline]
-    pub(super) fn has_credit(&mut self, hint: u32) -> bool {
+    #[inline(always)]
+    pub(crate) fn has_credit(&mut self, hint: u32) -> bool {
         if (self.credit.wrapping_sub(self.messages)).cast_signed() > 0 {
             return true;
         }
@@ -155,8 +165,8 @@ impl Outgoing {
         Ok(1)
     }
 
-    #[inline]
-    pub(super) fn has_room(&mut self, slots: u32) -> bool {
+    #[inline(always)]
+    pub(crate) fn has_room(&mut self, slots: u32) -> bool {
         if SLOTS - self.next.wrapping_sub(self.consumed) >= slots {
             return true;
         }
@@ -165,7 +175,7 @@ impl Outgoing {
     }
 
     /// Takes over the receiver's counter, unless it says what cannot be.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn refresh(&mut self) {
         let consumed = self.direction.consumed().load(Ordering::Acquire);
         if self.next.wrapping_sub(consumed) <= self.next.wrapping_sub(self.consumed) {
@@ -178,8 +188,8 @@ impl Outgoing {
     }
 
     /// Publishes the slots of one message or part, and wakes who sleeps for it.
-    #[inline]
-    pub(super) fn publish(
+    #[inline(always)]
+    pub(crate) fn publish(
         &mut self,
         kind: Kind,
         flags: u8,

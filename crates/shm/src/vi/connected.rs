@@ -132,6 +132,7 @@ impl Connectable for Connected {
                 remote,
                 Arc::clone(&nic.thresholds),
                 attributes.extensions.flow_control,
+                &attributes,
             ));
             let incoming = Incoming::new(
                 incoming,

@@ -29,15 +29,24 @@ pub(crate) unsafe fn post_send(
     descriptor: *mut Descriptor,
     memory: MemoryHandle,
 ) -> Result<()> {
-    let slot = find(handle)?;
+    let slot = VIS.place(handle.bits()).ok_or_else(dead_vi)?;
     let vi = &slot.object;
+    let mut send = vi.send.lock();
+    if send.side.handle != handle.bits() {
+        return Err(dead_vi());
+    }
     // A program that goes on posting needs no help; see `Connected::progress`.
     let activity = vi.activity.load(Ordering::Relaxed);
     vi.activity
         .store(activity.wrapping_add(1), Ordering::Relaxed);
-    let mut send = vi.send.lock();
-    if send.side.handle != handle.bits() {
-        return Err(dead_vi());
+    let (credit, posted) = (&vi.credit, &vi.posted);
+    // SAFETY: the caller's promise.
+    if unsafe { send.post_simple(descriptor, memory, credit, posted) } {
+        if vi.watched.load(Ordering::Relaxed) != handle.bits() {
+            drop(send);
+            vi.watch(slot, handle.bits(), Pace::Slow);
+        }
+        return Ok(());
     }
     // SAFETY: the caller's promise.
     unsafe { send.side.post(descriptor, memory, Queue::Send)? };
@@ -80,10 +89,14 @@ pub(crate) unsafe fn post_receive(
     descriptor: *mut Descriptor,
     memory: MemoryHandle,
 ) -> Result<()> {
-    let vi = &find(handle)?.object;
+    let vi = &VIS.place(handle.bits()).ok_or_else(dead_vi)?.object;
     let mut receive = vi.receive.lock();
     if receive.side.handle != handle.bits() {
         return Err(dead_vi());
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { receive.post_simple(descriptor, memory, &vi.posted) } {
+        return Ok(());
     }
     // SAFETY: the caller's promise.
     unsafe { receive.side.post(descriptor, memory, Queue::Receive)? };
@@ -98,14 +111,14 @@ pub(crate) unsafe fn post_receive(
 /// Takes the oldest completed send.
 #[inline]
 pub(crate) fn send_done(handle: ViHandle) -> Result<Done> {
-    let slot = find(handle)?;
+    let slot = VIS.place(handle.bits()).ok_or_else(dead_vi)?;
     slot.object.send_done(handle.bits())
 }
 
 /// Takes the oldest completed receive.
 #[inline]
 pub(crate) fn receive_done(handle: ViHandle) -> Result<Done> {
-    let slot = find(handle)?;
+    let slot = VIS.place(handle.bits()).ok_or_else(dead_vi)?;
     slot.object.receive_done(handle.bits())
 }
 

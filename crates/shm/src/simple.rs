@@ -1,0 +1,215 @@
+//! The short way of most messages: one segment or none, one slot, nothing unusual.
+//!
+//! What is unusual, or not as it should be, is left untouched for the long way (`side`, `send`,
+//! `receive`), which does and checks the same and more. A step here finds in one look at an entry
+//! what takes the long way several, and writes each word once.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use viaduct_fabric::{Descriptor, Segment};
+use viaduct_via::{CompletedOperation, MemoryHandle, Queue, Status};
+
+use crate::channel::{FIRST_PAYLOAD_BYTES, Header, Kind, flag};
+use crate::copy;
+use crate::receive::ReceiveSide;
+use crate::send::SendSide;
+use crate::side::Side;
+use crate::work_queue::{Head, segment};
+
+/// A descriptor that the short way takes, as it was read.
+struct Simple {
+    descriptor: NonNull<Descriptor>,
+    head: Head,
+    /// Its data, in the region that was used last.
+    segment: Segment,
+    /// The region table's epoch at which it was checked.
+    epoch: u32,
+}
+
+impl Side {
+    /// Reads and checks a descriptor, as [`Side::post`] does, for which there is room.
+    ///
+    /// # Safety
+    ///
+    /// As [`viaduct_fabric::Provider::post_send`].
+    #[inline(always)]
+    unsafe fn simple(&self, descriptor: *mut Descriptor, handle: u32) -> Option<Simple> {
+        let epoch = self.epoch();
+        let address = descriptor.addr() as u64;
+        let descriptor = NonNull::new(descriptor)?;
+        let bytes = size_of::<Descriptor>() as u64;
+        if !address.is_multiple_of(64)
+            || !self.descriptors.covers(epoch, handle, address, bytes)
+            || !self.queue.has_place(self.max_descriptors)
+        {
+            return None;
+        }
+        // SAFETY: registered memory is readable.
+        let head = unsafe { Head::read(descriptor) };
+        if !head.is_message() || head.segment_count > 1 {
+            return None;
+        }
+        let mut data = Segment::default();
+        if head.segment_count == 1 {
+            // SAFETY: the first of the segments that the checked bytes hold.
+            data = unsafe { segment(descriptor, 0) };
+            let (handle, address) = (data.handle, data.address);
+            let length = u64::from(data.length);
+            if length > 0 && !self.buffers.covers(epoch, handle, address, length) {
+                return None;
+            }
+        }
+        Some(Simple {
+            descriptor,
+            head,
+            segment: data,
+            epoch,
+        })
+    }
+}
+
+impl SendSide {
+    /// Posts and sends a descriptor, and completes it. `false`: nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// As [`viaduct_fabric::Provider::post_send`].
+    #[inline(always)]
+    pub(crate) unsafe fn post_simple(
+        &mut self,
+        descriptor: *mut Descriptor,
+        memory: MemoryHandle,
+        credit: &AtomicU32,
+        posted: &AtomicU32,
+    ) -> bool {
+        let Self {
+            side,
+            out: Some(out),
+        } = self
+        else {
+            return false;
+        };
+        // With nothing pending there is nothing to wait for, fence or not.
+        if side.queue.done != side.queue.tail {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let Some(simple) = (unsafe { side.simple(descriptor, memory.bits()) }) else {
+            return false;
+        };
+        let bytes = simple.segment.length;
+        if simple.head.length != bytes
+            || bytes >= out.simple_bytes_end
+            || !out.has_credit(credit.load(Ordering::Relaxed))
+            || !out.has_room(1)
+        {
+            return false;
+        }
+        let source = simple.segment.address as *const u8;
+        // SAFETY: the source was checked just now; the slot is free and has as many bytes.
+        unsafe { copy::copy(out.direction.payload(out.next), source, bytes as usize) };
+        let (flags, immediate) = if simple.head.has_immediate() {
+            (flag::IMMEDIATE, simple.head.immediate)
+        } else {
+            (0, 0)
+        };
+        let posted = posted.load(Ordering::Relaxed);
+        out.publish(Kind::Inline, flags, bytes, immediate, posted, 1);
+        out.messages = out.messages.wrapping_add(1);
+        out.counts.inline += 1;
+        out.counts.bytes += u64::from(bytes);
+        let status = Status::done(CompletedOperation::Send);
+        side.queue.push_complete(simple.descriptor, status);
+        side.announce(Queue::Send);
+        true
+    }
+}
+
+impl ReceiveSide {
+    /// Posts a receive and tells the sender of it. `false`: nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// As [`viaduct_fabric::Provider::post_send`].
+    #[inline(always)]
+    pub(crate) unsafe fn post_simple(
+        &mut self,
+        descriptor: *mut Descriptor,
+        memory: MemoryHandle,
+        own_posted: &AtomicU32,
+    ) -> bool {
+        let Self {
+            side,
+            incoming: Some(incoming),
+        } = self
+        else {
+            return false;
+        };
+        // SAFETY: the caller's promise.
+        let Some(simple) = (unsafe { side.simple(descriptor, memory.bits()) }) else {
+            return false;
+        };
+        let bytes = simple.segment.length;
+        side.queue.next_place().set_simple(
+            simple.descriptor,
+            memory.bits(),
+            (simple.head, simple.segment),
+            simple.epoch,
+        );
+        side.queue.push();
+        if incoming.cookies != incoming.posted || bytes > incoming.cookie_above_bytes {
+            self.posted(own_posted);
+            return true;
+        }
+        let posted = incoming.posted.wrapping_add(1);
+        (incoming.posted, incoming.cookies) = (posted, posted);
+        incoming.counts.indexes += 1;
+        own_posted.store(posted, Ordering::Relaxed);
+        kill_point!();
+        incoming.direction.posted().store(posted, Ordering::Release);
+        true
+    }
+
+    /// Completes the oldest receive with the message of the next slot, whose header was read.
+    /// `false`: nothing was done.
+    #[inline(always)]
+    pub(crate) fn take_simple(&mut self, header: Header, immediate: Option<u32>) -> bool {
+        let Self {
+            side,
+            incoming: Some(incoming),
+        } = self
+        else {
+            return false;
+        };
+        let (number, bytes) = (side.queue.done, header.length);
+        if number == side.queue.tail || bytes > FIRST_PAYLOAD_BYTES as u32 {
+            return false;
+        }
+        let epoch = side.epoch();
+        let Some(entry) = side.queue.get_mut(number) else {
+            return false;
+        };
+        if entry.epoch != epoch || !entry.is_simple() || bytes > entry.bytes {
+            return false;
+        }
+        let payload = incoming.direction.payload(incoming.next);
+        // SAFETY: the receive's only range was checked, has as many bytes, and is the provider's;
+        // the slot has them, too.
+        unsafe { copy::copy(entry.first.address as *mut u8, payload, bytes as usize) };
+        let mut status = Status::done(CompletedOperation::Receive);
+        if immediate.is_some() {
+            status = status | Status::IMMEDIATE;
+        }
+        entry.write_completion(status, Some((bytes, immediate)));
+        side.queue.done = number.wrapping_add(1);
+        side.queue.begun = side.queue.done;
+        side.announce(Queue::Receive);
+        incoming.counts.received += 1;
+        incoming.advance(1, header.flags & flag::ACKNOWLEDGE != 0);
+        if incoming.cookies != incoming.posted {
+            self.write_cookies();
+        }
+        true
+    }
+}
