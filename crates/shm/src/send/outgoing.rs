@@ -89,7 +89,6 @@ impl Outgoing {
         connection: u64,
         remote: RemoteEnd,
         thresholds: Arc<Thresholds>,
-        defers: bool,
         own: &ViAttributes,
     ) -> Self {
         let regions = remote.regions.clone();
@@ -114,7 +113,7 @@ impl Outgoing {
             offset: 0,
             chunks: VecDeque::new(),
             reads: 0,
-            defers,
+            defers: own.extensions.flow_control,
             placed_there: 0,
             splits,
             receives: 1,

@@ -131,7 +131,6 @@ impl Connectable for Connected {
                 end.connection,
                 remote,
                 Arc::clone(&nic.thresholds),
-                attributes.extensions.flow_control,
                 &attributes,
             ));
             let incoming = Incoming::new(
