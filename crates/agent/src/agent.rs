@@ -239,6 +239,17 @@ impl Agent {
             .is_some_and(|tag| nic.permits(tag, segments))
     }
 
+    /// Whether a message of so many bytes may still be placed into the segments of its receives.
+    #[must_use]
+    pub fn may_place(&self, vi: ViHandle, segments: &[DataSegment], bytes: u64) -> bool {
+        let Some(vi) = self.vis.get(vi) else {
+            return false;
+        };
+        let nic = &self.devices[vi.device].nic;
+        nic.vi_tag(vi.id)
+            .is_some_and(|tag| nic.permits_message(tag, segments, bytes))
+    }
+
     /// Whether a handler waits to be called.
     #[inline]
     #[must_use]

@@ -87,6 +87,12 @@ impl Block {
         Self { address, length }
     }
 
+    /// Its first bytes.
+    pub(crate) fn first(self, length: usize) -> Self {
+        self.check(0, length);
+        Self { length, ..self }
+    }
+
     pub(crate) fn address(self) -> u64 {
         self.address as u64
     }

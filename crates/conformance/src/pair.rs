@@ -29,6 +29,7 @@ pub(crate) mod status {
     pub(crate) const FORMAT_ERROR: u32 = 0x0000_0002;
     pub(crate) const PROTECTION_ERROR: u32 = 0x0000_0004;
     pub(crate) const LENGTH_ERROR: u32 = 0x0000_0008;
+    pub(crate) const PARTIAL_ERROR: u32 = 0x0000_0010;
     pub(crate) const FLUSHED: u32 = 0x0000_0020;
     pub(crate) const RDMA_PROTECTION_ERROR: u32 = 0x0000_0080;
     pub(crate) const REMOTE_DESCRIPTOR_ERROR: u32 = 0x0000_0100;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::{Counts, ErrorCode};
 use viaduct_via::outcome::{self, Outcome};
-use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes};
+use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes, protection};
 
 use crate::channel::{
     COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, Watch, flag, inline_slots,
@@ -236,12 +236,15 @@ impl ReceiveSide {
         if !incoming.link.trusted()
             || entry.fault() != Status::PENDING
             || !entry.is_single()
-            || entry.bytes <= incoming.cookie_above_bytes
+            || entry.reach() <= incoming.cookie_above_bytes
+            // A sender that splits counts on all that was posted.
+            || incoming.splits && !entry.is_sound()
         {
             return opaque;
         }
-        let (capacity, private) = (entry.first.length, entry.first.address);
-        let Some(placement) = self.side.placement(number) else {
+        // Nothing behind the region is told: a longer message comes to nothing here.
+        let (capacity, private) = (entry.reach(), entry.first.address);
+        let Some(placement) = self.side.placement(number, capacity) else {
             return opaque;
         };
         let incoming = self.incoming.as_ref()?;
@@ -305,7 +308,7 @@ impl ReceiveSide {
                 let outcome = if number == self.side.queue.tail {
                     outcome::receive_queue_empty(level)
                 } else {
-                    self.spoiled(number)
+                    self.spoiled(number, header.length.into())
                         .unwrap_or(outcome::message_too_long(level))
                 };
                 self.fail(outcome, CompletedOperation::Receive, 1, header)
@@ -329,64 +332,65 @@ impl ReceiveSide {
     #[inline]
     fn receive_for(&mut self, bytes: u64) -> Result<u32, Taking> {
         let number = self.side.queue.done;
-        let level = self.side.level();
         if number == self.side.queue.tail {
-            return Err(outcome::receive_queue_empty(level).into());
-        }
-        if let Some(outcome) = self.spoiled(number) {
-            return Err(outcome.into());
+            return Err(outcome::receive_queue_empty(self.side.level()).into());
         }
         let room = self
             .side
             .queue
             .get(number)
             .map_or(0, |entry| entry.bytes.into());
-        if bytes <= room {
-            return Ok(1);
-        }
-        if self
-            .incoming
-            .as_ref()
-            .is_some_and(|incoming| incoming.splits)
-        {
+        if bytes > room {
             return self.receives_for(bytes);
         }
-        Err(outcome::message_too_long(level).into())
+        match self.spoiled(number, bytes) {
+            Some(outcome) => Err(outcome.into()),
+            None => Ok(1),
+        }
     }
 
-    /// What comes of a receive that is not as it should be.
+    /// What comes of a receive that is not as it should be for so many bytes.
     #[inline]
-    fn spoiled(&mut self, number: u32) -> Option<Outcome> {
-        self.side.recheck(number);
-        let fault = self.side.queue.get(number)?.fault();
-        if fault == Status::PENDING {
+    fn spoiled(&mut self, number: u32, bytes: u64) -> Option<Outcome> {
+        self.side.recheck(number, Queue::Receive);
+        let entry = self.side.queue.get_mut(number)?;
+        if entry.is_sound() {
             return None;
         }
+        let (reach, posted) = (entry.reach().into(), entry.bytes.into());
+        if !protection::fits_within(reach, posted, bytes) {
+            // The message takes it, and comes to nothing.
+            entry.set_fault(Status::PROTECTION_ERROR);
+        }
         let level = self.side.level();
-        Some(if fault == Status::FORMAT_ERROR {
-            outcome::receive_format(level)
-        } else {
-            outcome::receive_protection(level)
-        })
+        match self.side.queue.get(number)?.fault() {
+            Status::PENDING => None,
+            Status::FORMAT_ERROR => Some(outcome::receive_format(level)),
+            _ => Some(outcome::receive_protection(level)),
+        }
     }
 
-    /// The receives of a message that is split.
+    /// The receives of a message that is longer than the oldest.
     #[cold]
     fn receives_for(&mut self, bytes: u64) -> Result<u32, Taking> {
         let (first, tail) = (self.side.queue.done, self.side.queue.tail);
-        let (mut room, mut count, mut bad) = (0, 0, None);
+        let splits = self.incoming.as_ref().is_some_and(|it| it.splits);
+        let (mut room, mut count) = (0, 0);
         while room < bytes {
             let number = first.wrapping_add(count);
-            if number == tail {
-                return Err(outcome::message_too_long(self.side.level()).into());
+            if number == tail || count == 1 && !splits {
+                // One receive tells of it.
+                let outcome = self.spoiled(first, bytes);
+                let too_long = outcome::message_too_long(self.side.level());
+                return Err(outcome.unwrap_or(too_long).into());
             }
-            bad = bad.or_else(|| self.spoiled(number));
-            room += self
-                .side
-                .queue
-                .get(number)
-                .map_or(0, |entry| u64::from(entry.bytes));
+            room += self.bytes_of(number);
             count += 1;
+        }
+        let (mut left, mut bad) = (bytes, None);
+        for number in (0..count).map(|place| first.wrapping_add(place)) {
+            bad = bad.or(self.spoiled(number, left));
+            left = left.saturating_sub(self.bytes_of(number));
         }
         match bad {
             Some(outcome) => Err(Taking {
@@ -395,6 +399,26 @@ impl ReceiveSide {
             }),
             None => Ok(count),
         }
+    }
+
+    fn bytes_of(&self, number: u32) -> u64 {
+        let entry = self.side.queue.get(number);
+        entry.map_or(0, |entry| entry.bytes.into())
+    }
+
+    /// The receive that a remote write with immediate data takes. Its buffers are not touched, so
+    /// that their protection does not matter.
+    fn receive_of_write(&mut self) -> Result<(), Taking> {
+        let number = self.side.queue.done;
+        let level = self.side.level();
+        if number == self.side.queue.tail {
+            return Err(outcome::receive_queue_empty(level).into());
+        }
+        let entry = self.side.queue.get(number);
+        if entry.is_some_and(|entry| entry.fault() == Status::FORMAT_ERROR) {
+            return Err(outcome::receive_format(level).into());
+        }
+        Ok(())
     }
 
     /// Copies a part of a message into the receives that it takes.
@@ -560,8 +584,8 @@ impl ReceiveSide {
 
     fn rdma_immediate(&mut self, header: Header, immediate: Option<u32>) -> Look {
         let operation = CompletedOperation::RemoteRdmaWrite;
-        match self.receive_for(0) {
-            Ok(_) => self.succeed(operation, header.length, immediate, 1, 1, header),
+        match self.receive_of_write() {
+            Ok(()) => self.succeed(operation, header.length, immediate, 1, 1, header),
             Err(taking) => self.fail(taking, operation, 1, header),
         }
     }
@@ -705,7 +729,7 @@ impl ReceiveSide {
             incoming.partial = None;
         }
         let operation = CompletedOperation::RemoteRdmaWrite;
-        if has_immediate && let Err(outcome) = self.receive_for(0) {
+        if has_immediate && let Err(outcome) = self.receive_of_write() {
             return self.fail(outcome, operation, 1, header);
         }
         if let Some(outcome) = partial.bad {
@@ -750,7 +774,7 @@ impl ReceiveSide {
         }
         let operation = CompletedOperation::RemoteRdmaWrite;
         if immediate.is_some()
-            && let Err(outcome) = self.receive_for(0)
+            && let Err(outcome) = self.receive_of_write()
         {
             return self.fail(outcome, operation, 1, header);
         }

@@ -452,6 +452,15 @@ impl RegionTable {
         self.entries.check(wanted, 0, u32::MAX)
     }
 
+    /// How many bytes a VI of this NIC may use from an address on.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtectionError::UnknownHandle`], [`ProtectionError::WrongTag`].
+    pub(crate) fn room(&self, handle: u32, address: u64, tag: u32) -> Check<u64> {
+        self.entries.room(handle, address, tag)
+    }
+
     /// Where the epoch lies, as long as the table lives.
     pub(crate) fn epoch_word(&self) -> NonNull<AtomicU32> {
         NonNull::from(&self.entries.header().epoch)

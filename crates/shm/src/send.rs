@@ -124,7 +124,7 @@ impl SendSide {
 
     #[inline]
     fn transmit(&mut self, number: u32, hint: u32, own_posted: u32) -> Step {
-        self.side.recheck(number);
+        self.side.recheck(number, Queue::Send);
         let level = self.side.level();
         let (Some(entry), Some(out)) = (self.side.queue.get(number), &mut self.out) else {
             return Step::Blocked;

@@ -11,7 +11,7 @@ use viaduct_fabric::{
 };
 use viaduct_via::{
     CompletedOperation, MemoryHandle, Operation, ProtectionTag, Queue, ReliabilityLevel, Status,
-    ViAttributes,
+    ViAttributes, protection,
 };
 
 use crate::completion_queue::CompletionQueue;
@@ -19,7 +19,7 @@ use crate::events;
 use crate::fork;
 use crate::handle::Slot;
 use crate::nic::Nic;
-use crate::regions::{Placement, RegionCache};
+use crate::regions::{Placement, ProtectionError, RegionCache};
 use crate::wait;
 use crate::work_queue::{Entry, Head, WorkQueue};
 
@@ -153,7 +153,7 @@ impl Side {
             // SAFETY: as many segments lie in registered memory.
             let sum = unsafe { entry.set_segments(operation) };
             if !may_touch(nic, &mut self.buffers, epoch, tag, entry) {
-                entry.set_fault(Status::PROTECTION_ERROR);
+                judge(nic, tag, entry, queue);
             } else if matches!(queue, Queue::Send)
                 && (u64::from(head.length) != sum || head.length > self.max_transfer_bytes)
             {
@@ -184,8 +184,9 @@ impl Side {
         )
     }
 
-    /// Where the only segment of a receive lies for a peer: its shared segment and offset there.
-    pub(crate) fn placement(&mut self, number: u32) -> Option<Placement> {
+    /// Where the first bytes of a receive of one segment lie for a peer: its shared segment and
+    /// offset there.
+    pub(crate) fn placement(&mut self, number: u32, bytes: u32) -> Option<Placement> {
         let tag = self.tag_bits();
         let segment = self.queue.get(number)?.first;
         self.nic
@@ -195,7 +196,7 @@ impl Side {
                 &mut self.buffers,
                 segment.handle,
                 segment.address,
-                segment.length.into(),
+                bytes.into(),
                 tag,
             )
             .ok()
@@ -204,7 +205,7 @@ impl Side {
     /// Looks again at what was checked when descriptor `number` was posted, if regions have changed
     /// since; what it says is in the entry's fault.
     #[inline(always)]
-    pub(crate) fn recheck(&mut self, number: u32) {
+    pub(crate) fn recheck(&mut self, number: u32, queue: Queue) {
         let Some(nic) = &self.nic else { return };
         let epoch = nic.regions.epoch();
         if self
@@ -212,12 +213,12 @@ impl Side {
             .get(number)
             .is_some_and(|entry| entry.epoch != epoch)
         {
-            self.recheck_changed(number, epoch);
+            self.recheck_changed(number, epoch, queue);
         }
     }
 
     #[cold]
-    fn recheck_changed(&mut self, number: u32, epoch: u32) {
+    fn recheck_changed(&mut self, number: u32, epoch: u32, queue: Queue) {
         let tag = self.tag_bits();
         let (Some(nic), Some(entry)) = (&self.nic, self.queue.get_mut(number)) else {
             return;
@@ -225,7 +226,7 @@ impl Side {
         entry.epoch = epoch;
         if entry.fault() == Status::PENDING && !may_touch(nic, &mut self.buffers, epoch, tag, entry)
         {
-            entry.set_fault(Status::PROTECTION_ERROR);
+            judge(nic, tag, entry, queue);
         }
         let address = entry.descriptor.as_ptr().addr() as u64;
         let (handle, bytes) = (entry.descriptor_handle, entry.descriptor_bytes());
@@ -242,7 +243,7 @@ impl Side {
         received: Option<(u32, Option<u32>)>,
     ) {
         let number = self.queue.done;
-        self.recheck(number);
+        self.recheck(number, queue);
         let Some(entry) = self.queue.get_mut(number) else {
             return;
         };
@@ -429,6 +430,21 @@ fn may_touch(nic: &Nic, cache: &mut RegionCache, epoch: u32, tag: u32, entry: &E
         segment.length == 0 || lies_in(nic, cache, epoch, range, tag)
     };
     one(entry.first) && (entry.is_single() || entry.segments().skip(1).all(one))
+}
+
+/// What is wrong with a descriptor that may not touch all of its data segments: a send sends them
+/// all, a receive is filled as far as its message goes.
+#[cold]
+fn judge(nic: &Nic, tag: u32, entry: &mut Entry, queue: Queue) {
+    let one = |segment: Segment| {
+        let room = nic.regions.room(segment.handle, segment.address, tag)?;
+        Ok::<_, ProtectionError>((segment.length, room))
+    };
+    let filled = entry.segments().filter(|segment| segment.length > 0);
+    match (queue, protection::reach(filled.map(one))) {
+        (Queue::Receive, Ok(reach)) => entry.set_reach(reach.try_into().unwrap_or(u32::MAX)),
+        _ => entry.set_fault(Status::PROTECTION_ERROR),
+    }
 }
 
 pub(crate) fn bound_to_completion_queue() -> Error {

@@ -28,7 +28,8 @@ pub(crate) struct Entry {
     pub(crate) descriptor_handle: u32,
     /// The region table's epoch at which the ranges were checked.
     pub(crate) epoch: u32,
-    /// The slot after the message's last, once it is sent; its receiver's counter passes it.
+    /// The slot after the message's last, once it is sent; its receiver's counter passes it. Of a
+    /// receive that runs past a region: how many bytes of a message do not.
     pub(crate) sent_until: u32,
     /// While pending, the error bits that it will complete with; then all of its status.
     pub(crate) status: Status,
@@ -36,7 +37,7 @@ pub(crate) struct Entry {
     more: Option<Box<More>>,
     /// Segments in the descriptor, the remote range included.
     segment_count: u16,
-    /// The error bits found when it was posted.
+    /// The error bits found when it was posted, and `RUNS_PAST`.
     fault: u16,
     /// The control word.
     control: u16,
@@ -47,6 +48,9 @@ pub(crate) struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
+
+/// Beside the error bits of a fault: the receive runs past a region of its own.
+const RUNS_PAST: u16 = 1 << 15;
 
 // SAFETY: the descriptor is the provider's alone until it is handed back, in whatever thread.
 unsafe impl Send for Entry {}
@@ -271,12 +275,33 @@ impl Entry {
     /// What was wrong with it when it was posted.
     #[inline(always)]
     pub(crate) const fn fault(&self) -> Status {
-        Status::from_bits(self.fault as u32)
+        Status::from_bits((self.fault & !RUNS_PAST) as u32)
     }
 
     #[inline(always)]
     pub(crate) const fn set_fault(&mut self, fault: Status) {
         self.fault = fault.bits() as u16;
+    }
+
+    /// Whether it takes any message that is as long as its segments together.
+    #[inline(always)]
+    pub(crate) const fn is_sound(&self) -> bool {
+        self.fault == 0
+    }
+
+    /// How many bytes of a message a receive without fault takes in before it leaves its regions.
+    pub(crate) const fn reach(&self) -> u32 {
+        if self.fault & RUNS_PAST == 0 {
+            self.bytes
+        } else {
+            self.sent_until
+        }
+    }
+
+    /// Says that of a receive.
+    pub(crate) const fn set_reach(&mut self, bytes: u32) {
+        self.fault |= RUNS_PAST;
+        self.sent_until = bytes;
     }
 
     /// Target of a remote operation.

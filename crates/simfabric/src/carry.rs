@@ -475,11 +475,13 @@ impl Cluster {
             };
             // What was registered when the first byte came may not be any more.
             let handle = agent.handle_of(DEVICE, peer);
-            if !is_early || handle.is_some_and(|handle| agent.may_touch(handle, segments)) {
-                // SAFETY: `start_receive` has just checked that the segments lie in registered
-                // memory and hold the message, or did so before and they lie there still; under
-                // this lock.
-                unsafe { place(self.messages.payload(id), segments) };
+            let payload = self.messages.payload(id);
+            let may_place = |handle| agent.may_place(handle, segments, payload.len() as u64);
+            if !is_early || handle.is_some_and(may_place) {
+                // SAFETY: `start_receive` has just checked that what the message fills of the
+                // segments lies in registered memory, and that they hold it, or did so before and
+                // that is still so; under this lock.
+                unsafe { place(payload, segments) };
             } else {
                 outcome = ReceiveOutcome::Refused;
             }

@@ -4,7 +4,7 @@ use crate::attributes::{MemoryAttributes, NicAttributes};
 use crate::check;
 use crate::descriptor::DataSegment;
 use crate::error::{MemoryError, TagError};
-use crate::protection::Region;
+use crate::protection::{self, AccessError, Region};
 use crate::slab::{Key, PACKED_GENERATION_MAX, PACKED_SLOTS_MAX, Slab};
 
 /// Names a live memory region of one NIC, as it stands in descriptors.
@@ -204,6 +204,36 @@ impl MemoryTable {
                     region.check_local(tag, segment.address, length).is_ok()
                 })
         })
+    }
+
+    /// Whether a message of so many bytes may be placed into the `segments` of a receive.
+    ///
+    /// VIA, memory protection: the bytes that it fills lie inside; see
+    /// [`reach`](protection::reach).
+    #[inline]
+    pub(crate) fn permits_message(
+        &self,
+        tag: ProtectionTag,
+        segments: &[DataSegment],
+        bytes: u64,
+    ) -> bool {
+        self.permits(tag, segments) || self.permits_part(tag, segments, bytes)
+    }
+
+    #[cold]
+    fn permits_part(&self, tag: ProtectionTag, segments: &[DataSegment], bytes: u64) -> bool {
+        let rooms = segments.iter().filter(|segment| segment.length > 0);
+        let reach = protection::reach(rooms.map(|segment| {
+            let region = self
+                .region(segment.handle)
+                .ok_or(AccessError::UnknownHandle)?;
+            if region.attributes.tag != tag {
+                return Err(AccessError::OtherTag);
+            }
+            Ok((segment.length, region.room_from(segment.address)))
+        }));
+        let posted = segments.iter().map(|segment| u64::from(segment.length));
+        reach.is_ok_and(|reach| protection::fits_within(reach, posted.sum(), bytes))
     }
 
     /// The region of a live handle.

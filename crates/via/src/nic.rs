@@ -345,6 +345,19 @@ impl Nic {
         self.memory.permits(tag, segments)
     }
 
+    /// Whether a message of so many bytes for a VI with `tag` may be placed into the `segments` of
+    /// a receive, which may run past their regions behind it.
+    #[inline]
+    #[must_use]
+    pub fn permits_message(
+        &self,
+        tag: ProtectionTag,
+        segments: &[DataSegment],
+        bytes: u64,
+    ) -> bool {
+        self.memory.permits_message(tag, segments, bytes)
+    }
+
     /// The other end of a connected VI.
     #[inline]
     #[must_use]

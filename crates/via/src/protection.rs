@@ -130,6 +130,39 @@ impl Region {
     }
 }
 
+/// How far a message may run into the data segments of a receive, in bytes from its first.
+///
+/// VIA, memory protection: bytes are checked where they are placed. So a receive may be posted with
+/// a length that runs past its region, and takes every message that ends before: programs keep
+/// pools of small buffers and post one length for all. What a message does not fill has to name a
+/// region that the VI may use all the same.
+///
+/// `segments` says of each segment that has bytes its length, and the bytes from its address to the
+/// end of its region ([`Region::room_from`]); or why the VI may not use the region. A message of
+/// more bytes than all segments together would fill these: see [`fits_within`].
+///
+/// # Errors
+/// The first of `segments`.
+pub fn reach<E>(segments: impl IntoIterator<Item = Result<(u32, u64), E>>) -> Result<u64, E> {
+    let (mut reach, mut is_open) = (0, true);
+    for segment in segments {
+        let (length, room) = segment?;
+        let length = u64::from(length);
+        if is_open {
+            reach += room.min(length);
+            is_open = room >= length;
+        }
+    }
+    Ok(reach)
+}
+
+/// Whether what a message fills of a receive of `posted_bytes` lies within its [`reach`].
+#[inline]
+#[must_use]
+pub const fn fits_within(reach: u64, posted_bytes: u64, message_bytes: u64) -> bool {
+    message_bytes <= reach || reach >= posted_bytes
+}
+
 /// The VI's part of [`Region::check_remote`]: all there is to check for an access to 0 bytes, whose
 /// address and handle are not looked at.
 ///
@@ -154,6 +187,21 @@ mod tests {
 
     const TAG: ProtectionTag = ProtectionTag::from_bits(1 << 20);
     const OTHER: ProtectionTag = ProtectionTag::from_bits(2 << 20);
+
+    #[test]
+    fn a_receive_reaches_to_the_first_byte_outside() {
+        let reach = |rooms: &[(u32, u64)]| reach(rooms.iter().map(|room| Ok::<_, ()>(*room)));
+        assert_eq!(reach(&[]), Ok(0));
+        assert_eq!(reach(&[(10, 10), (5, 90)]), Ok(15));
+        assert_eq!(reach(&[(10, 9), (5, 90)]), Ok(9), "nothing behind a gap");
+        assert_eq!(reach(&[(10, 0), (5, 5)]), Ok(0));
+        assert_eq!(reach(&[(10, 10), (5, 0)]), Ok(10));
+        let refused = super::reach([Ok((10, 0)), Err("tag"), Ok((1, 1))]);
+        assert_eq!(refused, Err("tag"), "what no message reaches counts");
+        assert!(fits_within(9, 15, 9) && !fits_within(9, 15, 10));
+        assert!(!fits_within(9, 15, 16), "protection comes before length");
+        assert!(fits_within(15, 15, 16), "too long is another error");
+    }
 
     #[test]
     fn a_remote_access_needs_both_bits_the_tag_and_the_range() {

@@ -36,13 +36,20 @@ impl Nic {
 
         let mut failure = None;
         let mut segment_count = 0;
+        let mut left = u64::from(header.length);
         for slot in vi.receives.unstarted_slots().take(taken) {
             let (operation, count) = (slot.descriptor.operation, slot.descriptor.segments.count());
             let segments = slot.descriptor.segments.as_slice();
             segment_count += segments.len() as u32;
+            // Of a message that is too long the one receive that tells of it is meant.
+            let part = left;
+            left = left.saturating_sub(slot.descriptor.segments.total_bytes());
             let found = if !check::receive_is_well_formed(operation, count, &self.attributes) {
                 Some((outcome::receive_format(level), DropReason::Format))
-            } else if !self.memory.permits(vi.attributes.tag, segments) {
+            } else if !self
+                .memory
+                .permits_message(vi.attributes.tag, segments, part)
+            {
                 Some((outcome::receive_protection(level), DropReason::Protection))
             } else if fitting.is_none() {
                 Some((outcome::message_too_long(level), DropReason::TooLong))

@@ -561,7 +561,11 @@ impl Nic {
         let (failure, reason) =
             if !check::receive_is_well_formed(operation, segment_total, &self.attributes) {
                 (outcome::receive_format(level), DropReason::Format)
-            } else if !self.memory.permits(vi.attributes.tag, segments) {
+            } else if !self.memory.permits_message(
+                vi.attributes.tag,
+                segments,
+                header.length.into(),
+            ) {
                 (outcome::receive_protection(level), DropReason::Protection)
             } else if u64::from(header.length) > descriptor.segments.total_bytes() {
                 (outcome::message_too_long(level), DropReason::TooLong)

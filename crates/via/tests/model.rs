@@ -670,7 +670,10 @@ impl World {
         let (error, reason, remote_error) = match entry.fault {
             Some(Fault::Format) => (0x2, DropReason::Format, 0x100),
             _ if is_write && message.is_astray => (0x80, DropReason::RemoteProtection, 0x80),
-            Some(Fault::Protection) if !is_write => (0x4, DropReason::Protection, 0x100),
+            // Its first byte lies outside: a message of none is not looked at.
+            Some(Fault::Protection) if !is_write && header.length > 0 => {
+                (0x4, DropReason::Protection, 0x100)
+            }
             _ if !is_write && header.length > entry.length => (0x8, DropReason::TooLong, 0x100),
             _ => {
                 entry.length = header.length;

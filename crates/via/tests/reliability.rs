@@ -162,9 +162,10 @@ fn the_receive_fails_its_protection_check() {
         event: None,
         reason: Some(DropReason::Protection),
     };
+    // The message's last byte lies outside.
     let outside = |pair: &mut Pair| {
         Some(Descriptor::receive(
-            pair.hosts[1].one(MEMORY_BYTES - 99, 100),
+            pair.hosts[1].one(MEMORY_BYTES - 9, 100),
             0,
         ))
     };

@@ -38,17 +38,23 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
+/// Memory that the fabric allocates; `None` where it allocates none.
+pub(super) fn of_fabric(env: &Environment, nic: &Nic, length: usize) -> Outcome<Option<Block>> {
+    match env.provider().allocate_shared(nic.handle, length) {
+        Err(error) if error.code() == ReturnCode::NotSupported => Ok(None),
+        address => {
+            let address = address?.as_ptr().expose_provenance();
+            Ok(Some(Block::of_fabric(address, length)))
+        }
+    }
+}
+
 fn shared_side(env: &Arc<Environment>) -> Outcome {
     let nic = Nic::open(env)?;
     let fabric = env.provider();
-    let length = 256 << 10;
-    let address = match fabric.allocate_shared(nic.handle, length) {
-        Err(error) if error.code() == ReturnCode::NotSupported => {
-            return skip("the fabric allocates no memory");
-        }
-        address => address?,
+    let Some(block) = of_fabric(env, &nic, 256 << 10)? else {
+        return skip("the fabric allocates no memory");
     };
-    let block = Block::of_fabric(address.as_ptr().expose_provenance(), length);
     let handle = block.register(env, nic.handle, &MemoryAttributes::local(nic.tag))?;
     let end = pair(env, &nic, Options::level(nic.any_level()?))?;
     let segment = |offset: u64, length: usize| Segment {
@@ -96,7 +102,7 @@ fn shared_side(env: &Arc<Environment>) -> Outcome {
 }
 
 /// Switches an extension on, or skips the case where the fabric lacks it.
-fn enable(
+pub(super) fn enable(
     env: &Environment,
     vi: ViHandle,
     set: fn(&dyn viaduct_fabric::Provider, ViHandle) -> viaduct_fabric::Result<()>,
@@ -191,7 +197,7 @@ fn never_posting(env: &Arc<Environment>) -> Outcome {
 const SPLIT: usize = 1000;
 
 /// The status bit of a receive whose message goes on in the next one.
-const CONTINUES: u32 = Status::CONTINUES.bits();
+pub(super) const CONTINUES: u32 = Status::CONTINUES.bits();
 
 fn splitting(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
     nic.need(UD)?;

@@ -137,7 +137,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// An end of `level` with an error handler, not yet connected.
-fn watched(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome<(End, Errors)> {
+pub(super) fn watched(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome<(End, Errors)> {
     let nic = Nic::open(env)?;
     nic.need(level)?;
     let errors = Errors::of(env, nic.handle)?;
@@ -146,7 +146,7 @@ fn watched(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome<(End, Err
 
 /// Fails unless the connection broke as vipl.md 7.2 says: the VI in error, `CONN_LOST` told once.
 #[track_caller]
-fn broke(end: &End, errors: &Errors) -> Outcome {
+pub(super) fn broke(end: &End, errors: &Errors) -> Outcome {
     end.comes_to(ViState::Error)?;
     errors.about_vi(&end.env, end.nic.handle, end.vi, ErrorCode::ConnectionLost)?;
     equal(
@@ -158,12 +158,12 @@ fn broke(end: &End, errors: &Errors) -> Outcome {
 
 /// Fails unless a descriptor came back flushed.
 #[track_caller]
-fn flushed(taken: &Taken, operation: u32) -> Outcome {
+pub(super) fn flushed(taken: &Taken, operation: u32) -> Outcome {
     let expected = status::DONE | status::FLUSHED | operation;
     equal_status(taken.control.status, expected, "a flushed descriptor")
 }
 
-const RECEIVE: u32 = 0x0001_0000;
+pub(super) const RECEIVE: u32 = 0x0001_0000;
 
 fn drop_sender(env: &Arc<Environment>) -> Outcome {
     let (end, _errors) = watched(env, UD)?;

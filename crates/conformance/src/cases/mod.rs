@@ -14,6 +14,7 @@ mod malformed;
 mod nic;
 mod notify;
 mod objects;
+mod overlong;
 mod peer;
 mod rdma;
 mod refused;
@@ -33,6 +34,7 @@ pub fn cases() -> Vec<Case> {
         looking::CASES,
         malformed::CASES,
         levels::CASES,
+        overlong::CASES,
         disconnect::CASES,
         completion::CASES,
         completion_load::CASES,

@@ -163,16 +163,7 @@ impl Entries {
         if wanted.length == 0 {
             return Ok(Placement::PRIVATE);
         }
-        let index = index_of(wanted.handle);
-        if wanted.handle < SLOTS_MAX || index >= self.count {
-            return Err(ProtectionError::UnknownHandle);
-        }
-        let found = self
-            .read(index, attempts)
-            .ok_or(ProtectionError::Unsettled)?;
-        if found.handle != wanted.handle {
-            return Err(ProtectionError::UnknownHandle);
-        }
+        let found = self.find(wanted.handle, attempts)?;
         let inside = wanted.address.wrapping_sub(found.start);
         if wanted.length > found.length || inside > found.length - wanted.length {
             return Err(ProtectionError::OutsideRegion);
@@ -184,6 +175,32 @@ impl Entries {
             return Err(ProtectionError::NotEnabled);
         }
         Ok(found.placement(inside))
+    }
+
+    /// See [`super::RegionTable::room`].
+    pub(super) fn room(&self, handle: u32, address: u64, tag: u32) -> Check<u64> {
+        let found = self.find(handle, u32::MAX)?;
+        if found.tag != tag && !(tag == 0 && self.any_tag()) {
+            return Err(ProtectionError::WrongTag);
+        }
+        let inside = address.wrapping_sub(found.start);
+        Ok(found.length.saturating_sub(inside))
+    }
+
+    /// The live region of a handle.
+    #[inline(always)]
+    fn find(&self, handle: u32, attempts: u32) -> Check<Snapshot> {
+        let index = index_of(handle);
+        if handle < SLOTS_MAX || index >= self.count {
+            return Err(ProtectionError::UnknownHandle);
+        }
+        let found = self
+            .read(index, attempts)
+            .ok_or(ProtectionError::Unsettled)?;
+        if found.handle != handle {
+            return Err(ProtectionError::UnknownHandle);
+        }
+        Ok(found)
     }
 
     #[cold]
