@@ -11,7 +11,8 @@ use viaduct_via::outcome::{self, Outcome};
 use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes, protection};
 
 use crate::channel::{
-    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, Watch, flag, inline_slots,
+    COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, SLOTS, Watch, flag,
+    inline_slots,
 };
 use crate::copy;
 use crate::link::Link;
@@ -48,6 +49,8 @@ pub(crate) struct Incoming {
     pub(crate) cookies: u32,
     /// A message of which more parts are to come.
     partial: Option<Partial>,
+    /// A message broke the connection: those behind it do not count.
+    is_broken: bool,
     /// What was done on this connection.
     pub(crate) counts: Counts,
 }
@@ -116,6 +119,7 @@ impl Incoming {
             posted: 0,
             cookies: 0,
             partial: None,
+            is_broken: false,
             counts: Counts::default(),
         }
     }
@@ -546,6 +550,7 @@ impl ReceiveSide {
         kill_point!();
         incoming.direction.outcome().store(told, Ordering::Release);
         incoming.next = until;
+        incoming.is_broken = true;
         Look::Breaks
     }
 
@@ -788,6 +793,23 @@ impl ReceiveSide {
             incoming.counts.answers += 1;
             incoming.tell_consumed();
         }
+    }
+
+    /// Deals with what lies in the transfer queue now, at the end of a connection: its sender may
+    /// have been told that it arrived. False: one of the messages breaks the connection.
+    pub(crate) fn take_arrived(&mut self, credit: &AtomicU32) -> bool {
+        if self.incoming.as_ref().is_some_and(|it| it.is_broken) {
+            return false;
+        }
+        // No more lies there; what comes meanwhile may be left.
+        for _ in 0..SLOTS {
+            match self.look(credit) {
+                Look::Nothing => return true,
+                Look::Dealt => {}
+                Look::Breaks | Look::Garbage => return false,
+            }
+        }
+        true
     }
 
     /// Ends the connection's part of this side.

@@ -285,7 +285,8 @@ pub(crate) fn set_request_splitting(handle: ViHandle, enabled: bool) -> Result<(
     Ok(())
 }
 
-/// Ends the connection, or the attempt at one, and flushes both queues.
+/// Ends the connection, or the attempt at one, and flushes both queues, when what had arrived is
+/// in the program's receives.
 pub(crate) fn disconnect(handle: ViHandle) -> Result<()> {
     let slot = find(handle)?;
     let vi = &slot.object;
@@ -305,17 +306,19 @@ pub(crate) fn disconnect(handle: ViHandle) -> Result<()> {
         return Err(dead_vi());
     }
     let connection = send.connection();
+    let reason = if receive.take_arrived(&vi.credit) {
+        CloseReason::Disconnected
+    } else {
+        receive
+            .side
+            .report(ErrorCode::ConnectionLost, None, Queue::Receive);
+        CloseReason::Broken
+    };
     let left = vi.end(&mut send, &mut receive, outcome::peer_disconnected().sender);
     vi.set_state(ViState::Idle);
     drop(receive);
     drop(send);
-    vi.leave(
-        handle.bits(),
-        connection,
-        completions,
-        left,
-        CloseReason::Disconnected,
-    );
+    vi.leave(handle.bits(), connection, completions, left, reason);
     Ok(())
 }
 
@@ -422,15 +425,19 @@ impl Vi {
         }
     }
 
-    /// An error at a reliable level, or a peer that broke the protocol, ends the connection.
+    /// An error at a reliable level, or a peer that broke the protocol, ends the connection. `at`
+    /// is the queue where it was noticed: what arrived before a send that failed stays.
     #[cold]
-    fn break_connection(&self, handle: u64, connection: Option<u64>) {
+    fn break_connection(&self, handle: u64, connection: Option<u64>, at: Queue) {
         let completions = self.control().completions;
         let mut send = self.send.lock();
         let mut receive = self.receive.lock();
         // The peer may have ended it meanwhile, and the program begun another.
         if send.side.handle != handle || connection.is_none() || send.connection() != connection {
             return;
+        }
+        if at == Queue::Send {
+            let _ = receive.take_arrived(&self.credit);
         }
         let left = self.end(&mut send, &mut receive, outcome::peer_disconnected().sender);
         self.set_state(ViState::Error);

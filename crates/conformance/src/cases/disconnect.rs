@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use viaduct_fabric::via::{Queue, ViState};
-use viaduct_fabric::{Done, ErrorCode, ReturnCode};
+use viaduct_fabric::{CompletionQueueHandle, Done, ErrorCode, ReturnCode, Segment};
 
+use super::rdma::{offer, remote_memory};
 use crate::case::{Case, Level};
-use crate::check::{Outcome, equal, equal_status, holds, refused};
+use crate::check::{Outcome, equal, equal_bytes, equal_status, holds, refused};
 use crate::environment::Environment;
 use crate::errors::Errors;
-use crate::memory::pattern;
-use crate::pair::{End, Nic, Options, UD, milliseconds, pair, status};
+use crate::memory::{Work, pattern};
+use crate::pair::{End, Nic, Options, RR, UD, milliseconds, pair, status};
 
 pub(super) const CASES: &[Case] = &[
     Case::pair(
@@ -69,6 +70,18 @@ pub(super) const CASES: &[Case] = &[
         Level::Functional,
         "closing_a_nic_ends_what_is_on_it",
         &[closing_side, closed_peer],
+    ),
+    Case::pair(
+        140,
+        Level::EarlyAdopter,
+        "messages_that_arrived_outlive_a_disconnect",
+        &[sender_of_arrived, leaving_receiver],
+    ),
+    Case::pair(
+        141,
+        Level::EarlyAdopter,
+        "what_was_sent_before_a_disconnect_arrives",
+        &[leaving_sender, late_receiver],
     ),
 ];
 
@@ -470,6 +483,189 @@ fn closed_peer(env: &Arc<Environment>) -> Outcome {
             env.provider().destroy_vi(end.vi)?;
         }
         env.meet("closed")?;
+    }
+    Ok(())
+}
+
+/// What is sent before a disconnect: how, and where its completions go.
+#[derive(Clone, Copy)]
+struct Traffic {
+    bytes: usize,
+    is_queued: bool,
+    is_controlled: bool,
+}
+
+const TRAFFIC: [Traffic; 5] = [
+    traffic(8, false, false),
+    traffic(200, true, false),
+    traffic(3000, false, true),
+    traffic(40_000, false, false),
+    traffic(40_000, true, true),
+];
+
+const fn traffic(bytes: usize, is_queued: bool, is_controlled: bool) -> Traffic {
+    Traffic {
+        bytes,
+        is_queued,
+        is_controlled,
+    }
+}
+
+/// Messages of each connection; as many receives more are posted.
+const ARRIVED: usize = 3;
+
+impl Traffic {
+    fn bytes(self, nic: &Nic) -> usize {
+        self.bytes.min(nic.transfer_max() as usize)
+    }
+
+    /// A connected end for it, and its completion queue.
+    fn end(
+        self,
+        env: &Arc<Environment>,
+        nic: &Nic,
+        options: Options,
+    ) -> Outcome<(End, Option<CompletionQueueHandle>)> {
+        let options = options.rdma_write().bytes(2 * ARRIVED * self.bytes(nic));
+        let (mut queue, mut bound) = (None, options);
+        if self.is_queued && env.side() == 1 {
+            let made = env.provider().create_completion_queue(nic.handle, 64)?;
+            (queue, bound) = (Some(made), options.receive_completions(made));
+        }
+        let end = End::new(env, nic, bound)?;
+        if self.is_controlled {
+            match env.provider().set_flow_control(end.vi, true) {
+                Err(error) if error.code() == ReturnCode::NotSupported => {}
+                set => set?,
+            }
+        }
+        end.connect()?;
+        Ok((end, queue))
+    }
+
+    fn post_receives(self, end: &End) -> Outcome<Vec<Work>> {
+        let bytes = self.bytes(&end.nic);
+        (0..2 * ARRIVED)
+            .map(|index| end.post_receive(index * bytes, bytes))
+            .collect()
+    }
+
+    /// Sends all, and waits until they are reported as sent.
+    fn send(self, end: &End) -> Outcome {
+        let bytes = self.bytes(&end.nic);
+        for index in 0..ARRIVED {
+            end.fill(index * bytes, bytes, index as u64);
+        }
+        let sends = (0..ARRIVED)
+            .map(|index| end.post_send(index * bytes, bytes))
+            .collect::<Outcome<Vec<_>>>()?;
+        for send in sends {
+            end.sent_well(send)?;
+        }
+        Ok(())
+    }
+
+    /// Finds them all in the receives of an end whose connection is over.
+    fn find(self, end: &End, queue: Option<CompletionQueueHandle>, receives: Vec<Work>) -> Outcome {
+        let bytes = self.bytes(&end.nic);
+        for (index, receive) in receives.into_iter().enumerate() {
+            if let Some(queue) = queue {
+                let entry = end.env.provider().completion_done(queue)?;
+                let is_ours = entry.is_some_and(|entry| entry.vi == end.vi);
+                holds(is_ours, "an entry of the queue for each receive")?;
+            }
+            if index < ARRIVED {
+                end.received_bytes(receive, index * bytes, &pattern(index as u64, bytes))?;
+            } else {
+                let bits = end.received(receive)?.control.status;
+                equal_status(bits, RECEIVE | FLUSHED, "a receive that met no message")?;
+            }
+        }
+        equal(end.done(Queue::Receive)?, Done::Empty, "the receive queue")
+    }
+}
+
+fn sender_of_arrived(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        for traffic in TRAFFIC {
+            let (end, _) = traffic.end(env, &nic, Options::level(level))?;
+            let remote = remote_memory(env, None)?;
+            traffic.send(&end)?;
+            // Behind the messages, to where none of them goes.
+            let bytes = traffic.bytes(&nic);
+            let to = Segment {
+                address: remote.address + (ARRIVED * bytes) as u64,
+                ..remote
+            };
+            let write = end.work(2)?.rdma_write(to, &[end.segment(0, bytes)]);
+            let bits = end.sent(end.post(write)?)?.control.status;
+            equal_status(bits, status::WRITTEN, "a remote write")?;
+            env.meet("reported as sent")?;
+            env.meet("found")?;
+            end.comes_to(ViState::Error)?;
+            equal(end.done(Queue::Send)?, Done::Empty, "the send queue")?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at nothing, disconnects, and then takes what had arrived.
+fn leaving_receiver(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        for traffic in TRAFFIC {
+            let (end, queue) = traffic.end(env, &nic, Options::level(level))?;
+            let receives = traffic.post_receives(&end)?;
+            offer(&end)?;
+            env.meet("reported as sent")?;
+            // At reliable reception a message that is reported has arrived. At the other levels it
+            // has left its sender: the network takes its time.
+            if level != RR {
+                env.sleep(5);
+            }
+            env.provider().disconnect(end.vi)?;
+            end.is_in(ViState::Idle)?;
+            traffic.find(&end, queue, receives)?;
+            let bytes = traffic.bytes(&nic);
+            let written = end.data.read(ARRIVED * bytes, bytes);
+            equal_bytes(&written, &pattern(0, bytes), "what was written remotely")?;
+            env.meet("found")?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+/// Disconnects as soon as its sends are reported as sent.
+fn leaving_sender(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        for traffic in TRAFFIC {
+            let (end, _) = traffic.end(env, &nic, Options::level(level))?;
+            env.meet("posted")?;
+            traffic.send(&end)?;
+            env.provider().disconnect(end.vi)?;
+            env.meet("found")?;
+            end.close()?;
+        }
+    }
+    Ok(())
+}
+
+fn late_receiver(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        for traffic in TRAFFIC {
+            let (end, queue) = traffic.end(env, &nic, Options::level(level))?;
+            let receives = traffic.post_receives(&end)?;
+            env.meet("posted")?;
+            end.comes_to(ViState::Error)?;
+            traffic.find(&end, queue, receives)?;
+            env.meet("found")?;
+            end.close()?;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{forks, hostile, kills, noticed, stops, strangers};
+use super::{departures, forks, hostile, kills, noticed, stops, strangers};
 
 const PART: &str = "VIADUCT_CHAOS_PART";
 
@@ -18,6 +18,8 @@ fn child() {
     };
     strangers::become_other();
     match part.as_str() {
+        "departures" => departures::survive(),
+        "sending" => departures::run_sending(),
         "kills" => kills::survive(),
         "points" => kills::survive_points(),
         "victim" => kills::run_victim(),

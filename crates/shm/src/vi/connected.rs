@@ -11,7 +11,7 @@ use crate::channel::{Direction, SLOTS};
 use crate::completion_queue::NewSource;
 use crate::connect::{ChannelEnd, CloseReason, Connectable, LocalEnd, RemoteEnd};
 use crate::host::{Pace, Progress};
-use crate::receive::{Incoming, Look};
+use crate::receive::Incoming;
 use crate::refuse;
 use crate::send::Outgoing;
 use crate::side::dead_vi;
@@ -170,8 +170,8 @@ impl Connectable for Connected {
             {
                 return;
             }
-            // What the peer sent before it left still arrives; one that goes on is not heard.
-            let _ = (0..SLOTS).all(|_| receive.look(&vi.credit) == Look::Dealt);
+            // What the peer sent before it left still arrives.
+            let _ = receive.take_arrived(&vi.credit);
             let level = send.side.level();
             let in_flight = match reason {
                 CloseReason::Died => outcome::transport_failed(level).sender,

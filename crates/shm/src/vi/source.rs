@@ -3,6 +3,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use viaduct_via::Queue;
+
 use super::Vi;
 use crate::channel::{Watch, prefetch_line};
 use crate::completion_queue::CompletionQueue;
@@ -82,7 +84,7 @@ impl Vi {
     /// Breaks a connection as [`News::Broken`] says. Called without a lock.
     #[cold]
     pub(crate) fn break_source(&self, handle: u64, connection: u64) {
-        self.break_connection(handle, Some(connection));
+        self.break_connection(handle, Some(connection), Queue::Receive);
     }
 
     /// Has the peer tell the completion queue of what it sends. False when the connection is over.

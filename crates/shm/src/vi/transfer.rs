@@ -61,7 +61,7 @@ pub(crate) unsafe fn post_send(
         Step::Breaks => {
             let connection = send.connection();
             drop(send);
-            vi.break_connection(handle.bits(), connection);
+            vi.break_connection(handle.bits(), connection, Queue::Send);
         }
         _ => {
             if send.is_waiting() {
@@ -256,7 +256,7 @@ impl Vi {
         if step == Step::Breaks {
             let connection = send.connection();
             drop(send);
-            self.break_connection(handle, connection);
+            self.break_connection(handle, connection, Queue::Send);
             send = self.send.lock();
         }
         let done = send.side.take();
@@ -284,7 +284,7 @@ impl Vi {
                 Look::Breaks | Look::Garbage => {
                     let connection = receive.connection();
                     drop(receive);
-                    self.break_connection(handle, connection);
+                    self.break_connection(handle, connection, Queue::Receive);
                     receive = self.receive.lock();
                     break;
                 }
@@ -319,7 +319,7 @@ impl Vi {
                 Look::Breaks | Look::Garbage => {
                     let connection = receive.connection();
                     drop(receive);
-                    vi.break_connection(handle, connection);
+                    vi.break_connection(handle, connection, Queue::Receive);
                     return found + 1;
                 }
             }
@@ -346,7 +346,7 @@ impl Vi {
         let connection = send.connection();
         drop(send);
         if step == Step::Breaks {
-            self.break_connection(handle, connection);
+            self.break_connection(handle, connection, Queue::Send);
         }
         waits
     }
