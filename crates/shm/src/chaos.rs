@@ -13,6 +13,7 @@ mod noticed;
 mod process;
 mod stops;
 mod strangers;
+mod thirds;
 mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};

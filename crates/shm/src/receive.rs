@@ -16,7 +16,7 @@ use crate::channel::{
 };
 use crate::copy;
 use crate::link::Link;
-use crate::regions::RemoteAccess;
+use crate::regions::{Placement, RemoteAccess};
 use crate::side::Side;
 
 /// The receive side of a VI.
@@ -685,22 +685,34 @@ impl ReceiveSide {
         self.succeed(operation, header.length, immediate, 1, receives, header)
     }
 
-    /// Whether the peer may reach a range of this NIC's memory through this VI.
-    fn may_reach(&self, handle: u32, address: u64, bytes: u64, access: RemoteAccess) -> bool {
-        let (Some(incoming), Some(nic), Some(tag)) =
-            (&self.incoming, &self.side.nic, self.side.tag)
-        else {
-            return false;
-        };
+    /// Where a range of this NIC's memory is, if the peer may reach it through this VI.
+    fn may_reach(
+        &self,
+        handle: u32,
+        address: u64,
+        bytes: u64,
+        access: RemoteAccess,
+    ) -> Option<Placement> {
+        let (incoming, nic) = (self.incoming.as_ref()?, self.side.nic.as_ref()?);
+        let tag = self.side.tag?.bits();
         let is_enabled = match access {
             RemoteAccess::Write => incoming.rdma_write,
             RemoteAccess::Read => incoming.rdma_read,
         };
-        is_enabled
-            && nic
-                .regions
-                .check_remote(handle, address, bytes, tag.bits(), access)
-                .is_ok()
+        let check = || {
+            nic.regions
+                .check_remote(handle, address, bytes, tag, access)
+        };
+        is_enabled.then(check)?.ok()
+    }
+
+    /// Lets the peer reach memory by itself the next time that this side had to.
+    fn let_reach(&self, placement: Option<Placement>) {
+        if let (Some(incoming), Some(placement)) = (&self.incoming, placement)
+            && let Some(segment) = placement.segment
+        {
+            incoming.link.announce_segment(segment.bits());
+        }
     }
 
     fn rdma_write(&mut self, header: Header, immediate: Option<u32>) -> Look {
@@ -714,9 +726,8 @@ impl ReceiveSide {
         let level = self.side.level();
         let nic = self.side.nic.clone();
         let copying = nic.as_ref().map(|nic| nic.regions.begin_remote_copy());
-        if partial.bad.is_none()
-            && !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Write)
-        {
+        let place = self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Write);
+        if partial.bad.is_none() && place.is_none() {
             partial.bad = Some(outcome::rdma_write_refused(level, has_immediate).into());
         }
         if partial.bad.is_none() && bytes > 0 {
@@ -726,6 +737,7 @@ impl ReceiveSide {
             };
         }
         drop(copying);
+        self.let_reach(place);
         partial.done += bytes;
         if header.flags & flag::MORE != 0 {
             return self.keep(partial);
@@ -755,7 +767,8 @@ impl ReceiveSide {
         };
         let nic = self.side.nic.clone();
         let copying = nic.as_ref().map(|nic| nic.regions.begin_remote_copy());
-        if !self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Read) {
+        let place = self.may_reach(words[2] as u32, words[1], bytes, RemoteAccess::Read);
+        if place.is_none() {
             drop(copying);
             let outcome = outcome::rdma_read_refused(self.side.level());
             return self.fail(outcome, CompletedOperation::RdmaRead, 1, header);
@@ -763,6 +776,7 @@ impl ReceiveSide {
         // SAFETY: the range lies in a live region of this process, the target in the pool.
         unsafe { copy::copy(target, words[1] as *const u8, bytes as usize) };
         drop(copying);
+        self.let_reach(place);
         if let Some(incoming) = &mut self.incoming {
             incoming.counts.chunks += 1;
             incoming.advance(1, true);

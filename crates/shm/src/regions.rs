@@ -31,7 +31,7 @@ use self::entries::{ENTRY_BYTES, Entries, FLAG_ANY_TAG, MAGIC, VERSION, Wanted};
 use self::slots::{SLOTS_MAX, Slots, index_of};
 use self::tags::Tags;
 use crate::segment::Segment;
-use crate::shared::{Location, SegmentId, SharedAllocations};
+use crate::shared::{Pin, SegmentId, SharedAllocations};
 
 /// Why an access is not allowed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -159,7 +159,7 @@ struct Region {
     address: u64,
     length: u64,
     attributes: MemoryAttributes,
-    location: Option<Location>,
+    pin: Option<Pin>,
 }
 
 impl RegionTable {
@@ -343,7 +343,7 @@ impl RegionTable {
             address,
             length,
             attributes,
-            location: self.shared.pin(address, length),
+            pin: self.shared.pin(address, length),
         };
         let handle = books.regions.insert(region);
         self.publish(handle, &region);
@@ -367,7 +367,7 @@ impl RegionTable {
         self.entries.bump_epoch();
         drop(books);
         self.end_remote_copies();
-        if region.location.is_some() {
+        if region.pin.is_some() {
             self.shared.unpin(region.address, region.length);
         }
         Ok(())
@@ -572,7 +572,8 @@ impl RegionTable {
             rights |= RemoteAccess::Read.right();
         }
         let (segment, offset) = region
-            .location
+            .pin
+            .and_then(|pin| pin.location)
             .map_or((0, 0), |l| (l.segment.bits(), l.offset));
         self.entries.write(index_of(handle), |entry| {
             entry.handle.store(handle, Ordering::Relaxed);
@@ -596,7 +597,7 @@ impl Drop for RegionTable {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let books = self.books();
-        for region in books.regions.values().filter(|r| r.location.is_some()) {
+        for region in books.regions.values().filter(|r| r.pin.is_some()) {
             shared.unpin(region.address, region.length);
         }
     }

@@ -1,12 +1,14 @@
 //! Memory that is shared from the start.
 //!
-//! What [`SharedAllocations::allocate`] hands out lies in a [`Segment`], so that a trusted peer can
-//! map it and write or read a message there with one copy and no help of the kernel. Buffers up to
-//! [`SLAB_ALLOCATION_BYTES_MAX`] come out of slabs, page by page, so that many of them cost one
-//! file descriptor; longer ones have a segment of their own.
+//! What [`SharedAllocations::allocate`] hands out lies in a [`Segment`] of its own, so that a
+//! trusted peer can map it and write or read a message there with one copy and no help of the
+//! kernel. The system shares a segment whole or not at all: so a peer never maps more than the
+//! allocations that it was told of, and a freed one comes back to nobody.
 //!
-//! Slabs are sparse: only pages in use take memory, and freed ones are given back at once, even
-//! while a peer keeps the segment mapped.
+//! A segment costs a file descriptor. Small allocations beyond [`own_segments_max`] lie in slabs
+//! instead, page by page, many to a descriptor. Slabs are shown to nobody: messages reach what lies
+//! there as they reach a program's own memory. They are sparse: only pages in use take memory, and
+//! freed ones are given back at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +17,7 @@ use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::link::SEGMENTS_MAX;
 use crate::segment::Segment;
 
 /// Names a segment of this process, for the process's life.
@@ -88,6 +91,7 @@ pub(crate) struct SharedAllocations {
 
 #[derive(Default)]
 struct State {
+    /// Those of one allocation each.
     segments: BTreeMap<SegmentId, Arc<Segment>>,
     slabs: Vec<Slab>,
     /// By first address.
@@ -96,17 +100,25 @@ struct State {
 }
 
 struct Slab {
-    segment: SegmentId,
+    segment: Segment,
     vacant: Runs,
 }
 
 #[derive(Clone, Copy)]
 struct Allocation {
-    location: Location,
+    /// `None`: in a slab.
+    segment: Option<SegmentId>,
     /// Whole pages.
     length: usize,
     /// Regions registered in it.
     regions: u32,
+}
+
+/// Keeps an allocation while a region lies in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pin {
+    /// Where the region lies for a peer; `None`: nowhere.
+    pub(crate) location: Option<Location>,
 }
 
 impl SharedAllocations {
@@ -133,32 +145,20 @@ impl SharedAllocations {
             ));
         };
         let mut state = self.state();
-        let location = if rounded <= SLAB_ALLOCATION_BYTES_MAX {
-            state.reserve_in_slab(rounded / page)?
-        } else {
-            let segment = state.add_segment("viaduct-shared", rounded)?;
-            Location { segment, offset: 0 }
-        };
+        let (base, segment) = state.reserve(rounded)?;
         let reserved = Allocation {
-            location,
+            segment,
             length: rounded,
             regions: 0,
         };
-        let populated = state
-            .range(location, rounded)
-            .and_then(|base| populate(base, rounded).map(|()| base));
-        match populated {
-            Ok(base) => {
-                state.allocations.insert(base.as_ptr() as usize, reserved);
-                Ok(base)
-            }
-            Err(error) => {
-                let gone = state.give_back(reserved);
-                drop(state);
-                self.released(gone);
-                Err(error)
-            }
+        if let Err(error) = populate(base, rounded) {
+            let gone = state.give_back(base, reserved);
+            drop(state);
+            self.released(gone);
+            return Err(error);
         }
+        state.allocations.insert(base.as_ptr() as usize, reserved);
+        Ok(base)
     }
 
     /// Gives memory back. Its pages are returned to the system at once; a peer that still has
@@ -181,39 +181,38 @@ impl SharedAllocations {
             });
         }
         state.allocations.remove(&key);
-        let gone = state.give_back(allocation);
+        let gone = state.give_back(address, allocation);
         drop(state);
         self.released(gone);
         Ok(())
     }
 
-    /// Where a range lies that is inside one allocation.
+    /// Where a peer finds a range that is inside one allocation.
     #[cfg(test)]
     pub(crate) fn find(&self, address: u64, length: u64) -> Option<Location> {
-        let (_, _, location) = self.state().find(address, length)?;
-        Some(location)
+        let (_, location) = self.state().find(address, length)?;
+        location
     }
 
-    /// Where a range lies that is inside one allocation, which is not freed until
-    /// [`SharedAllocations::unpin`].
-    pub(crate) fn pin(&self, address: u64, length: u64) -> Option<Location> {
+    /// Keeps the allocation that holds a range until [`SharedAllocations::unpin`].
+    pub(crate) fn pin(&self, address: u64, length: u64) -> Option<Pin> {
         let mut state = self.state();
-        let (key, _, location) = state.find(address, length)?;
+        let (key, location) = state.find(address, length)?;
         state.allocations.get_mut(&key)?.regions += 1;
-        Some(location)
+        Some(Pin { location })
     }
 
     /// Takes back one [`SharedAllocations::pin`] of the same range.
     pub(crate) fn unpin(&self, address: u64, length: u64) {
         let mut state = self.state();
-        if let Some((key, _, _)) = state.find(address, length)
+        if let Some((key, _)) = state.find(address, length)
             && let Some(allocation) = state.allocations.get_mut(&key)
         {
             allocation.regions = allocation.regions.saturating_sub(1);
         }
     }
 
-    /// A segment, to be sent to a peer or reached here; `None` when it is gone.
+    /// A segment, to be sent to a peer; `None` when it is gone.
     pub(crate) fn segment(&self, id: SegmentId) -> Option<Arc<Segment>> {
         self.state().segments.get(&id).cloned()
     }
@@ -248,88 +247,121 @@ impl fmt::Debug for SharedAllocations {
 }
 
 impl State {
-    fn add_segment(&mut self, name: &str, length: usize) -> io::Result<SegmentId> {
-        let number = self.last_segment.checked_add(1);
-        let id = number.and_then(SegmentId::from_bits).ok_or_else(|| {
+    /// Takes whole pages: a segment of their own, or a part of a slab.
+    fn reserve(&mut self, length: usize) -> io::Result<(NonNull<u8>, Option<SegmentId>)> {
+        let is_small = length <= SLAB_ALLOCATION_BYTES_MAX;
+        if is_small && self.segments.len() >= own_segments_max() {
+            return Ok((self.reserve_in_slab(length)?, None));
+        }
+        match self.add_segment(length) {
+            // The program may have used up its descriptors itself.
+            Err(_) if is_small => Ok((self.reserve_in_slab(length)?, None)),
+            added => added.map(|(base, id)| (base, Some(id))),
+        }
+    }
+
+    fn add_segment(&mut self, length: usize) -> io::Result<(NonNull<u8>, SegmentId)> {
+        let id = self.next_id().ok_or_else(|| {
             io::Error::other("this process has made 2^32 - 1 shared segments: no number is left")
         })?;
-        let segment = Segment::create(name, length)?;
-        // It is the program's, as if it had mapped it.
-        segment.hand_down()?;
+        let segment = new_segment("viaduct-shared", length)?;
+        let base = segment.base();
         self.last_segment = id.bits();
         self.segments.insert(id, Arc::new(segment));
-        Ok(id)
+        Ok((base, id))
     }
 
-    fn reserve_in_slab(&mut self, pages: usize) -> io::Result<Location> {
+    /// A number that no segment had, and that peers find beside those that are there: see
+    /// `link::segments`.
+    fn next_id(&self) -> Option<SegmentId> {
+        let slot = |id: u32| id as usize % SEGMENTS_MAX;
+        let is_taken = |id: u32| {
+            self.segments
+                .keys()
+                .any(|other| slot(other.bits()) == slot(id))
+        };
+        let mut id = self.last_segment.checked_add(1)?;
+        while self.segments.len() < SEGMENTS_MAX && is_taken(id) {
+            id = id.checked_add(1)?;
+        }
+        SegmentId::from_bits(id)
+    }
+
+    fn reserve_in_slab(&mut self, length: usize) -> io::Result<NonNull<u8>> {
         let page = rustix::param::page_size();
         let in_slab = |slab: &mut Slab| {
-            let first = slab.vacant.take(pages)?;
-            Some(Location {
-                segment: slab.segment,
-                offset: (first * page) as u64,
-            })
+            let first = slab.vacant.take(length / page)?;
+            slab.segment.range((first * page) as u64, length as u64)
         };
-        if let Some(location) = self.slabs.iter_mut().find_map(in_slab) {
-            return Ok(location);
+        if let Some(base) = self.slabs.iter_mut().find_map(in_slab) {
+            return Ok(base);
         }
-        let segment = self.add_segment("viaduct-slab", SLAB_BYTES)?;
         let mut slab = Slab {
-            segment,
+            segment: new_segment("viaduct-slab", SLAB_BYTES)?,
             vacant: Runs::of(SLAB_BYTES / page),
         };
-        let location = in_slab(&mut slab)
+        let base = in_slab(&mut slab)
             .ok_or_else(|| io::Error::other("a new slab has no room for a small allocation"))?;
         self.slabs.push(slab);
-        Ok(location)
-    }
-
-    fn range(&self, location: Location, length: usize) -> io::Result<NonNull<u8>> {
-        self.segments
-            .get(&location.segment)
-            .and_then(|segment| segment.range(location.offset, length as u64))
-            .ok_or_else(|| io::Error::other("a shared allocation lies outside its segment"))
+        Ok(base)
     }
 
     /// Undoes a reservation; tells the segment that went with it.
-    fn give_back(&mut self, allocation: Allocation) -> Option<SegmentId> {
-        let Location { segment, offset } = allocation.location;
-        if let Ok(base) = self.range(allocation.location, allocation.length) {
-            discard(base, allocation.length);
-        }
-        let page = rustix::param::page_size();
-        let Some(place) = self.slabs.iter().position(|slab| slab.segment == segment) else {
+    fn give_back(&mut self, base: NonNull<u8>, allocation: Allocation) -> Option<SegmentId> {
+        discard(base, allocation.length);
+        if let Some(segment) = allocation.segment {
             self.segments.remove(&segment);
             return Some(segment);
+        }
+        let page = rustix::param::page_size();
+        let inside = |slab: &Slab| {
+            let offset =
+                (base.as_ptr() as usize).checked_sub(slab.segment.base().as_ptr() as usize);
+            offset.filter(|offset| *offset < SLAB_BYTES)
         };
+        let found = |(place, slab)| Some((place, inside(slab)?));
+        let (place, offset) = self.slabs.iter().enumerate().find_map(found)?;
         let slab = &mut self.slabs[place];
         slab.vacant
-            .give_back(offset as usize / page, allocation.length / page);
+            .give_back(offset / page, allocation.length / page);
         // One empty slab is kept for the next allocation.
         let empty = |slab: &Slab| slab.vacant.is_whole(SLAB_BYTES / page);
         if empty(slab) && self.slabs.iter().filter(|slab| empty(slab)).count() > 1 {
             self.slabs.remove(place);
-            self.segments.remove(&segment);
-            return Some(segment);
         }
         None
     }
 
-    /// The allocation that holds a range, and where the range lies.
-    fn find(&self, address: u64, length: u64) -> Option<(usize, Allocation, Location)> {
+    /// The first address of the allocation that holds a range, and where a peer finds the range.
+    fn find(&self, address: u64, length: u64) -> Option<(usize, Option<Location>)> {
         let start = usize::try_from(address).ok()?;
         let (key, allocation) = self.allocations.range(..=start).next_back()?;
-        let inside = (start - key) as u64;
+        let offset = (start - key) as u64;
         let size = allocation.length as u64;
-        if length > size || inside > size - length {
+        if length > size || offset > size - length {
             return None;
         }
-        let location = Location {
-            segment: allocation.location.segment,
-            offset: allocation.location.offset + inside,
-        };
-        Some((*key, *allocation, location))
+        let at = |segment| Location { segment, offset };
+        Some((*key, allocation.segment.map(at)))
     }
+}
+
+/// A segment that is the program's, as if it had mapped it.
+fn new_segment(name: &str, length: usize) -> io::Result<Segment> {
+    let segment = Segment::create(name, length)?;
+    segment.hand_down()?;
+    Ok(segment)
+}
+
+/// Segments from which on small allocations lie in slabs: a quarter of the descriptors that the
+/// process may have open, which leaves most to the program, and as many as peers find at once.
+fn own_segments_max() -> usize {
+    static MAX: OnceLock<usize> = OnceLock::new();
+    *MAX.get_or_init(|| {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let descriptors = limit.current.unwrap_or(u64::MAX);
+        (descriptors / 4).min(SEGMENTS_MAX as u64 / 4) as usize
+    })
 }
 
 /// Runs of vacant pages, none beside another.
@@ -408,7 +440,7 @@ fn discard(base: NonNull<u8>, length: usize) {
 
 /// Bytes of one slab: address space, not memory.
 const SLAB_BYTES: usize = 64 << 20;
-/// Longer allocations have a segment of their own.
+/// Longer allocations have a segment of their own in any case.
 const SLAB_ALLOCATION_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
@@ -420,21 +452,41 @@ mod tests {
     }
 
     #[test]
-    fn small_buffers_share_a_segment_and_long_ones_do_not() {
+    fn every_allocation_is_shared_by_itself_until_descriptors_are_short() {
         let shared = SharedAllocations::new();
-        let first = shared.allocate(1).unwrap();
-        let second = shared.allocate(5000).unwrap();
+        let own: Vec<_> = (0..own_segments_max())
+            .map(|_| shared.allocate(5000).unwrap())
+            .collect();
         let long = shared.allocate(SLAB_ALLOCATION_BYTES_MAX + 1).unwrap();
-        let place = |address| shared.find(at(address), 1).unwrap();
-        assert_eq!(place(first).segment, place(second).segment);
-        assert_ne!(place(first).segment, place(long).segment);
-        assert_eq!(place(long).offset, 0);
-        for address in [first, second, long] {
-            assert_eq!(at(address) % rustix::param::page_size() as u64, 0);
-            let Location { segment, offset } = place(address);
+        let mut slots = std::collections::BTreeSet::new();
+        for address in own.iter().chain([&long]) {
+            assert_eq!(at(*address) % rustix::param::page_size() as u64, 0);
+            let Location { segment, offset } = shared.find(at(*address), 1).unwrap();
+            assert_eq!(offset, 0);
+            assert!(slots.insert(segment.bits() as usize % SEGMENTS_MAX));
             let segment = shared.segment(segment).unwrap();
-            assert_eq!(segment.range(offset, 1), Some(address));
+            assert_eq!(segment.range(0, 1), Some(*address));
+            assert!(segment.length() < 5000 + 4096 || *address == long);
         }
+        // What is left is shared with nobody, and kept while it is registered all the same.
+        let slab = shared.allocate(5000).unwrap();
+        assert_eq!(shared.find(at(slab), 1), None);
+        assert!(shared.pin(at(slab), 5000).unwrap().location.is_none());
+        // SAFETY: nobody uses the memory.
+        let free = |address| unsafe { shared.free(address) };
+        assert_eq!(free(slab), Err(FreeError::Registered { regions: 1 }));
+        shared.unpin(at(slab), 5000);
+        assert_eq!(free(slab), Ok(()));
+        let slab = shared.allocate(1).unwrap();
+        free(own[0]).unwrap();
+        free(long).unwrap();
+        let again = shared.allocate(1).unwrap();
+        let segment = shared.find(at(again), 1).unwrap().segment;
+        assert!(
+            segment.bits() as usize > own.len() + 1,
+            "no number comes back"
+        );
+        assert_eq!(shared.find(at(slab), 1), None, "it stays where it is");
     }
 
     #[test]
@@ -442,12 +494,9 @@ mod tests {
         let shared = SharedAllocations::new();
         let page = rustix::param::page_size() as u64;
         let first = at(shared.allocate(100).unwrap());
-        let second = at(shared.allocate(100).unwrap());
-        assert_eq!(second, first + page, "neighbours in the slab");
-        let origin = shared.find(first, 1).unwrap().offset;
-        assert_eq!(shared.find(first + 7, 20).unwrap().offset, origin + 7);
+        assert_eq!(shared.find(first + 7, 20).unwrap().offset, 7);
         assert!(shared.find(first, page).is_some());
-        assert_eq!(shared.find(first, page + 1), None, "reaches into another");
+        assert_eq!(shared.find(first, page + 1), None, "reaches beyond it");
         assert_eq!(shared.find(first - 1, 1), None);
         assert_eq!(shared.find(u64::MAX, 2), None);
         assert_eq!(shared.find(first, u64::MAX), None);
@@ -456,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_memory_is_reused_and_zero() {
+    fn freed_memory_is_gone_and_new_memory_is_zero() {
         let shared = SharedAllocations::new();
         let address = shared.allocate(8192).unwrap();
         // SAFETY: allocated above, used by nobody else, not used after `free`.
@@ -467,9 +516,19 @@ mod tests {
         }
         assert_eq!(shared.find(at(address), 1), None);
         assert_eq!(shared.count(), 0);
-        let again = shared.allocate(8192).unwrap();
-        assert_eq!(again, address);
-        // SAFETY: allocated above.
+        let mut state = shared.state();
+        let slab = state.reserve_in_slab(8192).unwrap();
+        let allocation = Allocation {
+            segment: None,
+            length: 8192,
+            regions: 0,
+        };
+        // SAFETY: reserved above.
+        unsafe { slab.add(8191).write(1) };
+        assert_eq!(state.give_back(slab, allocation), None);
+        let again = state.reserve_in_slab(8192).unwrap();
+        assert_eq!(again, slab);
+        // SAFETY: reserved above.
         assert_eq!(unsafe { again.add(8191).read() }, 0);
     }
 
@@ -495,16 +554,15 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let record = told.clone();
         shared.on_release(move |segment| record.lock().unwrap().push(segment));
-        let small = shared.allocate(1).unwrap();
-        let long = shared.allocate(SLAB_ALLOCATION_BYTES_MAX + 1).unwrap();
-        let segment = shared.find(at(long), 1).unwrap().segment;
-        // SAFETY: nobody uses the memory.
-        unsafe {
-            shared.free(small).unwrap();
-            shared.free(long).unwrap();
-        }
-        assert_eq!(*told.lock().unwrap(), [segment], "the last slab is kept");
-        assert!(shared.segment(segment).is_none());
+        let segments = [1, SLAB_ALLOCATION_BYTES_MAX + 1].map(|length| {
+            let address = shared.allocate(length).unwrap();
+            let segment = shared.find(at(address), 1).unwrap().segment;
+            // SAFETY: nobody uses the memory.
+            unsafe { shared.free(address) }.unwrap();
+            assert!(shared.segment(segment).is_none());
+            segment
+        });
+        assert_eq!(*told.lock().unwrap(), segments);
     }
 
     #[test]

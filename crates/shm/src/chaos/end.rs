@@ -26,7 +26,7 @@ const SENDS_AT: usize = RECEIVES_AT + BUFFERS * BUFFER_BYTES;
 const WINDOW_AT: usize = SENDS_AT + BUFFERS * BUFFER_BYTES;
 /// Memory that peers may write and read.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
-const ARENA_BYTES: usize = WINDOW_AT + WINDOW_BYTES;
+pub(super) const ARENA_BYTES: usize = WINDOW_AT + WINDOW_BYTES;
 
 /// Registered memory.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +145,17 @@ impl Station {
 }
 
 impl Arena {
+    /// The same memory as another NIC knows it.
+    pub(super) fn registered_by(&self, station: &Station) -> Self {
+        let attributes = MemoryAttributes::local(station.tag);
+        let (shm, base) = (Shm::global(), self.base);
+        // SAFETY: arenas are never freed.
+        let handle =
+            unsafe { shm.register_memory(station.nic, base.as_ptr(), ARENA_BYTES, &attributes) };
+        let handle = handle.unwrap();
+        Self { base, handle }
+    }
+
     fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < ARENA_BYTES);
         // SAFETY: inside the arena.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{departures, forks, hostile, kills, noticed, stops, strangers};
+use super::{departures, forks, hostile, kills, noticed, stops, strangers, thirds};
 
 const PART: &str = "VIADUCT_CHAOS_PART";
 
@@ -20,6 +20,9 @@ fn child() {
     match part.as_str() {
         "departures" => departures::survive(),
         "sending" => departures::run_sending(),
+        "besought" => thirds::survive(),
+        "flooding" => thirds::flood(),
+        "scribbling" => thirds::scribble(),
         "kills" => kills::survive(),
         "points" => kills::survive_points(),
         "victim" => kills::run_victim(),

@@ -1,5 +1,6 @@
 //! Memory of the peer, as it is mapped here.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
@@ -100,10 +101,12 @@ struct Record {
 struct Kept {
     /// Every record ever put into a slot, from `Box::into_raw`.
     records: Vec<RecordPointer>,
+    /// Of these, those whose memory the peer has not freed, by their numbers.
+    live: BTreeMap<u32, RecordPointer>,
     mapped_bytes: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct RecordPointer(NonNull<Record>);
 
 // SAFETY: points to a record that the table owns; records are `Send` and `Sync`.
@@ -133,6 +136,10 @@ impl PeerSegments {
     /// is not found then, which costs speed only.
     pub(crate) fn insert(&self, id: u32, mapping: Mapping) -> bool {
         let mut kept = locked(&self.kept);
+        if kept.live.contains_key(&id) {
+            // Told twice.
+            return true;
+        }
         let bytes = kept.mapped_bytes.saturating_add(mapping.length() as u64);
         if bytes > MAPPED_BYTES_MAX || kept.records.len() >= RECORDS_MAX {
             return false;
@@ -140,6 +147,7 @@ impl PeerSegments {
         kept.mapped_bytes = bytes;
         let record = NonNull::from(Box::leak(Box::new(Record { id, mapping })));
         kept.records.push(RecordPointer(record));
+        kept.live.insert(id, RecordPointer(record));
         // Release: pairs with the acquire in `find`.
         self.slots[slot_of(id)].store(record.as_ptr(), Ordering::Release);
         true
@@ -147,22 +155,19 @@ impl PeerSegments {
 
     /// Lets go of a segment's memory.
     pub(crate) fn remove(&self, id: u32) {
-        let kept = locked(&self.kept);
+        let Some(RecordPointer(record)) = locked(&self.kept).live.remove(&id) else {
+            return;
+        };
         let slot = &self.slots[slot_of(id)];
-        for RecordPointer(record) in &kept.records {
-            // SAFETY: records live as long as the table and never change.
-            let found = unsafe { record.as_ref() };
-            if found.id == id {
-                let _ = slot.compare_exchange(
-                    record.as_ptr(),
-                    ptr::null_mut(),
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                );
-                // Without memory for page tables the pages stay until the link goes.
-                let _ = found.mapping.abandon();
-            }
-        }
+        let _ = slot.compare_exchange(
+            record.as_ptr(),
+            ptr::null_mut(),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        // SAFETY: records live as long as the table and never change. Without memory for page
+        // tables the pages stay until the link goes.
+        let _ = unsafe { record.as_ref() }.mapping.abandon();
     }
 }
 
