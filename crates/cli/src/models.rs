@@ -61,6 +61,9 @@ fn preset_text(preset: &Preset) -> String {
             "",
             number.source,
         );
+        for row in &number.rows {
+            let _ = writeln!(text, "{:key_width$}   fitted to {row}", "");
+        }
     }
     text
 }

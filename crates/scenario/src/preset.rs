@@ -7,7 +7,7 @@ use viaduct_sim::config::Rate;
 
 use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::document::{Entry, Raw, Tree};
+use crate::document::{Entry, Node, Raw, Tree};
 use crate::figure::{self, Figure};
 use crate::files::Files;
 use crate::inherit::{self, Chain, Layer, Opened};
@@ -18,7 +18,7 @@ use crate::units::{
     RATE_BITS_MAX, RATE_BITS_MIN, TIME_SECONDS_MAX, format_rate, format_rate_in_bytes, format_size,
     format_time, parse_rate,
 };
-use crate::value::{Kind, Value};
+use crate::value::{Kind, LIST_LENGTH_MAX, Value};
 
 /// How sure a number of a preset is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,6 +88,9 @@ pub struct PresetNumber {
     pub source: String,
     /// How sure it is.
     pub confidence: Confidence,
+    /// The published rows that it was fitted to, as `viaduct reproduce` names them: study, point
+    /// and quantity. What a measurement of somebody's own was fitted to has none.
+    pub rows: Vec<String>,
     /// What the value means: `0.2 us` is `200 ns`.
     pub(crate) meant: Value,
 }
@@ -502,7 +505,7 @@ fn numbers(
             }
             continue;
         };
-        let Some((source, confidence)) = provenance(short, entry, diagnostics) else {
+        let Some((source, confidence, rows)) = provenance(short, entry, diagnostics) else {
             continue;
         };
         let Raw::Table(sourced) = &entry.node.raw else {
@@ -522,6 +525,7 @@ fn numbers(
                 },
                 source,
                 confidence,
+                rows,
                 meant: read,
             }),
             Err(error) => diagnostics.push(bad_value(table, key, &value.node, &error)),
@@ -529,12 +533,12 @@ fn numbers(
     }
 }
 
-/// Source and confidence of a number, if it is whole.
+/// Source and confidence of a number, and the rows that it was fitted to, if it is whole.
 fn provenance(
     short: &str,
     entry: &Entry,
     diagnostics: &mut Diagnostics,
-) -> Option<(String, Confidence)> {
+) -> Option<(String, Confidence, Vec<String>)> {
     const FORM: &str = "{ value = ..., source = \"...\", confidence = \"...\" }";
     let name = &entry.name;
     let Raw::Table(sourced) = &entry.node.raw else {
@@ -547,7 +551,7 @@ fn provenance(
         return None;
     };
     for part in &sourced.entries {
-        if !["value", "source", "confidence"].contains(&part.name.as_str()) {
+        if !["value", "source", "confidence", "rows"].contains(&part.name.as_str()) {
             diagnostics.push(
                 Diagnostic::error(format!("unknown key `{}` in `{name}`", part.name))
                     .at(part.name_place)
@@ -597,7 +601,43 @@ fn provenance(
         );
         return None;
     };
-    Some((source?.0, *confidence))
+    let rows = match sourced.find("rows") {
+        Some(entry) => fitted_rows(name, entry, *confidence, diagnostics)?,
+        None => Vec::new(),
+    };
+    Some((source?.0, *confidence, rows))
+}
+
+/// The rows that a number was fitted to.
+fn fitted_rows(
+    name: &str,
+    entry: &Entry,
+    confidence: Confidence,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<String>> {
+    let text = |node: &Node| match &node.raw {
+        Raw::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let rows: Option<Vec<String>> = match &entry.node.raw {
+        Raw::Array(nodes) if nodes.len() <= LIST_LENGTH_MAX => nodes.iter().map(text).collect(),
+        _ => None,
+    };
+    if rows.is_some() && confidence == Confidence::Fitted {
+        return rows;
+    }
+    diagnostics.push(
+        Diagnostic::error(format!(
+            "`rows` of `{name}` name what a number was fitted to"
+        ))
+        .at(entry.node.place)
+        .label(format!("`{name}` is {}", confidence.word()))
+        .help(
+            "a fitted number may have rows = [\"STUDY, POINT, QUANTITY\"], as `viaduct \
+                 reproduce` shows them",
+        ),
+    );
+    None
 }
 
 #[cfg(test)]

@@ -309,6 +309,7 @@ impl Numbers<'_> {
                 tripwires: self.count(table, "tripwires")?,
                 tripwire: self.time(table, "tripwire")?,
                 events: self.count(table, "events")?,
+                interrupt: self.time(table, "event_interrupt")?,
                 event: self.time(table, "event")?,
                 look: self.time(table, "look")?,
             },

@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_scenario::{
-    Override, Study, keys_text, list_models, list_studies, load_endpoints, load_preset,
+    Confidence, Override, Study, keys_text, list_models, list_studies, load_endpoints, load_preset,
     load_programs, parse_preset,
 };
 use viaduct_sim::config::{Arrivals, ClusterConfig, Notice};
@@ -78,7 +78,7 @@ fn every_preset_loads_and_each_number_has_a_source() {
     for model in &models {
         let count = match model.mechanism {
             "native" => 31,
-            "remote-writes" => 40,
+            "remote-writes" => 41,
             "firmware" => 31,
             "kernel" => 27,
             "endpoints" if model.name == "am-myrinet" => 40,
@@ -159,6 +159,21 @@ fn the_four_hop_study_runs_over_its_sizes() {
     assert!(one.sweep.is_empty());
     assert_eq!(one.cells().len(), 1);
     assert_eq!(figures(&one), [33.2]);
+}
+
+#[test]
+fn no_more_than_immediate_data_travels_in_a_descriptor() {
+    for study in ["four-hop", "back-to-back"] {
+        let config = load(study).config;
+        assert_eq!(config.host.nic.inline_bytes, 4, "{study}");
+    }
+    let preset = load_preset("giganet-clan").expect("a built-in preset");
+    let mut numbers = preset.numbers.iter();
+    let inline = numbers.find(|number| (number.table, number.key) == ("nic", "inline"));
+    assert_eq!(
+        inline.map(|number| number.confidence),
+        Some(Confidence::Assumed)
+    );
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl Cluster {
         let Some((_, plan)) = self.messages.with_plan(message) else {
             return;
         };
-        let (processor, mover) = (plan.processor, plan.mover);
+        let (processor, beside, mover) = (plan.processor, plan.beside, plan.mover);
         let now = self.now();
         let state = self.host(host);
         let begins = state.work(now, processor);
@@ -169,6 +169,7 @@ impl Cluster {
                 state.line(vi).queued += 1;
                 state.engine.turns.push_back(Turn::Message(message));
                 self.serve(host);
+                self.host(host).work(now, beside);
             }
         }
     }

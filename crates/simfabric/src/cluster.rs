@@ -291,7 +291,11 @@ impl Cluster {
         self.counts.wake_ups += 1;
         let model = self.config.host.processor;
         let now = self.now();
-        self.host(host).work(now, model.interrupt + model.wake_up)
+        let state = self.host(host);
+        let notices = state.notices.as_ref();
+        let served = notices.map_or(Time::ZERO, |notices| notices.interrupt_served());
+        let interrupt = model.interrupt.saturating_sub(served);
+        state.work(now, interrupt + model.wake_up)
     }
 
     fn set_timeout(&mut self, host: u32) {

@@ -164,6 +164,8 @@ pub struct NoticeModel {
     pub tripwire: Time,
     /// Entries of the event queue.
     pub events: u32,
+    /// The interrupt for each message that it tells of: the adapter cannot write an entry itself.
+    pub interrupt: Time,
     /// Reading an entry of it, at user level.
     pub event: Time,
     /// Looking at a location that no tripwire watches, one of many in turn.

@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) way: &'static str,
     /// Work of the sending processor before the bytes move.
     pub(crate) processor: Time,
+    /// Work of the sending processor while the engine serves.
+    pub(crate) beside: Time,
     /// Work of the sending engine, its reads over the bus included.
     pub(crate) service: Time,
     pub(crate) mover: Mover,
@@ -189,6 +191,7 @@ impl Plan {
         Self {
             way: "",
             processor: Time::ZERO,
+            beside: Time::ZERO,
             service: Time::ZERO,
             mover: Mover::Engine,
             wire_bytes: f64::from(bytes),

@@ -6,10 +6,11 @@
 //! room is not watched: the library looks at it itself, in turn with all others of that kind, so
 //! that nothing is missed and time is lost instead. [`Shortage`] says so.
 //!
-//! What fires, and DMA requests that end, put an entry each into a queue in the host's memory. It
-//! is read at user level, an entry at a time; a tripwire has one entry there at most. When it is
-//! full the adapter sets its overflow word, and the reader looks at every watched location when it
-//! has read what is there.
+//! What fires, and DMA requests that end, put an entry each into a queue in the host's memory. The
+//! adapter cannot do that: it interrupts the host for each message. The queue is read at user
+//! level, an entry at a time; a tripwire has one entry there at most. Who polls a VI looks at its
+//! memory, and has neither. When the queue is full the adapter sets its overflow word, and the
+//! reader looks at every watched location when it has read what is there.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -229,17 +230,28 @@ impl Notices {
         *count += 1;
     }
 
-    /// A location was written: whether that made an entry.
-    fn fire(&mut self, location: Location, now: Time) -> bool {
-        let Some(watch) = self.watches.get_mut(location) else {
-            return false;
-        };
-        if !watch.has_tripwire || !watch.is_bound || watch.is_told {
-            return false;
+    /// A location was written: whether that made an entry, if the event queue tells of it.
+    fn fire(&mut self, location: Location, now: Time) -> Option<bool> {
+        let watch = self.watches.get_mut(location)?;
+        if !watch.has_tripwire || !watch.is_bound {
+            return None;
+        }
+        if watch.is_told {
+            return Some(false);
         }
         let has_room = self.events.len() < self.model.events as usize;
         watch.is_told = has_room;
-        self.enter(Some(location), now)
+        Some(self.enter(Some(location), now))
+    }
+
+    /// Of the interrupt that wakes a sleeper: what was spent already to make the entry that it
+    /// will read.
+    pub(crate) fn interrupt_served(&self) -> Time {
+        if self.events.is_empty() {
+            Time::ZERO
+        } else {
+            self.model.interrupt
+        }
     }
 
     /// Puts an entry into the event queue, or sets its overflow word.
@@ -386,11 +398,16 @@ impl Cluster {
     /// The location of a VI's queue was written over the network.
     pub(crate) fn fire(&mut self, host: u32, vi: ViId, queue: Queue) {
         let now = self.now();
-        if let Some(notices) = &mut self.host(host).notices
-            && notices.fire(Location::Queue(vi, queue), now)
-        {
-            self.counts.events += 1;
-        }
+        let state = self.host(host);
+        let Some(notices) = &mut state.notices else {
+            return;
+        };
+        let Some(is_new) = notices.fire(Location::Queue(vi, queue), now) else {
+            return;
+        };
+        let interrupt = notices.model.interrupt;
+        state.work(now, interrupt);
+        self.counts.events += u64::from(is_new);
     }
 
     /// A DMA request of a VI's send has ended.

@@ -274,15 +274,15 @@ impl Process {
         let (mut told, mut has_slept) = (None, false);
         loop {
             if let Some(seen) = look(&mut cluster.host(self.host).agent)? {
-                let read = watched.map_or(Time::ZERO, |watched| self.read(&mut cluster, watched));
                 let mut event = Time::ZERO;
                 if let Some(told) = told
                     && has_slept
                 {
                     event = self.wake_up(&mut cluster, told);
                 }
-                if watched.is_some() {
+                if let Some(watched) = watched {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
+                    let read = self.read(&mut cluster, watched);
                     cluster.host(self.host).counts.wake_ups += u64::from(was_asleep);
                     let reap = cluster.config.host.processor.reap;
                     self.spend(&mut cluster, event + read + reap);

@@ -68,6 +68,11 @@ pub(super) fn remote_writes_keys() -> Vec<Key> {
         ),
         Key::new("tripwire", Kind::Time, "setting one"),
         Key::new("events", NUMBER_FROM_1, "entries of the event queue"),
+        Key::new(
+            "event_interrupt",
+            Kind::Time,
+            "for each message that the event queue tells of",
+        ),
         Key::new("event", Kind::Time, "reading one"),
         Key::new("look", Kind::Time, "at a location without a tripwire"),
         transfer_max(),

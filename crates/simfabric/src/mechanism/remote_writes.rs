@@ -4,7 +4,8 @@
 //! and then a message into the receiver's transfer queue: its body, and the write index that makes
 //! it visible. By PIO the processor does all of it. By DMA the data and, behind it, the index go
 //! through the queue of an engine that takes one request at a time and interrupts at the end of
-//! each; what is short the queue's scheduler writes itself. With queues of the other design a short
+//! each, while the processor writes the message's body; what is short the queue's scheduler writes
+//! itself. With queues of the other design a short
 //! message goes in the slot itself, which needs no index: so the real fabric does it.
 
 use viaduct_engine::Time;
@@ -158,9 +159,19 @@ fn plan(
             ..arrival
         };
     }
+    // The body is written while data still waits, and only the index follows the data. A slot that
+    // says itself that it is new has to follow it as a whole.
+    let (beside, follows, follows_on_wire) = match model.queues {
+        QueueDesign::Indexed => (pushing(slot_bytes), index, frames(INDEX_BYTES as u64)),
+        QueueDesign::Lapped => (Time::ZERO, slot_bytes, body),
+    };
+    let wire_bytes = data + follows_on_wire;
     Plan {
         way: "DMA",
-        processor: processor + pushing(slot_bytes),
+        processor,
+        beside,
+        wire_bytes,
+        scale: wire_bytes / (f64::from(bytes) + follows),
         // The interrupt at the end of each piece starts the next.
         service: times(model.dma_setup, pieces.max(1))
             + times(model.dma_interrupt, pieces.saturating_sub(1)),
@@ -181,6 +192,74 @@ fn times(time: Time, count: u32) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use viaduct_sim::config::Rate;
+
+    /// CLAN's numbers, with a body of so many bytes.
+    fn planned(slot_bytes: u32, bytes: u32) -> Plan {
+        let nanoseconds = |count: u64| Time::from_picoseconds(count * 1000);
+        let model = RemoteWriteModel {
+            adapter: nanoseconds(940),
+            write_rate: Rate::from_bits_per_second(85e6 * 8.0),
+            segment: nanoseconds(1150),
+            map: nanoseconds(20_000),
+            mappings: 1024,
+            dma_from_bytes: 0,
+            dma_request: nanoseconds(940),
+            dma_written_bytes: 128,
+            dma_setup: nanoseconds(600),
+            dma_interrupt: nanoseconds(4100),
+            slot_bytes,
+            queues: QueueDesign::Indexed,
+            inline_bytes: 0,
+            inline_first_bytes: 0,
+            inline_next_bytes: 0,
+            returned_every: 1,
+            notices: crate::config::NoticeModel {
+                tripwires: 4096,
+                tripwire: nanoseconds(400),
+                events: 1024,
+                interrupt: nanoseconds(4100),
+                event: nanoseconds(150),
+                look: nanoseconds(30),
+            },
+        };
+        let bus = BusModel {
+            rate: Rate::from_bits_per_second(132e6 * 8.0),
+            burst_bytes: 512,
+            burst_overhead: nanoseconds(390),
+            programmed_write: nanoseconds(200),
+            read: nanoseconds(500),
+            write: nanoseconds(250),
+        };
+        let frame = Frame {
+            payload_bytes: 512,
+            header_bytes: 8,
+        };
+        let request = Request {
+            bytes,
+            segments: 1,
+            place_in_batch: 0,
+            target: (1, 7),
+            is_behind: false,
+        };
+        plan(&model, &bus, frame, &request, true)
+    }
+
+    #[test]
+    fn by_dma_only_the_index_follows_the_data() {
+        let [short, long] = [16, 160].map(|slot_bytes| planned(slot_bytes, 4096));
+        // Eight frames of data and one of the index.
+        assert_eq!(short.wire_bytes, 4096.0 + 4.0 + 9.0 * 8.0);
+        assert_eq!(short.scale, short.wire_bytes / 4100.0);
+        // However long the body is, it delays nothing but the processor.
+        assert_eq!(
+            (short.processor, short.service),
+            (long.processor, long.service)
+        );
+        assert_eq!(short.wire_bytes, long.wire_bytes);
+        assert_eq!(short.beside, Time::from_picoseconds(200_000 + 188_235));
+        assert!(long.beside > short.beside);
+    }
 
     #[test]
     fn the_mapping_that_was_used_longest_ago_goes() {

@@ -175,6 +175,84 @@ const fn nanoseconds(count: u64) -> Duration {
     Duration::from_nanos(count)
 }
 
+/// Polls the completion queue; when it had the last message.
+fn poll_queue(
+    process: &Process,
+    _: &Nic<SimulatedFabric>,
+    vis: &mut [Vi<SimulatedFabric>],
+    queue: Queue,
+) -> Duration {
+    let mut queue = queue.unwrap();
+    for _ in 0..vis.len() {
+        let entry = loop {
+            if let Some(entry) = queue.try_next().unwrap() {
+                break entry;
+            }
+        };
+        let vi = vis.iter_mut().find(|vi| vi.handle() == entry.vi).unwrap();
+        vi.try_receive().unwrap().unwrap();
+    }
+    process.now()
+}
+
+/// Polls each VI, one after another; when it had the last message.
+fn poll_each(
+    process: &Process,
+    _: &Nic<SimulatedFabric>,
+    vis: &mut [Vi<SimulatedFabric>],
+    _: Queue,
+) -> Duration {
+    for vi in vis {
+        while vi.try_receive().unwrap().is_none() {}
+    }
+    process.now()
+}
+
+#[test]
+fn a_message_that_the_event_queue_tells_of_costs_an_interrupt_and_one_that_is_polled_for_none() {
+    // By PIO and by DMA, which short messages are written by.
+    for model in ["clan-pio", "clan-dma"] {
+        let hosts = |interrupt| {
+            let mut config = load_programs(model, None, 2).unwrap();
+            if let Mechanism::RemoteWrites(clan) = &mut config.host.mechanism {
+                assert_eq!(clan.notices.interrupt, Time::from_picoseconds(4_100_000));
+                clan.notices.interrupt = interrupt;
+            }
+            config
+        };
+        let slow = Time::from_picoseconds(5_100_000);
+        let usual = Time::from_picoseconds(4_100_000);
+        let took = |interrupt, has_queue, served| run(hosts(interrupt), 1, has_queue, served).took;
+        let polled = took(slow, true, poll_queue) - took(usual, true, poll_queue);
+        // To what is left of a turn of the polling loop.
+        let turn = nanoseconds(400);
+        let off = polled.abs_diff(nanoseconds(1000));
+        assert!(off < turn, "{model}: {polled:?}");
+        assert_eq!(
+            took(slow, false, poll_each),
+            took(usual, false, poll_each),
+            "{model}"
+        );
+        // Who sleeps is woken by that interrupt: it pays for one, not for two.
+        assert_eq!(
+            took(slow, true, sleep_on_queue),
+            took(usual, true, sleep_on_queue),
+            "{model}"
+        );
+    }
+}
+
+#[test]
+fn each_message_of_a_burst_interrupts() {
+    let took = |interrupt| {
+        let config = hosts(|notices| notices.interrupt = interrupt);
+        run(config, 8, true, poll_queue).took
+    };
+    // Longer than what lies between two messages of the client, so that interrupts add up.
+    let more = took(Time::from_microseconds(210)) - took(Time::from_microseconds(200));
+    assert!(more >= nanoseconds(79_000), "{more:?}");
+}
+
 #[test]
 fn a_sleeper_is_interrupted_and_reads_one_event() {
     let seen = run(hosts(|_| ()), 1, false, sleep_on_each);

@@ -137,6 +137,7 @@ pub(crate) const NOTICES: NoticeModel = NoticeModel {
     tripwires: 4096,
     tripwire: nanoseconds(400),
     events: 1024,
+    interrupt: nanoseconds(3000),
     event: nanoseconds(150),
     look: nanoseconds(30),
 };
