@@ -134,26 +134,38 @@ fn planned(
     }
 }
 
+/// What a figure is for, as results say it.
+pub(crate) fn role(role: Role) -> FigureRole {
+    match role {
+        Role::Given => FigureRole::Given,
+        Role::Result => FigureRole::Result,
+        Role::Predicted => FigureRole::Predicted,
+        Role::Context => FigureRole::Context,
+    }
+}
+
 /// The published figures of a study, or of this point of its sweep, in the units of the summary;
 /// those that a setting made meaningless are left out.
 #[must_use]
 pub fn published(study: &Study) -> Published {
     let mut published = Published::default();
     for figure in study.published_here() {
-        let value = if figure.unit == "%" {
-            figure.value / 100.0
-        } else {
-            figure.value
-        };
-        let role = match figure.role {
-            Role::Given => FigureRole::Given,
-            Role::Result => FigureRole::Result,
-            Role::Context => FigureRole::Context,
+        let in_units = |value: f64| {
+            if figure.unit == "%" {
+                value / 100.0
+            } else {
+                value
+            }
         };
         let shown = Figure {
-            value,
-            role,
+            value: in_units(figure.value),
+            role: role(figure.role),
             tolerance: figure.tolerance,
+            blind: figure
+                .blind
+                .as_ref()
+                .map(|(value, version)| (in_units(*value), version.clone())),
+            authors_model: figure.authors_model.map(in_units),
         };
         published.figures.insert(figure.quantity.clone(), shown);
         if !published.sources.contains(&figure.source) {

@@ -2,41 +2,42 @@
 
 use viaduct_measure::{Plan, Row, Test};
 use viaduct_report::Comparison;
-use viaduct_scenario::{Figure, FigureTest, Preset, Role, format_size};
+use viaduct_scenario::{Figure, FigureTest, Preset, format_size};
 use viaduct_simfabric::SimulationError;
 use viaduct_simfabric::raw::{remote_write_latency, remote_write_rate};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::measure::{Ending, LevelName, Task};
+use crate::planning::role;
 use crate::simulated::Simulated;
 
-/// Runs the programs that figures were published for.
+/// Runs the programs that figures of a preset were published for, on its hosts: `hosts` is its
+/// name, or the path of its file.
 ///
 /// # Errors
 ///
 /// When a program fails. What is interrupted leaves its figure out.
 pub(crate) fn comparisons(
+    hosts: &str,
     preset: &Preset,
     interrupt: &Interrupt,
 ) -> Result<Vec<Comparison>, Failure> {
     let mut rows = Vec::new();
     for figure in &preset.published {
-        let hosts = Simulated::of_model(&preset.name)?;
-        let ours = ours(&hosts, figure, interrupt)?;
-        let difference = ours.map(|ours| ours / figure.value - 1.0);
-        rows.push(Comparison {
-            study: format!("sim:{}", preset.name),
-            point: format_size(u64::from(figure.bytes)),
-            quantity: quantity(figure).to_owned(),
-            published: figure.value,
-            ours,
-            difference,
+        let ours = ours(&Simulated::of_model(hosts)?, figure, interrupt)?;
+        let study = format!("sim:{hosts}");
+        let point = format_size(u64::from(figure.bytes));
+        let published = viaduct_report::Figure {
+            value: figure.value,
+            role: role(figure.role),
             tolerance: figure.tolerance,
-            is_given: figure.role == Role::Given,
-            is_met: difference.is_some_and(|off| off.abs() <= figure.tolerance),
-            sources: vec![figure.source.clone()],
-        });
+            blind: None,
+            authors_model: None,
+        };
+        let sources = vec![figure.source.clone()];
+        let names = [&*study, &point, quantity(figure)];
+        rows.push(Comparison::new(names, &published, ours, sources));
     }
     Ok(rows)
 }

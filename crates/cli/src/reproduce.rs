@@ -5,7 +5,7 @@ use viaduct_report::{
     Comparison, FigureRole, comparison_document, comparison_markdown, comparison_table,
     comparison_verdict, comparisons,
 };
-use viaduct_scenario::{list_models, list_studies};
+use viaduct_scenario::{Preset, list_models, list_studies, load_preset};
 
 use crate::arguments::{DisplayArguments, ScenarioArguments, SeedArguments};
 use crate::failure::{Exit, Failure};
@@ -19,7 +19,7 @@ use crate::virtual_networks;
 
 #[derive(Args, Debug)]
 pub(crate) struct ReproduceArguments {
-    /// A study's name, a scenario file, or a preset's name, am-myrinet and gam-myrinet included
+    /// A study's name, a preset's name (am-myrinet and gam-myrinet included), or a file of either
     /// [default: every study and preset with published figures]
     #[arg(value_name = "STUDY|FILE|MODEL")]
     pub(crate) scenario: Option<String>,
@@ -36,11 +36,20 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
     // A preset is also named as the table names it, and as `measure --on` does.
     let asked = arguments.scenario.as_deref();
     let asked = asked.map(|name| name.strip_prefix("sim:").unwrap_or(name));
-    let mut presets = list_models();
-    presets.retain(|preset| asked.is_none_or(|name| name == preset.name));
+    // Each with the name of its hosts: a preset in a file goes by its path.
+    let mut presets: Vec<(String, Preset)> = list_models()
+        .into_iter()
+        .map(|preset| (preset.name.clone(), preset))
+        .collect();
+    presets.retain(|(name, _)| asked.is_none_or(|asked| asked == name));
+    if let Some(path) = asked.filter(|name| name.ends_with(".toml"))
+        && let Ok(preset) = load_preset(path)
+    {
+        presets.push((path.to_owned(), preset));
+    }
     let named = presets.first().filter(|_| asked.is_some());
-    let has_nothing = named.is_some_and(|preset| preset.published.is_empty());
-    presets.retain(|preset| !preset.published.is_empty());
+    let has_nothing = named.is_some_and(|(_, preset)| preset.published.is_empty());
+    presets.retain(|(_, preset)| !preset.published.is_empty());
     let interrupt = Interrupt::listen();
     let interfaces = virtual_networks::comparisons(asked, &interrupt);
     let interfaces = if interrupt.is_asked() {
@@ -88,8 +97,8 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
         }
         rows.extend(comparisons(&outcome));
     }
-    for preset in &presets {
-        rows.extend(programs::comparisons(preset, &interrupt)?);
+    for (hosts, preset) in &presets {
+        rows.extend(programs::comparisons(hosts, preset, &interrupt)?);
     }
     rows.extend(interfaces);
     if interrupt.is_asked() {
@@ -103,10 +112,10 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
         let table = comparison_table(&rows);
         output::result(&format!("{table}\n  {}\n", comparison_verdict(&rows)))?;
     }
-    if rows.iter().all(|row| row.is_met) {
-        Ok(Exit::Fine)
-    } else {
+    if rows.iter().any(Comparison::is_missed) {
         Ok(Exit::TargetMissed)
+    } else {
+        Ok(Exit::Fine)
     }
 }
 

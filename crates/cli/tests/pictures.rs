@@ -76,7 +76,7 @@ fn cells_and_seeds_are_chosen() {
         "run", "four-hop", "--set", until, "--seeds", "2", "--out", "run", "--quiet",
     ]);
     folder.succeed(&[
-        "plot", "run", "--what", "latency", "-o", "a.svg", "--cell", "3", "--seed", "2",
+        "plot", "run", "--what", "latency", "-o", "a.svg", "--cell", "4", "--seed", "2",
     ]);
     let numbers = folder.read("a.csv");
     assert!(
@@ -88,19 +88,19 @@ fn cells_and_seeds_are_chosen() {
     );
     let output = folder.run(&["plot", "run", "--what", "stages", "-o", "b.svg"]);
     assert!(
-        text(&output.stderr).contains("6 more are left out"),
+        text(&output.stderr).contains("7 more are left out"),
         "{}",
         text(&output.stderr)
     );
     let said = folder.failure(
         1,
         &[
-            "plot", "run", "--what", "time", "-o", "a.svg", "--cell", "10",
+            "plot", "run", "--what", "time", "-o", "a.svg", "--cell", "11",
         ],
     );
     assert_eq!(
         said,
-        "error: --cell 10: the run has no such cell\nhelp: it has 10 cells, 0 to 9\n"
+        "error: --cell 11: the run has no such cell\nhelp: it has 11 cells, 0 to 10\n"
     );
     let said = folder.failure(
         1,

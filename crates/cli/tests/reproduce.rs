@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use viaduct_scenario::{Confidence, PresetNumber, list_models};
 
 mod support;
 use support::text;
@@ -37,8 +39,12 @@ fn every_published_figure_is_met_and_the_docs_say_so() {
     let output = reproduce(&["--markdown"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let table = text(&output.stdout);
-    // A header, a rule, and a row each.
-    assert!(table.lines().count() > 9, "{table}");
+    // What calibrated a preset is met closely, or it is not what calibrated it.
+    let given = table.lines().filter(|row| row.ends_with("met, given |"));
+    assert!(given.clone().count() > 20, "{table}");
+    for row in given {
+        assert!(row.contains("| 2 % |"), "{row}");
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for page in ["README.md", "docs/trust.md"] {
         assert!(
@@ -70,6 +76,171 @@ fn a_figure_states_its_own_tolerance() {
     let output = reproduce(&[&path]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("1 of 1 figures met"));
+}
+
+#[test]
+fn what_was_predicted_blind_never_changes_the_exit_code() {
+    let blind = "role = \"predicted\"\nblind = 30\nblind_by = \"0.1.0\"";
+    let path = scenario("blind.toml", 100.0, blind);
+    let output = reproduce(&[&path, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counts = ["met", "missed", "predicted"].map(|field| &object[field]);
+    assert_eq!(counts, [0, 0, 1].map(Value::from).each_ref());
+    let row = &object["comparisons"][0];
+    assert_eq!(
+        (&row["blind"], &row["is_met"]),
+        (&30.0.into(), &Value::Null)
+    );
+    let output = reproduce(&[&path]);
+    assert!(text(&output.stdout).contains("1 predicted blind by 0.1.0: off by 70.0 %"));
+    // A figure that nobody predicted is no prediction.
+    let path = scenario("not_blind.toml", 100.0, "role = \"predicted\"");
+    let output = reproduce(&[&path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("`blind`"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// Those of the presets that ship, each once however many inherit it.
+fn fitted() -> Vec<PresetNumber> {
+    let mut all: Vec<PresetNumber> = Vec::new();
+    for preset in list_models() {
+        for number in preset.numbers {
+            let is_same = |other: &PresetNumber| {
+                (other.table, other.key, &other.rows) == (number.table, number.key, &number.rows)
+            };
+            if number.confidence == Confidence::Fitted && !all.iter().any(is_same) {
+                all.push(number);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn each_fitted_number_has_a_given_row_of_its_own() {
+    let output = reproduce(&["--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let given: Vec<String> = object["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["is_given"] == true)
+        .map(|row| {
+            let parts = ["study", "point", "quantity"].map(|part| row[part].as_str().unwrap());
+            parts.join(", ")
+        })
+        .collect();
+    let numbers = fitted();
+    // Row by row, the number that it is for. A number whose rows are all taken moves another.
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    fn place<'n>(
+        at: usize,
+        numbers: &'n [PresetNumber],
+        taken: &mut BTreeMap<&'n str, usize>,
+        seen: &mut Vec<&'n str>,
+    ) -> bool {
+        for row in &numbers[at].rows {
+            if seen.contains(&row.as_str()) {
+                continue;
+            }
+            seen.push(row);
+            let other = taken.get(row.as_str()).copied();
+            if other.is_none_or(|other| place(other, numbers, taken, seen)) {
+                taken.insert(row, at);
+                return true;
+            }
+        }
+        false
+    }
+    for (at, number) in numbers.iter().enumerate() {
+        let PresetNumber {
+            table, key, rows, ..
+        } = number;
+        assert!(
+            !rows.is_empty(),
+            "{table}.{key} does not say what it was fitted to"
+        );
+        for row in rows {
+            assert!(
+                given.contains(row),
+                "{table}.{key}: no given row is called {row:?}"
+            );
+        }
+        let has_row = place(at, &numbers, &mut taken, &mut Vec::new());
+        assert!(
+            has_row,
+            "{table}.{key}: more numbers than rows were fitted to {rows:?}"
+        );
+    }
+    assert!(numbers.len() > 10 && numbers.len() <= given.len());
+}
+
+/// The preset or study of a row, with one number of its hosts changed, as a file that `viaduct
+/// reproduce` takes.
+fn with_number(row: &str, number: &PresetNumber, value: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perturbed");
+    fs::create_dir_all(&directory).unwrap();
+    let write = |name: &str, text: String| {
+        fs::write(directory.join(name), text).unwrap();
+        directory.join(name).to_str().unwrap().to_owned()
+    };
+    let name = row.split(", ").next().unwrap();
+    let changed = |base: &str, figures: &str| {
+        let PresetNumber { table, key, .. } = number;
+        format!(
+            "name = \"{base}\"\ninherits = \"{base}\"\n[{table}]\n{key} = {{ value = {value}, source = \
+             \"changed\", confidence = \"assumed\" }}\n{figures}"
+        )
+    };
+    if let Some(preset) = name.strip_prefix("sim:") {
+        let text = fs::read_to_string(root.join(format!("models/{preset}.toml"))).unwrap();
+        let figures = &text[text.find("[[published]]").unwrap()..];
+        return write(&format!("{preset}.toml"), changed(preset, figures));
+    }
+    let study = fs::read_to_string(root.join(format!("studies/{name}.toml"))).unwrap();
+    let (before, rest) = study.split_once("nic = \"").unwrap();
+    let (base, after) = rest.split_once('"').unwrap();
+    write("hosts.toml", changed(base, ""));
+    write(
+        &format!("{name}.toml"),
+        format!("{before}nic = \"hosts.toml\"{after}"),
+    )
+}
+
+#[test]
+fn a_quarter_more_or_less_of_a_fitted_number_misses_a_row() {
+    for number in fitted() {
+        for factor in [0.75, 1.0, 1.25] {
+            let value = match number.value.parse::<f64>() {
+                Ok(count) => format!("{}", (count * factor).round()),
+                Err(_) => format!("\"{}\"", number.scaled(factor, 6).unwrap().value),
+            };
+            let exits: BTreeSet<Option<i32>> = number
+                .rows
+                .iter()
+                .map(|row| {
+                    reproduce(&[&with_number(row, &number, &value)])
+                        .status
+                        .code()
+                })
+                .collect();
+            let PresetNumber { table, key, .. } = &number;
+            if factor == 1.0 {
+                assert_eq!(exits, [Some(0)].into(), "{table}.{key} = {value}");
+            } else {
+                assert!(
+                    exits.contains(&Some(3)),
+                    "{table}.{key} = {value}: {exits:?}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

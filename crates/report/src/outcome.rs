@@ -56,7 +56,7 @@ pub struct Published {
 }
 
 /// A published figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Its value, in the unit of the summary's field.
     pub value: f64,
@@ -64,6 +64,10 @@ pub struct Figure {
     pub role: FigureRole,
     /// How far a reproduction may be off, relative to the value: 0.05 is 5 %.
     pub tolerance: f64,
+    /// What a version predicted before the figure was known: the value, and the version.
+    pub blind: Option<(f64, String)>,
+    /// What the source's own model says where the figure is measured.
+    pub authors_model: Option<f64>,
 }
 
 /// What a published figure is for.
@@ -73,6 +77,8 @@ pub enum FigureRole {
     Given,
     /// The model is to predict it.
     Result,
+    /// A version predicted it before it was known. Shown, not judged.
+    Predicted,
     /// It stands there for comparison only.
     Context,
 }

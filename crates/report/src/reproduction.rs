@@ -2,10 +2,12 @@
 //!
 //! Figures of [`FigureRole::Context`] are not compared: they stand for another machine or program.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::figure::difference;
-use crate::outcome::{CellOutcome, FigureRole, StudyOutcome};
+use crate::outcome::{CellOutcome, Figure, FigureRole, StudyOutcome};
 use crate::screen::{View, figure_format, indented, is_fraction, plain_table, source_lines};
 use crate::summary::tidy;
 
@@ -28,8 +30,14 @@ pub struct Comparison {
     pub tolerance: f64,
     /// Whether the model was calibrated on it: agreement is no merit then.
     pub is_given: bool,
-    /// Whether the difference is within the tolerance.
-    pub is_met: bool,
+    /// Whether the difference is within the tolerance; nothing where that is not judged.
+    pub is_met: Option<bool>,
+    /// What a version predicted before the figure was known.
+    pub blind: Option<f64>,
+    /// Which version that was.
+    pub blind_by: Option<String>,
+    /// What the source's own model says where the figure is measured.
+    pub authors_model: Option<f64>,
     /// Where the figures of this point stand.
     pub sources: Vec<String>,
 }
@@ -56,19 +64,8 @@ fn cell_comparisons(study: &str, cell: &CellOutcome) -> Vec<Comparison> {
         .filter(|(_, figure)| figure.role != FigureRole::Context)
         .map(|(path, figure)| {
             let ours = view.mean(|run| run.number(path));
-            let difference = ours.and_then(|ours| relative(ours, figure.value));
-            Comparison {
-                study: study.to_owned(),
-                point: point.clone(),
-                quantity: path.clone(),
-                published: figure.value,
-                ours: ours.map(tidy),
-                difference: difference.map(tidy),
-                tolerance: figure.tolerance,
-                is_given: figure.role == FigureRole::Given,
-                is_met: difference.is_some_and(|off| off.abs() <= figure.tolerance),
-                sources: cell.published.sources.clone(),
-            }
+            let sources = cell.published.sources.clone();
+            Comparison::new([study, &point, path], figure, ours, sources)
         })
         .collect()
 }
@@ -83,11 +80,13 @@ fn relative(ours: f64, published: f64) -> Option<f64> {
     off.is_finite().then_some(off)
 }
 
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 10] = [
     "study",
     "point",
     "quantity",
     "published",
+    "authors' model",
+    "blind",
     "ours",
     "difference",
     "tolerance",
@@ -95,41 +94,104 @@ const HEADER: [&str; 8] = [
 ];
 
 /// Columns of numbers, which stand to the right.
-const NUMBERS: std::ops::Range<usize> = 3..7;
+const NUMBERS: std::ops::Range<usize> = 3..9;
+
+/// Columns that are left out where no row has anything to say there.
+const RARE: [usize; 2] = [4, 5];
 
 impl Comparison {
-    fn cells(&self) -> [String; 8] {
+    /// A figure beside ours; `names` are the study, its point and the quantity.
+    #[must_use]
+    pub fn new(names: [&str; 3], figure: &Figure, ours: Option<f64>, sources: Vec<String>) -> Self {
+        let [study, point, quantity] = names.map(str::to_owned);
+        let difference = ours.and_then(|ours| relative(ours, figure.value));
+        let is_near = difference.is_some_and(|off| off.abs() <= figure.tolerance);
+        let (blind, blind_by) = figure.blind.clone().unzip();
+        Self {
+            study,
+            point,
+            quantity,
+            published: figure.value,
+            ours: ours.map(tidy),
+            difference: difference.map(tidy),
+            tolerance: figure.tolerance,
+            is_given: figure.role == FigureRole::Given,
+            is_met: (figure.role != FigureRole::Predicted).then_some(is_near),
+            blind,
+            blind_by,
+            authors_model: figure.authors_model,
+            sources,
+        }
+    }
+
+    /// Whether it is judged, and missed.
+    #[must_use]
+    pub fn is_missed(&self) -> bool {
+        self.is_met == Some(false)
+    }
+
+    fn cells(&self) -> [String; 10] {
         let show = figure_format(&self.quantity);
         let unit = if is_fraction(&self.quantity) {
             ", %"
         } else {
             ""
         };
+        let beside = |value: Option<f64>| {
+            value.map_or_else(String::new, |value| {
+                format!("{} ({})", show(value), difference(value, self.published))
+            })
+        };
         let given = if self.is_given { ", given" } else { "" };
-        let verdict = if self.is_met { "met" } else { "MISSED" };
+        let (tolerance, verdict) = match (self.is_met, &self.blind_by) {
+            (None, Some(version)) => (String::new(), format!("predicted blind by {version}")),
+            (None, None) => (String::new(), String::new()),
+            (Some(is_met), _) => (
+                format!("{} %", tidy(self.tolerance * 100.0)),
+                format!("{}{given}", if is_met { "met" } else { "MISSED" }),
+            ),
+        };
         [
             self.study.clone(),
             self.point.clone(),
             format!("{}{unit}", self.quantity),
             show(self.published),
+            beside(self.authors_model),
+            beside(self.blind),
             self.ours.map_or_else(|| "-".to_owned(), show),
             self.ours
                 .map_or_else(|| "-".to_owned(), |ours| difference(ours, self.published)),
-            format!("{} %", tidy(self.tolerance * 100.0)),
-            format!("{verdict}{given}"),
+            tolerance,
+            verdict,
         ]
     }
+}
+
+/// The header and a row each, without the rare columns that are empty; which columns have numbers.
+fn rows(comparisons: &[Comparison]) -> (Vec<Vec<String>>, Vec<bool>) {
+    let all: Vec<[String; 10]> = comparisons.iter().map(Comparison::cells).collect();
+    let is_shown = |column: &usize| {
+        !RARE.contains(column) || all.iter().any(|cells| !cells[*column].is_empty())
+    };
+    let columns: Vec<usize> = (0..HEADER.len()).filter(is_shown).collect();
+    let header = HEADER.map(str::to_owned);
+    let rows = [&header].into_iter().chain(&all);
+    let rows = rows.map(|cells| columns.iter().map(|&at| cells[at].clone()).collect());
+    let numbers = columns.iter().map(|column| NUMBERS.contains(column));
+    (rows.collect(), numbers.collect())
 }
 
 /// The table for a terminal, and where the figures stand. Ends with a line feed.
 #[must_use]
 pub fn comparison_table(comparisons: &[Comparison]) -> String {
-    let mut table = plain_table(HEADER.map(str::to_owned).to_vec());
-    for comparison in comparisons {
-        table.add_row(comparison.cells());
+    let (rows, numbers) = rows(comparisons);
+    let mut rows = rows.into_iter();
+    let mut table = plain_table(rows.next().unwrap_or_default());
+    for row in rows {
+        table.add_row(row);
     }
-    for column in NUMBERS {
-        if let Some(column) = table.column_mut(column) {
+    for (column, is_number) in numbers.into_iter().enumerate() {
+        if let Some(column) = table.column_mut(column).filter(|_| is_number) {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
         }
     }
@@ -140,21 +202,14 @@ pub fn comparison_table(comparisons: &[Comparison]) -> String {
 /// The same table in Markdown, without the sources.
 #[must_use]
 pub fn comparison_markdown(comparisons: &[Comparison]) -> String {
-    let row = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
-    let mut text = row(HEADER.map(str::to_owned));
-    let rules = std::array::from_fn(|column| {
-        let rule = if NUMBERS.contains(&column) {
-            "---:"
-        } else {
-            "---"
-        };
-        rule.to_owned()
-    });
-    text.push_str(&row(rules));
-    for comparison in comparisons {
-        text.push_str(&row(comparison.cells()));
-    }
-    text
+    let (mut rows, numbers) = rows(comparisons);
+    let rules = numbers
+        .iter()
+        .map(|is_number| if *is_number { "---:" } else { "---" });
+    rows.insert(1, rules.map(str::to_owned).collect());
+    rows.iter()
+        .map(|cells| format!("| {} |\n", cells.join(" | ")))
+        .collect()
 }
 
 #[derive(Serialize)]
@@ -162,6 +217,7 @@ struct Document<'a> {
     version: &'a str,
     met: usize,
     missed: usize,
+    predicted: usize,
     comparisons: &'a [Comparison],
 }
 
@@ -172,30 +228,58 @@ struct Document<'a> {
 /// Never: the types hold nothing that JSON cannot say.
 #[must_use]
 pub fn comparison_document(comparisons: &[Comparison], version: &str) -> String {
-    let met = comparisons.iter().filter(|row| row.is_met).count();
+    let count = |verdict| {
+        let rows = comparisons.iter();
+        rows.filter(|row| row.is_met == verdict).count()
+    };
     let document = Document {
         version,
-        met,
-        missed: comparisons.len() - met,
+        met: count(Some(true)),
+        missed: count(Some(false)),
+        predicted: count(None),
         comparisons,
     };
     serde_json::to_string_pretty(&document).expect("plain numbers and strings") + "\n"
 }
 
-/// A line that sums up: how many are met, the mean and the worst difference.
+/// What sums up, a line each: how many figures are met, with the mean and the worst difference;
+/// then those that a version predicted blind, with its differences and today's.
 #[must_use]
 pub fn comparison_verdict(comparisons: &[Comparison]) -> String {
-    let met = comparisons.iter().filter(|row| row.is_met).count();
-    let off: Vec<f64> = comparisons
-        .iter()
-        .filter_map(|row| Some(row.difference?.abs() * 100.0))
-        .collect();
+    let (judged, predicted): (Vec<&Comparison>, Vec<&Comparison>) =
+        comparisons.iter().partition(|row| row.is_met.is_some());
+    let today = |rows: &[&Comparison]| off(rows.iter().filter_map(|row| row.difference));
+    let mut lines = Vec::new();
+    if !judged.is_empty() || predicted.is_empty() {
+        let met = judged.iter().filter(|row| !row.is_missed()).count();
+        let off = today(&judged);
+        lines.push(format!("{met} of {} figures met; {off}", judged.len()));
+    }
+    let versions = predicted.iter().filter_map(|row| row.blind_by.as_deref());
+    for version in versions.collect::<BTreeSet<_>>() {
+        let rows = predicted.iter().copied();
+        let rows: Vec<&Comparison> = rows
+            .filter(|row| row.blind_by.as_deref() == Some(version))
+            .collect();
+        let then = rows
+            .iter()
+            .filter_map(|row| relative(row.blind?, row.published));
+        lines.push(format!(
+            "{} predicted blind by {version}: {}; today {}",
+            rows.len(),
+            off(then),
+            today(&rows),
+        ));
+    }
+    lines.join("\n  ")
+}
+
+/// The mean and the worst of differences.
+fn off(differences: impl Iterator<Item = f64>) -> String {
+    let off: Vec<f64> = differences.map(|off| off.abs() * 100.0).collect();
     let mean = off.iter().sum::<f64>() / (off.len().max(1)) as f64;
     let worst = off.iter().copied().fold(0.0, f64::max);
-    format!(
-        "{met} of {} figures met; off by {mean:.1} % in the mean, {worst:.1} % at worst",
-        comparisons.len(),
-    )
+    format!("off by {mean:.1} % in the mean, {worst:.1} % at worst")
 }
 
 #[cfg(test)]
@@ -207,13 +291,13 @@ mod tests {
     fn each_figure_has_a_verdict_and_context_has_none() {
         let mut outcome = sample::sweep();
         let figures = &mut outcome.cells[1].published.figures;
-        let mut events = figures["latency_us.mean"];
+        let mut events = figures["latency_us.mean"].clone();
         events.role = FigureRole::Context;
         figures.insert("events".to_owned(), events);
         let list = comparisons(&outcome);
         assert_eq!(list.len(), 2);
         assert_eq!(list[0].point, "traffic.size = 64 B");
-        assert!(list[0].is_given && list[0].is_met && !list[1].is_given);
+        assert!(list[0].is_given && list[0].is_met == Some(true) && !list[1].is_given);
         assert_eq!(list[0].difference, Some(tidy(33.4 / 33.2 - 1.0)));
         insta::assert_snapshot!(comparison_table(&list));
         insta::assert_snapshot!(comparison_markdown(&list));
@@ -230,7 +314,7 @@ mod tests {
         }
         // 0.60 % and 0.24 % off.
         let list = comparisons(&outcome);
-        assert_eq!(list.iter().filter(|row| row.is_met).count(), 0);
+        assert!(list.iter().all(Comparison::is_missed));
         let text = comparison_document(&list, "1");
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
@@ -244,11 +328,30 @@ mod tests {
     fn a_figure_that_no_run_has_is_missed() {
         let mut outcome = sample::sweep();
         let figures = &mut outcome.cells[0].published.figures;
-        let figure = figures["latency_us.mean"];
+        let figure = figures["latency_us.mean"].clone();
         figures.insert("latency_us.no_such".to_owned(), figure);
         let list = comparisons(&outcome);
-        assert!(!list[1].is_met);
+        assert!(list[1].is_missed());
         assert_eq!(list[1].ours, None);
+    }
+
+    #[test]
+    fn what_was_predicted_blind_is_shown_however_far_off_and_never_missed() {
+        let mut outcome = sample::sweep();
+        let figures = &mut outcome.cells[1].published.figures;
+        let figure = figures.get_mut("latency_us.mean").unwrap();
+        (figure.value, figure.role) = (50.0, FigureRole::Predicted);
+        figure.blind = Some((45.0, "0.1.0".to_owned()));
+        figure.authors_model = Some(48.0);
+        let list = comparisons(&outcome);
+        assert!(list[1].is_met.is_none() && !list[1].is_missed());
+        assert_eq!((list[1].blind, list[1].ours), (Some(45.0), Some(40.9)));
+        let text = comparison_document(&list, "1");
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let counts = ["met", "missed", "predicted"].map(|field| value[field].as_u64());
+        assert_eq!(counts, [Some(1), Some(0), Some(1)]);
+        insta::assert_snapshot!(comparison_markdown(&list));
+        insta::assert_snapshot!(comparison_verdict(&list));
     }
 
     #[test]

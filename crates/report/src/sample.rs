@@ -240,6 +240,8 @@ fn figure(value: f64, role: FigureRole) -> Figure {
         value,
         role,
         tolerance: 0.05,
+        blind: None,
+        authors_model: None,
     }
 }
 

@@ -126,9 +126,10 @@ pub(crate) fn shown(value: Option<f64>) -> String {
 }
 
 /// What is said beside a figure that is no measure of a prediction.
-fn mark(figure: Figure) -> &'static str {
+fn mark(figure: &Figure) -> &'static str {
     match figure.role {
         FigureRole::Given => " (given)",
+        FigureRole::Predicted => " (blind)",
         FigureRole::Result | FigureRole::Context => "",
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn read(tree: &Tree, diagnostics: &mut Diagnostics) -> Vec<Figure> {
 }
 
 fn figure(row: &Row) -> Option<Figure> {
+    let role = Role::of(row.choice("role")?);
     Some(Figure {
         test: match row.choice("test")? {
             "bandwidth" => FigureTest::Bandwidth,
@@ -55,7 +56,7 @@ fn figure(row: &Row) -> Option<Figure> {
         value: row.real("value")?,
         unit: row.choice("unit")?,
         source: row.text("source")?,
-        role: Role::of(row.choice("role")?),
-        tolerance: row.real("tolerance")?,
+        role,
+        tolerance: row.real("tolerance").unwrap_or(role.tolerance()),
     })
 }

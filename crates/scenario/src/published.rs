@@ -26,6 +26,10 @@ pub struct Published {
     pub role: Role,
     /// How far a reproduction may be off, relative to the figure: 0.05 is 5 %.
     pub tolerance: f64,
+    /// What a version predicted before the figure was known: the value, and the version.
+    pub blind: Option<(f64, String)>,
+    /// What the source's own model says where the figure is measured.
+    pub authors_model: Option<f64>,
     /// It belongs only to points at which these keys have these values, as a person writes them.
     pub at: Vec<(String, String)>,
 }
@@ -37,6 +41,9 @@ pub enum Role {
     Given,
     /// The model is to predict it.
     Result,
+    /// A version predicted it before it was known, and nothing is ever fitted to it: shown beside
+    /// that prediction and today's, and not judged.
+    Predicted,
     /// It stands there for comparison, such as a wall-clock time of another machine.
     Context,
 }
@@ -47,6 +54,7 @@ impl Role {
         match word {
             "given" => Self::Given,
             "context" => Self::Context,
+            "predicted" => Self::Predicted,
             _ => Self::Result,
         }
     }
@@ -57,7 +65,18 @@ impl Role {
         match self {
             Self::Given => "given",
             Self::Result => "result",
+            Self::Predicted => "predicted",
             Self::Context => "context",
+        }
+    }
+
+    /// How far a reproduction may be off where the row does not say: less where the model was
+    /// calibrated on it than where it is to predict it.
+    #[must_use]
+    pub const fn tolerance(self) -> f64 {
+        match self {
+            Self::Given => 0.02,
+            Self::Result | Self::Predicted | Self::Context => 0.05,
         }
     }
 }
@@ -90,8 +109,18 @@ impl Published {
         text.push_str(&format!("unit = {}\n", quote(&self.unit)));
         text.push_str(&format!("source = {}\n", quote(&self.source)));
         text.push_str(&format!("role = \"{}\"\n", self.role.word()));
-        // What stands for comparison only is not judged.
-        if self.role != Role::Context {
+        let optional = |name: &str, value: Option<f64>| {
+            value.map_or(String::new(), |value| {
+                format!("{name} = {}\n", Value::Real(value).to_toml())
+            })
+        };
+        text.push_str(&optional("authors_model", self.authors_model));
+        if let Some((value, version)) = &self.blind {
+            text.push_str(&optional("blind", Some(*value)));
+            text.push_str(&format!("blind_by = {}\n", quote(version)));
+        }
+        // What stands for comparison only, or was predicted blind, is not judged.
+        if matches!(self.role, Role::Given | Role::Result) {
             let tolerance = Value::Ratio(self.tolerance).to_toml();
             text.push_str(&format!("tolerance = {tolerance}\n"));
         }
@@ -130,13 +159,16 @@ fn figure(row: &Row, at: Option<&Entry>, diagnostics: &mut Diagnostics) -> Optio
         Some(entry) => conditions(entry, diagnostics)?,
         None => Vec::new(),
     };
+    let role = Role::of(row.choice("role")?);
     Some(Published {
         quantity: row.text("quantity")?,
         value: row.real("value")?,
         unit: row.text("unit")?,
         source: row.text("source")?,
-        role: Role::of(row.choice("role")?),
-        tolerance: row.real("tolerance")?,
+        role,
+        tolerance: row.real("tolerance").unwrap_or(role.tolerance()),
+        blind: row.real("blind").zip(row.text("blind_by")),
+        authors_model: row.real("authors_model"),
         at,
     })
 }

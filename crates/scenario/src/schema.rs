@@ -316,7 +316,7 @@ fn link_keys() -> Vec<Key> {
         Key::new(
             "model",
             Kind::Choice(&["fluid", "max-min"]),
-            "how flows share a link",
+            "n flows each get 1/n, used or not (our rule), or unused shares are handed on",
         )
         .or("fluid"),
         Key::new(
@@ -584,8 +584,8 @@ fn traffic_keys() -> Vec<Key> {
     keys
 }
 
-/// How far a reproduction may be off where the study does not say.
-const TOLERANCE_DEFAULT: &str = "5 %";
+/// How far a reproduction may be off where the study does not say: `Role::tolerance`, in words.
+const TOLERANCE_DEFAULT: &str = "2 % where role is given, else 5 %";
 
 fn published_keys() -> Vec<Key> {
     vec![
@@ -599,8 +599,8 @@ fn published_keys() -> Vec<Key> {
         Key::new("source", Kind::Text, "where it is published").or(""),
         Key::new(
             "role",
-            Kind::Choice(&["given", "result", "context"]),
-            "calibrated on, to be predicted, or only for comparison",
+            Kind::Choice(&["given", "result", "predicted", "context"]),
+            "calibrated on, to be predicted, predicted blind, or only for comparison",
         )
         .or("result"),
         Key::new(
@@ -608,7 +608,25 @@ fn published_keys() -> Vec<Key> {
             Kind::Ratio,
             "how far a reproduction may be off, relative to the figure",
         )
-        .or(TOLERANCE_DEFAULT),
+        .otherwise(TOLERANCE_DEFAULT),
+        Key::new(
+            "blind",
+            Kind::Real,
+            "what was predicted before the figure was known",
+        )
+        .with("role", &["predicted"]),
+        Key::new(
+            "blind_by",
+            Kind::Text,
+            "the version that predicted it: 0.1.0",
+        )
+        .with("role", &["predicted"]),
+        Key::new(
+            "authors_model",
+            Kind::Real,
+            "what the source's own model says where the figure is measured",
+        )
+        .otherwise("nothing"),
     ]
 }
 

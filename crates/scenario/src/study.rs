@@ -199,7 +199,7 @@ impl Study {
                 let (table, key) = (setting.table.name, setting.key.name);
                 let is_harmless = match published.role {
                     Role::Context => (table, key) == ("run", "seed"),
-                    Role::Given | Role::Result => table == "run",
+                    Role::Given | Role::Result | Role::Predicted => table == "run",
                 };
                 let path = format!("{table}.{key}");
                 !is_harmless && !published.at.iter().any(|(at, _)| *at == path)

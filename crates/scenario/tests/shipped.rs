@@ -134,25 +134,25 @@ fn the_torus_is_the_published_one() {
 fn the_four_hop_study_runs_over_its_sizes() {
     let study = load("four-hop");
     let cells = study.cells();
-    assert_eq!(cells.len(), 10);
+    assert_eq!(cells.len(), 11);
     // 1.25 Gbit/s on the wire, of which 8b/10b leaves eight tenths.
     assert_eq!(study.config.links.rate.bits_per_second(), 1e9);
     assert_eq!(
-        cells[3].point,
+        cells[4].point,
         [("traffic.size".to_owned(), "64 B".to_owned())]
     );
-    assert_eq!(cells[3].config.traffic.size.max_bytes(), 64);
+    assert_eq!(cells[4].config.traffic.size.max_bytes(), 64);
     let figures = |cell: &Study| {
         cell.published_here()
             .map(|row| row.value)
             .collect::<Vec<_>>()
     };
-    assert_eq!(figures(&cells[3]), [33.2]);
+    assert_eq!(figures(&cells[4]), [33.2]);
     assert!(figures(&cells[2]).is_empty());
     // The points of a sweep share the network.
     assert!(std::sync::Arc::ptr_eq(
         &cells[0].config.topology,
-        &cells[9].config.topology
+        &cells[10].config.topology
     ));
 
     let one = load_with("four-hop", &["traffic.size=64 B"]);
@@ -186,9 +186,13 @@ fn figures_stand_only_beside_what_they_were_published_for() {
             .collect::<Vec<_>>()
     };
     let mesh = "links.mesh.utilisation_mean";
-    assert_eq!(quantities(&[]), [mesh, "events", "wall_s"]);
-    assert_eq!(quantities(&["seed=7"]), [mesh, "events", "wall_s"]);
-    assert_eq!(quantities(&["run.until=3 s"]), [mesh]);
+    let (mean, sd) = ("latency_us.mean", "latency_us.sd");
+    assert_eq!(quantities(&[]), [mean, sd, mesh, "events", "wall_s"]);
+    assert_eq!(
+        quantities(&["seed=7"]),
+        [mean, sd, mesh, "events", "wall_s"]
+    );
+    assert_eq!(quantities(&["run.until=3 s"]), [mean, sd, mesh]);
     assert!(quantities(&["traffic.rate=400/s"]).is_empty());
     assert!(quantities(&["hosts.nic=ideal"]).is_empty());
     assert!(quantities(&["hosts.model.cpu.post=1 us"]).is_empty());

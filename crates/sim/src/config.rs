@@ -111,7 +111,9 @@ impl LinkConfig {
 /// How a link's rate is shared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sharing {
-    /// The published rule: each of n active flows gets 1/n; unused shares are not handed on.
+    /// Ours: each of n active flows gets 1/n of each link on its path, moves at the smallest of
+    /// these, and what it does not use is lost. The published rule shares each queue in this way by
+    /// itself, and couples nothing over a path.
     Fluid,
     /// Max-min fairness: unused shares are handed on.
     MaxMin,

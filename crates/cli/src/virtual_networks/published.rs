@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use viaduct_measure::{Bulk, LogP, bulk, logp};
-use viaduct_report::Comparison;
+use viaduct_report::{Comparison, Figure, FigureRole};
+use viaduct_scenario::Role;
 
 use super::failure_of;
 use super::simulated::{Interface, RequestProgram, measure};
@@ -11,7 +12,6 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
 const SOURCE: &str = "Mainwaring and Culler, \"Design challenges of virtual networks\", 1999";
-const TOLERANCE: f64 = 0.05;
 
 /// Measures what figures were published for; nothing for a name of something else.
 ///
@@ -62,17 +62,13 @@ fn logp_program() -> RequestProgram<LogP> {
 }
 
 fn row(study: &str, point: &str, quantity: &str, published: f64, ours: f64) -> Comparison {
-    let difference = ours / published - 1.0;
-    Comparison {
-        study: study.to_owned(),
-        point: point.to_owned(),
-        quantity: quantity.to_owned(),
-        published,
-        ours: Some(ours),
-        difference: Some(difference),
-        tolerance: TOLERANCE,
-        is_given: true,
-        is_met: difference.abs() <= TOLERANCE,
-        sources: vec![SOURCE.to_owned()],
-    }
+    let figure = Figure {
+        value: published,
+        role: FigureRole::Given,
+        tolerance: Role::Given.tolerance(),
+        blind: None,
+        authors_model: None,
+    };
+    let sources = vec![SOURCE.to_owned()];
+    Comparison::new([study, point, quantity], &figure, Some(ours), sources)
 }

@@ -57,13 +57,11 @@ impl Row {
         ours: Option<f64>,
         show: fn(f64) -> String,
     ) -> Self {
-        if let Some(&figure) = published.figures.get(path) {
+        if let Some(figure) = published.figures.get(path) {
             self.published = show(figure.value) + mark(figure);
             self.difference = match (ours, figure.role) {
-                (Some(ours), FigureRole::Given | FigureRole::Result) => {
-                    difference(ours, figure.value)
-                }
-                _ => String::new(),
+                (None, _) | (_, FigureRole::Context) => String::new(),
+                (Some(ours), _) => difference(ours, figure.value),
             };
         }
         self

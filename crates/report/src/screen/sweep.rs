@@ -118,7 +118,7 @@ fn sweep_columns<'a>(cells: &'a [CellView<'a>]) -> Vec<SweepColumn<'a>> {
             text: Box::new(move |cell| {
                 let figure = cell.published.figures.get(path);
                 figure
-                    .map(|figure| figure_format(path)(figure.value) + mark(*figure))
+                    .map(|figure| figure_format(path)(figure.value) + mark(figure))
                     .unwrap_or_default()
             }),
         });
@@ -146,8 +146,8 @@ fn sweep_columns<'a>(cells: &'a [CellView<'a>]) -> Vec<SweepColumn<'a>> {
 const COST_PATHS: [&str; 2] = ["events", "wall_s"];
 
 /// Our number and the published one at `path`, where there are both to compare.
-fn compared(cell: &CellView<'_>, path: &str) -> Option<(f64, Figure)> {
-    let figure = *cell.published.figures.get(path)?;
+fn compared<'a>(cell: &CellView<'a>, path: &str) -> Option<(f64, &'a Figure)> {
+    let figure = cell.published.figures.get(path)?;
     if COST_PATHS.contains(&path) || figure.role == FigureRole::Context {
         return None;
     }
@@ -177,13 +177,18 @@ pub(crate) fn note(view: &View<'_>) -> String {
 }
 
 /// How far the published figures are, in the mean and at worst; apart, those that the model was
-/// calibrated on.
+/// calibrated on, and those that a version predicted blind.
 fn agreement(cells: &[CellView<'_>]) -> String {
     let mut misses = [
         (FigureRole::Result, "published", Vec::new()),
         (
             FigureRole::Given,
             "published and given to the model",
+            Vec::new(),
+        ),
+        (
+            FigureRole::Predicted,
+            "predicted blind by an earlier version",
             Vec::new(),
         ),
     ];

@@ -300,6 +300,6 @@ pub(super) fn figure_keys() -> Vec<Key> {
             Kind::Ratio,
             "how far a reproduction may be off",
         )
-        .or(TOLERANCE_DEFAULT),
+        .otherwise(TOLERANCE_DEFAULT),
     ]
 }

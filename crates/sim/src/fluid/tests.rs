@@ -95,7 +95,7 @@ fn scale_on(plan: &Plan, resource: u32) -> f64 {
     if resource >= LINKS { plan.scale } else { 1.0 }
 }
 
-/// The published rule: the smallest of C/n over the path, and no more than the flow's own limit.
+/// The coupled rule: the smallest of C/n over the path, and no more than the flow's own limit.
 fn fluid_rates(plans: &[Plan], active: &[usize]) -> Vec<f64> {
     let members = |resource: &u32| {
         active
