@@ -47,6 +47,8 @@ pub(crate) struct Incoming {
     pub(crate) posted: u32,
     /// The next receive whose cookie is to be written.
     pub(crate) cookies: u32,
+    /// Slots found since the last look in vain.
+    in_a_row: u8,
     /// A message of which more parts are to come.
     partial: Option<Partial>,
     /// A message broke the connection: those behind it do not count.
@@ -94,6 +96,12 @@ pub(crate) enum Look {
     Garbage,
 }
 
+/// So many slots were there at once: then the sender is ahead, and later slots are asked for
+/// before they are read. Earlier that would take lines away that it is about to write.
+const IN_A_ROW: u8 = 4;
+/// How many slots later. Of 8 bytes 25 million messages a second came where it was 4, 22 to 24 where
+/// it was 2, 3, 5, 8 or 16, and 19 without.
+const SLOTS_AHEAD: u32 = 4;
 /// Slots that are used before the sender is told, when it does not wait for them.
 const LAZY_SLOTS: u32 = 8;
 
@@ -118,6 +126,7 @@ impl Incoming {
             base: 0,
             posted: 0,
             cookies: 0,
+            in_a_row: 0,
             partial: None,
             is_broken: false,
             counts: Counts::default(),
@@ -269,13 +278,18 @@ impl ReceiveSide {
     /// Deals with one slot, if there is one. `credit` gets the peer's count of posted receives.
     #[inline(always)]
     pub(crate) fn look(&mut self, credit: &AtomicU32) -> Look {
-        let Some(incoming) = &self.incoming else {
+        let Some(incoming) = &mut self.incoming else {
             return Look::Nothing;
         };
         let Some(header) = incoming.direction.peek(incoming.next) else {
+            incoming.in_a_row = 0;
             return Look::Nothing;
         };
-        incoming.direction.prefetch(incoming.next.wrapping_add(2));
+        incoming.in_a_row = incoming.in_a_row.saturating_add(1);
+        if incoming.in_a_row >= IN_A_ROW {
+            let ahead = incoming.next.wrapping_add(SLOTS_AHEAD);
+            incoming.direction.prefetch(ahead);
+        }
         let (immediate, peer_posted) = incoming.direction.immediate_and_credit(incoming.next);
         credit.store(peer_posted, Ordering::Relaxed);
         let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);

@@ -14,6 +14,7 @@ use crate::channel::{Kind, flag, inline_slots};
 use crate::cma;
 use crate::link::LinkMessage;
 use crate::side::Side;
+use crate::simple::Way;
 use crate::transfer::Mechanism;
 
 /// The send side of a VI.
@@ -57,7 +58,13 @@ impl SendSide {
             self.settle();
         }
         while self.side.queue.begun != self.side.queue.tail {
-            match self.transmit(self.side.queue.begun, hint, own_posted) {
+            let number = self.side.queue.begun;
+            match self.transmit_simple(number, hint, own_posted) {
+                Way::Sent => continue,
+                Way::Waits => return Step::Blocked,
+                Way::Long => {}
+            }
+            match self.transmit(number, hint, own_posted) {
                 Step::Begun => {}
                 step => return step,
             }
@@ -122,7 +129,7 @@ impl SendSide {
         Step::Begun
     }
 
-    #[inline]
+    #[inline(never)]
     fn transmit(&mut self, number: u32, hint: u32, own_posted: u32) -> Step {
         self.side.recheck(number, Queue::Send);
         let level = self.side.level();

@@ -8,14 +8,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::{Descriptor, Segment};
-use viaduct_via::{CompletedOperation, MemoryHandle, Queue, Status};
+use viaduct_via::{CompletedOperation, MemoryHandle, Operation, Queue, Status};
 
 use crate::channel::{FIRST_PAYLOAD_BYTES, Header, Kind, flag};
 use crate::copy;
 use crate::receive::ReceiveSide;
-use crate::send::SendSide;
+use crate::send::{Outgoing, SendSide};
 use crate::side::Side;
-use crate::work_queue::{Head, segment};
+use crate::work_queue::{Entry, Head, segment};
 
 /// A descriptor that the short way takes, as it was read.
 struct Simple {
@@ -25,6 +25,16 @@ struct Simple {
     segment: Segment,
     /// The region table's epoch at which it was checked.
     epoch: u32,
+}
+
+impl Entry {
+    /// Takes one over.
+    #[inline(always)]
+    fn set_simple(&mut self, handle: u32, simple: &Simple) {
+        self.set(simple.descriptor, handle, simple.head, simple.epoch);
+        self.first = simple.segment;
+        self.bytes = simple.segment.length;
+    }
 }
 
 impl Side {
@@ -69,8 +79,43 @@ impl Side {
     }
 }
 
+/// What became of a send on the short way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Way {
+    /// It is sent and complete.
+    Sent,
+    /// It is in the queue.
+    Waits,
+    /// Nothing was done: the long way is its.
+    Long,
+}
+
+impl Outgoing {
+    /// Puts a message into the next slot. The slot is free.
+    ///
+    /// # Safety
+    ///
+    /// `source` has `bytes` readable bytes, fewer than `simple_bytes_end`.
+    #[inline(always)]
+    unsafe fn put(&mut self, source: u64, bytes: u32, immediate: Option<u32>, posted: u32) {
+        let payload = self.direction.payload(self.next);
+        // SAFETY: the caller's promise; a slot has as many bytes.
+        unsafe { copy::copy(payload, source as *const u8, bytes as usize) };
+        let flags = if immediate.is_some() {
+            flag::IMMEDIATE
+        } else {
+            0
+        };
+        let immediate = immediate.unwrap_or(0);
+        self.publish(Kind::Inline, flags, bytes, immediate, posted, 1);
+        self.messages = self.messages.wrapping_add(1);
+        self.counts.inline += 1;
+        self.counts.bytes += u64::from(bytes);
+    }
+}
+
 impl SendSide {
-    /// Posts and sends a descriptor, and completes it. `false`: nothing was done.
+    /// Posts a descriptor, and sends and completes it if it is the only one.
     ///
     /// # Safety
     ///
@@ -82,47 +127,80 @@ impl SendSide {
         memory: MemoryHandle,
         credit: &AtomicU32,
         posted: &AtomicU32,
-    ) -> bool {
+    ) -> Way {
         let Self {
             side,
             out: Some(out),
         } = self
         else {
-            return false;
+            return Way::Long;
         };
-        // With nothing pending there is nothing to wait for, fence or not.
-        if side.queue.done != side.queue.tail {
-            return false;
-        }
         // SAFETY: the caller's promise.
         let Some(simple) = (unsafe { side.simple(descriptor, memory.bits()) }) else {
-            return false;
+            return Way::Long;
         };
         let bytes = simple.segment.length;
-        if simple.head.length != bytes
-            || bytes >= out.simple_bytes_end
-            || !out.has_credit(credit.load(Ordering::Relaxed))
-            || !out.has_room(1)
-        {
-            return false;
+        if simple.head.length != bytes || bytes >= out.simple_bytes_end {
+            return Way::Long;
         }
-        let source = simple.segment.address as *const u8;
-        // SAFETY: the source was checked just now; the slot is free and has as many bytes.
-        unsafe { copy::copy(out.direction.payload(out.next), source, bytes as usize) };
-        let (flags, immediate) = if simple.head.has_immediate() {
-            (flag::IMMEDIATE, simple.head.immediate)
-        } else {
-            (0, 0)
-        };
+        if side.queue.done != side.queue.tail {
+            let place = side.queue.next_place();
+            place.set_simple(memory.bits(), &simple);
+            side.queue.push();
+            return Way::Waits;
+        }
+        // With nothing pending there is nothing to wait for, fence or not.
+        if !out.has_credit(credit.load(Ordering::Relaxed)) || !out.has_room(1) {
+            return Way::Long;
+        }
+        let head = simple.head;
+        let immediate = head.has_immediate().then_some(head.immediate);
         let posted = posted.load(Ordering::Relaxed);
-        out.publish(Kind::Inline, flags, bytes, immediate, posted, 1);
-        out.messages = out.messages.wrapping_add(1);
-        out.counts.inline += 1;
-        out.counts.bytes += u64::from(bytes);
+        // SAFETY: the source was checked just now, and there is room.
+        unsafe { out.put(simple.segment.address, bytes, immediate, posted) };
         let status = Status::done(CompletedOperation::Send);
         side.queue.push_complete(simple.descriptor, status);
         side.announce(Queue::Send);
-        true
+        Way::Sent
+    }
+
+    /// Sends and completes descriptor `number`, the oldest that is not complete.
+    #[inline(always)]
+    pub(crate) fn transmit_simple(&mut self, number: u32, credit: u32, posted: u32) -> Way {
+        let Self {
+            side,
+            out: Some(out),
+        } = self
+        else {
+            return Way::Long;
+        };
+        let epoch = side.epoch();
+        let is_oldest = side.queue.done == number;
+        let Some(entry) = side.queue.get_mut(number) else {
+            return Way::Long;
+        };
+        if !is_oldest
+            || entry.epoch != epoch
+            || !entry.is_simple()
+            || !matches!(entry.operation(), Operation::SendReceive)
+            || entry.has_fence()
+            || entry.bytes >= out.simple_bytes_end
+            || !out.has_credit(credit)
+        {
+            return Way::Long;
+        }
+        if !out.has_room(1) {
+            return Way::Waits;
+        }
+        let immediate = entry.has_immediate().then_some(entry.immediate);
+        // SAFETY: the source was checked when it was posted, and nothing has changed since; there
+        // is room.
+        unsafe { out.put(entry.first.address, entry.bytes, immediate, posted) };
+        entry.write_completion(Status::done(CompletedOperation::Send), None);
+        side.queue.done = number.wrapping_add(1);
+        side.queue.begun = side.queue.done;
+        side.announce(Queue::Send);
+        Way::Sent
     }
 }
 
@@ -151,12 +229,8 @@ impl ReceiveSide {
             return false;
         };
         let bytes = simple.segment.length;
-        side.queue.next_place().set_simple(
-            simple.descriptor,
-            memory.bits(),
-            (simple.head, simple.segment),
-            simple.epoch,
-        );
+        let place = side.queue.next_place();
+        place.set_simple(memory.bits(), &simple);
         side.queue.push();
         if incoming.cookies != incoming.posted || bytes > incoming.cookie_above_bytes {
             self.posted(own_posted);

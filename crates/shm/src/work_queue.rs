@@ -186,20 +186,6 @@ impl Entry {
         self.bytes = 0;
     }
 
-    /// Takes over a descriptor of one segment or none that was found good.
-    #[inline(always)]
-    pub(crate) fn set_simple(
-        &mut self,
-        descriptor: NonNull<Descriptor>,
-        handle: u32,
-        (head, segment): (Head, Segment),
-        epoch: u32,
-    ) {
-        self.set(descriptor, handle, head, epoch);
-        self.first = segment;
-        self.bytes = segment.length;
-    }
-
     /// Whether nothing is wrong with it and it has one segment at most.
     #[inline(always)]
     pub(crate) const fn is_simple(&self) -> bool {

@@ -13,9 +13,11 @@ use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
+use crate::lock::Guard;
 use crate::receive::Look;
-use crate::send::Step;
+use crate::send::{SendSide, Step};
 use crate::side::{bound_to_completion_queue, dead_vi};
+use crate::simple::Way;
 use crate::wait::{self, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
 /// Posts to the send queue.
@@ -41,19 +43,35 @@ pub(crate) unsafe fn post_send(
         .store(activity.wrapping_add(1), Ordering::Relaxed);
     let (credit, posted) = (&vi.credit, &vi.posted);
     // SAFETY: the caller's promise.
-    if unsafe { send.post_simple(descriptor, memory, credit, posted) } {
-        if vi.watched.load(Ordering::Relaxed) != handle.bits() {
-            drop(send);
-            vi.watch(slot, handle.bits(), Pace::Slow);
+    match unsafe { send.post_simple(descriptor, memory, credit, posted) } {
+        Way::Sent => {
+            if vi.watched.load(Ordering::Relaxed) != handle.bits() {
+                drop(send);
+                vi.watch(slot, handle.bits(), Pace::Slow);
+            }
+            return Ok(());
         }
-        return Ok(());
+        Way::Waits => {}
+        Way::Long => {
+            // SAFETY: the caller's promise.
+            unsafe { send.side.post(descriptor, memory, Queue::Send)? };
+            if send.out.is_none() {
+                send.side.flush(Queue::Send);
+                return Ok(());
+            }
+        }
     }
-    // SAFETY: the caller's promise.
-    unsafe { send.side.post(descriptor, memory, Queue::Send)? };
-    if send.out.is_none() {
-        send.side.flush(Queue::Send);
-        return Ok(());
-    }
+    go_on(slot, send, handle)
+}
+
+/// Sends what a queue holds, as far as it can, and has others do the rest.
+#[inline(never)]
+fn go_on(
+    slot: &'static Slot<Vi>,
+    mut send: Guard<'static, SendSide>,
+    handle: ViHandle,
+) -> Result<()> {
+    let vi = &slot.object;
     match send.progress(
         vi.credit.load(Ordering::Relaxed),
         vi.posted.load(Ordering::Relaxed),
@@ -65,10 +83,17 @@ pub(crate) unsafe fn post_send(
         }
         _ => {
             if send.is_waiting() {
-                vi.is_waiting.store(true, Ordering::SeqCst);
+                // Changed under the lock: whoever looks after the VI has seen what is there, or
+                // sees it before it leaves.
+                let is_news = !vi.is_waiting.load(Ordering::Relaxed);
+                if is_news {
+                    vi.is_waiting.store(true, Ordering::SeqCst);
+                }
                 drop(send);
-                vi.list_waiting(slot, handle.bits());
-                vi.watch(slot, handle.bits(), Pace::Quick);
+                if is_news || vi.watched.load(Ordering::SeqCst) != handle.bits() {
+                    vi.list_waiting(slot, handle.bits());
+                    vi.watch(slot, handle.bits(), Pace::Quick);
+                }
             } else if vi.watched.load(Ordering::Relaxed) != handle.bits() {
                 drop(send);
                 vi.watch(slot, handle.bits(), Pace::Slow);
