@@ -20,6 +20,8 @@ fn child() {
     match part.as_str() {
         "departures" => departures::survive(),
         "sending" => departures::run_sending(),
+        "left behind" => departures::survive_senders(),
+        "sending once" => departures::run_sending_once(),
         "besought" => thirds::survive(),
         "flooding" => thirds::flood(),
         "scribbling" => thirds::scribble(),
