@@ -99,8 +99,8 @@ pub(crate) enum Look {
 /// So many slots were there at once: then the sender is ahead, and later slots are asked for
 /// before they are read. Earlier that would take lines away that it is about to write.
 const IN_A_ROW: u8 = 4;
-/// How many slots later. Of 8 bytes 25 million messages a second came where it was 4, 22 to 24 where
-/// it was 2, 3, 5, 8 or 16, and 19 without.
+/// How many slots later. Of 8 bytes 25 million messages a second came where it was 4, 22 to 24
+/// where it was 2, 3, 5, 8 or 16, and 19 without.
 const SLOTS_AHEAD: u32 = 4;
 /// Slots that are used before the sender is told, when it does not wait for them.
 const LAZY_SLOTS: u32 = 8;
