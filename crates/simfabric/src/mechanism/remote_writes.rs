@@ -148,30 +148,35 @@ fn plan(
         index_requests: 1,
         ..arrival.tally
     };
-    if bytes <= model.dma_written_bytes && !request.is_behind {
-        return Plan {
-            way: "queued PIO",
-            processor,
-            mover: Mover::Processor(pushing(on_bus)),
-            rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
-            adapters: arrival.adapters + bus.programmed_write,
-            tally,
-            ..arrival
-        };
-    }
-    // The body is written while data still waits, and only the index follows the data. A slot that
-    // says itself that it is new has to follow it as a whole.
-    let (beside, follows, follows_on_wire) = match model.queues {
+    // The processor writes the body when the send is processed, and only the index follows the data
+    // through the queue. A slot that says itself that it is new has to follow it as a whole.
+    let (writing_body, follows, follows_on_wire) = match model.queues {
         QueueDesign::Indexed => (pushing(slot_bytes), index, frames(INDEX_BYTES as u64)),
         QueueDesign::Lapped => (Time::ZERO, slot_bytes, body),
     };
+    let on_bus = f64::from(bytes) + follows;
     let wire_bytes = data + follows_on_wire;
+    let arrival = Plan {
+        wire_bytes,
+        scale: wire_bytes / on_bus,
+        tally,
+        ..arrival
+    };
+    if bytes <= model.dma_written_bytes && !request.is_behind {
+        return Plan {
+            way: "queued PIO",
+            processor: processor + writing_body,
+            mover: Mover::Processor(pushing(on_bus)),
+            rate_max: wire_bytes / (on_bus / model.write_rate.bytes_per_picosecond()),
+            adapters: arrival.adapters + bus.programmed_write,
+            ..arrival
+        };
+    }
     Plan {
         way: "DMA",
         processor,
-        beside,
-        wire_bytes,
-        scale: wire_bytes / (f64::from(bytes) + follows),
+        // While data still waits.
+        beside: writing_body,
         // The interrupt at the end of each piece starts the next.
         service: times(model.dma_setup, pieces.max(1))
             + times(model.dma_interrupt, pieces.saturating_sub(1)),
@@ -180,7 +185,6 @@ fn plan(
         sent_interrupt: model.dma_interrupt,
         // The index follows the interrupt.
         completion: model.dma_interrupt + bus.programmed_write + bus.write,
-        tally,
         ..arrival
     }
 }
@@ -259,6 +263,15 @@ mod tests {
         assert_eq!(short.wire_bytes, long.wire_bytes);
         assert_eq!(short.beside, Time::from_picoseconds(200_000 + 188_235));
         assert!(long.beside > short.beside);
+        // What the scheduler writes itself has the processor for both, one after the other.
+        let (slot, written) = (planned(16, 4), planned(160, 4));
+        assert_eq!(
+            (slot.way, slot.wire_bytes),
+            ("queued PIO", 4.0 + 4.0 + 2.0 * 8.0)
+        );
+        assert_eq!(slot.wire_bytes, written.wire_bytes);
+        let of_bodies = written.processor.saturating_sub(slot.processor);
+        assert_eq!(of_bodies, long.beside.saturating_sub(short.beside));
     }
 
     #[test]
