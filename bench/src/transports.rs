@@ -6,6 +6,7 @@ mod mechanisms;
 mod perftest;
 mod placement;
 mod process;
+mod requests;
 mod sheet;
 mod verdicts;
 
@@ -110,7 +111,13 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
         println!("round {round} of {} done", options.repeat);
     }
     println!("{}", sheet.tables(&contestants, &cells));
-    let verdicts = verdicts::verdicts(&sheet, &contestants, &cells);
+    let mut verdicts = verdicts::verdicts(&sheet, &contestants, &cells);
+    if options.groups.contains(&"viaduct") {
+        let measured = own_program_in_c(&options.viaduct).and_then(|program| {
+            requests::measure(&program, options.cores, options.repeat, &mut prober)
+        });
+        verdicts.extend(measured.unwrap_or_else(|note| vec![Row::missing("requests", note)]));
+    }
     println!("{}", table::heading());
     verdicts.iter().for_each(|row| println!("{}", row.shown()));
     let mechanisms = if options.groups.contains(&"viaduct") {

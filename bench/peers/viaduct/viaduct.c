@@ -3,9 +3,14 @@
  * malloc), library (in that of VipxAllocateShared) or blocked (ordinary, and the receiver sleeps).
  * Flow control is on, as a program has it that does not count its peer's receives.
  *
+ *     viaduct requests VIS MILLISECONDS CORE,CORE
+ *
+ * has so many connections with a request each on its way, into one completion queue at either side,
+ * and prints how many were answered a second.
+ *
  *     viaduct calls MESSAGES
  *
- * instead has both ends in one thread, so that no line of cache changes hands, and prints what each
+ * has both ends in one thread, so that no line of cache changes hands, and prints what each
  * call of the way of a message takes, with what a program does around it: nanoseconds, and
  * instructions, which are counted step by step from another process.
  */
@@ -22,7 +27,9 @@ enum {
     DESCRIPTORS = 2 * PEER_SLOTS, /* those of receives behind those of sends */
     CALLS_WINDOW = 16,            /* messages between two looks at the clock */
     CALLS_SETTLE = 1 << 14,         /* messages before any is timed */
-    CALLS_BYTES = 8
+    CALLS_BYTES = 8,
+    REQUEST_BYTES = 32,
+    REQUEST_BATCHES = 31
 };
 
 static struct nic nic;
@@ -291,10 +298,128 @@ static int measure_calls(size_t count)
     return 0;
 }
 
+/* The connections of one side: buffers and descriptors by their number. */
+struct requests {
+    VIP_CQ_HANDLE queue;
+    VIP_VI_HANDLE *vis;
+    int count;
+};
+
+static void send_request(struct requests *requests, int number)
+{
+    char *data = messages.start + (size_t)number * 128;
+    VIP_DESCRIPTOR *descriptor = filled(2 * number, data, REQUEST_BYTES);
+    check(VipPostSend(requests->vis[number], descriptor, descriptors.handle), "VipPostSend");
+    settle(requests->vis[number], 2 * number);
+}
+
+static void expect_request(struct requests *requests, int number)
+{
+    char *data = messages.start + (size_t)number * 128 + 64;
+    VIP_DESCRIPTOR *descriptor = filled(2 * number + 1, data, REQUEST_BYTES);
+    check(VipPostRecv(requests->vis[number], descriptor, descriptors.handle), "VipPostRecv");
+}
+
+/* Takes the next message; its connection's number, or -1 for the last one. */
+static int next_request(struct requests *requests)
+{
+    VIP_VI_HANDLE from;
+    VIP_BOOLEAN is_receive;
+    VIP_DESCRIPTOR *descriptor;
+    VIP_RETURN code;
+    while ((code = VipCQDone(requests->queue, &from, &is_receive)) == VIP_NOT_DONE) {
+    }
+    check(code, "VipCQDone");
+    check(VipRecvDone(from, &descriptor), "VipRecvDone");
+    if (descriptor->CS.Status & VIP_STATUS_IMMEDIATE)
+        return -1;
+    return (int)(descriptor - (VIP_DESCRIPTOR *)descriptors.start) / 2;
+}
+
+static void connect_requests(struct requests *requests, int side, int count)
+{
+    VIP_VI_ATTRIBUTES attributes = {0};
+    open_nic(&nic);
+    get_memory(&nic, 2 * (size_t)count * sizeof(VIP_DESCRIPTOR), VIP_FALSE, &descriptors);
+    get_memory(&nic, (size_t)count * 128, VIP_FALSE, &messages);
+    check(VipCreateCQ(nic.handle, 2 * (VIP_ULONG)count, &requests->queue), "VipCreateCQ");
+    attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    attributes.MaxTransferSize = REQUEST_BYTES;
+    attributes.Ptag = nic.tag;
+    requests->count = count;
+    requests->vis = calloc((size_t)count, sizeof *requests->vis);
+    for (int number = 0; number < count; number++) {
+        VIP_VI_HANDLE *made = &requests->vis[number];
+        check(VipCreateVi(nic.handle, &attributes, NULL, requests->queue, made), "VipCreateVi");
+        expect_request(requests, number);
+        if (side == 0)
+            connect_to(&nic, *made, NULL, port);
+        else
+            accept_client(&nic, *made, port);
+    }
+}
+
+static int measure_requests(int count, char **arguments)
+{
+    struct requests requests;
+    double seconds[REQUEST_BATCHES];
+    int vis = atoi(arguments[2]), milliseconds = atoi(arguments[3]), number, link;
+    if (count != 5 || vis < 1
+        || sscanf(arguments[4], "%d,%d", &peer_plan.cores[0], &peer_plan.cores[1]) != 2)
+        peer_fail("viaduct requests VIS MILLISECONDS CORE,CORE");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(port, sizeof port, "requests %d", (int)getpid());
+    int side = peer_fork(&link);
+    connect_requests(&requests, side, vis);
+    peer_meet(link);
+    if (side == 1) {
+        while ((number = next_request(&requests)) >= 0) {
+            expect_request(&requests, number);
+            send_request(&requests, number);
+        }
+        peer_meet(link);
+        return 0;
+    }
+    for (number = 0; number < vis; number++)
+        send_request(&requests, number);
+    size_t batch = 0;
+    /* The first batch, whose length is found by the clock, warms up. */
+    double begin = peer_seconds();
+    while (peer_seconds() - begin < milliseconds * 1e-3 / REQUEST_BATCHES || batch < 1000)
+        for (int each = 0; each < 100; each++, batch++) {
+            number = next_request(&requests);
+            expect_request(&requests, number);
+            send_request(&requests, number);
+        }
+    for (int round = 0; round < REQUEST_BATCHES; round++) {
+        begin = peer_seconds();
+        for (size_t each = 0; each < batch; each++) {
+            number = next_request(&requests);
+            expect_request(&requests, number);
+            send_request(&requests, number);
+        }
+        seconds[round] = (peer_seconds() - begin) / (double)batch;
+    }
+    for (number = 0; number < vis; number++)
+        next_request(&requests);
+    VIP_DESCRIPTOR *last = filled(0, NULL, 0);
+    last->CS.SegCount = 0;
+    last->CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE;
+    check(VipPostSend(requests.vis[0], last, descriptors.handle), "VipPostSend");
+    peer_meet(link);
+    qsort(seconds, REQUEST_BATCHES, sizeof *seconds, peer_compare);
+    printf("{\"test\":\"requests\",\"rows\":[{\"vis\":%d,\"messages_s\":%.1f}]}\n", vis,
+           1.0 / seconds[REQUEST_BATCHES / 2]);
+    peer_end();
+    return 0;
+}
+
 int main(int count, char **arguments)
 {
     if (count == 3 && strcmp(arguments[1], "calls") == 0)
         return measure_calls(strtoull(arguments[2], NULL, 10));
+    if (count >= 5 && strcmp(arguments[1], "requests") == 0)
+        return measure_requests(count, arguments);
     peer_begin(count, arguments);
     int is_library = strcmp(peer_plan.kind, "library") == 0;
     is_blocked = strcmp(peer_plan.kind, "blocked") == 0;
