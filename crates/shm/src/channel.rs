@@ -164,6 +164,20 @@ pub(crate) fn prefetch_line(address: *const u8) {
     let _ = address;
 }
 
+/// Asks for the line at an address ahead of writing it.
+#[inline(always)]
+pub(crate) fn prefetch_line_to_write(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which does nothing at an address that is not mapped. As an instruction of its
+    // own, since the compiler makes a prefetch for reading of it where the target may lack this
+    // one, which then does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
 /// A slot that is the next to be written, as it was when its receiver last looked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
@@ -497,15 +511,13 @@ impl Direction {
     /// Asks for the line of slot `index` ahead of writing it.
     #[inline(always)]
     pub(crate) fn prefetch_write(&self, index: u32) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint; the address is inside the block. As an instruction of its own, since the
-        // compiler makes a prefetch for reading of it where the target may lack this one, which
-        // then does nothing.
-        unsafe {
-            let line = self.base.as_ptr().add(Self::slot_at(index));
-            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = index;
+        prefetch_line_to_write(self.slot_line(index));
+    }
+
+    /// The line of slot `index`.
+    #[inline(always)]
+    pub(crate) fn slot_line(&self, index: u32) -> *mut u8 {
+        // SAFETY: inside the block.
+        unsafe { self.base.as_ptr().add(Self::slot_at(index)) }
     }
 }

@@ -28,6 +28,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::channel::prefetch_line_to_write;
+
 /// Groups of one direction of a link: completion queues with many VIs on it.
 pub(crate) const GROUPS: u32 = 64;
 /// Channels that have a bit, 65,536 of either end; those above have no tripwire.
@@ -100,6 +102,13 @@ impl Notices {
         let offset = WORDS_AT + index % WORDS * 8;
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.at(group, offset).cast()) }
+    }
+
+    /// Asks for what [`Notices::post`] is going to write.
+    #[inline]
+    pub(crate) fn prefetch(&self, group: u32, channel: u32) {
+        let index = place(channel % CHANNELS) as usize / 64;
+        prefetch_line_to_write(self.word(group, index).as_ptr().cast());
     }
 
     /// Tells of a slot that was published on a channel; the mark of a sleeper to be woken, or 0.

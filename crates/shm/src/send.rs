@@ -269,6 +269,10 @@ impl SendSide {
         }
         let target = out.reach(cookie.segment, cookie.address, bytes);
         let plan = out.plan(bytes, &target);
+        let distance = out.thresholds.distance();
+        if out.thresholds.prefers_pool(bytes as usize, &plan, distance) {
+            return self.send_parts(number, flags, immediate, own_posted);
+        }
         let is_placed = match (plan.mechanism, target) {
             (Mechanism::Direct, Target::Mapped(target)) => {
                 let writes = &mut out.counts.data_writes;

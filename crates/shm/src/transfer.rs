@@ -265,6 +265,20 @@ impl Thresholds {
         plan
     }
 
+    /// Whether a message that could go direct as planned goes through the pool all the same.
+    ///
+    /// Where streaming pays, a direct copy first has to find out whether its buffer was touched, by
+    /// ordinary stores that are timed. Of a short message that is too large a part: it would take
+    /// longer than one in private memory, which streams into the pool without asking.
+    #[inline]
+    pub(crate) fn prefers_pool(&self, bytes: usize, plan: &Plan, distance: Distance) -> bool {
+        plan.mechanism == Mechanism::Direct
+            && plan.watch_ticks != 0
+            && bytes < WATCHED_BYTES_MIN
+            && bytes >= self.limits[distance as usize].pool_stream_from
+            && self.choice == TransferChoice::Auto
+    }
+
     /// The distance that was measured: the best guess for a link whose own is not known.
     pub(crate) fn distance(&self) -> Distance {
         self.calibration.distance().unwrap_or_default()
@@ -464,6 +478,10 @@ const DEFAULT_LIMITS: [Limits; 2] = [
     },
 ];
 
+/// Shorter messages are not watched where the pool streams: a stretch that is timed is a quarter of
+/// 4 KiB.
+const WATCHED_BYTES_MIN: usize = 16 << 10;
+
 /// How often a process measures before it takes what it has.
 const ATTEMPTS_MAX: u32 = 4;
 const TRANSFER_VARIABLE: &str = "VIADUCT_TRANSFER";
@@ -526,6 +544,26 @@ mod tests {
         assert_eq!(plan(255, HIDDEN, Far), (0, false));
         assert_eq!(plan(256, HIDDEN, Far), (0, true));
         assert_eq!(plan(1 << 30, HIDDEN, Near), (0, false));
+    }
+
+    #[test]
+    fn library_memory_is_not_slower_than_private_memory_where_streaming_pays() {
+        use Distance::{Far, Near};
+        let mut thresholds = assumed();
+        thresholds.watch_ticks = 300;
+        let prefers_pool = |thresholds: &Thresholds, bytes, distance| {
+            let plan = thresholds.choose(bytes, MAPPED, distance);
+            thresholds.prefers_pool(bytes, &plan, distance)
+        };
+        assert!(!prefers_pool(&thresholds, 4095, Far), "ordinary stores");
+        assert!(prefers_pool(&thresholds, 4096, Far));
+        assert!(prefers_pool(&thresholds, (16 << 10) - 1, Far));
+        assert!(!prefers_pool(&thresholds, 16 << 10, Far), "long enough");
+        assert!(!prefers_pool(&thresholds, 16 << 10, Near));
+        let forced = thresholds.clone().force(TransferChoice::Direct);
+        assert!(!prefers_pool(&forced, 4096, Far));
+        thresholds.set("pool-stream-from=never").unwrap();
+        assert!(!prefers_pool(&thresholds, 4096, Far));
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(crate) struct Vi {
     queues: [AtomicPtr<Slot<CompletionQueue>>; 2],
     /// The handle under which it waits to be pushed by them.
     listed: [AtomicU64; 2],
+    /// The line of the slot that it writes next; maybe of a connection that is gone.
+    next_slot: AtomicPtr<u8>,
     /// Its place among the sources of the queue that looks at it.
     source: AtomicU32,
 }

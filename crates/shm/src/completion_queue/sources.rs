@@ -331,6 +331,10 @@ impl Sources {
             match news {
                 News::Slots(slots) => {
                     found += slots;
+                    // Of few VIs all this is at hand.
+                    if source.has_tripwire {
+                        source.slot.object.prefetch_send();
+                    }
                     if slots == MESSAGES_A_LOOK {
                         self.make_ready(number);
                     }

@@ -197,6 +197,12 @@ impl Outgoing {
         own_posted: u32,
         slots: u32,
     ) {
+        let tripwire = self.direction.tripwire().load(Ordering::Relaxed);
+        if tripwire != 0 {
+            // What tells of the slot waits until its line has come: both come at once.
+            let notices = self.link.outgoing_notices();
+            notices.prefetch(tripwire - 1, self.channel);
+        }
         let header = Header {
             kind: kind as u8,
             flags,

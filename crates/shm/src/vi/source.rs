@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use viaduct_via::Queue;
 
 use super::Vi;
-use crate::channel::{Watch, prefetch_line};
+use crate::channel::{Watch, prefetch_line, prefetch_line_to_write};
 use crate::completion_queue::CompletionQueue;
 use crate::handle::Slot;
 use crate::receive::Look;
@@ -50,6 +50,16 @@ impl Vi {
         let receive = ptr::from_ref(&self.receive).cast::<u8>();
         for line in 0..size_of_val(&self.receive) / 64 {
             prefetch_line(receive.wrapping_add(64 * line));
+        }
+    }
+
+    /// Asks for what an answer writes first.
+    #[inline]
+    pub(crate) fn prefetch_send(&self) {
+        prefetch_line_to_write(self.next_slot.load(Ordering::Relaxed));
+        let send = ptr::from_ref(&self.send).cast::<u8>();
+        for line in 0..size_of_val(&self.send) / 64 {
+            prefetch_line(send.wrapping_add(64 * line));
         }
     }
 

@@ -45,6 +45,10 @@ pub(crate) unsafe fn post_send(
     // SAFETY: the caller's promise.
     match unsafe { send.post_simple(descriptor, memory, credit, posted) } {
         Way::Sent => {
+            if let Some(out) = &send.out {
+                let next = out.direction.slot_line(out.next);
+                vi.next_slot.store(next, Ordering::Relaxed);
+            }
             if vi.watched.load(Ordering::Relaxed) != handle.bits() {
                 drop(send);
                 vi.watch(slot, handle.bits(), Pace::Slow);
