@@ -24,7 +24,7 @@ class Counts:
 class Latency:
     """One-way latency of the messages posted after warm-up, in microseconds.
 
-    All but `count` are NaN if nothing was measured, and `ci95` also if too few messages were.
+    All but `count` are NaN if nothing was measured, and `ci95` also if the run was too short.
     """
 
     count: int
@@ -40,6 +40,8 @@ class Latency:
     max: float
     floor: float
     """No message of the smallest size over the shortest path can be faster."""
+    no_interval: str | None
+    """Why there is no interval; none if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class SteadyState:
     """Whether the measured part was steady."""
 
     state: str
-    """`steady`, `transient`, `overloaded`, or `unknown` for too few messages."""
+    """`steady`, `transient`, `overloaded`, or `unknown` for too short a run."""
     warmup_needed_s: float | None
     """A warm-up that would do, where the given one is too short."""
 
@@ -136,7 +138,7 @@ class Result:
     def _of(cls, run: _native.Run) -> Result:
         summary: dict[str, Any] = json.loads(run.summary_json())
         latency: dict[str, Any] = {
-            name: float("nan") if value is None else value
+            name: float("nan") if value is None and name != "no_interval" else value
             for name, value in summary["latency_us"].items()
         }
         same = {

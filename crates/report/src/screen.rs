@@ -121,6 +121,23 @@ pub(crate) fn spread(Spread { mean, ci95 }: Spread) -> String {
     }
 }
 
+/// The mean, with its interval where there is one.
+pub(crate) fn mean_text(mean: Option<Spread>) -> String {
+    match mean {
+        Some(mean @ Spread { ci95: Some(_), .. }) => spread(mean),
+        Some(Spread { mean, ci95: None }) => {
+            format!("{} ({TOO_SHORT})", quantity(mean))
+        }
+        None => "-".to_owned(),
+    }
+}
+
+/// Said where a mean has no interval.
+pub(crate) const TOO_SHORT: &str = "too short for an interval";
+
+/// The same of a mean over seeds, whose interval knows nothing of what all runs have in common.
+pub(crate) const RUNS_TOO_SHORT: &str = "a run alone is too short for an interval";
+
 pub(crate) fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), quantity)
 }

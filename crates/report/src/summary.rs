@@ -103,8 +103,11 @@ pub struct LatencySummary {
     pub count: u64,
     /// Mean.
     pub mean: Option<f64>,
-    /// Half width of the mean's 95 % confidence interval; none if there are too few messages.
+    /// Half width of the mean's 95 % confidence interval; none if the run was too short.
     pub ci95: Option<f64>,
+    /// Why there is no interval, if there is none.
+    #[serde(default)]
+    pub no_interval: Option<String>,
     /// Standard deviation of one message.
     pub sd: Option<f64>,
     /// Smallest.
@@ -137,9 +140,9 @@ pub struct Usage {
 /// Whether the measured part of a run was steady.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SteadySummary {
-    /// `steady`, `transient`, `overloaded`, or `unknown` for too few messages.
+    /// `steady`, `transient`, `overloaded`, or `unknown` for too short a run.
     pub state: String,
-    /// A warm-up that would do, seconds, where the given one is too short.
+    /// A warm-up that would do, seconds, where the given one is too short and another would do.
     pub warmup_needed_s: Option<f64>,
 }
 
@@ -248,6 +251,11 @@ impl Summary {
         }
     }
 
+    /// Whether there is a mean, and no interval for it though nothing else is said to be wrong.
+    pub(crate) fn is_too_short(&self) -> bool {
+        is_too_short(&self.latency_us, &self.steady_state)
+    }
+
     /// The number at a path such as `latency_us.mean` or `links.mesh.utilisation_mean`, the
     /// names by which published figures are given; `dropped_fraction` is one of them.
     #[must_use]
@@ -262,6 +270,12 @@ impl Summary {
     }
 }
 
+/// The same of a run of a sweep.
+pub(crate) fn is_too_short(latency: &LatencySummary, steady: &SteadySummary) -> bool {
+    let is_told = matches!(steady.state.as_str(), "transient" | "overloaded");
+    latency.mean.is_some() && latency.ci95.is_none() && !is_told
+}
+
 impl LatencySummary {
     fn new(latency: &Latency) -> Self {
         let quantile = |quantile: f64| quantile_us(latency, quantile).map(tidy);
@@ -269,6 +283,7 @@ impl LatencySummary {
             count: latency.count,
             mean: Some(tidy(latency.mean_us.mean)),
             ci95: latency.mean_us.ci95.map(tidy),
+            no_interval: latency.no_interval.map(|reason| reason.to_string()),
             sd: Some(tidy(latency.sd_us)),
             min: Some(tidy(latency.min_us)),
             p50: quantile(0.5),
@@ -296,6 +311,7 @@ impl SteadySummary {
         let (state, warmup_needed_s) = match steady {
             SteadyState::Unknown => ("unknown", None),
             SteadyState::Steady => ("steady", None),
+            SteadyState::Drifting { .. } => ("transient", None),
             SteadyState::Transient {
                 overloaded: true, ..
             } => ("overloaded", None),

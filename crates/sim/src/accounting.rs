@@ -29,6 +29,8 @@ pub(crate) struct Accounting {
     pub(crate) smallest_floor: Option<Time>,
     /// Picoseconds of all measured messages.
     pub(crate) latency_sum: u64,
+    /// The same of their floors.
+    pub(crate) floor_sum: u64,
     digest: u64,
     drops: BTreeMap<(&'static str, u32), (u64, Time)>,
     pub(crate) rows: Vec<MessageRow>,
@@ -55,6 +57,7 @@ impl Accounting {
             smallest_excess: None,
             smallest_floor: None,
             latency_sum: 0,
+            floor_sum: 0,
             digest: 0,
             drops: BTreeMap::new(),
             rows: Vec::new(),
@@ -143,6 +146,7 @@ impl Accounting {
             self.latency_ps.record(latency.picoseconds());
             self.batches_us.record(latency_us);
             self.latency_sum += latency.picoseconds();
+            self.floor_sum += floor.picoseconds();
             self.delivered_bytes += u64::from(message.bytes);
             self.smallest_floor = Some(
                 self.smallest_floor

@@ -14,6 +14,7 @@ mod error;
 mod event;
 pub mod fluid;
 mod host;
+mod interval;
 mod look_ahead;
 mod message;
 pub mod path;

@@ -4,6 +4,8 @@ use viaduct_engine::Time;
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::LinkClass;
 
+pub use crate::interval::TooShort;
+
 /// Everything measured in one run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
@@ -86,6 +88,8 @@ pub struct Latency {
     pub count: u64,
     /// Mean, with the 95 % confidence interval's half width by batch means.
     pub mean_us: Estimate,
+    /// Why there is no interval, if there is none.
+    pub no_interval: Option<TooShort>,
     /// Standard deviation of one message.
     pub sd_us: f64,
     /// Smallest.
@@ -225,10 +229,18 @@ pub struct MessageRow {
 /// Whether the measured part of the run was steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SteadyState {
-    /// Too few messages to tell.
+    /// Too short a run to tell.
     Unknown,
-    /// The initial transient ends within the warm-up.
+    /// The initial transient ends within the warm-up, nothing drifts, and the run is long enough
+    /// to tell.
     Steady,
+    /// Latency changes from the warm-up to the end: the straight line through it.
+    Drifting {
+        /// At the first message, microseconds.
+        first_us: f64,
+        /// At the last.
+        last_us: f64,
+    },
     /// The transient is longer: the time that should be cut, and whether messages pile up.
     Transient {
         /// A warm-up that would do.

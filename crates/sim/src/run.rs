@@ -11,9 +11,10 @@ use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::fluid::ResourceId;
 use crate::host::AlignedNic;
+use crate::interval::{Measured, half_width};
 use crate::result::{
     Ended, Latency, LinkClassUse, LinkRow, QueueDepth, ResourceUse, RunResult, StageShare,
-    SteadyState, Warning,
+    SteadyState, TooShort, Warning,
 };
 use crate::stage::{STAGES, Stage};
 
@@ -48,9 +49,9 @@ impl Cluster<'_> {
         let links = classes(&link_rows);
         let buses = self.bus_use(end);
         self.check(&link_rows, buses);
-        let latency = self.latency();
-        let steady = self.steady();
-        let warnings = self.warnings(steady);
+        let (latency, steady) = self.latency(end);
+        let no_interval = latency.as_ref().and_then(|latency| latency.no_interval);
+        let warnings = self.warnings(steady, no_interval);
         RunResult {
             digest,
             simulated: end.min(self.config.run.until),
@@ -76,20 +77,49 @@ impl Cluster<'_> {
         }
     }
 
-    fn latency(&self) -> Option<Latency> {
+    /// The latency, and whether it was steady: only a run that is long enough for an interval,
+    /// and does not seem to drift, is called so.
+    fn latency(&self, end: Time) -> (Option<Latency>, SteadyState) {
+        let steady = self.steady();
         let moments = &self.accounting.latency_us;
         let (Some(mean), Some(min), Some(max)) = (moments.mean(), moments.min(), moments.max())
         else {
-            return None;
+            return (None, steady);
         };
-        let ci95 = self
-            .accounting
-            .batches_us
-            .estimate()
-            .and_then(|estimate| estimate.ci95);
-        Some(Latency {
+        let batches = &self.accounting.batches_us;
+        let drift = batches.drift();
+        let steady = match (steady, drift) {
+            (SteadyState::Steady | SteadyState::Unknown, Some(drift)) if drift.is_certain() => {
+                SteadyState::Drifting {
+                    first_us: drift.first,
+                    last_us: drift.last,
+                }
+            }
+            _ => steady,
+        };
+        let traffic = &self.config.traffic;
+        let measured = Measured {
+            messages: moments.count(),
+            span: end
+                .min(traffic.stop)
+                .saturating_sub(traffic.start.max(self.config.run.warmup)),
+            mean_us: mean,
+            floor_us: self.accounting.floor_sum as f64 / moments.count() as f64 * 1e-6,
+            half_width: batches.half_width(),
+        };
+        let interval = half_width(self.config, steady, measured);
+        let may_drift = drift.is_some_and(|drift| drift.is_likely());
+        let steady = match steady {
+            SteadyState::Steady if interval.is_err() || may_drift => SteadyState::Unknown,
+            _ => steady,
+        };
+        let latency = Latency {
             count: moments.count(),
-            mean_us: Estimate { mean, ci95 },
+            mean_us: Estimate {
+                mean,
+                ci95: interval.ok(),
+            },
+            no_interval: interval.err(),
             sd_us: moments.standard_deviation().unwrap_or(0.0),
             min_us: min,
             max_us: max,
@@ -99,7 +129,8 @@ impl Cluster<'_> {
                 .smallest_floor
                 .unwrap_or(Time::ZERO)
                 .microseconds_f64(),
-        })
+        };
+        (Some(latency), steady)
     }
 
     fn breakdown(&self) -> Vec<StageShare> {
@@ -244,14 +275,33 @@ impl Cluster<'_> {
         }
     }
 
-    fn warnings(&self, steady: SteadyState) -> Vec<Warning> {
+    fn warnings(&self, steady: SteadyState, no_interval: Option<TooShort>) -> Vec<Warning> {
         let mut warnings = Vec::new();
+        if let Some(reason) = no_interval.filter(|reason| reason.is_news()) {
+            warnings.push(Warning {
+                text: reason.to_string(),
+                help: Some(reason.help(self.config)),
+            });
+        }
         if let SteadyState::Transient {
             warmup_needed,
             overloaded,
         } = steady
         {
             warnings.push(steadiness_warning(self.config, warmup_needed, overloaded));
+        }
+        if let SteadyState::Drifting { first_us, last_us } = steady {
+            warnings.push(Warning {
+                text: format!(
+                    "latency drifts from about {first_us:.3} us to {last_us:.3} us between \
+                     warm-up and end: its mean says little but how long the run was"
+                ),
+                help: Some(
+                    "set `run.until` later, or `run.warmup`; if what is offered changes with \
+                     time, look at latency over time and not at the mean"
+                        .into(),
+                ),
+            });
         }
         let topology = &self.config.topology;
         for drops in self.accounting.drops().iter().take(4) {

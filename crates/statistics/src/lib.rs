@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows of simulation, of time's unit or of threads. Equal samples in equal order
 //! give equal estimates to the bit on every machine: only IEEE addition, multiplication,
-//! division and square root are used.
+//! division and square root are used, and `libm`.
 //!
 //! ```
 //! use viaduct_statistics::{BatchMeans, Moments, Quantiles};
@@ -27,7 +27,7 @@ mod quantiles;
 mod series;
 mod steady;
 
-pub use batch_means::{BATCHES_FOR_INTERVAL, BatchMeans, FIRST_BATCH_SAMPLES};
+pub use batch_means::{BatchMeans, Drift, NoInterval, SAMPLES_FOR_INTERVAL};
 pub use estimate::{Estimate, across_seeds, student_t_975};
 pub use log_histogram::{HistogramMode, LogHistogram};
 pub use moments::Moments;

@@ -6,10 +6,9 @@ use viaduct_scenario::{Study, tables};
 
 use super::run::{figures, latency, map_figure, stage_blocks, time};
 use super::{Block, Column, Page, Section, Table, alerts, commands};
-use crate::across::Spread;
 use crate::figure::{count, difference, percent, quantity, scaled_count};
 use crate::pictures::link_map;
-use crate::screen::{View, note, spread};
+use crate::screen::{View, mean_text, note};
 use crate::shown::{NamedCell, ShownStudy, chosen, named_cells, named_runs};
 
 /// Columns of a table.
@@ -155,10 +154,7 @@ fn numbers(cells: &[NamedCell<'_>]) -> Table {
                 .push(std::iter::once(name).chain(texts).collect());
         }
     };
-    words("mean with 95 % CI, us", &|view| match view.mean_us {
-        Some(mean @ Spread { ci95: Some(_), .. }) => spread(mean),
-        _ => String::new(),
-    });
+    words("mean with 95 % CI, us", &|view| mean_text(view.mean_us));
     words("note", &note);
     table
 }

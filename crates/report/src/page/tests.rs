@@ -177,7 +177,7 @@ fn a_sweep_has_curves_and_some_points_in_detail() {
     );
     assert_eq!(page.matches("<details>").count(), 2);
     assert!(page.contains("3 runs were not begun"));
-    assert!(page.contains("<summary>traffic.size = 1 KiB</summary>"));
+    assert!(page.contains("<summary>traffic.size = 1 KiB (too short for an interval)</summary>"));
     assert!(page.contains(">ours</text>") && page.contains(">published</text>"));
 }
 

@@ -1,7 +1,7 @@
 //! The table of one run, or of several seeds of one scenario.
 
 use super::{
-    View, figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread,
+    View, figure_format, indented, is_fraction, mark, mean_text, plain_table, shown, sources,
 };
 use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
 use crate::outcome::{CellOutcome, FigureRole, Published};
@@ -117,11 +117,12 @@ fn latency_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
         format!("{}{}, {max}", shown(min), floor.unwrap_or_default()),
     );
     vec![
-        Row::new(
-            "mean latency, us",
-            view.mean_us.map_or_else(|| "-".to_owned(), spread),
-        )
-        .beside(published, "latency_us.mean", mean, quantity),
+        Row::new("mean latency, us", mean_text(view.mean_us)).beside(
+            published,
+            "latency_us.mean",
+            mean,
+            quantity,
+        ),
         Row::new("standard deviation, us", shown(sd)).beside(
             published,
             "latency_us.sd",

@@ -3,7 +3,8 @@
 use comfy_table::CellAlignment;
 
 use super::{
-    CellView, View, figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread,
+    CellView, RUNS_TOO_SHORT, TOO_SHORT, View, figure_format, indented, is_fraction, mark,
+    plain_table, shown, sources, spread,
 };
 use crate::figure::{difference, percent};
 use crate::outcome::{Figure, FigureRole, StudyOutcome};
@@ -167,6 +168,13 @@ pub(crate) fn note(view: &View<'_>) -> String {
         (
             has(|run| run.steady_state.state == "transient"),
             "not steady after warm-up",
+        ),
+        (
+            has(Summary::is_too_short),
+            match view.runs.len() {
+                1 => TOO_SHORT,
+                _ => RUNS_TOO_SHORT,
+            },
         ),
     ];
     let notes = notes

@@ -4,7 +4,7 @@ use comfy_table::CellAlignment;
 
 use super::{SweepAccount, SweepCell};
 use crate::figure::{percent, scaled_count};
-use crate::screen::{indented, plain_table, shown, spread};
+use crate::screen::{RUNS_TOO_SHORT, TOO_SHORT, indented, plain_table, shown, spread};
 
 /// A row a cell; ends with a line feed.
 #[must_use]
@@ -77,6 +77,10 @@ pub(crate) fn cells(account: &SweepAccount) -> (Vec<CellColumn>, Vec<Vec<String>
     (columns, begun.map(row).collect())
 }
 
+fn is_too_short(run: &super::SweepNumbers) -> bool {
+    crate::summary::is_too_short(&run.latency_us, &run.steady_state)
+}
+
 /// What must be known before a row is believed.
 fn note(cell: &SweepCell) -> String {
     let mut notes = Vec::new();
@@ -95,6 +99,11 @@ fn note(cell: &SweepCell) -> String {
         ));
     } else if cell.runs().any(|run| run.steady_state.state == "transient") {
         notes.push("not steady after warm-up".to_owned());
+    } else if cell.runs().any(is_too_short) {
+        notes.push(match cell.runs().count() {
+            1 => TOO_SHORT.to_owned(),
+            _ => RUNS_TOO_SHORT.to_owned(),
+        });
     }
     notes.join("; ")
 }

@@ -83,14 +83,7 @@ impl SizeDistribution {
         let (low, high) = (f64::from(min_bytes), f64::from(max_bytes));
         // 1 - (low / high)^shape: what a Pareto variable without upper bound has below `high`.
         let lost = -libm::expm1(shape * libm::log(low / high));
-        // The mean is low * shape / lost * (integral of t^-shape from 1 to high / low); the
-        // integral as (e^(b l) - 1) / b with b = 1 - shape stays exact where b is near 0.
-        let (exponent, log_ratio) = (1.0 - shape, libm::log(high / low));
-        let integral = match exponent {
-            0.0 => log_ratio,
-            _ => libm::expm1(exponent * log_ratio) / exponent,
-        };
-        let mean_bytes = low * shape / lost * integral;
+        let mean_bytes = low * pareto_moment(1.0, shape, lost, high / low);
         let kind = Kind::Pareto {
             lost,
             inverse_shape: 1.0 / shape,
@@ -226,6 +219,43 @@ impl SizeDistribution {
         let sum: f64 = (0..DRAWS).map(|_| cost(self.sample(&mut stream))).sum();
         sum / f64::from(DRAWS)
     }
+
+    /// E\[size^4\] / E\[size^2\]^2: how rare the sizes are that the mean square is made of. 1 if
+    /// all are equal; exact for Pareto, of others over the draws of [`Self::mean_of`].
+    #[must_use]
+    pub fn squares_kurtosis(&self) -> f64 {
+        let power = |order: f64| match &self.kind {
+            Kind::Pareto {
+                lost,
+                inverse_shape,
+            } => {
+                let ratio = f64::from(self.max_bytes) / f64::from(self.min_bytes);
+                pareto_moment(order, 1.0 / inverse_shape, *lost, ratio)
+            }
+            _ => self.mean_of(|bytes| {
+                let square = f64::from(bytes) * f64::from(bytes);
+                if order > 2.0 { square * square } else { square }
+            }),
+        };
+        let square = power(2.0);
+        if square > 0.0 {
+            power(4.0) / (square * square)
+        } else {
+            1.0
+        }
+    }
+}
+
+/// The mean of X to the power of `order` for a Pareto variable between 1 and `ratio`.
+fn pareto_moment(order: f64, shape: f64, lost: f64, ratio: f64) -> f64 {
+    // shape / lost * (integral of t^(order - shape - 1) from 1 to the ratio); the integral as
+    // (e^(b l) - 1) / b with b = order - shape stays exact where b is near 0.
+    let (exponent, log_ratio) = (order - shape, libm::log(ratio));
+    let integral = match exponent {
+        0.0 => log_ratio,
+        _ => libm::expm1(exponent * log_ratio) / exponent,
+    };
+    shape / lost * integral
 }
 
 fn range(min_bytes: u32, max_bytes: u32, floor: u32) -> DistributionError {
@@ -321,6 +351,19 @@ mod tests {
         let share = |x: f64| normal_below((libm::log(x) - location) / variance.sqrt());
         let below: Vec<f64> = drawn.into_iter().filter(|&bytes| bytes < 5e5).collect();
         assert_follows(below, |x| share(x) / share(5e5));
+    }
+
+    #[test]
+    fn rare_sizes_have_a_large_kurtosis_of_their_squares() {
+        let exact = SizeDistribution::pareto(100, 100_000, 1.5).unwrap();
+        // 1.5 / 2.5 * 1000^2.5 over (3 * (sqrt(1000) - 1))^2, but for what the bound cuts off.
+        let ratio = 1.5 / 2.5 * 1000_f64.powf(2.5) / (3.0 * (1000_f64.sqrt() - 1.0)).powi(2);
+        assert!((exact.squares_kurtosis() / ratio - 1.0).abs() < 1e-3);
+        // Sizes 1 to n: (n^4 / 5) / (n^2 / 3)^2.
+        let uniform = SizeDistribution::uniform(1, 10_000).unwrap();
+        assert!((uniform.squares_kurtosis() - 1.8).abs() < 0.02);
+        assert_eq!(SizeDistribution::constant(4096).squares_kurtosis(), 1.0);
+        assert_eq!(SizeDistribution::constant(0).squares_kurtosis(), 1.0);
     }
 
     #[test]
