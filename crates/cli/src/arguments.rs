@@ -19,11 +19,14 @@ use crate::why::WhyArguments;
 
 /// Simulates clusters on user-level networks: hosts, NICs, buses, links and switches.
 #[derive(Debug, Parser)]
-#[command(name = "viaduct", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "viaduct", version, max_term_width = HELP_COLUMNS, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// Width of help, also where no terminal says its own: what is read through a pager fits.
+const HELP_COLUMNS: usize = 80;
 
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 wrong input, 2 a model assumption broke, \
     3 a target was missed, 130 stopped by Ctrl-C";
@@ -37,15 +40,18 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Run the scenario of a run directory again and compare the digests
     Rerun(RerunArguments),
-    /// Put run directories beside one another on a page for a browser
+    /// Put run directories, or measurements, beside one another on a page for a browser
     #[command(after_help = "Example:\n  viaduct run two-hosts --out first\n  \
         viaduct run two-hosts --set traffic.size=\"4 KiB\" --out second\n  \
-        viaduct report first second -o both.html")]
+        viaduct report first second -o both.html\n  \
+        viaduct report machine-a.json machine-b.json -o machines.html")]
     Report(ReportArguments),
-    /// Draw a picture of a run directory for a paper, with its numbers beside it
+    /// Draw a picture of a run directory, or of measurements, for a paper, with its numbers beside
+    /// it
     #[command(
         after_help = "Examples:\n  viaduct plot runs/torus-1024-130d4657 --what latency -o latency.pdf\n  \
-        viaduct plot runs/torus-1024-130d4657 --what links -o links.svg"
+        viaduct plot runs/torus-1024-130d4657 --what links -o links.svg\n  \
+        viaduct plot machine-a.json machine-b.json -o machines.svg"
     )]
     Plot(PlotArguments),
     /// Run what figures were published for, and show them beside ours
@@ -55,15 +61,21 @@ pub(crate) enum Command {
     )]
     Reproduce(ReproduceArguments),
     /// Run a study and say where the time of one message went, and for whom it waited
-    #[command(after_help = "Examples:\n  viaduct why torus-1024 --slowest\n  \
+    #[command(
+        override_usage = "viaduct why <STUDY|FILE> --slowest [OPTIONS]\n       \
+        viaduct why <STUDY|FILE> --quantile <SHARE> [OPTIONS]\n       \
+        viaduct why <STUDY|FILE> --message <N> [OPTIONS]",
+        after_help = "Examples:\n  viaduct why torus-1024 --slowest\n  \
         viaduct why torus-1024 --quantile 0.99\n  \
-        viaduct why bus-contention --set hosts.bus_load.interval=\"30 us\" --message 1000 --json")]
+        viaduct why bus-contention --message 1000 --json"
+    )]
     Why(WhyArguments),
     /// Run a study over values of its keys: each combination, with several seeds
     #[command(after_help = "Examples:\n  \
         viaduct sweep torus-1024 --set traffic.rate=100,400,800 --seeds 5\n  \
-        viaduct sweep four-hop --set traffic.size=\"64 B\",\"1 KiB\" --set hosts.prepost=1..16:5\n  \
-        viaduct sweep torus-1024 --set traffic.rate=100..800:100 --seeds 50 --until-width 1%\n  \
+        viaduct sweep four-hop --set traffic.size=\"64 B\",\"1 KiB\"\n  \
+        viaduct sweep prepost-drops --set hosts.prepost=1..16:5\n  \
+        viaduct sweep torus-1024 --seeds 50 --until-width 1%\n  \
         viaduct sweep --resume runs/torus-1024-sweep-1f0c9a62")]
     Sweep(SweepArguments),
     /// Run a study and put some of its messages on a time line, a file for Perfetto's viewer
@@ -92,7 +104,7 @@ pub(crate) enum Command {
     },
     /// Measure a fabric: two processes of this machine exchange messages
     #[command(after_help = "Examples:\n  viaduct measure latency --on shm\n  \
-        viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch --plot bandwidth.svg\n  \
+        viaduct measure bandwidth --on shm --sizes 4KiB,1MiB --touch --plot b.svg\n  \
         viaduct measure cq --on shm --connections 1024 --mode block --json\n  \
         viaduct measure latency --on sim:clan-pio,sim:my-host.toml\n  \
         viaduct measure cq --on sim:clan-pio@four-hop --load auto --plot load.svg\n  \
@@ -233,5 +245,25 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn help_fits_on_80_columns() {
+        let mut all = Arguments::command();
+        all.build();
+        let own = std::iter::once(all.clone());
+        for mut command in own.chain(all.get_subcommands().cloned()) {
+            let help = command.render_long_help().to_string();
+            for line in help.lines() {
+                let name = command.get_name();
+                assert!(line.len() <= HELP_COLUMNS, "{name}: {line}");
+            }
+            // An example that is wrapped is none that can be copied.
+            let examples = command.get_after_help().map(ToString::to_string);
+            let examples = examples.iter().flat_map(|text| text.lines());
+            for example in examples.filter(|line| line.starts_with("  viaduct")) {
+                assert!(help.lines().any(|line| line == example), "{example}");
+            }
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! `viaduct measure`: what is asked for, fabric by fabric, and what is shown of it.
 
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -537,7 +536,7 @@ impl Progress {
         Self {
             rows: plan.rows().len(),
             fabrics,
-            is_shown: !is_for_a_program && io::stderr().is_terminal(),
+            is_shown: !is_for_a_program && output::is_live(),
         }
     }
 

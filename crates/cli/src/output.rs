@@ -1,6 +1,7 @@
 //! Results go to stdout, everything else to stderr.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use crate::failure::Failure;
@@ -48,14 +49,31 @@ pub(crate) fn message(level: &str, title: &str, help: Option<&str>) {
     note(&format!("{level}: {title}\n{help}"));
 }
 
+/// Whether stderr is a terminal that can move its cursor: there progress is shown.
+pub(crate) fn is_live() -> bool {
+    io::stderr().is_terminal() && !is_dumb(std::env::var_os("TERM").as_deref())
+}
+
 /// Whether messages on stderr should have colours.
 pub(crate) fn is_coloured() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    is_live() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Whether `TERM` names a terminal that shows characters and nothing else.
+fn is_dumb(term: Option<&OsStr>) -> bool {
+    term.is_some_and(|term| term == "dumb")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dumb_terminal_gets_characters_alone() {
+        assert!(is_dumb(Some(OsStr::new("dumb"))));
+        assert!(!is_dumb(Some(OsStr::new("xterm-256color"))));
+        assert!(!is_dumb(None));
+    }
 
     #[test]
     fn nothing_from_a_file_speaks_to_the_terminal() {

@@ -1,12 +1,13 @@
 //! The progress bar: simulated time, events a second, time left.
 
-use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use viaduct_report::{duration, scaled_count};
 use viaduct_sim::Progress;
+
+use crate::output;
 
 /// Steps of the bar that one run takes.
 const STEPS: u64 = 1_000;
@@ -28,9 +29,9 @@ struct RunProgress {
 }
 
 impl Bar {
-    /// A bar for `runs` runs, hidden if `is_quiet` or if stderr is no terminal.
+    /// A bar for `runs` runs, hidden if `is_quiet` or if stderr is no terminal that can redraw it.
     pub(crate) fn new(runs: usize, is_quiet: bool) -> Self {
-        let bar = if is_quiet || !io::stderr().is_terminal() {
+        let bar = if is_quiet || !output::is_live() {
             ProgressBar::hidden()
         } else {
             let bar = ProgressBar::with_draw_target(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use viaduct_report::{Layout, NETWORK_SVG_NODES_MAX, count, network_page, network_svg};
-use viaduct_scenario::{Override, Study, TEXT_BYTES_MAX};
+use viaduct_scenario::{Override, Study, read_text};
 use viaduct_topology::{
     Topology, TopologyError, parse_edge_list, parse_graphml, parse_node_link_json,
 };
@@ -109,13 +109,7 @@ fn network(arguments: &ShowArguments) -> Result<(String, Arc<Topology>), Failure
     let refused = |problem: String| {
         Failure::plain(format_args!("cannot read `{}`: {problem}", path.display()))
     };
-    let size = fs::metadata(path)
-        .map_err(|error| refused(error.to_string()))?
-        .len();
-    if size > TEXT_BYTES_MAX as u64 {
-        return Err(refused(format!("it is longer than {TEXT_BYTES_MAX} B")));
-    }
-    let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let text = read_text(path).map_err(&refused)?;
     let topology = reader(&text).map_err(|error| refused(error.to_string()))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     Ok((name.into_owned(), Arc::new(topology)))

@@ -334,7 +334,17 @@ fn wrong_input_is_told_and_exits_with_1() {
     fs::write(folder.join("file"), "").unwrap();
     fs::create_dir(folder.join("mine")).unwrap();
     fs::write(folder.join("mine/notes.txt"), "").unwrap();
-    let cases: [&[&str]; 11] = [
+    let links: String = (0..200).map(|n| format!("n{n} s{}\n", n % 4)).collect();
+    fs::write(folder.join("links.txt"), format!("hosts n*\n{links}")).unwrap();
+    fs::write(folder.join("study.yaml"), "run:\n  until: 10 ms\n").unwrap();
+    fs::write(folder.join("latin.toml"), b"[run]\n# caf\xE9\n").unwrap();
+    let cases: [&[&str]; 17] = [
+        &["run", "links.txt"],
+        &["run", "study.yaml"],
+        &["run", "latin.toml"],
+        &["run", "small.toml", "--set", "traffic.rate=4e11/s"],
+        &["sweep", "small.toml"],
+        &["sweep", "small.toml", "--set", "traffic.size=64 B"],
         &["run", "small.toml", "--set", "traffic.siz=3"],
         &["run", "small.toml", "--set", "hosts.nic=am-myrinet"],
         &["run", "small.toml", "--set", "links.rate=856 MByte"],

@@ -310,7 +310,7 @@ fn a_directory_belongs_to_one_sweep_and_one_process() {
         "--out=s",
     ];
     folder.ended(0, &sweep);
-    let other = ["sweep", "small.toml", "--set=traffic.rate=500", "--out=s"];
+    let other = ["sweep", "small.toml", "--seeds=2", "--out=s"];
     let error = text(&folder.ended(1, &other).stderr);
     assert!(error.contains("another sweep is in `s`"), "{error}");
     let journal = fs::File::open(folder.join("s/journal.jsonl")).unwrap();
@@ -324,7 +324,7 @@ fn a_directory_belongs_to_one_sweep_and_one_process() {
     }
     fs::create_dir(folder.join("mine")).unwrap();
     fs::write(folder.join("mine/notes.txt"), "mine").unwrap();
-    let occupied = ["sweep", "small.toml", "--out=mine"];
+    let occupied = ["sweep", "small.toml", "--seeds=2", "--out=mine"];
     let error = text(&folder.ended(1, &occupied).stderr);
     assert!(error.contains("`mine` holds `notes.txt`"), "{error}");
     for wrong in [

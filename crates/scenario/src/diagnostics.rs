@@ -160,6 +160,7 @@ impl Diagnostics {
         }
         if severity == Severity::Error {
             self.error_count = self.error_count.max(other.error_count);
+            self.left_out = self.left_out.max(other.left_out);
         }
     }
 
@@ -193,6 +194,12 @@ impl Diagnostics {
     /// Whether further messages would only be counted: finding them can stop.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= DIAGNOSTICS_MAX
+    }
+
+    /// Counts errors that are not told.
+    pub(crate) fn leave_out(&mut self, errors: usize) {
+        self.error_count += errors;
+        self.left_out += errors;
     }
 
     /// Whether there is an error among the messages.

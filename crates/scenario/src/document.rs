@@ -4,9 +4,13 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt};
+use crate::foreign;
 
 /// Longest text that is read, bytes. A resolved scenario may carry a graph of millions of links.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// Errors of syntax that are told: one slip may lead to many, and the first ones say which.
+const ERRORS_MAX: usize = 10;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
@@ -145,10 +149,18 @@ pub(crate) fn parse(
     if errors.is_empty() {
         return (source, Some(tree(source, table.get_ref())));
     }
-    for error in errors {
-        if diagnostics.is_full() {
-            break;
-        }
+    if let Some(foreign) = foreign::recognise(text) {
+        let place = Place {
+            source,
+            start: foreign.line.start,
+            end: foreign.line.end,
+        };
+        let error = Diagnostic::error(format!("not TOML: this is {}", foreign.noun));
+        diagnostics.push(error.at(place).help(foreign.help));
+        return (source, None);
+    }
+    diagnostics.leave_out(errors.len().saturating_sub(ERRORS_MAX));
+    for error in errors.into_iter().take(ERRORS_MAX) {
         let span = error.span().unwrap_or(0..0);
         let place = Place {
             source,

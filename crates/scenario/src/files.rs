@@ -106,30 +106,49 @@ impl Files {
     }
 }
 
-/// Reads a text file of bounded length; the error says why not, without the path.
-pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+/// Reads a text file of at most [`TEXT_BYTES_MAX`].
+///
+/// # Errors
+///
+/// Why not, without the path; of bytes that are not UTF-8, where they stand.
+pub fn read_text(path: &Path) -> Result<String, String> {
     // Before it is opened: a pipe that nobody writes to would never open.
     let metadata = std::fs::metadata(path).map_err(|error| reason(&error))?;
+    if metadata.is_dir() {
+        return Err("it is a directory".to_owned());
+    }
     if !metadata.is_file() {
         return Err("it is no ordinary file".to_owned());
     }
     let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let limit = TEXT_BYTES_MAX as u64;
     file.take(limit + 1)
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .map_err(|error| reason(&error))?;
-    if text.len() > TEXT_BYTES_MAX {
+    if bytes.len() > TEXT_BYTES_MAX {
         return Err(format!("it is longer than {limit} B"));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| not_utf8(error.as_bytes(), error.utf8_error()))
+}
+
+fn not_utf8(bytes: &[u8], error: std::str::Utf8Error) -> String {
+    if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
+        return "it is UTF-16, and UTF-8 is read here: save it as UTF-8".to_owned();
+    }
+    let (before, rest) = bytes.split_at(error.valid_up_to());
+    if bytes.contains(&0) {
+        return "it is not a text".to_owned();
+    }
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    let byte = rest.first().copied().unwrap_or_default();
+    format!("it is not UTF-8: byte 0x{byte:02X} in line {line}; save it as UTF-8")
 }
 
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
-        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
         _ => error.to_string(),
     }
 }

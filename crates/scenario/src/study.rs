@@ -11,7 +11,7 @@ use viaduct_topology::Topology;
 use crate::build;
 use crate::builtin;
 use crate::checks;
-use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, nearest};
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, excerpt, nearest};
 use crate::document::{self, Node, Raw, Tree};
 use crate::faults::ForPrograms;
 use crate::files::{self, Files};
@@ -384,18 +384,27 @@ pub fn list_studies() -> Vec<(&'static str, String, String)> {
     builtin::STUDIES.iter().map(describe).collect()
 }
 
+/// What to say of a word that is no study that is built in, and no file that can be read.
 pub(crate) fn no_study(name: &str, reason: &str) -> Diagnostics {
     let mut diagnostics = Diagnostics::default();
+    let path = Path::new(name);
+    // What is there was meant, and is no slip in the name of a study.
+    if path.exists() {
+        let mut error =
+            Diagnostic::error(format!("cannot read the study {}: {reason}", excerpt(name)));
+        if path.join("summary.json").exists() {
+            error = error.help(format!("to run it again: viaduct rerun {}", excerpt(name)));
+        }
+        diagnostics.push(error);
+        return diagnostics;
+    }
     let names = || builtin::STUDIES.iter().map(|(name, _)| *name);
     let near =
         nearest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));
     let all: Vec<&str> = names().collect();
     diagnostics.push(
-        Diagnostic::error(format!(
-            "no study {}: {reason}",
-            crate::diagnostics::excerpt(name)
-        ))
-        .help(format!("{near}built in are {}", all.join(", "))),
+        Diagnostic::error(format!("no study {}: {reason}", excerpt(name)))
+            .help(format!("{near}built in are {}", all.join(", "))),
     );
     diagnostics
 }

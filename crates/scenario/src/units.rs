@@ -14,8 +14,8 @@ pub const SIZE_BYTES_MAX: u64 = 1 << 50;
 pub const RATE_BITS_MAX: f64 = 1e15;
 /// Smallest rate above zero, bits a second.
 pub const RATE_BITS_MIN: f64 = 1.0;
-/// Largest frequency, a second: one a picosecond.
-pub const FREQUENCY_MAX: f64 = 1e12;
+/// Largest frequency, a second: ten a nanosecond, beyond what any program or processor does.
+pub const FREQUENCY_MAX: f64 = 1e10;
 
 /// Why a text is not a quantity.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -444,7 +444,9 @@ pub fn parse_frequency(text: &str) -> Result<f64, UnitError> {
         return Err(UnitError::new("at a rate of zero nothing is ever sent"));
     }
     if value > FREQUENCY_MAX {
-        return Err(UnitError::new("more often than once a picosecond"));
+        return Err(UnitError::new(
+            "more than 10^10 a second, which no program does; a link's rate is in bit/s",
+        ));
     }
     Ok(value)
 }

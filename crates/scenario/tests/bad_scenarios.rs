@@ -451,3 +451,49 @@ fn presets_that_inherit() {
     }
     insta::assert_snapshot!(said);
 }
+
+#[test]
+fn a_file_of_another_kind_is_told_as_one_error() {
+    let links: String = (0..200).map(|n| format!("n{n} s{}\n", n % 4)).collect();
+    let prose = "Words of a person, and no study.\n".repeat(200);
+    let mut said = String::new();
+    for text in [
+        format!("hosts n*\n{links}"),
+        "# a study\nrun:\n  until: 10 ms\nnetwork:\n  topology: torus\n".to_owned(),
+        "<?xml version=\"1.0\"?>\n<graphml>\n</graphml>\n".to_owned(),
+        "{\"nodes\": [{\"id\": 0}],\n \"links\": []}\n".to_owned(),
+        "{\"run\": {\"until\": \"10 ms\"}}\n".to_owned(),
+        "time_us,source,target,bytes\n0,0,1,64\n".to_owned(),
+        prose,
+    ] {
+        said.push_str(&format!("{}\n", messages(&text)));
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn a_file_that_is_no_text_is_told_apart_from_a_study_that_does_not_exist() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases: [(&str, &[u8], &str); 3] = [
+        (
+            "latin.toml",
+            b"[run]\nuntil = \"10 ms\" # caf\xE9\n",
+            "byte 0xE9 in line 2",
+        ),
+        ("utf-16.toml", b"\xFF\xFE[\0r\0", "it is UTF-16"),
+        ("binary.toml", b"\x7FELF\0\xFF", "it is not a text"),
+    ];
+    for (name, bytes, wanted) in cases {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        let error = Study::load(&path.display().to_string(), &[]).expect_err("no text");
+        let told = error.to_string();
+        assert!(told.contains("cannot read the study"), "{told}");
+        assert!(told.contains(wanted), "{told}");
+        assert!(!told.contains("built in are"), "{told}");
+    }
+    // A directory that a run left says how it is run again.
+    std::fs::write(folder.path().join("summary.json"), "{}").expect("written");
+    let error = Study::load(&folder.path().display().to_string(), &[]).expect_err("a directory");
+    assert!(error.to_string().contains("viaduct rerun"), "{error}");
+}

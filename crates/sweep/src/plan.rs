@@ -46,12 +46,19 @@ impl SweepPlan {
     ///
     /// # Errors
     ///
-    /// When no cell can be read, or there are not that many seeds.
+    /// When there is nothing to vary, when no cell can be read, or there are not that many seeds.
     pub fn new(
         sweep: &mut Sweep,
         seeds_max: u32,
         until_width_millionths: Option<u32>,
     ) -> Result<Self, SweepError> {
+        if sweep.axes().is_empty() && seeds_max == 1 {
+            return Err(SweepError::new(
+                "there is nothing to vary: no key has several values, and there is one seed",
+                "give a key several values, as in traffic.rate=100,400,800, or a range, as in \
+                 1..16:5; or ask for several seeds",
+            ));
+        }
         let cells = u32::try_from(sweep.point_count());
         let cells = cells.map_err(|_| SweepError::plain("too many cells"))?;
         let first_seed = sweep.seed()?;
