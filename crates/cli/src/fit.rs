@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use viaduct_fit::{Fit, FitError, Measured};
-use viaduct_scenario::{ProgramsError, load_preset};
+use viaduct_scenario::{ProgramsError, load_preset, read_text};
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -16,7 +16,7 @@ use crate::picture::try_to_open;
 #[derive(Args, Debug)]
 pub(crate) struct FitArguments {
     /// What `viaduct measure latency --on shm --json` wrote, or `bandwidth`, or `rate`; several
-    /// are fitted together
+    /// are fitted together, those of a second machine are held against the fit
     #[arg(value_name = "MEASURED.json", required = true)]
     pub(crate) measured: Vec<PathBuf>,
     /// The preset whose numbers are fitted: its name or file
@@ -35,9 +35,9 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<Exit, Failure> {
     let mut files = Vec::new();
     for file in &arguments.measured {
         let shown = file.display().to_string();
-        let text = fs::read_to_string(file).map_err(|error| {
+        let text = read_text(file).map_err(|problem| {
             Failure::new(
-                format!("cannot read `{shown}`: {error}"),
+                format!("cannot read `{shown}`: {problem}"),
                 "it is what `viaduct measure latency --on shm --json > measured.json` writes",
             )
         })?;
@@ -60,6 +60,9 @@ pub(crate) fn fit(arguments: &FitArguments) -> Result<Exit, Failure> {
         "{}\nwritten: {path}; viaduct measure latency --on sim:{path} predicts with it\n",
         fit.table()
     ))?;
+    for (title, help) in fit.warnings() {
+        output::message("warning", &title, Some(&help));
+    }
     Ok(Exit::Fine)
 }
 

@@ -7,11 +7,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use viaduct_measure::{Machine, MeasureError, Meeting, Report, Row, allowed_cores, pin_to_core};
+use viaduct_measure::{
+    Machine, MeasureError, Meeting, Origin, Report, Row, allowed_cores, pin_to_core,
+};
 
 use crate::fabrics::Fabric;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
 use crate::measure::{Ending, Measured, Task};
 use crate::output;
 use crate::peer::Peer;
@@ -77,6 +80,7 @@ impl Pair {
         };
         pin_to_core(own).map_err(|error| no_core(own, &error))?;
 
+        let origin = Origin::here(VERSION);
         let machine = Machine::new((own != other).then_some(other));
         let peer = Peer::start(fabric, &meeting, task.level, other, &machine)?;
         let mut rows: Vec<Row> = Vec::new();
@@ -90,7 +94,8 @@ impl Pair {
         let peer_end = peer.finish();
 
         let transfer = task.transfer(fabric);
-        let report = Report::new(fabric.name(), &task.plan, transfer, Some(self.cores), rows);
+        let mut report = Report::new(fabric.name(), &task.plan, transfer, Some(self.cores), rows);
+        report.origin = origin;
         let ending = match outcome {
             Ok(_) => Ending::Complete,
             Err(_) if interrupt.is_asked() && peer_end.failure.is_none() => Ending::Interrupted,

@@ -2,13 +2,14 @@
 
 use viaduct_engine::Time;
 use viaduct_fit::{Broken, measure_simulated};
-use viaduct_measure::{Happened, MeasureError, Report, Row, Stages, Test, Transfer};
+use viaduct_measure::{Happened, MeasureError, Origin, Report, Row, Stages, Test, Transfer};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
 use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{SimulationError, Stage, breakdown, way};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
 use crate::measure::{Ending, Measured, Task};
 use crate::output;
 
@@ -163,6 +164,7 @@ impl Simulated {
         }
         on_row(rows.len());
         let mut report = Report::new(&self.name, &plan, Transfer::Auto, None, rows);
+        report.origin = Origin::simulated(VERSION);
         let counts = measured.counts;
         if !self.config.faults.is_empty() || !self.config.traffic.is_empty() {
             report.faults = Some(Happened {
@@ -204,7 +206,7 @@ impl Simulated {
         let stages = breakdown(&self.config, bytes).into_iter();
         Stages(
             stages
-                .map(|(stage, time)| (stage.name(), time.microseconds_f64()))
+                .map(|(stage, time)| (stage.name().to_owned(), time.microseconds_f64()))
                 .collect(),
         )
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use viaduct_measure::{
-    Bulk, LogP, MeasureError, RequestReport, RequestTest, bulk as measure_bulk,
+    Bulk, LogP, MeasureError, Origin, RequestReport, RequestTest, bulk as measure_bulk,
     logp as measure_logp,
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
@@ -27,6 +27,7 @@ pub(crate) use self::timesharing::{TimesharingArguments, timesharing};
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
 use crate::measure::{LevelName, MeasureArguments, ModeName};
 use crate::output;
 use crate::pair::Pair;
@@ -155,6 +156,10 @@ fn run<T: Serialize + 'static>(
                 fabric: subject.name(),
                 test,
                 cores,
+                origin: match subject {
+                    Subject::Shm => Origin::here(VERSION),
+                    Subject::Simulated(_) => Origin::simulated(VERSION),
+                },
                 figures,
             }),
             Err(_) if interrupt.is_asked() => {

@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::Value;
 
 mod support;
-use support::Folder;
+use support::{Folder, text};
 
 /// Latency between two processes, of the magnitudes that a rented server shows.
 const SHM: &str = include_str!("fixtures/shm-latency.json");
@@ -20,15 +20,18 @@ fn measured() -> Folder {
 #[test]
 fn a_measurement_becomes_a_preset_that_predicts_as_the_fit_said() {
     let folder = measured();
-    let said = folder.said(&[
+    let fit = [
         "fit",
         "shm.json",
         "--base",
         "rnic-gen4",
         "-o",
         "my-host.toml",
-    ]);
-    insta::assert_snapshot!(format!("{said}\n{}", folder.read("my-host.toml")));
+    ];
+    let output = folder.ended(0, &fit);
+    let said = text(&output.stdout);
+    let warned = text(&output.stderr);
+    insta::assert_snapshot!(format!("{said}\n{warned}\n{}", folder.read("my-host.toml")));
 
     let sizes = "0,8,64,256,1024,4096,16384,65536,262144,1048576";
     let measured = folder.said(&[
@@ -64,7 +67,7 @@ fn a_base_in_a_file_is_named_from_where_the_new_preset_stands() {
     .unwrap();
     let json = folder.said(&["measure", "latency", "--on", "sim:clan-pio", "--json"]);
     fs::write(folder.join("pio.json"), json).unwrap();
-    let said = folder.said(&[
+    let said = folder.succeed(&[
         "fit",
         "pio.json",
         "--base",
@@ -156,4 +159,77 @@ fn what_cannot_be_fitted_is_told_and_nothing_is_written() {
         );
     }
     assert!(!folder.join("mine.toml").exists());
+}
+
+/// The measured median time of the only row, or the rate as a time.
+fn microseconds(report: &Value) -> f64 {
+    let row = &report["rows"][0];
+    let rate = row["messages_s"].as_f64();
+    rate.map_or_else(
+        || row["half_rtt_us"]["median"].as_f64().unwrap(),
+        |rate| 1e6 / rate,
+    )
+}
+
+#[test]
+fn what_a_latency_does_not_tell_is_warned_of_and_is_wrong() {
+    let folder = Folder::new();
+    let json = folder.said(&["measure", "latency", "--on", "sim:clan-pio", "--json"]);
+    fs::write(folder.join("latency.json"), json).unwrap();
+    let fit = |files: &[&str], out: &str| {
+        let arguments = [&["fit"], files, &["--base", "giganet-clan", "-o", out]].concat();
+        text(&folder.ended(0, &arguments).stderr)
+    };
+    let rate =
+        |hosts: &str| microseconds(&folder.json(&["measure", "rate", "--on", hosts, "--json"]));
+    // What was fitted is right, and what was not is as wrong as the warning says it may be.
+    let warned = fit(&["latency.json"], "by-latency.toml");
+    assert!(
+        warned.contains("keep the ratios of `giganet-clan`"),
+        "{warned}"
+    );
+    assert!(warned.contains("rate of 8 bytes"), "{warned}");
+    let wrong = (rate("sim:by-latency.toml") / rate("sim:clan-pio") - 1.0).abs();
+    assert!(wrong > 0.1, "{wrong}");
+    // With the rate as well nothing more is said of it.
+    let json = folder.said(&["measure", "rate", "--on", "sim:clan-pio", "--json"]);
+    fs::write(folder.join("rate.json"), json).unwrap();
+    let warned = fit(&["latency.json", "rate.json"], "by-both.toml");
+    assert!(!warned.contains("rate of 8 bytes"), "{warned}");
+}
+
+#[test]
+fn a_shared_core_and_another_machine_are_told() {
+    let folder = Folder::new();
+    // Four sizes: a fit takes its time.
+    let lines: Vec<&str> = SHM.lines().take(5).collect();
+    let short = lines.join("\n").trim_end_matches(',').to_owned() + "]}";
+    let fit = |files: &[&str]| {
+        let arguments = [&["fit"], files, &["--base", "rnic-gen4", "-o", "mine.toml"]].concat();
+        let output = folder.ended(0, &arguments);
+        (text(&output.stdout), text(&output.stderr))
+    };
+    for machine in ["first", "second"] {
+        let words = format!("\"machine\":\"{machine}\",\"rows\"");
+        let named = short.replace("\"rows\"", &words);
+        fs::write(folder.join(&format!("{machine}.json")), named).unwrap();
+    }
+    let one_core = folder.read("first.json").replace("[0,1]", "[1,1]");
+    fs::write(folder.join("first.json"), one_core).unwrap();
+    let (alone, warned) = fit(&["first.json"]);
+    let words = "both processes of `latency` shared core 1";
+    assert!(warned.contains(words), "{warned}");
+    let (said, _) = fit(&["first.json", "second.json"]);
+    let words = "over shm on second, which was not fitted";
+    assert!(said.contains(words), "{said}");
+    assert!(said.contains("other machines, 4 points"), "{said}");
+    // The fit is the same as without it.
+    let numbers = |said: &str| {
+        let (from, to) = (
+            said.find("  number").unwrap(),
+            said.find("  error").unwrap(),
+        );
+        said[from..to].to_owned()
+    };
+    assert_eq!(numbers(&said), numbers(&alone));
 }

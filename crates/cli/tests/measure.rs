@@ -429,3 +429,20 @@ fn a_peer_ends_with_the_measurement() {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn a_measurement_says_where_and_when_and_by_what_it_was_made() {
+    let report = json(&[&["rate", "--on", "shm"], &QUICK[..]].concat());
+    let date = report["date"].as_str().unwrap();
+    assert!(date.len() == 20 && date.ends_with('Z'), "{date}");
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(report["machine"], name.trim());
+    assert!(report["processor"].is_string() || report["processor"].is_null());
+    // Which machine simulates changes nothing: equal runs are equal bytes.
+    let simulated = json(&["rate", "--on", "sim:clan-pio"]);
+    assert_eq!(simulated["version"], env!("CARGO_PKG_VERSION"));
+    for key in ["machine", "processor", "date"] {
+        assert!(simulated.get(key).is_none(), "{key}");
+    }
+}

@@ -8,6 +8,7 @@ use crate::measured::{Measured, POINTS_MIN};
 use crate::predict::{Care, times};
 use crate::search::{least_squares, shows, slopes, squares};
 use crate::thresholds;
+use crate::told::{Untold, untold};
 
 /// Root of the mean square of the residuals from which on another first guess is tried: two per
 /// cent.
@@ -38,6 +39,8 @@ pub struct Fit {
     pub base_us: Vec<Vec<f64>>,
     /// Points that were left out because the base takes no message so long.
     pub left_out: usize,
+    /// How far off predictions of other quantities may be, the least certain first.
+    pub untold: Vec<Untold>,
 }
 
 /// A number that was fitted.
@@ -71,6 +74,13 @@ pub fn fit(
         left_out += each.cut(config.host.attributes.max_transfer_bytes);
     }
     measured.retain(|each| !each.points.is_empty());
+    // A preset is of one machine; others are held against it.
+    let machine = measured.first().and_then(|each| each.machine.clone());
+    for each in &mut measured {
+        if each.machine != machine {
+            each.set_aside();
+        }
+    }
     check(&measured, base_name, left_out)?;
 
     let wanted: Vec<f64> = measured
@@ -150,8 +160,11 @@ pub fn fit(
         each.map(|each| times.by_ref().take(each.points.len()).collect())
             .collect()
     };
+    let noise = (sum / wanted.len() as f64).sqrt();
+    let untold = untold(&preset, &knobs, &measured, noise, stop)?;
     Ok(Fit {
         base: base_name.to_owned(),
+        untold,
         predicted_us: split(times(&preset, &measured, Care::Final, stop)?),
         base_us: split(times(base, &measured, Care::Final, stop)?),
         numbers: changed(base, &preset, &knobs),
@@ -162,7 +175,8 @@ pub fn fit(
 }
 
 fn check(measured: &[Measured], base_name: &str, left_out: usize) -> Result<(), FitError> {
-    let sizes = measured.iter().map(|each| each.points.len()).max();
+    let own = || measured.iter().filter(|each| !each.is_other);
+    let sizes = own().map(|each| each.points.len()).max();
     let sizes = sizes.unwrap_or_default();
     if sizes < POINTS_MIN {
         let beyond = match left_out {
@@ -198,6 +212,9 @@ fn first_guess(knobs: &[Knob], measured: &[Measured], predicted_us: &[f64]) -> V
         let predicted = &predicted_us[first..first + used.len()];
         first += used.len();
         let ends = |times: &[f64]| [times[0], times[times.len() - 1]];
+        if used.is_empty() {
+            continue;
+        }
         if best.is_none_or(|(count, ..)| used.len() > count) {
             best = Some((used.len(), ends(&used), ends(predicted)));
         }
@@ -318,23 +335,42 @@ impl Fit {
     /// or of those held out, in the mean and at worst. `None` if there is no such point.
     #[must_use]
     pub fn errors(&self, is_held_out: bool) -> Option<(f64, f64)> {
-        mean_and_worst(&self.parts(&self.predicted_us, Some(is_held_out)))
+        mean_and_worst(&self.parts(&self.predicted_us, Some(is_held_out), false))
+    }
+
+    /// The same of other machines' measurements, of which the fit saw nothing.
+    #[must_use]
+    pub fn other_errors(&self) -> Option<(f64, f64)> {
+        mean_and_worst(&self.parts(&self.predicted_us, None, true))
+    }
+
+    /// Points of other machines.
+    #[must_use]
+    pub fn other_count(&self) -> usize {
+        self.parts(&self.predicted_us, None, true).len()
     }
 
     /// The same of the base, over all points.
     #[must_use]
     pub fn base_errors(&self) -> Option<(f64, f64)> {
-        mean_and_worst(&self.parts(&self.base_us, None))
+        mean_and_worst(&self.parts(&self.base_us, None, false))
     }
 
     /// Points of the fit, or those that were held out.
     #[must_use]
     pub fn count(&self, is_held_out: bool) -> usize {
-        self.parts(&self.predicted_us, Some(is_held_out)).len()
+        self.parts(&self.predicted_us, Some(is_held_out), false)
+            .len()
     }
 
-    fn parts(&self, predicted_us: &[Vec<f64>], is_held_out: Option<bool>) -> Vec<f64> {
+    fn parts(
+        &self,
+        predicted_us: &[Vec<f64>],
+        is_held_out: Option<bool>,
+        is_other: bool,
+    ) -> Vec<f64> {
         let pairs = self.measured.iter().zip(predicted_us);
+        let pairs = pairs.filter(|(each, _)| each.is_other == is_other);
         let points = pairs.flat_map(|(each, predicted)| each.points.iter().zip(predicted));
         points
             .filter(|(point, _)| is_held_out.is_none_or(|held_out| point.is_held_out == held_out))

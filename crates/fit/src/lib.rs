@@ -7,7 +7,9 @@
 //! predict    what simulated hosts of such a preset measure: the simulation itself runs
 //! pair       the programs of `viaduct measure` between two simulated hosts, for whoever asks
 //! search     the factors that make both agree: Levenberg and Marquardt, in logarithms
+//! told       how far off a prediction of what was not measured may be
 //! fit        joins them        written   the preset as text        shown   what came of it
+//! warnings   what must be known before it is used
 //! ```
 
 mod error;
@@ -19,9 +21,12 @@ mod predict;
 mod search;
 mod shown;
 mod thresholds;
+mod told;
+mod warnings;
 mod written;
 
 pub use error::FitError;
 pub use fit::{Fit, FittedNumber, fit};
 pub use measured::{Measured, POINTS_MIN, Point};
 pub use pair::{Broken, Simulated, measure_simulated};
+pub use told::Untold;

@@ -9,6 +9,11 @@ use crate::error::FitError;
 /// Fewest sizes that a fit takes.
 pub const POINTS_MIN: usize = 4;
 
+/// Bounds of what any machine does: a tenth of a nanosecond, a thousand seconds, 100 TB/s.
+const TIME_US_MIN: f64 = 1e-4;
+const TIME_US_MAX: f64 = 1e9;
+const RATE_MBYTE_S_MAX: f64 = 1e8;
+
 /// A report, as `viaduct measure --json` writes it; what does not matter here is left out.
 #[derive(Deserialize)]
 struct Report {
@@ -18,6 +23,8 @@ struct Report {
     level: String,
     #[serde(default)]
     cores: Option<[usize; 2]>,
+    #[serde(default)]
+    machine: Option<String>,
     rows: Vec<Row>,
 }
 
@@ -50,6 +57,12 @@ pub struct Measured {
     pub is_simulated: bool,
     /// Where the cores were, if that is known and was the same in all rows.
     pub placement: Option<String>,
+    /// The machine's name, where the file says it.
+    pub machine: Option<String>,
+    /// Whether it is of another machine than the one that is fitted: the fit sees none of it.
+    pub is_other: bool,
+    /// The core that both sides were on, if they had but one.
+    pub shared_core: Option<usize>,
     /// In the order of sizes, each size once.
     pub points: Vec<Point>,
 }
@@ -140,6 +153,11 @@ impl Measured {
             level,
             is_simulated: report.cores.is_none(),
             placement: placement.filter(|_| is_same),
+            machine: report.machine,
+            is_other: false,
+            shared_core: report
+                .cores
+                .and_then(|[first, second]| (first == second).then_some(first)),
             points: kept,
         };
         measured.hold_out();
@@ -150,8 +168,14 @@ impl Measured {
     fn hold_out(&mut self) {
         let last = self.points.len().saturating_sub(1);
         for (place, point) in self.points.iter_mut().enumerate() {
-            point.is_held_out = place % 3 == 2 && place != last;
+            point.is_held_out = self.is_other || place % 3 == 2 && place != last;
         }
+    }
+
+    /// Keeps it out of the fit, to be compared with what comes of it.
+    pub(crate) fn set_aside(&mut self) {
+        self.is_other = true;
+        self.hold_out();
     }
 
     /// Leaves out sizes beyond a length; says how many those were.
@@ -170,6 +194,18 @@ fn point(file: &str, test: Test, row: &Row) -> Result<Point, FitError> {
         _ => None,
     };
     let usable = microseconds.filter(|time| time.is_finite() && *time > 0.0);
+    if let (Some(bytes), Some(time)) = (row.bytes, usable) {
+        // Bytes a microsecond are megabytes a second.
+        let is_absurd = !(TIME_US_MIN..=TIME_US_MAX).contains(&time)
+            || f64::from(bytes) / time > RATE_MBYTE_S_MAX;
+        if is_absurd {
+            return Err(FitError::unusable(
+                format!("{file}: {bytes} bytes in {time:e} us is what no machine does"),
+                "give the file as `viaduct measure --json` writes it; times are in us, rates are \
+                 messages a second",
+            ));
+        }
+    }
     match (row.bytes, usable) {
         (Some(bytes), Some(microseconds)) => Ok(Point {
             bytes,
@@ -238,6 +274,12 @@ mod tests {
             (&text(&[8]).replace("half_rtt_us", "other"), "without bytes"),
             (&text(&[8]).replace("8.5", "0.0"), "without bytes or time"),
             (&text(&[8]).replace("latency", "cq"), "nothing of sizes"),
+            (&text(&[8]).replace("8.5", "1e-7"), "no machine does"),
+            (&text(&[8]).replace("8.5", "1e12"), "no machine does"),
+            (
+                &text(&[2_000_000_000]).replace("2000000000.5", "1.0"),
+                "no machine does",
+            ),
         ] {
             let error = Measured::read("m.json", text).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("m.json"), "{error}");

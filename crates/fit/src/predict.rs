@@ -45,6 +45,9 @@ pub(crate) fn times(
         let sizes = each.points.iter().filter(|point| care.takes(point));
         let mut plan = Plan::usual(each.test);
         plan.sizes = sizes.map(|point| point.bytes).collect();
+        if plan.sizes.is_empty() {
+            continue;
+        }
         plan.mode = each.mode;
         plan.level = each.level;
         plan.iterations = Some(care.iterations(each.test));

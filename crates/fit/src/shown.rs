@@ -17,6 +17,11 @@ impl Fit {
                 Test::Latency => "half a round trip",
                 Test::Bandwidth | Test::Rate | Test::Cq => "a message of a stream",
             };
+            let machine = match &each.machine {
+                Some(machine) if each.is_other => format!(" on {machine}, which was not fitted"),
+                _ if each.is_other => " on another machine, which was not fitted".to_owned(),
+                _ => String::new(),
+            };
             let simulated = if each.is_simulated {
                 " (simulated hosts, no machine)"
             } else {
@@ -24,7 +29,7 @@ impl Fit {
             };
             let _ = writeln!(
                 text,
-                "{} over {}{simulated}: {what}, measured and by the fitted model\n",
+                "{} over {}{machine}{simulated}: {what}, measured and by the fitted model\n",
                 each.test.name(),
                 each.fabric
             );
@@ -34,7 +39,14 @@ impl Fit {
                     significant(point.microseconds),
                     significant(*predicted),
                     percent(predicted / point.microseconds - 1.0),
-                    if point.is_held_out { "held out" } else { "fit" }.to_owned(),
+                    if each.is_other {
+                        "comparison"
+                    } else if point.is_held_out {
+                        "held out"
+                    } else {
+                        "fit"
+                    }
+                    .to_owned(),
                 ]
             });
             let heads = ["bytes", "measured us", "model us", "error %", "used for"];
@@ -68,7 +80,14 @@ impl Fit {
             ),
             (format!("{} as it is, all", self.base), self.base_errors()),
         ];
-        let rows = rows.into_iter().map(|(name, errors)| {
+        let others = match self.other_count() {
+            0 => None,
+            count => Some((
+                format!("other machines, {count} points"),
+                self.other_errors(),
+            )),
+        };
+        let rows = rows.into_iter().chain(others).map(|(name, errors)| {
             let cell = |part: Option<f64>| match part {
                 Some(part) if part >= 10.0 => format!("{part:.0} times"),
                 Some(part) => format!("{:.1} %", part * 100.0),

@@ -1,34 +1,56 @@
 //! One plan on several fabrics, side by side.
 
+use std::collections::BTreeSet;
+
 use crate::line::Placement;
 use crate::plan::Test;
-use crate::report::{Report, aligned};
+use crate::report::{Report, Row, aligned};
 
 /// What the same plan came to on several fabrics.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Comparison<'a> {
     reports: &'a [Report],
+    names: Vec<String>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Of reports of one plan; a plan that ended early has rows left out.
+    /// Of reports of one test; a plan that ended early has rows left out.
     #[must_use]
-    pub const fn new(reports: &'a [Report]) -> Self {
-        Self { reports }
-    }
-
-    /// A name for each report: its fabric's, and a number where one fabric comes more than once.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        let named = self.reports.iter().enumerate().map(|(index, report)| {
+    pub fn new(reports: &'a [Report]) -> Self {
+        let named = reports.iter().enumerate().map(|(index, report)| {
             let is_same = |other: &&Report| other.fabric == report.fabric;
-            let before = self.reports[..index].iter().filter(is_same).count();
-            match before {
-                0 => report.fabric.clone(),
-                before => format!("{} #{}", report.fabric, before + 1),
+            let machines = reports.iter().filter(is_same);
+            let machines = machines.map(|other| other.origin.machine.as_ref());
+            let mut machines: Vec<Option<&String>> = machines.collect();
+            let count = machines.len();
+            machines.sort_unstable();
+            machines.dedup();
+            let before = reports[..index].iter().filter(is_same).count();
+            match (&report.origin.machine, before) {
+                (Some(machine), _) if count > 1 && machines.len() == count => {
+                    format!("{} on {machine}", report.fabric)
+                }
+                (_, 0) => report.fabric.clone(),
+                (_, before) => format!("{} #{}", report.fabric, before + 1),
             }
         });
-        named.collect()
+        Self {
+            names: named.collect(),
+            reports,
+        }
+    }
+
+    /// As [`Comparison::new`], with names of the caller's for each report.
+    #[must_use]
+    pub const fn named(reports: &'a [Report], names: Vec<String>) -> Self {
+        Self { reports, names }
+    }
+
+    /// A name for each report: its fabric's, with its machine where that tells equal ones apart, or
+    /// a number.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.names.clone()
     }
 
     /// As one JSON array of what [`Report::to_json`] gives.
@@ -70,28 +92,61 @@ impl<'a> Comparison<'a> {
         let Some(first) = self.reports.first() else {
             return String::new();
         };
-        let names = self.names();
-        let longest = self.reports.iter().max_by_key(|report| report.rows.len());
-        let longest = longest.unwrap_or(first);
-        let variant = [longest.variant()];
-        let heads = variant.into_iter().chain(names.iter().map(String::as_str));
-        let heads: Vec<&str> = heads.collect();
-        // One that ended early has the beginning of what the others have.
-        let rows = longest.rows.iter().enumerate().map(|(index, row)| {
-            let cells = self.reports.iter().map(|report| {
-                let row = report.rows.get(index);
-                row.map_or_else(|| "-".to_owned(), |row| row.figure_cell(first.test))
-            });
-            std::iter::once(row.variant().to_string())
-                .chain(cells)
-                .collect()
-        });
-        let rows: Vec<Vec<String>> = rows.collect();
+        let (heads, rows) = self.cells();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         format!(
             "{}\n{}",
             aligned(&heads, &rows),
             self.explanation(first.test)
         )
+    }
+
+    /// Heads and cells of [`Comparison::table`].
+    #[must_use]
+    pub fn cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let longest = self.reports.iter().max_by_key(|report| report.rows.len());
+        let variant = longest.map_or("", Report::variant).to_owned();
+        let heads = std::iter::once(variant).chain(self.names()).collect();
+        let rows = self.aligned_rows().into_iter().map(|(variant, rows)| {
+            let cells = rows.into_iter().zip(self.reports).map(|(row, report)| {
+                row.map_or_else(|| "-".to_owned(), |row| row.figure_cell(report.test))
+            });
+            std::iter::once(variant.to_string()).chain(cells).collect()
+        });
+        (heads, rows.collect())
+    }
+
+    /// The reports.
+    #[must_use]
+    pub const fn reports(&self) -> &'a [Report] {
+        self.reports
+    }
+
+    /// Each size, load or number of connections with the row that each report has of it.
+    #[must_use]
+    pub fn aligned_rows(&self) -> Vec<(u32, Vec<Option<&'a Row>>)> {
+        let Some(longest) = self.reports.iter().max_by_key(|report| report.rows.len()) else {
+            return Vec::new();
+        };
+        // One that ended early has the beginning of what the others have.
+        let is_one_plan = self.reports.iter().all(|report| {
+            let mut pairs = report.rows.iter().zip(&longest.rows);
+            pairs.all(|(row, other)| row.variant() == other.variant())
+        });
+        if is_one_plan {
+            let rows = longest.rows.iter().enumerate().map(|(index, row)| {
+                let rows = self.reports.iter().map(|report| report.rows.get(index));
+                (row.variant(), rows.collect())
+            });
+            return rows.collect();
+        }
+        let all = self.reports.iter().flat_map(|report| &report.rows);
+        let variants: BTreeSet<u32> = all.map(Row::variant).collect();
+        let rows = variants.into_iter().map(|variant| {
+            let of = |report: &'a Report| report.rows.iter().find(|row| row.variant() == variant);
+            (variant, self.reports.iter().map(of).collect())
+        });
+        rows.collect()
     }
 
     fn explanation(&self, test: Test) -> String {
@@ -124,7 +179,7 @@ impl<'a> Comparison<'a> {
 mod tests {
     use super::*;
     use crate::plan::{Plan, Transfer};
-    use crate::report::{LatencyRow, Noise, Row, Spread};
+    use crate::report::{LatencyRow, Noise, Spread};
 
     fn report(fabric: &str, rows: &[(u32, f64, Placement)]) -> Report {
         let row = |(bytes, median, placement): &(u32, f64, Placement)| {
@@ -172,6 +227,37 @@ mod tests {
         assert_eq!(cells[2], ["64", "0.500", "-", "0.750"]);
         assert!(!table.contains("placement"), "{table}");
         assert!(table.lines().all(|line| line.len() <= 100), "{table}");
+    }
+
+    #[test]
+    fn machines_tell_equal_fabrics_apart_and_sizes_are_aligned() {
+        let near = Placement::Near;
+        let mut reports = [
+            report(
+                "shm",
+                &[(8, 0.25, near), (64, 0.5, near), (4096, 2.0, near)],
+            ),
+            report("shm", &[(64, 0.75, near), (1024, 1.0, near)]),
+        ];
+        for (report, machine) in reports.iter_mut().zip(["a", "b"]) {
+            report.origin.machine = Some(machine.to_owned());
+        }
+        let comparison = Comparison::new(&reports);
+        assert_eq!(comparison.names(), ["shm on a", "shm on b"]);
+        let rows: Vec<(u32, Vec<bool>)> = comparison
+            .aligned_rows()
+            .into_iter()
+            .map(|(variant, rows)| (variant, rows.iter().map(Option::is_some).collect()))
+            .collect();
+        let wanted = [
+            (8, vec![true, false]),
+            (64, vec![true, true]),
+            (1024, vec![false, true]),
+            (4096, vec![true, false]),
+        ];
+        assert_eq!(rows, wanted);
+        reports[1].origin.machine = Some("a".to_owned());
+        assert_eq!(Comparison::new(&reports).names(), ["shm", "shm #2"]);
     }
 
     #[test]

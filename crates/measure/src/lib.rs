@@ -25,6 +25,7 @@ mod latency;
 mod line;
 mod machine;
 mod order;
+mod origin;
 mod pacer;
 mod plan;
 mod report;
@@ -40,6 +41,7 @@ pub use error::MeasureError;
 pub use host::Host;
 pub use line::Placement;
 pub use machine::{Machine, allowed_cores, pin_to_core};
+pub use origin::Origin;
 pub use plan::{Asker, Mode, Plan, Test, Transfer, Tuning};
 pub use report::{
     CompletionQueueRow, Happened, LatencyRow, Noise, Report, Row, RowCounts, Spread, Stages,

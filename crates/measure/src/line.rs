@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::pin_to_core;
 
@@ -13,7 +13,7 @@ use crate::machine::pin_to_core;
 ///
 /// A virtual machine's cores move between such places every few seconds to minutes, and the same
 /// program is several times slower when they are far: only values of one placement compare.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// It seems: two threads of one core.

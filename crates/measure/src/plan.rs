@@ -34,7 +34,8 @@ impl Test {
     }
 
     /// What it does, in a line.
-    pub(crate) const fn purpose(self) -> &'static str {
+    #[must_use]
+    pub const fn purpose(self) -> &'static str {
         match self {
             Self::Latency => "half a round trip, post of the send to its receive being done",
             Self::Bandwidth => "messages one way, two windows on the way",
@@ -218,7 +219,7 @@ impl Plan {
                 0, 8, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576,
             ],
             Test::Bandwidth => &[
-                64, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304,
+                64, 256, 1024, 4096, 16_384, 32_768, 65_536, 262_144, 1_048_576, 4_194_304,
             ],
             Test::Rate => &[8],
             Test::Cq => &[],

@@ -2,15 +2,17 @@
 
 use std::fmt::{self, Write as _};
 
-use serde::{Serialize, Serializer};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use viaduct_fabric::{Counts, Memory};
 
 use crate::line::Placement;
+use crate::origin::Origin;
 use crate::plan::{Mode, Plan, Test, Transfer, level_name};
 
 /// The result of one plan on one fabric.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Report {
     /// The fabric's name.
     pub fabric: String,
@@ -19,27 +21,31 @@ pub struct Report {
     /// How both sides waited.
     pub mode: Mode,
     /// The level: `ud`, `rd` or `rr`.
-    pub level: &'static str,
+    pub level: String,
     /// How bytes were to move.
     pub transfer: Transfer,
     /// `shared` or `private`.
-    pub memory: &'static str,
+    pub memory: String,
     /// Whether every byte was written and read.
     pub touched: bool,
     /// The cores of the two sides.
+    #[serde(default)]
     pub cores: Option<[usize; 2]>,
+    /// Where and when it was measured, and by what.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Of several hosts that ask the same one, how many they are; [`None`] for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_hosts: Option<u32>,
     /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Happened>,
     /// A row a size, or a number of connections.
     pub rows: Vec<Row>,
 }
 
 /// What faults and background traffic did while programs ran on simulated hosts.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Happened {
     /// Simulated time at the end, microseconds.
     pub simulated_us: f64,
@@ -72,7 +78,7 @@ impl fmt::Display for Happened {
 }
 
 /// One row.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Row {
     /// Of [`Test::Latency`].
@@ -84,7 +90,7 @@ pub enum Row {
 }
 
 /// A message to and fro.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct LatencyRow {
     /// Bytes of the message.
     pub bytes: u32,
@@ -96,7 +102,7 @@ pub struct LatencyRow {
     pub batch: u64,
     /// On simulated hosts, where the time goes of a message of these bytes that is alone in the
     /// network and polled for; [`None`] elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages_us: Option<Stages>,
     /// What else was seen.
     #[serde(flatten)]
@@ -104,7 +110,7 @@ pub struct LatencyRow {
 }
 
 /// Messages one way.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct StreamRow {
     /// Bytes of a message.
     pub bytes: u32,
@@ -122,7 +128,7 @@ pub struct StreamRow {
     pub messages: u64,
     /// On simulated hosts, where the time goes of a message of these bytes that is alone in the
     /// network and polled for; [`None`] elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages_us: Option<Stages>,
     /// What else was seen.
     #[serde(flatten)]
@@ -130,13 +136,13 @@ pub struct StreamRow {
 }
 
 /// Many connections, one completion queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CompletionQueueRow {
     /// Connections, with one request of 32 bytes outstanding each.
     pub connections: u32,
     /// Requests a second that the connections offered together; [`None`] for as many as are
     /// answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_requests_s: Option<u32>,
     /// Requests answered a second, of the median batch.
     pub requests_s: f64,
@@ -155,16 +161,39 @@ pub struct CompletionQueueRow {
 /// Stages of a message's way, in their order, and microseconds: an object in JSON, one key a stage.
 /// They add up to half a round trip.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stages(pub Vec<(&'static str, f64)>);
+pub struct Stages(pub Vec<(String, f64)>);
 
 impl Serialize for Stages {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
+        serializer.collect_map(self.0.iter().map(|(stage, time)| (stage, time)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Stages {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Their order is that of the text: a map would sort them.
+        struct Listed;
+        impl<'de> Visitor<'de> for Listed {
+            type Value = Vec<(String, f64)>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("microseconds by stage")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut stages = Vec::new();
+                while let Some(stage) = map.next_entry()? {
+                    stages.push(stage);
+                }
+                Ok(stages)
+            }
+        }
+        deserializer.deserialize_map(Listed).map(Self)
     }
 }
 
 /// Least, middle and nearly greatest.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,
@@ -175,7 +204,7 @@ pub struct Spread {
 }
 
 /// What disturbed a row, or made it quick.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Noise {
     /// Nanoseconds that a cache line takes between the cores, right before.
     pub line_ns_before: Option<f64>,
@@ -186,7 +215,7 @@ pub struct Noise {
     /// The part of the timed time that was lost to interruptions.
     pub lost_fraction: f64,
     /// What the initiator's NIC counted meanwhile, if that was asked for and it counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub counts: Option<RowCounts>,
 }
 
@@ -226,14 +255,16 @@ impl Report {
             fabric: fabric.to_owned(),
             test: plan.test,
             mode: plan.mode,
-            level: level_name(plan.level),
+            level: level_name(plan.level).to_owned(),
             transfer,
             memory: match plan.memory {
                 Memory::Shared => "shared",
                 Memory::Private => "private",
-            },
+            }
+            .to_owned(),
             touched: plan.is_touched,
             cores,
+            origin: Origin::default(),
             client_hosts: (plan.asker.of > 1).then_some(plan.asker.of),
             faults: None,
             rows,
@@ -256,6 +287,17 @@ impl Report {
             self.fabric,
             self.test.purpose(),
             self.how()
+        )
+    }
+
+    /// What it was asked for but the test: for a table of several.
+    #[must_use]
+    pub fn settings(&self) -> String {
+        let touched = if self.touched { ", touched" } else { "" };
+        let (mode, level) = (self.mode.name(), &self.level);
+        format!(
+            "{mode}, level {level}, {} memory, transfer {}{touched}",
+            self.memory, self.transfer
         )
     }
 
@@ -388,7 +430,8 @@ impl Report {
     }
 
     /// What differs from row to row.
-    pub(crate) fn variant(&self) -> &'static str {
+    #[must_use]
+    pub fn variant(&self) -> &'static str {
         match self.test {
             Test::Latency | Test::Bandwidth | Test::Rate => "bytes",
             Test::Cq if self.has_loads() => "offered/s",
@@ -588,11 +631,12 @@ mod tests {
             fabric: "shm".to_owned(),
             test: Test::Latency,
             mode: Mode::Poll,
-            level: "rd",
+            level: "rd".to_owned(),
             transfer: Transfer::Auto,
-            memory: "shared",
+            memory: "shared".to_owned(),
             touched: false,
             cores: Some([0, 1]),
+            origin: Origin::default(),
             client_hosts: None,
             faults: None,
             rows: vec![Row::Latency(LatencyRow {
@@ -631,10 +675,36 @@ mod tests {
     #[test]
     fn stages_keep_their_order_in_the_object() {
         let mut report = report();
-        report.rows[0].set_stages(Stages(vec![("post", 0.5), ("doorbell", 0.0), ("a", 1.25)]));
+        let stages = [("post", 0.5), ("doorbell", 0.0), ("a", 1.25)];
+        let stages = stages.map(|(stage, time)| (stage.to_owned(), time));
+        report.rows[0].set_stages(Stages(stages.into()));
         let json = report.to_json();
         let wanted = r#""stages_us":{"post":0.5,"doorbell":0.0,"a":1.25}"#;
         assert!(json.contains(wanted), "{json}");
+        let again: Report = serde_json::from_str(&json).unwrap();
+        assert_eq!(again.to_json(), json);
+    }
+
+    #[test]
+    fn rows_of_all_kinds_are_read_again() {
+        let noise =
+            r#""line_ns_before":50.5,"line_ns_after":null,"placement":"near","lost_fraction":0.5"#;
+        for (test, row) in [
+            (
+                "rate",
+                r#""bytes":8,"mbyte_s":1.5,"messages_s":2.5,"mean_mbyte_s":1.0,"mean_messages_s":2.0,"window":64,"messages":9"#,
+            ),
+            (
+                "cq",
+                r#""connections":16,"offered_requests_s":500,"requests_s":1.5,"bytes_per_connection":null,"mean_requests_s":1.25,"requests":7"#,
+            ),
+        ] {
+            let json = format!(
+                r#"{{"fabric":"shm","test":"{test}","mode":"poll","level":"rd","transfer":"auto","memory":"shared","touched":false,"cores":[0,1],"machine":"a","version":"0.1.0","rows":[{{{row},{noise}}}]}}"#
+            );
+            let report: Report = serde_json::from_str(&json).unwrap();
+            assert_eq!(report.to_json(), json);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Bulk, LogP};
+use crate::origin::Origin;
 use crate::report::{aligned, significant};
 
 /// Which program makes requests.
@@ -41,6 +42,9 @@ pub struct RequestReport<T> {
     pub test: RequestTest,
     /// The cores of the two sides; `None` on simulated hosts.
     pub cores: Option<[usize; 2]>,
+    /// Where and when it was measured, and by what.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// What was found.
     #[serde(flatten)]
     pub figures: T,
