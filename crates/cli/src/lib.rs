@@ -17,6 +17,7 @@ mod jobs;
 mod lists;
 mod manual;
 mod measure;
+mod measurements;
 mod models;
 mod output;
 mod pair;

@@ -49,10 +49,10 @@ impl PictureFile {
     /// When the file cannot be written any more.
     pub(crate) fn draw(&self, reports: &[Report]) -> Result<(), Failure> {
         // Stopped at once, there is nothing to draw, and no reason to lose what was drawn before.
-        let Some(first) = reports.first().filter(|first| !first.rows.is_empty()) else {
-            return Ok(());
-        };
-        self.draw_chart(&chart(first, reports))
+        match chart(&Comparison::new(reports)) {
+            Some(chart) => self.draw_chart(&chart),
+            None => Ok(()),
+        }
     }
 
     /// Draws a chart.
@@ -117,9 +117,37 @@ pub(crate) fn try_to_open(path: &Path) -> io::Result<()> {
     }
 }
 
-fn chart(first: &Report, reports: &[Report]) -> LineChart {
+/// Names in a row, and what they have in common at their beginning said once: `rnic-gen3, gen4`.
+pub(crate) fn compared(names: &[String]) -> String {
+    let mut shown: Vec<&str> = names.iter().map(String::as_str).collect();
+    // Of the words of a name; the first name stands whole.
+    let common = |names: &[&str]| {
+        let first = names.first().copied().unwrap_or_default();
+        let ends = first.char_indices().filter(|(_, c)| ":-_ ".contains(*c));
+        let ends = ends.map(|(at, c)| at + c.len_utf8()).rev();
+        let mut ends = ends.filter(|&end| names.iter().all(|name| name.starts_with(&first[..end])));
+        ends.next().unwrap_or(0)
+    };
+    if shown.iter().all(|name| name.starts_with("sim:")) {
+        for name in &mut shown {
+            *name = &name["sim:".len()..];
+        }
+    }
+    let end = match shown.len() {
+        0 | 1 => 0,
+        _ => common(&shown),
+    };
+    let parts = shown.iter().enumerate();
+    let parts = parts.map(|(index, name)| if index == 0 { name } else { &name[end..] });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The chart of reports of one test, a line each; none where the first has no row.
+pub(crate) fn chart(comparison: &Comparison<'_>) -> Option<LineChart> {
+    let reports = comparison.reports();
+    let first = reports.first().filter(|first| !first.rows.is_empty())?;
     let test = first.test;
-    let names = Comparison::new(reports).names();
+    let names = comparison.names();
     let series = names.iter().zip(reports).map(|(name, report)| {
         let rows = report.rows.iter();
         let points = rows.map(|row| (f64::from(row.variant()), row.figure(test)));
@@ -157,11 +185,11 @@ fn chart(first: &Report, reports: &[Report]) -> LineChart {
     let settings: Vec<String> = settings
         .chain((first.memory != "shared").then(|| format!("{} memory", first.memory)))
         .collect();
-    LineChart {
+    Some(LineChart {
         title: format!(
-            "{} over {} ({})",
+            "{}: {} ({})",
+            compared(&names),
             test.name(),
-            names.join(" and "),
             settings.join(", ")
         ),
         x: Axis {
@@ -175,12 +203,25 @@ fn chart(first: &Report, reports: &[Report]) -> LineChart {
             notation: Notation::Plain,
         },
         series: series.collect(),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_compared_is_said_once() {
+        let said =
+            |names: &[&str]| compared(&names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>());
+        let three = ["sim:rnic-gen3", "sim:rnic-gen4", "sim:rnic-gen5"];
+        assert_eq!(said(&three), "rnic-gen3, gen4, gen5");
+        assert_eq!(said(&["sim:clan", "sim:clan-pio"]), "clan, clan-pio");
+        assert_eq!(said(&["shm", "sim:clan-pio"]), "shm, sim:clan-pio");
+        assert_eq!(said(&["shm on a", "shm on b"]), "shm on a, b");
+        assert_eq!(said(&["sim:clan-pio"]), "clan-pio");
+        assert_eq!(said(&["shm"]), "shm");
+    }
 
     #[test]
     fn the_ending_says_the_format() {

@@ -1,24 +1,27 @@
-//! `viaduct plot`: a picture of a run directory for a paper, and its numbers beside it.
+//! `viaduct plot`: a picture of a run directory, or of measurements, for a paper, and its numbers
+//! beside it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use viaduct_report::{ShownStudy, Subject, draw};
 
 use crate::failure::{Exit, Failure};
+use crate::measurements::{Measurements, is_measurement};
 use crate::output;
 use crate::picture::{PictureFile, try_to_open};
 use crate::showing::FormerStudy;
 
 #[derive(Args, Debug)]
 pub(crate) struct PlotArguments {
-    /// A directory that `viaduct run` left
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
-    /// What to draw
+    /// A directory that `viaduct run` left, or files that `viaduct measure --json` wrote: a line
+    /// each
+    #[arg(value_name = "RUN|MEASURED.json", required = true)]
+    sources: Vec<PathBuf>,
+    /// What to draw of a run
     #[arg(long, value_name = "WHAT")]
-    what: What,
+    what: Option<What>,
     /// Where to write it: .svg, .pdf or .png; its numbers go beside it, with the ending .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -68,14 +71,32 @@ pub(crate) fn plot(arguments: &PlotArguments) -> Result<Exit, Failure> {
         ))
     };
     try_to_open(&numbers).map_err(refused)?;
-    let former = FormerStudy::read(&arguments.run)?;
+    if arguments.sources.iter().all(|path| is_measurement(path)) {
+        if arguments.what.is_some() || arguments.cell.is_some() || arguments.seed.is_some() {
+            return Err(Failure::new(
+                "`--what`, `--cell` and `--seed` mean nothing for measurements",
+                "they choose what is drawn of a run directory",
+            ));
+        }
+        let (chart, csv) = Measurements::read(&arguments.sources)?.chart()?;
+        file.draw_chart(&chart)?;
+        fs::write(&numbers, &csv).map_err(refused)?;
+        return told(arguments, &numbers);
+    }
+    let ([run], Some(what)) = (&arguments.sources[..], arguments.what) else {
+        let title = match arguments.what {
+            None => "`--what` is missing: what of the run is to be drawn",
+            Some(_) => "a picture is of one run",
+        };
+        let help = "as in viaduct plot RUN --what latency -o x.svg; several runs: viaduct report \
+                    RUN RUN; several measurements: viaduct plot A.json B.json -o x.svg";
+        return Err(Failure::new(title, help));
+    };
+    let former = FormerStudy::read(run)?;
     let mut study = former.shown(None);
     choose(&mut study, arguments)?;
-    let Some(drawn) = draw(arguments.what.subject(), &study) else {
-        let title = format!(
-            "`{}` has nothing of the kind to draw",
-            arguments.run.display()
-        );
+    let Some(drawn) = draw(what.subject(), &study) else {
+        let title = format!("`{}` has nothing of the kind to draw", run.display());
         return Err(Failure::new(
             title,
             "no message was measured, or there are no links",
@@ -83,17 +104,22 @@ pub(crate) fn plot(arguments: &PlotArguments) -> Result<Exit, Failure> {
     };
     file.write(&drawn.picture)?;
     fs::write(&numbers, &drawn.csv).map_err(refused)?;
-    output::result(&format!(
-        "  picture  {}\n  numbers  {}\n",
-        arguments.output.display(),
-        numbers.display()
-    ))?;
+    told(arguments, &numbers)?;
     if drawn.left_out > 0 {
         output::note(&format!(
             "note: {} more are left out, a picture holds no more; choose with --cell and --seed\n",
             drawn.left_out
         ));
     }
+    Ok(Exit::Fine)
+}
+
+fn told(arguments: &PlotArguments, numbers: &Path) -> Result<Exit, Failure> {
+    output::result(&format!(
+        "  picture  {}\n  numbers  {}\n",
+        arguments.output.display(),
+        numbers.display()
+    ))?;
     Ok(Exit::Fine)
 }
 

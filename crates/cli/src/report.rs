@@ -1,4 +1,4 @@
-//! `viaduct report`: run directories beside one another, as a page.
+//! `viaduct report`: run directories, or measurements, beside one another, as a page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use clap::Args;
 use viaduct_report::{ShownStudy, comparison_page, run_page};
 
 use crate::failure::{Exit, Failure};
+use crate::measurements::{Measurements, is_measurement};
 use crate::output;
 use crate::picture::try_to_open;
 use crate::showing::FormerStudy;
@@ -16,8 +17,9 @@ const RUNS_MAX: usize = 12;
 
 #[derive(Args, Debug)]
 pub(crate) struct ReportArguments {
-    /// Directories that `viaduct run` left; of one alone its page is written again
-    #[arg(value_name = "RUN", required = true)]
+    /// Directories that `viaduct run` left; of one alone its page is written again. Or files that
+    /// `viaduct measure --json` wrote, of several machines perhaps
+    #[arg(value_name = "RUN|MEASURED.json", required = true)]
     runs: Vec<PathBuf>,
     /// Where to write the page
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
@@ -38,6 +40,18 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, Failure> {
         ))
     };
     try_to_open(path).map_err(refused)?;
+    if arguments.runs.iter().all(|path| is_measurement(path)) {
+        let page = Measurements::read(&arguments.runs)?.page()?;
+        fs::write(path, page).map_err(refused)?;
+        output::result(&format!("  report   {}\n", path.display()))?;
+        return Ok(Exit::Fine);
+    }
+    if let Some(file) = arguments.runs.iter().find(|path| is_measurement(path)) {
+        return Err(Failure::new(
+            format!("`{}` is a measurement, and others are runs", file.display()),
+            "a page has the ones or the others",
+        ));
+    }
     let runs = arguments.runs.iter().map(|run| FormerStudy::read(run));
     let runs: Vec<FormerStudy> = runs.collect::<Result<_, Failure>>()?;
     let page = match runs.as_slice() {

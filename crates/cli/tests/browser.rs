@@ -21,6 +21,22 @@ use support::{Folder, SMALL};
 /// Words of a user's that must stay words, on the page and in its pictures.
 const HOSTILE: &str = "<script>console.error('ran')</script><img src=http://viaduct.test/i> &\"'";
 
+/// Many send to one through a tree.
+const INCAST: &str = r#"
+[run]
+until = "5 ms"
+[network]
+topology = "fat-tree"
+arity = 4
+levels = 3
+[links]
+rate = "856 Mbit/s"
+[traffic]
+pattern = "incast"
+rate = "100/s"
+size = "4 KiB"
+"#;
+
 /// What is wrong with a page for its reader, in words.
 const COMPLAINTS: &str = r#"(() => {
     const found = [];
@@ -132,8 +148,15 @@ fn every_page_is_silent_and_legible_wide_and_narrow_light_and_dark() {
 
     fs::write(folder.join("hostile.toml"), titled(HOSTILE)).unwrap();
     fs::write(folder.join("<i>&.toml"), titled("plain")).unwrap();
+    let hosts = "sim:clan-pio,sim:clan-dma";
+    let measured = folder.succeed(&["measure", "bandwidth", "--on", hosts, "--json"]);
+    fs::write(folder.join("measured.json"), measured).unwrap();
+    fs::write(folder.join("incast.toml"), INCAST).unwrap();
     for arguments in [
         &["run", "hostile.toml", "--out", "one"][..],
+        &["run", "incast.toml", "--out", "incast"],
+        &["report", "measured.json", "-o", "measured.html"],
+        &["show", "incast.toml", "-o", "tree.svg"],
         &["run", "<i>&.toml", "--out", "<b>two&", "--seeds", "3"],
         &[
             "run",
@@ -201,6 +224,9 @@ fn every_page_is_silent_and_legible_wide_and_narrow_light_and_dark() {
         ("sweep", "four/report.html"),
         ("drops", "drops/report.html"),
         ("torus", "torus/report.html"),
+        ("incast", "incast/report.html"),
+        ("measured", "measured.html"),
+        ("tree-picture", "tree.svg"),
         ("bus", "bus/report.html"),
         ("compared", "compared.html"),
         ("swept", "swept/report.html"),

@@ -136,3 +136,124 @@ fn what_cannot_be_shown_is_told() {
     assert!(said.contains("run/links.parquet"), "{said}");
     assert!(!folder.join("a.svg").exists() && !folder.join("a.csv").exists());
 }
+
+/// Measurements of two machines in files: latency of each, and a rate.
+fn measurements() -> Folder {
+    let folder = Folder::with("a.json", include_str!("fixtures/shm-latency.json"));
+    let one = folder.read("a.json");
+    let named = |machine: &str| {
+        let words = format!(
+            "\"machine\":\"{machine}\",\"processor\":\"P\",\"date\":\"2026-11-23T08:00:00Z\",\
+             \"version\":\"0.1.0\",\"rows\""
+        );
+        one.replace("\"rows\"", &words)
+    };
+    fs::write(folder.join("a.json"), named("first")).unwrap();
+    // Other sizes: the first is missing.
+    let second = named("second");
+    let lines = second
+        .lines()
+        .enumerate()
+        .filter(|(number, _)| *number != 1);
+    let second: String = lines.map(|(_, line)| format!("{line}\n")).collect();
+    fs::write(folder.join("b.json"), second).unwrap();
+    let rate = folder.succeed(&["measure", "rate", "--on", "sim:clan-pio", "--json"]);
+    fs::write(folder.join("rate.json"), rate).unwrap();
+    folder
+}
+
+#[test]
+fn measurements_of_two_machines_are_shown_side_by_side() {
+    let folder = measurements();
+    folder.succeed(&["plot", "a.json", "b.json", "-o", "both.svg"]);
+    let svg = folder.read("both.svg");
+    for words in [
+        "shm on first, second: latency",
+        ">shm on first<",
+        ">shm on second<",
+    ] {
+        assert!(svg.contains(words), "{words}");
+    }
+    let numbers = folder.read("both.csv");
+    assert!(
+        numbers.starts_with("line,bytes,half_rtt_us\n\"shm on first\",0,0.172\n"),
+        "{numbers}"
+    );
+    assert_eq!(numbers.lines().count(), 1 + 10 + 9);
+
+    folder.succeed(&["report", "a.json", "b.json", "rate.json", "-o", "page.html"]);
+    let page = folder.read("page.html");
+    for words in [
+        "first",
+        "second",
+        "2026-11-23T08:00:00Z",
+        "id=\"latency\"",
+        "id=\"rate\"",
+        "clan-pio",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    // A size that only one has.
+    assert!(
+        page.contains("<td class=\"n\">0.172</td><td class=\"n\">-</td>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn measurements_that_do_not_go_together_are_refused() {
+    let folder = measurements();
+    fs::write(folder.join("other.json"), "{\"name\": 3}").unwrap();
+    for (arguments, words) in [
+        (
+            &["plot", "a.json", "rate.json", "-o", "x.svg"][..],
+            "measurements of latency and of rate",
+        ),
+        (
+            &["plot", "a.json", "--what", "latency", "-o", "x.svg"],
+            "mean nothing for measurements",
+        ),
+        (
+            &["plot", "nowhere.json", "-o", "x.svg"],
+            "there is no such file",
+        ),
+        (
+            &["plot", "other.json", "-o", "x.svg"],
+            "holds no measurement",
+        ),
+        (
+            &["report", "a.json", "runs", "-o", "x.html"],
+            "is a measurement, and others are runs",
+        ),
+        (&["plot", "runs", "-o", "x.svg"], "`--what` is missing"),
+    ] {
+        let told = folder.failure(1, arguments);
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(!folder.join("x.svg").exists());
+}
+
+#[test]
+fn a_sweep_shows_intervals_and_which_points_are_not_steady() {
+    let folder = Folder::small();
+    // The last rate is far beyond what the links carry.
+    let sweep = [
+        "sweep",
+        "small.toml",
+        "--seeds",
+        "3",
+        "--out",
+        "sweep",
+        "--quiet",
+    ];
+    folder.succeed(&[&sweep[..], &["--set", "traffic.rate=1000,2000,4000,60000"]].concat());
+    let mean = folder.read("sweep/latency-mean.svg");
+    assert!(mean.contains("bars: 95 % interval"), "{mean}");
+    let carried = folder.read("sweep/carried.svg");
+    assert!(carried.contains("empty marks: not steady"), "{carried}");
+    assert!(
+        folder
+            .read("sweep/report.html")
+            .contains("empty marks: not steady")
+    );
+}

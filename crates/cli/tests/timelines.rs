@@ -60,7 +60,8 @@ fn a_network_is_shown_from_a_study_and_from_a_file() {
     fs::write(folder.join("small.txt"), edges).unwrap();
     folder.succeed(&["show", "small.txt", "-o", "small.svg"]);
     let svg = folder.read("small.svg");
-    assert_eq!(svg.matches("<rect ").count(), 2);
+    // One of them is in the legend.
+    assert_eq!(svg.matches("<rect ").count(), 3);
 
     let error = folder.failure(1, &["show", "torus-million", "-o", "million.svg"]);
     assert!(error.contains("-o x.html"), "{error}");

@@ -38,6 +38,10 @@ const ROW_HEIGHT: f64 = 20.0;
 const BAR_HEIGHT: f64 = 7.0;
 /// More bars a row leave no room for their labels.
 const LABELLED_SETS_MAX: usize = 1;
+/// Between a bar and its label.
+const LABEL_ASIDE: f64 = 5.0;
+/// Of the axis' last label beyond its end.
+const AXIS_OVERHANG: f64 = 14.0;
 /// Of the sheet, for the names of rows.
 const NAMES_PART_MAX: f64 = 0.4;
 
@@ -67,13 +71,6 @@ impl BarChart {
         let names_width = rows.iter().map(|row| sheet.width(row)).fold(0.0, f64::max);
         let left = MARGIN + names_width + 8.0;
         let is_labelled = self.sets.len() <= LABELLED_SETS_MAX;
-        let labels = self.sets.iter().flat_map(|set| &set.labels);
-        let labels_width = match is_labelled {
-            true => labels.map(|label| sheet.width(label)).fold(0.0, f64::max) + 6.0,
-            false => 10.0,
-        };
-        let right = (format.width - MARGIN - labels_width).max(left + 40.0);
-
         let amounts: Vec<f64> = self
             .sets
             .iter()
@@ -85,9 +82,23 @@ impl BarChart {
             scale: Scale::Linear,
             notation: Notation::Plain,
         };
-        let x = Ruler::new(&axis, &amounts, |label| {
-            (sheet.width(label) + LABEL_GAP) / (right - left)
+        let edge = format.width - MARGIN;
+        let ruler = |right: f64| {
+            Ruler::new(&axis, &amounts, |label| {
+                (sheet.width(label) + LABEL_GAP) / (right - left)
+            })
+        };
+        let widest = ruler(edge - AXIS_OVERHANG);
+        // As far to the right as each label behind its bar allows: the one of a short bar stands
+        // within the frame.
+        let labels = self.sets.iter().filter(|_| is_labelled);
+        let labels = labels.flat_map(|set| set.amounts.iter().zip(&set.labels));
+        let ends = labels.filter_map(|(amount, label)| {
+            let part = widest.place(*amount).filter(|part| *part > 0.0)?;
+            Some(left + (edge - LABEL_ASIDE - sheet.width(label) - left) / part)
         });
+        let right = ends.fold(edge - AXIS_OVERHANG, f64::min).max(left + 40.0);
+        let x = ruler(right);
         let row_height = match self.sets.len() {
             0 | 1 => ROW_HEIGHT,
             sets => sets as f64 * BAR_HEIGHT + 8.0,
@@ -114,7 +125,7 @@ impl BarChart {
                     sheet.rectangle((left, bar_top), (length, height), Colour::Line(index));
                 }
                 if let Some(label) = set.labels.get(row).filter(|_| is_labelled) {
-                    let at = (left + length + 5.0, base);
+                    let at = (left + length + LABEL_ASIDE, base);
                     sheet.text(label.clone(), at, Anchor::Start, LABEL_SIZE);
                 }
             }
@@ -131,5 +142,44 @@ impl BarChart {
             AXIS_SIZE,
         );
         sheet.into_scene(base + MARGIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::font::Font;
+    use crate::scene::Shape;
+
+    #[test]
+    fn bars_with_their_labels_fill_the_width() {
+        for (amounts, labels) in [
+            ([309.3, 2.5], ["309.3  (70.1 %)", "2.5  (0.6 %)"]),
+            (
+                [1.0, 0.9],
+                ["1  (1 %)", "0.9  (a much longer label of a bar)"],
+            ),
+        ] {
+            let chart = BarChart {
+                title: String::new(),
+                x: "us".to_owned(),
+                rows: vec!["transfer".to_owned(), "post".to_owned()],
+                sets: vec![Bars {
+                    name: String::new(),
+                    amounts: amounts.to_vec(),
+                    labels: labels.map(str::to_owned).to_vec(),
+                }],
+            };
+            let scene = chart.scene(Format::SCREEN);
+            let font = Font::new();
+            let ends = scene.shapes.iter().filter_map(|shape| match shape {
+                Shape::Text(text) if labels.contains(&text.words.as_str()) => {
+                    Some(text.at.0 + font.width(&text.words, text.size))
+                }
+                _ => None,
+            });
+            let end = ends.fold(0.0, f64::max);
+            assert!(end <= scene.width && end > 0.9 * scene.width, "{end}");
+        }
     }
 }

@@ -68,6 +68,8 @@ pub struct Marks {
     pub rules: Vec<Rule>,
     /// How far values on a line may be off.
     pub intervals: Vec<Interval>,
+    /// Points that are drawn empty, by line and place in it: what they say is less sure.
+    pub hollow: Vec<(usize, usize)>,
     /// How each line looks, by its number; those that are not named are marked lines.
     pub looks: Vec<Look>,
 }

@@ -7,7 +7,7 @@ use crate::scene::{Anchor, Colour, Point, Scene};
 use crate::sheet::{
     AXIS_SIZE, Frame, LABEL_GAP, LABEL_SIZE, LINE_HEIGHT, MARGIN, Sample, Sheet, TICK_LENGTH,
 };
-use crate::style::marker;
+use crate::style::{hollow_marker, marker};
 
 /// More markers would hide a line.
 const MARKERS_MAX: usize = 24;
@@ -73,7 +73,13 @@ pub(crate) fn scene(chart: &LineChart, marks: &Marks, format: Format) -> Scene {
         sheet.interval(&frame, (&x, &y), interval);
     }
     for (index, series) in chart.series.iter().enumerate() {
-        sheet.series(&frame, (&x, &y), (index, marks.look(index)), series);
+        sheet.series(
+            &frame,
+            (&x, &y),
+            (index, marks.look(index)),
+            series,
+            &marks.hollow,
+        );
     }
     sheet.rules(&frame, &x, marks);
     sheet.into_scene(height)
@@ -86,22 +92,39 @@ impl Sheet {
         (x, y): (&Ruler, &Ruler),
         (index, look): (usize, Look),
         series: &Series,
+        hollow: &[(usize, usize)],
     ) {
-        let places = series.points.iter().filter_map(|point| {
-            let (x, y) = (x.place(point.0)?, y.place(point.1)?);
-            Some((frame.x(x), frame.y(y)))
-        });
-        let places: Vec<Point> = places.collect();
+        let places = series
+            .points
+            .iter()
+            .enumerate()
+            .filter_map(|(number, point)| {
+                let (x, y) = (x.place(point.0)?, y.place(point.1)?);
+                Some((number, (frame.x(x), frame.y(y))))
+            });
+        let (numbers, places): (Vec<usize>, Vec<Point>) = places.unzip();
         let step = places.len().div_ceil(MARKERS_MAX).max(1);
-        let markers: Vec<Point> = match look {
-            Look::MarkedLine => places.iter().copied().step_by(step).collect(),
-            Look::Points => places.clone(),
+        let is_hollow = |number: &usize| hollow.contains(&(index, *number));
+        let all = numbers.iter().zip(places.iter().copied());
+        let markers: Vec<(bool, Point)> = match look {
+            // A point that is less sure is never one of those that are left out.
+            Look::MarkedLine => all
+                .enumerate()
+                .map(|(place, (number, at))| (place, is_hollow(number), at))
+                .filter(|(place, is_hollow, _)| place % step == 0 || *is_hollow)
+                .map(|(_, is_hollow, at)| (is_hollow, at))
+                .collect(),
+            Look::Points => all.map(|(number, at)| (is_hollow(number), at)).collect(),
             Look::Line => Vec::new(),
         };
         if look != Look::Points {
             self.line(places, Colour::Line(index), 2.0);
         }
-        let markers = markers.into_iter().map(|place| marker(index, place));
+        let markers = markers.into_iter();
+        let markers = markers.map(|(is_hollow, place)| match is_hollow {
+            true => hollow_marker(index, place),
+            false => marker(index, place),
+        });
         self.shapes.extend(markers);
     }
 
@@ -177,6 +200,46 @@ mod tests {
     use crate::chart::{Axis, Notation, Scale};
     use crate::font::Font;
     use crate::scene::{Direction, Shape};
+
+    #[test]
+    fn a_point_that_is_less_sure_is_drawn_empty() {
+        let axis = || Axis {
+            title: "x".to_owned(),
+            scale: Scale::Linear,
+            notation: Notation::Plain,
+        };
+        let series = Series {
+            name: "a line".to_owned(),
+            points: (0..50).map(|x| (f64::from(x), f64::from(x))).collect(),
+        };
+        let chart = LineChart {
+            title: "a chart".to_owned(),
+            x: axis(),
+            y: axis(),
+            series: vec![series],
+        };
+        let marks = Marks {
+            hollow: vec![(0, 49)],
+            ..Marks::default()
+        };
+        let empty = |scene: &Scene| {
+            let shapes = scene.shapes.iter();
+            let areas = shapes.filter(|shape| {
+                matches!(
+                    shape,
+                    Shape::Area {
+                        fill: Colour::Paper,
+                        edge: Colour::Line(0),
+                        ..
+                    }
+                )
+            });
+            areas.count()
+        };
+        // Though not every point of a long line has a mark.
+        assert_eq!(empty(&scene(&chart, &marks, Format::PAPER)), 1);
+        assert_eq!(empty(&scene(&chart, &Marks::default(), Format::PAPER)), 0);
+    }
 
     #[test]
     fn no_label_of_the_axis_reaches_over_the_sheet() {

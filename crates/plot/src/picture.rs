@@ -18,6 +18,11 @@ impl Format {
         width: 520.0,
         body_height: 320.0,
     };
+    /// For a screen, where a picture stands alone and there is room for it.
+    pub const WIDE: Self = Self {
+        width: 940.0,
+        body_height: 320.0,
+    };
     /// For a screen: letters of a telephone's width are still to be read.
     pub const SCREEN: Self = Self {
         width: 440.0,

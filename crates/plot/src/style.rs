@@ -160,9 +160,28 @@ pub(crate) fn hex([red, green, blue]: Rgb) -> String {
 }
 
 /// The marker of a line by its number, with a rim of paper that parts it from what is below.
-pub(crate) fn marker(index: usize, (x, y): Point) -> Shape {
+pub(crate) fn marker(index: usize, at: Point) -> Shape {
+    Shape::Area {
+        outline: outline(index, at),
+        fill: Colour::Line(index),
+        edge: Colour::Paper,
+        edge_width: 0.8,
+    }
+}
+
+/// The same, empty, for a point that is less sure.
+pub(crate) fn hollow_marker(index: usize, at: Point) -> Shape {
+    Shape::Area {
+        outline: outline(index, at),
+        fill: Colour::Paper,
+        edge: Colour::Line(index),
+        edge_width: 1.6,
+    }
+}
+
+fn outline(index: usize, (x, y): Point) -> Outline {
     let corners = MARKERS[index % MARKERS.len()];
-    let outline = if corners.is_empty() {
+    if corners.is_empty() {
         Outline::Circle {
             centre: (x, y),
             radius: MARKER_RADIUS,
@@ -170,12 +189,6 @@ pub(crate) fn marker(index: usize, (x, y): Point) -> Shape {
     } else {
         let corner = |(dx, dy): &Point| (x + dx * MARKER_RADIUS, y + dy * MARKER_RADIUS);
         Outline::Polygon(corners.iter().map(corner).collect())
-    };
-    Shape::Area {
-        outline,
-        fill: Colour::Line(index),
-        edge: Colour::Paper,
-        edge_width: 0.8,
     }
 }
 

@@ -49,7 +49,7 @@ pub use ordered::OrderedMap;
 pub use outcome::{
     CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome, content_hash,
 };
-pub use page::{comparison_page, run_page, sweep_page};
+pub use page::{ShownTest, comparison_page, measurement_page, run_page, sweep_page};
 pub use pictures::{Drawn, Subject, draw};
 pub use reproduction::{
     Comparison, comparison_document, comparison_markdown, comparison_table, comparison_verdict,

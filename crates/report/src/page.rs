@@ -5,6 +5,7 @@
 //! escapes all that comes from a user's file. Nothing on a page is a script.
 
 mod comparison;
+mod measurement;
 mod run;
 mod sweep;
 
@@ -12,6 +13,7 @@ use minijinja::Environment;
 use serde::Serialize;
 use viaduct_plot::page_style;
 
+pub use self::measurement::ShownTest;
 use crate::shown::{NamedRun, ShownStudy};
 use crate::sweep::SweepAccount;
 
@@ -36,6 +38,21 @@ pub fn run_page(study: &ShownStudy<'_>) -> String {
 #[must_use]
 pub fn comparison_page(studies: &[ShownStudy<'_>]) -> String {
     render(&comparison::page(studies))
+}
+
+/// The page of measurements: `machines` are heads and rows of a table that says where each was
+/// made.
+///
+/// # Panics
+///
+/// Never, as [`run_page`].
+#[must_use]
+pub fn measurement_page(
+    title: &str,
+    machines: (Vec<String>, Vec<Vec<String>>),
+    tests: &[ShownTest],
+) -> String {
+    render(&measurement::page(title, machines, tests))
 }
 
 /// The page of a sweep; `commands` are for a shell, each with what it does.
@@ -77,9 +94,10 @@ enum Block {
         help: Option<String>,
     },
     Table(Table),
-    /// Beside one another where there is room.
+    /// Beside one another where there is room, and perhaps a table beside the last.
     Figures {
         figures: Vec<Figure>,
+        beside: Option<Table>,
     },
     Details {
         title: String,
@@ -130,6 +148,8 @@ struct Figure {
     title: String,
     /// An SVG element of ours, which is not escaped again.
     svg: String,
+    /// The same for wide windows, where it stands alone.
+    wide_svg: Option<String>,
     caption: String,
 }
 
@@ -142,6 +162,7 @@ impl Block {
         Figure {
             title: title.into(),
             svg,
+            wide_svg: None,
             caption: caption.into(),
         }
     }

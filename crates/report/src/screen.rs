@@ -43,6 +43,12 @@ impl<'a> View<'a> {
         Self::of(cell.runs.iter().map(|run| &run.summary).collect())
     }
 
+    /// Whether none of its runs was told to be on its way to somewhere else.
+    pub(crate) fn is_steady(&self) -> bool {
+        let mut states = self.runs.iter().map(|run| run.steady_state.state.as_str());
+        !states.any(|state| ["transient", "overloaded"].contains(&state))
+    }
+
     /// Of a cell's runs, one a seed.
     pub(crate) fn of(runs: Vec<&'a Summary>) -> Self {
         let mean_us = match runs.as_slice() {

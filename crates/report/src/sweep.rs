@@ -201,6 +201,19 @@ impl SweepCell {
         crate::across::spread(self.runs().filter_map(|run| run.latency_us.mean))
     }
 
+    /// Whether every run that was measured was steady, as far as is known.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        let mut runs = self.runs();
+        !runs.any(|run| ["transient", "overloaded"].contains(&run.steady_state.state.as_str()))
+            && !self.is_unstable()
+    }
+
+    /// Half of the 95 % interval of [`SweepCell::mean`]; none of a single run.
+    pub fn half_width(&self, of: impl Fn(&SweepNumbers) -> Option<f64>) -> Option<f64> {
+        crate::across::spread(self.runs().filter_map(of)).and_then(|spread| spread.ci95)
+    }
+
     /// The mean over the runs that have the number.
     pub fn mean(&self, of: impl Fn(&SweepNumbers) -> Option<f64>) -> Option<f64> {
         crate::across::spread(self.runs().filter_map(of)).map(|spread| spread.mean)

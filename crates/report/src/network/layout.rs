@@ -44,14 +44,23 @@ impl Layout {
             .map(|host| topology.host_switch(HostId(host)).0)
             .collect();
         let pairs = pairs(topology);
-        let (switches, is_tree) = switches(topology, &pairs);
+        let (mut switches, is_tree) = switches(topology, &pairs);
         let is_grid = topology.dimensions().is_some();
+        let spread = match is_tree {
+            true => 1.0,
+            false => spread(&switches, is_grid, most_hosts(&switch_of, switches.len())),
+        };
+        for (x, y) in &mut switches {
+            (*x, *y) = (*x * spread, *y * spread);
+        }
         let links = pairs.into_iter().map(|(from, to)| {
             let ((x0, y0), (x1, y1)) = (switches[from as usize], switches[to as usize]);
             Line {
                 from,
                 to,
-                is_wrapped: is_grid && (x1 - x0).hypot(y1 - y0) > 1.5 && wraps(topology, from, to),
+                is_wrapped: is_grid
+                    && (x1 - x0).hypot(y1 - y0) > 1.5 * spread
+                    && wraps(topology, from, to),
             }
         });
         let links = links.collect();
@@ -134,6 +143,44 @@ fn wraps(topology: &Topology, from: u32, to: u32) -> bool {
     from.iter().zip(&to).any(|(a, b)| a.abs_diff(*b) > 1)
 }
 
+/// Room of a host on the arc around its switch.
+const HOST_ROOM: f64 = 0.17;
+
+/// How far from a switch its hosts stand: each has room of its own.
+fn fan_radius(hosts: u32) -> f64 {
+    (f64::from(hosts) * HOST_ROOM / TAU).max(0.33)
+}
+
+/// The most hosts of a switch.
+fn most_hosts(switch_of: &[u32], switches: usize) -> u32 {
+    let mut counts = vec![0_u32; switches];
+    for &switch in switch_of {
+        counts[switch as usize] += 1;
+    }
+    counts.into_iter().max().unwrap_or(0)
+}
+
+/// By how much switches are moved apart, so that the hosts around one are not among those around
+/// another.
+fn spread(switches: &[Point], is_grid: bool, hosts: u32) -> f64 {
+    let wanted = 2.0 * fan_radius(hosts) + 0.3;
+    // Springs pull some closer than the unit; without them each has it.
+    let nearest = match is_grid || switches.len() > SPRINGS_MAX {
+        true => 1.0,
+        false => {
+            let pairs = switches.iter().enumerate().flat_map(|(index, a)| {
+                let others = switches[index + 1..].iter();
+                others.map(move |b| (a.0 - b.0).hypot(a.1 - b.1))
+            });
+            pairs.fold(f64::INFINITY, f64::min)
+        }
+    };
+    match nearest.is_finite() && nearest > 1e-6 {
+        true => (wanted / nearest).max(1.0),
+        false => 1.0,
+    }
+}
+
 /// Places of the switches, and whether hosts stand below them.
 fn switches(topology: &Topology, pairs: &[(u32, u32)]) -> (Vec<Point>, bool) {
     let count = topology.switch_count();
@@ -194,7 +241,8 @@ fn hosts(switch_of: &[u32], switches: &[Point], is_tree: bool) -> Vec<Point> {
         }
         // Between the directions in which links to neighbours of a mesh leave.
         let angle = TAU * (f64::from(place) + 0.5) / f64::from(count) + TAU / 16.0;
-        (x + 0.33 * angle.cos(), y + 0.33 * angle.sin())
+        let radius = fan_radius(count);
+        (x + radius * angle.cos(), y + radius * angle.sin())
     };
     switch_of.iter().zip(places).map(place).collect()
 }

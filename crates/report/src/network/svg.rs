@@ -13,6 +13,10 @@ pub const NETWORK_SVG_NODES_MAX: usize = 5_000;
 /// Units of the document a unit of the layout.
 const SCALE: f64 = 60.0;
 
+/// Of the words below that say what the marks are.
+const LEGEND_HEIGHT: f64 = 24.0;
+const LEGEND_WIDTH: f64 = 330.0;
+
 /// Most switches whose names are written.
 const NAMED_MAX: usize = 150;
 
@@ -29,9 +33,10 @@ svg{background:#fff;font-family:sans-serif;max-width:100%;height:auto}\
 pub fn network_svg(topology: &Topology, layout: &Layout, title: &str) -> String {
     let ((x0, y0), (x1, y1)) = layout.bounds();
     let at = |(x, y): Point| ((x - x0) * SCALE, (y - y0) * SCALE + 24.0);
-    let (width, height) = ((x1 - x0) * SCALE, (y1 - y0) * SCALE + 24.0);
+    let (width, height) = ((x1 - x0) * SCALE, (y1 - y0) * SCALE + 24.0 + LEGEND_HEIGHT);
     // Letters of 11 pixels are about 6 wide, and hardly one is wider than 7.
     let width = width.max(title.chars().count() as f64 * 6.6 + 16.0);
+    let width = width.max(LEGEND_WIDTH);
     let title = escaped(title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
@@ -79,5 +84,21 @@ pub fn network_svg(topology: &Topology, layout: &Layout, title: &str) -> String 
             );
         }
     }
-    svg + "</svg>\n"
+    svg + &legend(height - 8.0) + "</svg>\n"
+}
+
+/// What the marks are, in a row.
+fn legend(base: f64) -> String {
+    let middle = base - 4.0;
+    format!(
+        "<g><rect class=\"s\" x=\"8\" y=\"{:.1}\" width=\"14\" height=\"14\" rx=\"2\"/>\
+         <text class=\"t\" x=\"27\" y=\"{base:.1}\">switch</text>\
+         <circle class=\"h\" cx=\"80\" cy=\"{middle:.1}\" r=\"4\"/>\
+         <text class=\"t\" x=\"89\" y=\"{base:.1}\">host</text>\
+         <line class=\"l\" x1=\"126\" y1=\"{middle:.1}\" x2=\"150\" y2=\"{middle:.1}\"/>\
+         <text class=\"t\" x=\"155\" y=\"{base:.1}\">link, both ways</text>\
+         <line class=\"u\" x1=\"244\" y1=\"{middle:.1}\" x2=\"268\" y2=\"{middle:.1}\"/>\
+         <text class=\"t\" x=\"273\" y=\"{base:.1}\">of a host</text></g>\n",
+        middle - 7.0
+    )
 }

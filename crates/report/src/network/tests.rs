@@ -38,15 +38,58 @@ fn every_network_has_its_nodes_in_different_places_and_all_its_links() {
         assert_eq!(layout.links.len(), *links, "{name}");
         assert_eq!(places(&layout).len(), layout.node_count(), "{name}");
         let svg = network_svg(topology, &layout, &name);
+        // One of each is in the legend.
         assert_eq!(
             svg.matches("<rect ").count(),
-            topology.switch_count() as usize
+            topology.switch_count() as usize + 1
         );
         assert_eq!(
             svg.matches("<circle ").count(),
-            topology.host_count() as usize
+            topology.host_count() as usize + 1
         );
+        for words in [">switch<", ">host<", ">link, both ways<"] {
+            assert!(svg.contains(words), "{words}");
+        }
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+}
+
+#[test]
+fn hosts_of_a_switch_stand_around_it_and_apart_from_those_of_others() {
+    // Two spines, four leaves with twelve hosts each.
+    let mut list = String::from("hosts n*\n");
+    for leaf in 0..4 {
+        for host in 0..12 {
+            list += &format!("n{leaf}-{host} leaf{leaf}\n");
+        }
+        list += &format!("leaf{leaf} spine0\nleaf{leaf} spine1\n");
+    }
+    for topology in [
+        parse_edge_list(&list).unwrap(),
+        Topology::torus(&[3, 3], 24, Ports(28)).unwrap(),
+        Topology::mesh(&[4, 2], 4, Ports(8)).unwrap(),
+    ] {
+        let layout = Layout::new(&topology);
+        let name = topology.description();
+        let apart = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).hypot(a.1 - b.1);
+        for (host, &at) in layout.hosts.iter().enumerate() {
+            let own = layout.switch_of[host] as usize;
+            for (switch, &place) in layout.switches.iter().enumerate() {
+                let is_nearer = apart(at, layout.switches[own]) < apart(at, place);
+                assert!(
+                    switch == own || is_nearer,
+                    "{name}: host {host}, switch {switch}"
+                );
+            }
+            for (other, &place) in layout.hosts.iter().enumerate().skip(host + 1) {
+                // Marks of hosts are 8 of 60 wide.
+                let distance = apart(at, place);
+                assert!(
+                    distance > 8.0 / 60.0,
+                    "{name}: hosts {host} and {other}, {distance}"
+                );
+            }
+        }
     }
 }
 

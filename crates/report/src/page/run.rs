@@ -182,7 +182,10 @@ fn curve_figures(cells: &[NamedCell<'_>], study: &str) -> Vec<Figure> {
 pub(super) fn figures(figures: Vec<Figure>) -> Vec<Block> {
     match figures.is_empty() {
         true => Vec::new(),
-        false => vec![Block::Figures { figures }],
+        false => vec![Block::Figures {
+            figures,
+            beside: None,
+        }],
     }
 }
 
@@ -232,7 +235,10 @@ pub(super) fn stage_blocks(cells: &[NamedCell<'_>]) -> Vec<Block> {
     if shown.len() < cells.len() {
         caption += &format!(" {} of {} points, evenly chosen.", shown.len(), cells.len());
     }
-    figures(vec![Block::figure("", svg, caption)])
+    let mut figure = Block::figure("", svg, caption);
+    let wide = chart.draw(Format::WIDE);
+    figure.wide_svg = Some(wide.to_element("Where the mean latency goes"));
+    figures(vec![figure])
 }
 
 fn links(runs: &[NamedRun<'_>]) -> Vec<Block> {
@@ -242,7 +248,6 @@ fn links(runs: &[NamedRun<'_>]) -> Vec<Block> {
     let Some(figure) = map_figure(first, None) else {
         return Vec::new();
     };
-    let mut blocks = figures(vec![figure]);
     let mut table = Table::new([
         ("busiest links", false),
         ("class", false),
@@ -254,9 +259,11 @@ fn links(runs: &[NamedRun<'_>]) -> Vec<Block> {
         .into_iter()
         .map(Vec::from)
         .collect();
-    if !table.rows.is_empty() {
-        blocks.push(Block::Table(table));
-    }
+    let beside = (!table.rows.is_empty()).then_some(table);
+    let mut blocks = vec![Block::Figures {
+        figures: vec![figure],
+        beside,
+    }];
     if runs.len() > 1 {
         blocks.push(Block::text(format!(
             "This is the run with seed {}.",
@@ -437,7 +444,7 @@ fn details(cells: &[NamedCell<'_>]) -> Vec<Block> {
 /// A section's blocks where its title does not stand above them.
 fn titled(section: Section) -> Vec<Block> {
     let mut blocks = section.blocks;
-    if let Some(Block::Figures { figures }) = blocks.first_mut()
+    if let Some(Block::Figures { figures, .. }) = blocks.first_mut()
         && let Some(first) = figures.first_mut()
         && first.title.is_empty()
     {

@@ -1,6 +1,6 @@
 //! The page of a sweep: its curves, its cells, and what must be known of them.
 
-use viaduct_plot::{Format, Marks};
+use viaduct_plot::Format;
 
 use super::run::figures;
 use super::{Block, Column, Page, Section, Table};
@@ -84,9 +84,9 @@ fn pictures(account: &SweepAccount) -> Vec<Block> {
         let mut chart = curves.chart;
         chart.title = String::new();
         let element = chart
-            .draw(&Marks::default(), Format::SCREEN)
+            .draw(&curves.marks, Format::SCREEN)
             .to_element(curves.title);
-        Block::figure(curves.title, element, "")
+        Block::figure(curves.title, element, curves.caption)
     });
     figures(drawn.collect())
 }

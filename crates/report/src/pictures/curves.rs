@@ -194,9 +194,15 @@ impl Measure {
                 }
                 let half_width = half_width.map_or_else(String::new, |width| width.to_string());
                 csv += &csv_line([line, &point.x.to_string(), &value.to_string(), &half_width]);
-                list.push((point.x, value));
+                list.push((point.x, value, point.view.is_steady()));
             }
             list.sort_by(|first, second| first.0.total_cmp(&second.0));
+            for (place, (.., is_steady)) in list.iter().enumerate() {
+                if !is_steady {
+                    marks.hollow.push((number, place));
+                }
+            }
+            let list = list.into_iter().map(|(x, value, _)| (x, value)).collect();
             series.push(Series {
                 name: (*line).to_owned(),
                 points: list,

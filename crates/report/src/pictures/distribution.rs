@@ -47,7 +47,7 @@ pub(crate) fn distribution(runs: &[NamedRun<'_>], study: &str) -> Chart {
     {
         chart.marks.rules.push(Rule {
             at: floor,
-            name: "none is faster".to_owned(),
+            name: "unloaded".to_owned(),
         });
     }
     chart

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
+use viaduct_plot::{Axis, Format, Interval, LineChart, Marks, Notation, Scale, Series};
 
 use super::{SweepAccount, SweepCell};
 
@@ -21,6 +21,8 @@ struct Quantity {
     /// Whether unstable cells have a point: what they carry is sound, their latency is not.
     has_unstable: bool,
     of: fn(&SweepCell) -> Option<f64>,
+    /// Half of its 95 % interval.
+    half_width: fn(&SweepCell) -> Option<f64>,
 }
 
 const QUANTITIES: [Quantity; 3] = [
@@ -30,6 +32,7 @@ const QUANTITIES: [Quantity; 3] = [
         axis: "mean latency, us",
         has_unstable: false,
         of: |cell| cell.mean_us().map(|spread| spread.mean),
+        half_width: |cell| cell.mean_us().and_then(|spread| spread.ci95),
     },
     Quantity {
         file: "latency-p99.svg",
@@ -37,6 +40,7 @@ const QUANTITIES: [Quantity; 3] = [
         axis: "p99 latency, us",
         has_unstable: false,
         of: |cell| cell.mean(|run| run.latency_us.p99),
+        half_width: |cell| cell.half_width(|run| run.latency_us.p99),
     },
     Quantity {
         file: "carried.svg",
@@ -44,6 +48,7 @@ const QUANTITIES: [Quantity; 3] = [
         axis: "messages/s carried by all hosts",
         has_unstable: true,
         of: |cell| cell.mean(|run| run.carried_messages_per_s),
+        half_width: |cell| cell.half_width(|run| run.carried_messages_per_s),
     },
 ];
 
@@ -52,7 +57,16 @@ const QUANTITIES: [Quantity; 3] = [
 pub fn sweep_curves(account: &SweepAccount) -> Vec<(&'static str, String)> {
     let drawn = curves(account).into_iter();
     drawn
-        .map(|curves| (curves.file, curves.chart.to_svg()))
+        .map(|curves| {
+            let mut chart = curves.chart;
+            if !curves.caption.is_empty() {
+                chart.title += &format!(" ({})", curves.caption);
+            }
+            (
+                curves.file,
+                chart.draw(&curves.marks, Format::PAPER).to_svg(),
+            )
+        })
         .collect()
 }
 
@@ -62,6 +76,10 @@ pub(crate) struct Curves {
     /// What the quantity is.
     pub(crate) title: &'static str,
     pub(crate) chart: LineChart,
+    /// Intervals, and which points are of runs that were not steady.
+    pub(crate) marks: Marks,
+    /// What the marks mean; empty if there are none.
+    pub(crate) caption: String,
 }
 
 /// What there is to draw: a line of two points at least.
@@ -69,10 +87,20 @@ pub(crate) fn curves(account: &SweepAccount) -> Vec<Curves> {
     let Some(along) = along(account) else {
         return Vec::new();
     };
-    let all = QUANTITIES.iter().map(|quantity| Curves {
-        file: quantity.file,
-        title: quantity.title,
-        chart: chart(account, along, quantity),
+    let all = QUANTITIES.iter().map(|quantity| {
+        let (chart, marks) = chart(account, along, quantity);
+        let words = [
+            (!marks.intervals.is_empty()).then_some("bars: 95 % interval"),
+            (!marks.hollow.is_empty()).then_some("empty marks: not steady"),
+        ];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        Curves {
+            file: quantity.file,
+            title: quantity.title,
+            chart,
+            marks,
+            caption: words.join(", "),
+        }
     });
     all.filter(|curves| {
         let mut series = curves.chart.series.iter();
@@ -96,9 +124,18 @@ fn along(account: &SweepAccount) -> Option<usize> {
         .filter(|&axis| values(axis) > 1)
 }
 
-fn chart(account: &SweepAccount, along: usize, quantity: &Quantity) -> LineChart {
+/// A cell's place on a line.
+#[derive(Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+    half_width: Option<f64>,
+    is_steady: bool,
+}
+
+fn chart(account: &SweepAccount, along: usize, quantity: &Quantity) -> (LineChart, Marks) {
     let mut order: Vec<String> = Vec::new();
-    let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut lines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for cell in &account.cells {
         let others = cell
             .set
@@ -118,16 +155,38 @@ fn chart(account: &SweepAccount, along: usize, quantity: &Quantity) -> LineChart
         let line = lines.entry(name).or_default();
         let is_shown = quantity.has_unstable || !cell.is_unstable();
         if let (Some(x), Some(y), true) = (cell.numbers[along], (quantity.of)(cell), is_shown) {
-            line.push((x, y));
+            line.push(Point {
+                x,
+                y,
+                half_width: (quantity.half_width)(cell).filter(|width| *width > 0.0),
+                is_steady: cell.is_steady(),
+            });
         }
     }
     let left_out = order.len().saturating_sub(LINES_MAX);
     order.truncate(LINES_MAX);
+    let mut marks = Marks::default();
     let series: Vec<Series> = order
         .into_iter()
-        .map(|name| {
+        .enumerate()
+        .map(|(number, name)| {
             let mut points = lines.remove(&name).unwrap_or_default();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            for (place, point) in points.iter().enumerate() {
+                if let Some(half_width) = point.half_width {
+                    marks.intervals.push(Interval {
+                        series: number,
+                        x: point.x,
+                        // A quantity that is never below zero is not drawn there.
+                        low: (point.y - half_width).max(0.0),
+                        high: point.y + half_width,
+                    });
+                }
+                if !point.is_steady {
+                    marks.hollow.push((number, place));
+                }
+            }
+            let points = points.iter().map(|point| (point.x, point.y)).collect();
             Series { name, points }
         })
         .collect();
@@ -159,7 +218,12 @@ fn chart(account: &SweepAccount, along: usize, quantity: &Quantity) -> LineChart
             (format!("{key}{unit}"), scale(is_wide(x)), Notation::Plain)
         }
     };
-    LineChart {
+    let y_scale = scale(is_wide(y));
+    if y_scale == Scale::Decimal {
+        // Zero has a place of its own there, far below.
+        marks.intervals.retain(|interval| interval.low > 0.0);
+    }
+    let chart = LineChart {
         title: format!("{}: {}{rest}", account.study, quantity.title),
         x: Axis {
             title: x.0,
@@ -168,11 +232,12 @@ fn chart(account: &SweepAccount, along: usize, quantity: &Quantity) -> LineChart
         },
         y: Axis {
             title: quantity.axis.to_owned(),
-            scale: scale(is_wide(y)),
+            scale: y_scale,
             notation: Notation::Plain,
         },
         series,
-    }
+    };
+    (chart, marks)
 }
 
 fn unit_words(unit: &str) -> String {

@@ -16,6 +16,8 @@ const ROWS_MAX: usize = 40;
 /// Of a map by levels.
 const WIDTH: f64 = 100.0;
 const LEVEL_HEIGHT: f64 = 24.0;
+/// Of its nodes: the names of the levels stand beside them.
+const ACROSS: f64 = 87.0;
 
 /// The level of each switch: how many links it is from the nearest host.
 struct Levels {
@@ -100,15 +102,15 @@ fn lines(topology: &Topology, levels: &Levels, loads: &Loads) -> Drawing {
     let mut drawing = Drawing::new(loads);
     let top = levels.sizes.len() - 1;
     let widest = levels.sizes.iter().copied().max().unwrap_or(1).max(1);
-    let pitch = WIDTH / f64::from(widest);
+    let pitch = ACROSS / f64::from(widest);
     let node = (pitch * 0.5).clamp(0.4, 3.0);
     drawing.map.size = (WIDTH, LEVEL_HEIGHT * top as f64 + 8.0);
     drawing.map.cell_size = (node, node);
     drawing.map.stroke_width = (pitch * 0.12).clamp(0.25, 0.8);
     let aside = drawing.map.stroke_width * 0.75;
     let middle = |level: usize, place: u32| {
-        let pitch = WIDTH / f64::from(levels.sizes[level].max(1));
-        let x = pitch * (f64::from(place) + 0.5);
+        let pitch = ACROSS / f64::from(levels.sizes[level].max(1));
+        let x = WIDTH - ACROSS + pitch * (f64::from(place) + 0.5);
         (x, 4.0 + LEVEL_HEIGHT * (top - level) as f64)
     };
     let mut line = |link: LinkId, from: (f64, f64), to: (f64, f64)| {
@@ -135,6 +137,10 @@ fn lines(topology: &Topology, levels: &Levels, loads: &Loads) -> Drawing {
     for host in (0..topology.host_count()).map(HostId) {
         let name = topology.node_name(viaduct_topology::Node::Host(host));
         drawing.square(middle(0, host.0), name, None);
+    }
+    for level in 0..=top {
+        let base = middle(level, 0).1 + 0.9;
+        drawing.label((0.0, base), level_name(level), false);
     }
     drawing.caption =
         "Hosts are below, switches above them by their distance from the nearest host; a line for \
@@ -178,6 +184,14 @@ fn circle(topology: &Topology, loads: &Loads) -> Drawing {
         switch_name(topology, 0)
     );
     drawing
+}
+
+/// How a level is called on maps.
+fn level_name(level: usize) -> String {
+    match level {
+        0 => "hosts".to_owned(),
+        level => format!("level {level}"),
+    }
 }
 
 /// What links of one row have in common.
@@ -241,11 +255,7 @@ fn rows(topology: &Topology, levels: &Levels, loads: &Loads) -> Drawing {
     drawing.map.cell_size = (width, 4.0);
     // The highest level above, as in a picture of the network.
     for (index, (row, bins)) in bins.into_iter().rev().skip(left_out).enumerate() {
-        let level = |level: usize| match level {
-            0 => "hosts".to_owned(),
-            level => format!("level {level}"),
-        };
-        let (low, high) = (level(row.level), level(row.level + row.rise));
+        let (low, high) = (level_name(row.level), level_name(row.level + row.rise));
         let name = match (row.rise, row.is_up) {
             (0, _) => format!("within {low}"),
             (_, true) => format!("{low} to {high}"),

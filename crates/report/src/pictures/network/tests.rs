@@ -190,3 +190,18 @@ fn a_large_graph_with_links_within_a_level_has_rows() {
     assert!(labels.len() <= 40, "{}", labels.len());
     assert!(drawing.caption.contains("left out"));
 }
+
+#[test]
+fn levels_of_a_tree_have_names_beside_them() {
+    let shape = TreeShape {
+        arity: 4,
+        levels: 3,
+    };
+    let drawing = drawn(&Topology::fat_tree(shape, PORTS).unwrap());
+    let labels = drawing.map.labels.iter();
+    let words: Vec<&str> = labels.map(|label| label.words.as_str()).collect();
+    assert_eq!(words, ["hosts", "level 1", "level 2", "level 3"]);
+    let ends = drawing.map.strokes.iter().flat_map(|stroke| stroke.ends);
+    let least = ends.map(|(x, _)| x).fold(f64::INFINITY, f64::min);
+    assert!(least > 11.0, "{least}");
+}
