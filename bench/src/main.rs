@@ -3,6 +3,7 @@
 //! Each quantity is measured several times; where two are compared their runs alternate. The table
 //! goes to the screen as it is made and to a JSON file with every sample.
 
+mod bursts;
 mod calls;
 mod command;
 mod endpoints;
@@ -35,7 +36,7 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
        viaduct-bench transports [...]  two processes on one machine: the floor and the peers
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
-  --only GROUP    hold, study, ideal, load, heavy, programs, calls,
+  --only GROUP    hold, study, ideal, load, heavy, bursts, programs, calls,
                   endpoints, contention, sweep, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
@@ -48,6 +49,7 @@ const GROUPS: &[&str] = &[
     "ideal",
     "load",
     "heavy",
+    "bursts",
     "programs",
     "calls",
     "endpoints",
@@ -192,6 +194,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "ideal" => studies::ideal(&viaduct, simgrid.as_ref(), repeat),
             "load" => studies::load(&viaduct, repeat),
             "heavy" => studies::heavy(&viaduct, simgrid.as_ref(), repeat),
+            "bursts" => bursts::measure(&viaduct, simgrid.as_ref(), &options.out, repeat),
             "programs" => programs::measure(repeat),
             "calls" => calls::measure(&options.viaduct, repeat),
             "endpoints" => endpoints::measure(repeat),

@@ -221,6 +221,7 @@ impl<'config> Cluster<'config> {
             } else {
                 run.until
             };
+            self.fluid.settle(&mut self.queue);
             let Some((_, event)) = self.queue.pop_until(limit) else {
                 if self.is_draining || !run.drain {
                     return Ended::Finished;

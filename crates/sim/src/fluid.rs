@@ -6,7 +6,8 @@
 //! rate stays the same is not touched, so the cost of an event follows the few flows it concerns.
 //!
 //! Two rules ([`Sharing`]): `Fluid`, where each of n active flows gets 1/n of a resource and what
-//! it does not use is lost, and `MaxMin` (`max_min.rs`), where unused shares are handed on.
+//! it does not use is lost, and `MaxMin` (`max_min.rs`), where unused shares are handed on. Max-min
+//! shares are worked out once an instant: whoever moves time on calls [`Fluid::settle`] before.
 //!
 //! Amounts are bytes on the link. A bus carries a message's bytes without framing: a flow's `scale`
 //! (bytes on the link a byte of message) converts a bus's share.
@@ -63,7 +64,6 @@ pub struct Fluid {
     max_min: Option<MaxMin>,
     /// Flows whose rate an event changes.
     touched: Vec<FlowId>,
-    path_scratch: Vec<ResourceId>,
 }
 
 /// The paths of all flows in one list: for each as many places as the longest needs.
@@ -108,7 +108,6 @@ impl Fluid {
             free: Vec::new(),
             max_min,
             touched: Vec::new(),
-            path_scratch: Vec::new(),
         }
     }
 
@@ -121,6 +120,11 @@ impl Fluid {
     ) -> FlowId {
         let now = queue.now();
         let id = self.allocate(path, demand, now);
+        if self.max_min.is_some() {
+            // With others on its path it is slower: the end is moved when the instant is over.
+            self.flows[id.0 as usize].rate = self.begin_max_min(id, path);
+            return self.schedule_end(queue, id);
+        }
 
         let mut rate = demand.rate_max;
         let mut is_alone = true;
@@ -135,18 +139,47 @@ impl Fluid {
         }
         self.flows[id.0 as usize].rate = rate;
         if !is_alone {
-            if self.max_min.is_some() {
-                self.reallocate_max_min(now, Some(id), path);
-            } else {
-                self.slow_others(now, id, path);
-            }
+            self.slow_others(now, id, path);
             self.schedule_touched(queue);
         }
+        self.schedule_end(queue, id)
+    }
+
+    #[inline(always)]
+    fn schedule_end<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        id: FlowId,
+    ) -> FlowId {
         let flow = &mut self.flows[id.0 as usize];
         // A flow takes time, however little, so that a chain of empty messages moves on.
-        let end = flow.end_time().max(now + Time::from_picoseconds(1));
+        let end = flow.end_time().max(queue.now() + Time::from_picoseconds(1));
         flow.end = queue.schedule(end, E::from(id));
         id
+    }
+
+    /// Works out the max-min shares that this instant has changed, if it is over: to be called
+    /// before time moves on.
+    #[inline]
+    pub fn settle<E: Copy>(&mut self, queue: &mut EventQueue<E>) {
+        let is_unsettled = self.max_min.as_ref().is_some_and(MaxMin::is_unsettled);
+        if is_unsettled && queue.next_time().is_none_or(|next| next > queue.now()) {
+            self.settle_now(queue);
+        }
+    }
+
+    /// Works out the max-min shares that this instant has changed until now.
+    #[inline(never)]
+    fn settle_now<E: Copy>(&mut self, queue: &mut EventQueue<E>) {
+        let now = queue.now();
+        self.solve_max_min(now);
+        for id in self.touched.drain(..) {
+            let flow = &mut self.flows[id.0 as usize];
+            flow.is_touched = false;
+            // What begins takes time, however little.
+            let end = flow.end_time().max(now + Time::from_picoseconds(1));
+            queue.reschedule(flow.end, end);
+        }
     }
 
     /// Ends a flow; returns its tag.
@@ -165,16 +198,10 @@ impl Fluid {
             let is_bus = resource.0 >= self.first_bus;
             server.carried += if is_bus { carried_on_bus } else { carried };
         }
-        if !is_alone {
-            if self.max_min.is_some() {
-                let mut path = core::mem::take(&mut self.path_scratch);
-                path.clear();
-                path.extend_from_slice(self.path(id));
-                self.reallocate_max_min(now, None, &path);
-                self.path_scratch = path;
-            } else {
-                self.quicken_others(now, id);
-            }
+        if self.max_min.is_some() {
+            self.end_max_min(id);
+        } else if !is_alone {
+            self.quicken_others(now, id);
             self.schedule_touched(queue);
         }
         self.free.push(id);
@@ -229,12 +256,18 @@ impl Fluid {
         bus: ResourceId,
         time: Time,
     ) {
+        if self.max_min.as_ref().is_some_and(MaxMin::is_unsettled) {
+            self.settle_now(queue);
+        }
         let server = &self.resources[bus.0 as usize];
         let share = server.share;
-        for index in 0..server.len() {
-            let id = self.resources[bus.0 as usize].member(index);
+        for id in server.members() {
             let flow = &mut self.flows[id.0 as usize];
-            if flow.rate >= share * flow.demand.scale {
+            let is_held = match &self.max_min {
+                Some(state) => state.is_held_by(id, bus),
+                None => flow.rate >= share * flow.demand.scale,
+            };
+            if is_held {
                 flow.remaining += flow.rate * time.picoseconds() as f64;
                 queue.reschedule(flow.end, flow.end_time());
             }
@@ -290,7 +323,8 @@ impl Fluid {
         let resources = self.resources.capacity() * size_of::<Resource>();
         let spilled: usize = self.resources.iter().map(Resource::spilled_bytes).sum();
         let paths = self.paths.places.capacity() * size_of::<ResourceId>();
-        resources + spilled + paths + self.flows.capacity() * size_of::<Flow>()
+        let max_min = self.max_min.as_ref().map_or(0, MaxMin::state_bytes);
+        resources + spilled + paths + max_min + self.flows.capacity() * size_of::<Flow>()
     }
 
     fn allocate(&mut self, path: &[ResourceId], demand: FlowDemand, now: Time) -> FlowId {
@@ -318,11 +352,6 @@ impl Fluid {
         flow.path_len = path.len() as u32;
         flow.active = true;
         id
-    }
-
-    /// The resources that a flow crosses.
-    fn path(&self, id: FlowId) -> &[ResourceId] {
-        self.paths.of(id, self.flows[id.0 as usize].path_len)
     }
 
     /// The share that a resource gives to each of its flows, in bytes on the link.
@@ -398,10 +427,6 @@ impl Fluid {
                 }
             }
         }
-    }
-
-    fn touch(&mut self, id: FlowId) {
-        touch(&mut self.touched, id, &mut self.flows[id.0 as usize]);
     }
 
     fn schedule_touched<E: Copy>(&mut self, queue: &mut EventQueue<E>) {

@@ -119,7 +119,15 @@ impl Cluster {
     /// The next event, if it is not after `limit`; time has moved to it.
     #[inline(always)]
     pub(crate) fn next_event(&mut self, limit: Time) -> Option<Event> {
+        self.network.settle(&mut self.queue);
         self.queue.pop_until(limit)?.1.event()
+    }
+
+    /// Moves time on, if nothing is to happen until then; says whether it did.
+    #[inline]
+    pub(crate) fn advance(&mut self, time: Time) -> bool {
+        self.network.settle(&mut self.queue);
+        self.queue.advance(time)
     }
 
     /// Lets one thing happen.

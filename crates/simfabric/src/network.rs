@@ -149,6 +149,12 @@ impl Network {
         self.fluid.end(queue, flow)
     }
 
+    /// To be called before time moves on, as [`Fluid::settle`].
+    #[inline]
+    pub(crate) fn settle(&mut self, queue: &mut EventQueue<Code>) {
+        self.fluid.settle(queue);
+    }
+
     /// Asks for a flow's memory.
     #[inline]
     pub(crate) fn prefetch(&self, flow: FlowId) {

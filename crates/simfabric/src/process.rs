@@ -389,7 +389,7 @@ impl Process {
             return;
         }
         // Nothing else happens until then, as a rule: the clock moves, and that is all.
-        if !(self.is_alone(cluster) && !cluster.is_dead(self.host) && cluster.queue.advance(free)) {
+        if !(self.is_alone(cluster) && !cluster.is_dead(self.host) && cluster.advance(free)) {
             self.catch_up(cluster);
         }
     }
@@ -451,7 +451,7 @@ impl Process {
             }
             if cluster.is_quiet() {
                 // Generators alone end no wait but one for a time.
-                let is_over = until.is_some_and(|time| cluster.queue.advance(time));
+                let is_over = until.is_some_and(|time| cluster.advance(time));
                 if is_over {
                     cluster.tasks.end_wait_now(task);
                 }
@@ -460,7 +460,7 @@ impl Process {
             let Some(event) = cluster.next_event(until.unwrap_or(Time::MAX)) else {
                 // Nothing is to happen by then: the clock moves, and that is all.
                 let Some(time) = until else { return false };
-                cluster.queue.advance(time);
+                cluster.advance(time);
                 cluster.tasks.end_wait_now(task);
                 return true;
             };

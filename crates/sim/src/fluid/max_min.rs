@@ -1,346 +1,566 @@
-//! Max-min fair shares, worked out again only where an event changes them.
+//! Max-min fair shares, worked out once an instant and only where something changed.
 //!
-//! An allocation is max-min fair if each flow has a bottleneck: a resource that is full and on
-//! which no flow is faster (or the flow's own limit). After a flow begins or ends, the flows on its
-//! path that may be concerned are solved by progressive filling, all other flows held fast. Then
-//! the others on the resources in question are looked at: one that is faster than a flow held back
-//! there, or one that has lost its bottleneck, joins the set, and the set is solved again. When
-//! none is left every flow has a bottleneck, which is the fair allocation of the whole network. The
-//! set is a few flows at moderate load, where solving everything at each event would cost the size
-//! of the network.
+//! Rates are max-min fair if each flow has a holder: a resource that is full and on which no flow
+//! is faster, or the flow's own limit. On a bus, too, it is rates in bytes on the link that are
+//! equal: a bus counts other bytes, and with one measure for all the fair rates are unique.
+//!
+//! All flows that begin and end in one instant of simulated time are solved for together, when the
+//! instant is over. The solver fills resources from the lowest level up, and takes in flows as it
+//! meets them. A flow is *open* once its rate is in question: it is new; or what held it has lost
+//! a flow or gained a changed one; or it is faster than the level that its resource comes to. The
+//! resource with the lowest level fixes its open flows, whose changed rates open the flows that are
+//! held by the other resources of their paths. Those have higher levels, so nothing that was fixed
+//! is looked at again: a flow that opens does not lower any level below its own old rate.
+//!
+//! A resource's key in the heap is at most its level. The first is its rate over all of its flows,
+//! which costs nothing; only a resource whose key comes up has its flows read.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use viaduct_engine::Time;
 
-use super::{FlowId, Fluid, ResourceId};
+use super::resource::Resource;
+use super::{Flow, FlowId, Fluid, Paths, ResourceId, touch};
 
-/// Rates that differ by less than this, relatively, are equal.
-const TOLERANCE: f64 = 1e-9;
+/// Rates that differ by less than this, relatively, are equal: a picosecond in a second.
+const TOLERANCE: f64 = 1e-12;
 
 const UNSEEN: u32 = u32::MAX;
-/// A flow's bottleneck when that is its own limit.
+/// A flow's holder when that is its own limit.
 const OWN_LIMIT: ResourceId = ResourceId(u32::MAX);
+/// Marks a flow in the heap; without it a name there is an index in `servers`.
+const FLOW: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(super) struct MaxMin {
-    /// For each resource its index in `servers`, or [`UNSEEN`].
-    server_of: Vec<u32>,
-    /// Resources crossed by the flows in `solved`.
+    /// Indexed by resource.
+    places: Vec<Place>,
+    /// Indexed by flow.
+    flows: Vec<Fair>,
+    /// Flows that began in this instant.
+    newcomers: Vec<FlowId>,
+    /// Resources that hold flows and lost one in this instant.
+    freed: Vec<ResourceId>,
+    /// Resources that open flows cross.
     servers: Vec<Server>,
-    /// The flows that are solved for.
-    solved: Vec<Solved>,
-    /// Indexed by flow: the resource that holds it back.
-    bottleneck: Vec<ResourceId>,
-    /// Indexed by flow: its index in `solved`, or [`UNSEEN`].
-    place: Vec<u32>,
-    /// Flows of one resource and their rates.
-    rates: Vec<(FlowId, f64)>,
+    /// Flows whose rate is or was in question.
+    opened: Vec<FlowId>,
+    /// How many of them have no rate yet.
+    open: usize,
+    /// How many servers are marked as raised.
+    raised: usize,
+    /// Levels by their bits, which are in the order of the numbers: none is negative.
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Servers whose key may have to be lowered.
+    lowered: Vec<u32>,
+    /// Servers whose held flows are to be opened.
+    disturbed: Vec<u32>,
+    /// Open flows of the server at hand.
+    held: Vec<FlowId>,
+    /// Flows of the server at hand that are faster than its level.
+    faster: Vec<(f64, FlowId)>,
 }
 
+/// A resource between two solutions.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// How many flows it holds back.
+    holds: u32,
+    /// Its index in `servers`, or [`UNSEEN`].
+    server: u32,
+}
+
+/// A flow's fair rate.
+#[derive(Clone, Copy, Debug)]
+struct Fair {
+    /// Bytes on the link a picosecond; zero before the first solution.
+    rate: f64,
+    /// Bytes on a bus for each byte on the link.
+    weight_on_bus: f64,
+    /// While it is open: the rate that it cannot pass, whatever others do.
+    limit: f64,
+    /// What sets that limit.
+    limited_by: ResourceId,
+    holder: ResourceId,
+    status: Status,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Status {
+    /// The rate stands.
+    Settled,
+    /// In question.
+    Open,
+    /// It was in question, and is final.
+    Fixed,
+}
+
+/// A resource while flows on it are in question.
 #[derive(Debug)]
 struct Server {
     resource: ResourceId,
-    /// Rate left for the flows without a rate, on the link's side.
-    left: f64,
-    /// Flows of `solved` here that have no rate yet.
+    /// Open flows here.
     open: u32,
-    /// Whether a flow was held back here.
-    holds_back: bool,
-    /// That flow's rate, in the resource's own bytes.
-    level: f64,
-}
-
-#[derive(Debug)]
-struct Solved {
-    flow: FlowId,
-    rate: Option<f64>,
+    /// Their bytes here for each byte on the link, added up.
+    weight: f64,
+    /// What the others take of the rate, once they were read.
+    used: f64,
+    /// The key that counts in the heap; infinite if none does.
+    key: f64,
+    /// Whether its flows were read.
+    is_read: bool,
+    /// Whether the flows that it held were opened.
+    is_disturbed: bool,
+    /// Whether it is in `lowered`.
+    is_lowered: bool,
+    /// Whether a flow got more elsewhere, so that it may carry too much.
+    is_raised: bool,
 }
 
 impl MaxMin {
     pub(super) fn new(resources: usize) -> Self {
+        let place = Place {
+            holds: 0,
+            server: UNSEEN,
+        };
         Self {
-            server_of: vec![UNSEEN; resources],
+            places: vec![place; resources],
+            flows: Vec::new(),
+            newcomers: Vec::new(),
+            freed: Vec::new(),
             servers: Vec::new(),
-            solved: Vec::new(),
-            bottleneck: Vec::new(),
-            place: Vec::new(),
-            rates: Vec::new(),
+            opened: Vec::new(),
+            open: 0,
+            raised: 0,
+            heap: BinaryHeap::new(),
+            lowered: Vec::new(),
+            disturbed: Vec::new(),
+            held: Vec::new(),
+            faster: Vec::new(),
         }
     }
 
-    fn add(&mut self, id: FlowId, path: &[ResourceId]) {
+    /// Whether something began or ended since the last solution that may have changed rates.
+    #[inline]
+    pub(super) fn is_unsettled(&self) -> bool {
+        !self.newcomers.is_empty() || !self.freed.is_empty()
+    }
+
+    /// What holds a flow back.
+    pub(super) fn is_held_by(&self, id: FlowId, resource: ResourceId) -> bool {
+        self.flows[id.0 as usize].holder == resource
+    }
+
+    pub(super) fn state_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<Place>() + self.flows.capacity() * size_of::<Fair>()
+    }
+
+    /// Takes a flow in: one that is alone on its path with the rate that it has there.
+    fn begin(&mut self, id: FlowId, weight_on_bus: f64, alone: Option<(f64, ResourceId)>) {
+        let (rate, holder) = alone.unwrap_or((0.0, OWN_LIMIT));
+        let fair = Fair {
+            rate,
+            weight_on_bus,
+            limit: 0.0,
+            limited_by: OWN_LIMIT,
+            holder,
+            status: Status::Settled,
+        };
         let index = id.0 as usize;
-        if self.place.len() <= index {
-            self.place.resize(index + 1, UNSEEN);
-            self.bottleneck.resize(index + 1, OWN_LIMIT);
+        if index < self.flows.len() {
+            self.flows[index] = fair;
+        } else {
+            // Numbers are given in order.
+            self.flows.push(fair);
         }
-        if self.place[index] != UNSEEN {
-            return;
+        if let Some(place) = self.places.get_mut(holder.0 as usize) {
+            place.holds += 1;
         }
-        self.place[index] = self.solved.len() as u32;
-        self.solved.push(Solved {
-            flow: id,
-            rate: None,
-        });
-        for &resource in path {
-            self.see(resource);
+        if alone.is_none() {
+            self.newcomers.push(id);
         }
     }
 
-    fn see(&mut self, resource: ResourceId) {
-        let server_of = &mut self.server_of[resource.0 as usize];
-        if *server_of == UNSEEN {
-            *server_of = self.servers.len() as u32;
+    /// The index of a resource in `servers`.
+    fn see(&mut self, resource: ResourceId) -> u32 {
+        let place = &mut self.places[resource.0 as usize];
+        if place.server == UNSEEN {
+            place.server = self.servers.len() as u32;
             self.servers.push(Server {
                 resource,
-                left: 0.0,
                 open: 0,
-                holds_back: false,
-                level: 0.0,
+                weight: 0.0,
+                used: 0.0,
+                key: f64::INFINITY,
+                is_read: false,
+                is_disturbed: false,
+                is_lowered: false,
+                is_raised: false,
             });
         }
-    }
-
-    /// The index of a flow in `solved`.
-    fn place_of(&self, id: FlowId) -> Option<usize> {
-        is_in(&self.place, id).then(|| self.place[id.0 as usize] as usize)
+        place.server
     }
 
     fn clear(&mut self) {
-        for solved in self.solved.drain(..) {
-            self.place[solved.flow.0 as usize] = UNSEEN;
+        for id in self.opened.drain(..) {
+            self.flows[id.0 as usize].status = Status::Settled;
         }
         for server in self.servers.drain(..) {
-            self.server_of[server.resource.0 as usize] = UNSEEN;
+            self.places[server.resource.0 as usize].server = UNSEEN;
         }
+        self.newcomers.clear();
+        self.freed.clear();
+        self.heap.clear();
+        (self.open, self.raised) = (0, 0);
     }
-}
-
-/// Whether a flow has a place in `solved`.
-fn is_in(place: &[u32], id: FlowId) -> bool {
-    place
-        .get(id.0 as usize)
-        .is_some_and(|&place| place != UNSEEN)
 }
 
 impl Fluid {
-    /// Finds the fair rates after `newcomer` began, or after a flow over `path` ended.
-    pub(super) fn reallocate_max_min(
-        &mut self,
-        now: Time,
-        newcomer: Option<FlowId>,
-        path: &[ResourceId],
-    ) {
+    /// A flow joins its resources; its rate, which is final if it is alone on all of them.
+    pub(super) fn begin_max_min(&mut self, id: FlowId, path: &[ResourceId]) -> f64 {
+        let demand = &self.flows[id.0 as usize].demand;
+        let (mut rate, mut holder) = (demand.rate_max, OWN_LIMIT);
+        let mut is_alone = true;
+        for &resource in path {
+            let server = &mut self.resources[resource.0 as usize];
+            is_alone &= server.join(id);
+            let is_bus = resource.0 >= self.first_bus;
+            let most = server.rate * if is_bus { demand.scale } else { 1.0 };
+            if most < rate {
+                (rate, holder) = (most, resource);
+            }
+        }
+        let weight_on_bus = 1.0 / demand.scale;
+        if let Some(state) = &mut self.max_min {
+            state.begin(id, weight_on_bus, is_alone.then_some((rate, holder)));
+        }
+        rate
+    }
+
+    /// A flow has left its resources.
+    pub(super) fn end_max_min(&mut self, id: FlowId) {
+        let Some(state) = &mut self.max_min else {
+            return;
+        };
+        let holder = state.flows[id.0 as usize].holder;
+        if let Some(place) = state.places.get_mut(holder.0 as usize) {
+            place.holds -= 1;
+        }
+        let path_len = self.flows[id.0 as usize].path_len;
+        for &resource in self.paths.of(id, path_len) {
+            if state.places[resource.0 as usize].holds > 0 {
+                state.freed.push(resource);
+            }
+        }
+    }
+
+    /// Finds the rates that what began and ended in this instant has changed.
+    pub(super) fn solve_max_min(&mut self, now: Time) {
         let Some(mut state) = self.max_min.take() else {
             return;
         };
-        if let Some(id) = newcomer {
-            state.add(id, self.path(id));
-        }
-        for &resource in path {
-            state.see(resource);
-        }
-        if newcomer.is_none() {
-            self.add_concerned(&mut state);
-        }
-        while !state.solved.is_empty() {
-            self.fill(&mut state);
-            if !self.add_concerned(&mut state) {
-                break;
-            }
-        }
-        for solved in &state.solved {
-            let id = solved.flow;
-            let rate = solved.rate.unwrap_or(0.0);
-            let flow = &mut self.flows[id.0 as usize];
-            if flow.rate != rate {
-                flow.settle(now);
-                flow.rate = rate;
-                if Some(id) != newcomer {
-                    self.touch(id);
-                }
-            }
-        }
+        let mut solution = Solution {
+            state: &mut state,
+            resources: &self.resources,
+            paths: &self.paths,
+            flows: &mut self.flows,
+            touched: &mut self.touched,
+            first_bus: self.first_bus,
+            now,
+        };
+        solution.find();
         state.clear();
         self.max_min = Some(state);
     }
+}
 
-    /// Gives each flow of the set its rate: the resource with the smallest level first.
-    fn fill(&self, state: &mut MaxMin) {
-        for solved in &mut state.solved {
-            solved.rate = None;
+/// The search for the rates of one instant.
+struct Solution<'fluid> {
+    state: &'fluid mut MaxMin,
+    resources: &'fluid [Resource],
+    paths: &'fluid Paths,
+    flows: &'fluid mut [Flow],
+    touched: &'fluid mut Vec<FlowId>,
+    first_bus: u32,
+    now: Time,
+}
+
+impl Solution<'_> {
+    fn find(&mut self) {
+        for index in 0..self.state.freed.len() {
+            let server = self.state.see(self.state.freed[index]);
+            self.disturb(server);
         }
-        let place = &state.place;
-        for server in &mut state.servers {
-            server.holds_back = false;
-            server.open = 0;
-            server.left = self.resources[server.resource.0 as usize].rate;
-            for id in self.members(server.resource) {
-                if is_in(place, id) {
-                    server.open += 1;
-                } else {
-                    server.left -= self.rate_on(id, server.resource, None);
-                }
-            }
+        for index in 0..self.state.newcomers.len() {
+            self.open(self.state.newcomers[index]);
         }
-        let mut unsolved = state.solved.len();
-        while unsolved > 0 {
-            // The fullest resource, or the smallest own limit below its level.
-            let mut level = f64::INFINITY;
-            let mut fullest = None;
-            for (index, server) in state.servers.iter().enumerate() {
-                if server.open > 0 {
-                    let share = server.left.max(0.0) / f64::from(server.open);
-                    if share < level {
-                        level = share;
-                        fullest = Some(index);
-                    }
-                }
-            }
-            let before = unsolved;
-            for index in 0..state.solved.len() {
-                if state.solved[index].rate.is_some() {
+        self.push_lowered();
+        while self.state.open + self.state.raised > 0 {
+            let Some(Reverse((bits, name))) = self.state.heap.pop() else {
+                debug_assert!(false, "what is in question has a key in the heap");
+                return;
+            };
+            if name & FLOW != 0 {
+                let id = FlowId(name & !FLOW);
+                let fair = self.state.flows[id.0 as usize];
+                if fair.status != Status::Open {
                     continue;
                 }
-                let id = state.solved[index].flow;
-                let demand = &self.flows[id.0 as usize].demand;
-                if demand.rate_max <= self.level_for(id, fullest, level, state) {
-                    Self::fix(self, state, index, demand.rate_max, OWN_LIMIT);
-                    unsolved -= 1;
-                }
-            }
-            if unsolved < before {
-                // Limits freed room: find the fullest again.
+                self.fix(id, fair.limit, fair.limited_by);
+            } else if !self.come_up(name, f64::from_bits(bits)) {
                 continue;
             }
-            let Some(fullest) = fullest else { break };
-            let resource = state.servers[fullest].resource;
-            if let Some((index, elsewhere, rate)) = self.held_elsewhere(state, resource, level) {
-                let server = &mut state.servers[elsewhere];
-                let holds = server.resource;
-                server.holds_back = true;
-                server.level = rate / self.scale_on(state.solved[index].flow, holds);
-                Self::fix(self, state, index, rate, holds);
-                unsolved -= 1;
-                continue;
+            while let Some(server) = self.state.disturbed.pop() {
+                self.disturb(server);
             }
-            state.servers[fullest].holds_back = true;
-            state.servers[fullest].level = level;
-            for index in 0..state.solved.len() {
-                let id = state.solved[index].flow;
-                if state.solved[index].rate.is_none() && self.path(id).contains(&resource) {
-                    let scale = self.scale_on(id, resource);
-                    Self::fix(self, state, index, level * scale, resource);
-                    unsolved -= 1;
+            self.push_lowered();
+        }
+    }
+
+    /// A server's key has come up; says whether the server fixed or opened flows.
+    fn come_up(&mut self, index: u32, key: f64) -> bool {
+        let server = &mut self.state.servers[index as usize];
+        // Another key counts.
+        if server.key != key {
+            return false;
+        }
+        server.key = f64::INFINITY;
+        // Nothing is in question here any more.
+        if server.open == 0 && !server.is_raised {
+            return false;
+        }
+        if !server.is_read {
+            self.read(index);
+        }
+        let server = &self.state.servers[index as usize];
+        if server.open == 0 {
+            let rate = self.resources[server.resource.0 as usize].rate;
+            let is_above = server.used > rate * (1.0 + TOLERANCE);
+            self.lay(index);
+            if is_above {
+                self.fill(index, 0.0);
+            }
+            return is_above;
+        }
+        let level = self.level(index);
+        let next = self.state.heap.peek();
+        let is_behind = next.is_some_and(|Reverse((bits, _))| f64::from_bits(*bits) < level);
+        if level > key && is_behind {
+            self.state.servers[index as usize].key = level;
+            self.state.heap.push(Reverse((level.to_bits(), index)));
+            return false;
+        }
+        self.fill(index, level);
+        true
+    }
+
+    /// Fixes a server's open flows at its level, or opens those that are faster.
+    fn fill(&mut self, index: u32, level: f64) {
+        let resource = self.state.servers[index as usize].resource;
+        let mut held = core::mem::take(&mut self.state.held);
+        let mut faster = core::mem::take(&mut self.state.faster);
+        let bound = level * (1.0 + TOLERANCE);
+        for id in self.resources[resource.0 as usize].members() {
+            let fair = &self.state.flows[id.0 as usize];
+            match fair.status {
+                Status::Open => held.push(id),
+                Status::Settled if fair.rate > bound => faster.push((fair.rate, id)),
+                _ => {}
+            }
+        }
+        if faster.is_empty() {
+            for &id in &held {
+                self.fix(id, level, resource);
+            }
+            self.lay(index);
+        } else {
+            // The fastest first: the level rises with each, and may pass the others.
+            faster.sort_by(|one, other| other.0.total_cmp(&one.0));
+            for &(rate, id) in &faster {
+                let is_open = self.state.servers[index as usize].open > 0;
+                if is_open && rate <= self.level(index) * (1.0 + TOLERANCE) {
+                    break;
                 }
+                self.open(id);
+            }
+            self.lower(index);
+        }
+        held.clear();
+        faster.clear();
+        (self.state.held, self.state.faster) = (held, faster);
+    }
+
+    /// A server carries no more than it can.
+    fn lay(&mut self, index: u32) {
+        let is_raised = &mut self.state.servers[index as usize].is_raised;
+        self.state.raised -= usize::from(core::mem::take(is_raised));
+    }
+
+    /// Opens the flows that a server held before.
+    fn disturb(&mut self, index: u32) {
+        let server = &mut self.state.servers[index as usize];
+        server.is_disturbed = true;
+        let resource = server.resource;
+        let resources = self.resources;
+        for id in resources[resource.0 as usize].members() {
+            if self.state.flows[id.0 as usize].holder == resource {
+                self.open(id);
             }
         }
     }
 
-    /// Of the open flows on a resource with the smallest level the one that another resource of its
-    /// path holds back the most: its index, that resource's, and its rate.
-    ///
-    /// A bus counts other bytes than a link: the smallest level there may still be more than the
-    /// flow's part of a link.
-    fn held_elsewhere(
-        &self,
-        state: &MaxMin,
-        resource: ResourceId,
-        level: f64,
-    ) -> Option<(usize, usize, f64)> {
-        let mut found: Option<(usize, usize, f64)> = None;
-        for (index, solved) in state.solved.iter().enumerate() {
-            let path = self.path(solved.flow);
-            let scale = self.scale_on(solved.flow, resource);
-            if solved.rate.is_some() || scale <= 1.0 || !path.contains(&resource) {
+    /// Brings a flow's rate into question.
+    fn open(&mut self, id: FlowId) {
+        let fair = &mut self.state.flows[id.0 as usize];
+        if fair.status != Status::Settled {
+            return;
+        }
+        fair.status = Status::Open;
+        let fair = *fair;
+        self.state.opened.push(id);
+        self.state.open += 1;
+        let flow = &self.flows[id.0 as usize];
+        let (mut limit, mut limited_by) = (flow.demand.rate_max, OWN_LIMIT);
+        let mut shared_most = f64::INFINITY;
+        for &resource in self.paths.of(id, flow.path_len) {
+            let server = &self.resources[resource.0 as usize];
+            let weight = self.weight(&fair, resource);
+            let most = server.rate / weight;
+            // Nobody else is there, so the resource is no more than a limit of this flow.
+            if server.len() == 1 {
+                if most < limit {
+                    (limit, limited_by) = (most, resource);
+                }
                 continue;
             }
-            for &other in path {
-                let place = state.server_of[other.0 as usize] as usize;
-                let server = &state.servers[place];
-                let share = server.left.max(0.0) / f64::from(server.open);
-                let rate = share * self.scale_on(solved.flow, other);
-                let least = found.map_or(level * scale * (1.0 - TOLERANCE), |(.., least)| least);
-                if rate < least {
-                    found = Some((index, place, rate));
-                }
+            shared_most = shared_most.min(most);
+            let index = self.state.see(resource);
+            let server = &mut self.state.servers[index as usize];
+            server.open += 1;
+            server.weight += weight;
+            if server.is_read {
+                server.used -= fair.rate * weight;
+            }
+            self.lower(index);
+        }
+        let fair = &mut self.state.flows[id.0 as usize];
+        (fair.limit, fair.limited_by) = (limit, limited_by);
+        if limit < shared_most {
+            self.state
+                .heap
+                .push(Reverse((limit.to_bits(), id.0 | FLOW)));
+        }
+    }
+
+    /// Gives an open flow its rate.
+    fn fix(&mut self, id: FlowId, rate: f64, holder: ResourceId) {
+        let state = &mut *self.state;
+        state.open -= 1;
+        let fair = &mut state.flows[id.0 as usize];
+        fair.status = Status::Fixed;
+        let is_changed = (rate - fair.rate).abs() > TOLERANCE * fair.rate;
+        let is_raised = is_changed && rate > fair.rate;
+        if is_changed {
+            fair.rate = rate;
+        }
+        let before = core::mem::replace(&mut fair.holder, holder);
+        let fair = *fair;
+        if before != holder {
+            if let Some(place) = state.places.get_mut(before.0 as usize) {
+                place.holds -= 1;
+            }
+            if let Some(place) = state.places.get_mut(holder.0 as usize) {
+                place.holds += 1;
             }
         }
-        found
-    }
-
-    /// The level that `fullest` would give to a flow, in the flow's bytes.
-    ///
-    /// A flow that does not cross that resource is not decided by it, but it will get at least the
-    /// same level elsewhere, so a limit below the level is final for it too.
-    fn level_for(&self, id: FlowId, fullest: Option<usize>, level: f64, state: &MaxMin) -> f64 {
-        fullest.map_or(f64::INFINITY, |index| {
-            level * self.scale_on(id, state.servers[index].resource).min(1.0)
-        })
-    }
-
-    fn fix(&self, state: &mut MaxMin, index: usize, rate: f64, bottleneck: ResourceId) {
-        let id = state.solved[index].flow;
-        state.solved[index].rate = Some(rate);
-        state.bottleneck[id.0 as usize] = bottleneck;
-        for &resource in self.path(id) {
-            let scale = self.scale_on(id, resource);
-            let server = &mut state.servers[state.server_of[resource.0 as usize] as usize];
-            server.left -= rate / scale;
+        let path_len = self.flows[id.0 as usize].path_len;
+        for &resource in self.paths.of(id, path_len) {
+            if self.resources[resource.0 as usize].len() == 1 {
+                continue;
+            }
+            let weight = self.weight(&fair, resource);
+            let place = self.state.places[resource.0 as usize];
+            let server = &mut self.state.servers[place.server as usize];
             server.open -= 1;
-        }
-    }
-
-    /// Adds flows that the set's rates concern; says whether there were any.
-    fn add_concerned(&self, state: &mut MaxMin) -> bool {
-        let solved_before = state.solved.len();
-        let mut rates = core::mem::take(&mut state.rates);
-        // Flows that join add resources that need no look: nothing has changed there yet.
-        for index in 0..state.servers.len() {
-            let Server {
-                resource,
-                holds_back,
-                level,
-                ..
-            } = state.servers[index];
-            rates.clear();
-            rates.extend(self.members(resource).map(|id| {
-                let place = state.place_of(id).filter(|&place| place < solved_before);
-                let rate = place.and_then(|place| state.solved[place].rate);
-                (id, self.rate_on(id, resource, rate))
-            }));
-            let used: f64 = rates.iter().map(|&(_, rate)| rate).sum();
-            let fastest = rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
-            let is_full = used >= self.resources[resource.0 as usize].rate * (1.0 - TOLERANCE);
-            for &(id, rate) in &rates {
-                if state.place_of(id).is_some() {
-                    continue;
-                }
-                let hogs = holds_back && rate > level * (1.0 + TOLERANCE);
-                let lost_bottleneck = state.bottleneck.get(id.0 as usize) == Some(&resource)
-                    && !(is_full && rate >= fastest * (1.0 - TOLERANCE));
-                if hogs || lost_bottleneck {
-                    state.add(id, self.path(id));
-                }
+            server.weight = if server.open == 0 {
+                0.0
+            } else {
+                server.weight - weight
+            };
+            if server.is_read {
+                server.used += fair.rate * weight;
+            }
+            if is_raised && resource != holder && !server.is_raised {
+                server.is_raised = true;
+                self.state.raised += 1;
+            }
+            if is_changed && place.holds > 0 && resource != holder && !server.is_disturbed {
+                self.state.disturbed.push(place.server);
             }
         }
-        state.rates = rates;
-        state.solved.len() > solved_before
+        if is_changed {
+            let flow = &mut self.flows[id.0 as usize];
+            flow.settle(self.now);
+            flow.rate = fair.rate;
+            touch(self.touched, id, flow);
+        }
     }
 
-    fn members(&self, resource: ResourceId) -> impl Iterator<Item = FlowId> {
-        self.resources[resource.0 as usize].members()
+    /// Adds up what the flows of a server take whose rates are not in question.
+    fn read(&mut self, index: u32) {
+        let resource = self.state.servers[index as usize].resource;
+        let mut used = 0.0;
+        for id in self.resources[resource.0 as usize].members() {
+            let fair = &self.state.flows[id.0 as usize];
+            if fair.status != Status::Open {
+                used += fair.rate * self.weight(fair, resource);
+            }
+        }
+        let server = &mut self.state.servers[index as usize];
+        (server.used, server.is_read) = (used, true);
     }
 
-    /// Bytes of a flow for each byte on the resource.
-    fn scale_on(&self, id: FlowId, resource: ResourceId) -> f64 {
+    /// The rate at which a server's open flows fill it, once its flows were read; until then what
+    /// it has at least.
+    fn level(&self, index: u32) -> f64 {
+        let server = &self.state.servers[index as usize];
+        let resource = &self.resources[server.resource.0 as usize];
+        if server.is_read {
+            (resource.rate - server.used).max(0.0) / server.weight
+        } else {
+            resource.share
+        }
+    }
+
+    /// Notes that a server's level may have become lower.
+    fn lower(&mut self, index: u32) {
+        let server = &mut self.state.servers[index as usize];
+        if !server.is_lowered {
+            server.is_lowered = true;
+            self.state.lowered.push(index);
+        }
+    }
+
+    /// Puts the servers whose levels became lower into the heap.
+    fn push_lowered(&mut self) {
+        while let Some(index) = self.state.lowered.pop() {
+            let level = self.level(index);
+            let server = &mut self.state.servers[index as usize];
+            server.is_lowered = false;
+            if server.open > 0 && level < server.key {
+                server.key = level;
+                self.state.heap.push(Reverse((level.to_bits(), index)));
+            }
+        }
+    }
+
+    /// Bytes on a resource for each byte of a flow on the link.
+    fn weight(&self, fair: &Fair, resource: ResourceId) -> f64 {
         if resource.0 >= self.first_bus {
-            self.flows[id.0 as usize].demand.scale
+            fair.weight_on_bus
         } else {
             1.0
         }
-    }
-
-    fn rate_on(&self, id: FlowId, resource: ResourceId, rate: Option<f64>) -> f64 {
-        rate.unwrap_or(self.flows[id.0 as usize].rate) / self.scale_on(id, resource)
     }
 }
