@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use viaduct_sim::workload::{Pattern, PatternError, Targets};
 use viaduct_topology::{
-    ChainHosts, Finding, FindingKind, GraphFormat, GraphRouting, Plan, Ports, Severity, SwitchId,
-    Topology, TopologyError, TreeShape, parse_graph,
+    ChainHosts, EqualPaths, Finding, FindingKind, GraphFormat, GraphRouting, Plan, Ports, Severity,
+    SwitchId, Topology, TopologyError, TreeShape, parse_graph,
 };
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
@@ -144,6 +144,14 @@ fn cache_key(settings: &Settings) -> String {
         .join("\n")
 }
 
+/// Whether a graph has routes of this kind.
+fn is_routed(graph: &Topology, routing: GraphRouting) -> bool {
+    match routing {
+        GraphRouting::Rule => graph.is_routed_by_rule(),
+        GraphRouting::ShortestPath(equal_paths) => graph.equal_paths() == Some(equal_paths),
+    }
+}
+
 struct Network<'a> {
     settings: &'a Settings,
     files: &'a mut Files,
@@ -194,9 +202,13 @@ impl Network<'_> {
             _ if by_routes => "table",
             _ => "shortest-path",
         };
+        let equal_paths = match self.settings.value("network", "equal_paths") {
+            Some(Value::Choice("single")) => EqualPaths::Single,
+            _ => EqualPaths::Hash,
+        };
         let graph = self.routed_graph(match routing {
             "rule" => GraphRouting::Rule,
-            _ => GraphRouting::ShortestPath,
+            _ => GraphRouting::ShortestPath(equal_paths),
         })?;
         if routing != "table" {
             return Some(graph);
@@ -215,9 +227,7 @@ impl Network<'_> {
     fn routed_graph(&mut self, routing: GraphRouting) -> Option<Arc<Topology>> {
         let path = self.path("file")?;
         let (text, format) = match self.files.graph(&path) {
-            Some(graph) if graph.is_routed_by_rule() == (routing == GraphRouting::Rule) => {
-                return Some(graph);
-            }
+            Some(graph) if is_routed(&graph, routing) => return Some(graph),
             // It was made with other routes.
             Some(graph) => (graph.to_node_link_json().into(), GraphFormat::NodeLinkJson),
             None => {

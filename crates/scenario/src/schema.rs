@@ -291,6 +291,13 @@ fn network_keys() -> Vec<Key> {
         )
         .otherwise("rule; for a graph shortest-path"),
         Key::new("routes", Kind::File, "file of routing tables").with("routing", &["table"]),
+        Key::new(
+            "equal_paths",
+            Kind::Choice(&["hash", "single"]),
+            "of equally good links: one a flow, or always the first",
+        )
+        .otherwise("hash")
+        .with("topology", GRAPH),
     ]
 }
 

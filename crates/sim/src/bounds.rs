@@ -115,7 +115,7 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
     let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
     let processes = f64::from(config.hosts.processes);
     let rate = processes / interval.mean_picoseconds();
-    let shares = shares::link_shares(topology, &targets);
+    let shares = shares::link_shares(topology, &targets, config.hosts.processes);
 
     let mut busiest = Busiest::default();
     let wire_bytes = mean_wire_bytes(config);

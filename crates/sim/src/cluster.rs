@@ -418,6 +418,22 @@ impl<'config> Cluster<'config> {
 }
 
 impl ClusterConfig {
+    /// Appends the links that messages between two processes take: those of two processes are one
+    /// flow.
+    pub(crate) fn route<L: From<LinkId>>(&self, source: u32, target: u32, path: &mut Vec<L>) {
+        let processes = self.hosts.processes;
+        let (source_host, target_host) = match processes {
+            1 => (source, target),
+            _ => (source / processes, target / processes),
+        };
+        let mut flow = 0;
+        if processes > 1 && self.topology.has_equal_paths() {
+            flow = flow_between(processes, source % processes, target % processes);
+        }
+        let (source, target) = (HostId(source_host), HostId(target_host));
+        self.topology.route_flow(source, target, flow, path);
+    }
+
     /// The rate of a link: its own where the topology names one, else that of its kind.
     pub(crate) fn link_rate(&self, link: LinkId) -> crate::config::Rate {
         self.links.rate_of(&self.topology, link)
@@ -451,6 +467,11 @@ impl ClusterConfig {
         self.links.switching == Switching::CutThrough
             && self.host.nic.forwarding == Switching::CutThrough
     }
+}
+
+/// The number of the flow from one process to another, each by its number on its host.
+pub(crate) fn flow_between(processes: u32, source: u32, target: u32) -> u32 {
+    source.wrapping_mul(processes).wrapping_add(target)
 }
 
 fn nic_attributes(config: &ClusterConfig) -> NicAttributes {

@@ -75,7 +75,7 @@ impl Cluster<'_> {
         if self.queue_depth_max.0 == 0 {
             self.queue_depth_max = (1, host);
         }
-        self.lay_path(host, target_host);
+        self.lay_path(process, target);
         self.look_at_send(process, ends.source_vi);
         self.look_at_vi(target, ends.target_vi);
         let way = self.way(wish.bytes);

@@ -296,7 +296,7 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.spend(Stage::SendQueue, now);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
-        self.lay_path(self.host_of(source), self.host_of(target));
+        self.lay_path(source, target);
         let way = self.way(bytes);
         self.messages.get_mut(id).floor = way.floor;
         if self.is_all_cut_through {
@@ -307,18 +307,15 @@ impl Cluster<'_> {
         }
     }
 
-    /// Puts buses and links into `path_scratch`.
+    /// Puts the buses and links between two processes into `path_scratch`.
     pub(crate) fn lay_path(&mut self, source: u32, target: u32) {
+        let buses = (self.has_buses)
+            .then(|| [source, target].map(|process| self.bus_of(self.host_of(process))));
         let path = &mut self.path_scratch;
         path.clear();
-        if self.has_buses {
-            path.push(ResourceId(self.first_bus + source));
-        }
-        let topology = &self.config.topology;
-        topology.route(HostId(source), HostId(target), path);
-        if self.has_buses {
-            path.push(ResourceId(self.first_bus + target));
-        }
+        path.extend(buses.map(|[bus, _]| bus));
+        self.config.route(source, target, path);
+        path.extend(buses.map(|[_, bus]| bus));
     }
 
     /// What the message costs on the links of `path_scratch`, nobody else there.

@@ -129,19 +129,15 @@ impl Follower {
             fetch: None,
             devices: Vec::new(),
         };
-        follower.path = follower.path_between(config, source_host, target_host);
+        follower.path = follower.path_of(config, message);
         follower
     }
 
-    /// Buses and links between two hosts.
-    fn path_between(
-        &self,
-        config: &ClusterConfig,
-        source: HostId,
-        target: HostId,
-    ) -> Vec<ResourceId> {
+    /// Buses and links that a message crosses.
+    fn path_of(&self, config: &ClusterConfig, message: MessageName) -> Vec<ResourceId> {
+        let (source, target) = message.hosts(self.processes);
         let mut links: Vec<LinkId> = Vec::new();
-        config.topology.route(source, target, &mut links);
+        config.route(message.source, message.target, &mut links);
         let bus = |host: HostId| {
             self.has_buses
                 .then_some(ResourceId(self.first_bus + host.0))
@@ -197,8 +193,7 @@ impl Follower {
         if is_of_same_vi && leaves && config.host.nic.moving_per_vi != u32::MAX {
             self.keep(Server::Vi, Some(message), Work::Move, span);
         }
-        let (source, target) = message.hosts(self.processes);
-        let path = self.path_between(config, source, target);
+        let path = self.path_of(config, message);
         for resource in &path[places.start..places.end.min(path.len())] {
             if let Some(place) = self.path.iter().position(|own| own == resource) {
                 self.keep(Server::Place(place), Some(message), Work::Move, span);

@@ -288,6 +288,7 @@ impl Cluster {
         let meets = message.header.operation == Operation::SendReceive
             && matches!(message.matched, Matched::Not);
         let (host, vi, target) = (message.host, message.vi, message.target);
+        let flow = vi.index();
         if self.faults.is_some()
             && let Some(part_bytes) = self.draw_fate(id, ends)
         {
@@ -295,7 +296,7 @@ impl Cluster {
         }
         let (_, way) = self
             .network
-            .begin(&mut self.queue, &self.config, ends, demand);
+            .begin(&mut self.queue, &self.config, ends, flow, demand);
         if let Some(message) = self.messages.get(id) {
             message.head = way;
         }
@@ -549,9 +550,10 @@ impl Cluster {
         let Some(message) = self.messages.get(id) else {
             return;
         };
-        let ends = (message.target, message.host);
+        let (ends, flow) = ((message.target, message.host), message.vi.index());
         let bus = self.config.host.bus;
-        let delay = self.network.control_delay(&self.config, ends, &bus);
+        let network = &mut self.network;
+        let delay = network.control_delay(&self.config, ends, flow, &bus);
         let time = self.now() + delay;
         if self.faults.is_some() && self.acknowledgement_is_lost(id, time) {
             return;

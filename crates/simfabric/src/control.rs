@@ -78,7 +78,9 @@ impl Cluster {
                 None => return,
             }
         }
-        let mut delay = self.network.control_delay(&self.config, (from, to), &bus);
+        let mut delay = self
+            .network
+            .control_delay(&self.config, (from, to), 0, &bus);
         if !matches!(message, ConnectionMessage::ReceivesPosted { .. }) {
             delay += KERNEL_AGENTS;
         }

@@ -176,7 +176,7 @@ impl Cluster {
         }
         for (one, other) in pairs {
             let mut crosses = |from, to| {
-                let way = self.network.way(&self.config, from, to);
+                let way = self.network.way(&self.config, (from, to), 0);
                 way.contains(&link)
             };
             if crosses(one, other) || crosses(other, one) {
@@ -207,7 +207,7 @@ impl Cluster {
     /// through, which both ends will notice.
     pub(crate) fn control_leaves(&mut self, from: u32, to: u32) -> Option<Time> {
         let now = self.now();
-        let way = self.network.way(&self.config, from, to);
+        let way = self.network.way(&self.config, (from, to), 0);
         let Some(faults) = &self.faults else {
             return Some(now);
         };
@@ -231,7 +231,8 @@ impl Cluster {
         if self.is_repeatable(id) {
             return self.draw_part(id, (from, to));
         }
-        let way = self.network.way(&self.config, from, to);
+        let flow = self.messages.flow(id);
+        let way = self.network.way(&self.config, (from, to), flow);
         if let Some(faults) = &mut self.faults
             && let Some(message) = self.messages.get(id)
         {
@@ -253,7 +254,8 @@ impl Cluster {
         };
         let (host, target, begun) = (message.host, message.target, message.begun);
         let (connection, fate) = (message.peer.connection, message.fate);
-        let way = self.network.way(&self.config, host, target);
+        let flow = message.vi.index();
+        let way = self.network.way(&self.config, (host, target), flow);
         let is_cut = |faults: &Faults| faults.is_cut(way, begun, now);
         let faults = self.faults.as_ref();
         fate == Fate::Lost
@@ -276,7 +278,8 @@ impl Cluster {
         let now = self.now();
         // What is sent again is sent as it was.
         let is_repeatable = self.is_repeatable(id);
-        let way = self.network.way(&self.config, from, to);
+        let flow = self.messages.flow(id);
+        let way = self.network.way(&self.config, (from, to), flow);
         let faults = self.faults.as_ref();
         if let Some(cut) = faults.and_then(|faults| faults.cut(way, begun, now))
             && let Some(message) = self.messages.get(id)
@@ -377,7 +380,8 @@ impl Cluster {
             return false;
         };
         let (host, target) = (message.host, message.target);
-        let way = self.network.way(&self.config, target, host);
+        let flow = message.vi.index();
+        let way = self.network.way(&self.config, (target, host), flow);
         let Some(faults) = &mut self.faults else {
             return false;
         };

@@ -162,6 +162,11 @@ impl Messages {
     }
 
     #[inline]
+    /// The number of a message's flow, which is its VI: all of them take one path.
+    pub(crate) fn flow(&mut self, id: MessageId) -> u32 {
+        self.get(id).map_or(0, |message| message.vi.index())
+    }
+
     pub(crate) fn get(&mut self, id: MessageId) -> Option<&mut Message> {
         let message = self.slots.get_mut(id.0 as usize)?;
         (message.references > 0).then_some(message)

@@ -15,6 +15,7 @@ pub(crate) struct Network {
     fluid: Fluid,
     first_bus: u32,
     has_buses: bool,
+    has_equal_paths: bool,
     links: Vec<LinkId>,
     path: Vec<ResourceId>,
     /// Ways that were asked for, each in the place that its key falls upon; empty before the first.
@@ -32,6 +33,7 @@ const WAY_LENGTH_MAX: usize = 8;
 #[derive(Clone, Copy, Debug)]
 struct Way {
     ends: (u32, u32),
+    flow: u32,
     wire_bytes: f64,
     uses_bus: bool,
     length: u8,
@@ -42,6 +44,7 @@ struct Way {
 impl Way {
     const NONE: Self = Self {
         ends: (u32::MAX, u32::MAX),
+        flow: 0,
         wire_bytes: 0.0,
         uses_bus: false,
         length: 0,
@@ -74,32 +77,36 @@ impl Network {
             fluid: Fluid::new(config.links.sharing, rates, link_count),
             first_bus: link_count,
             has_buses,
+            has_equal_paths: config.topology.has_equal_paths(),
             links: Vec::new(),
             path: Vec::new(),
             ways: Box::default(),
         }
     }
 
-    /// Begins to move a message's bytes; also tells the delay from the start of its first byte on
-    /// its first link to its arrival at the end of the last.
+    /// Begins to move a message's bytes, on the path of its flow; also tells the delay from the
+    /// start of its first byte on its first link to its arrival at the end of the last.
     pub(crate) fn begin(
         &mut self,
         queue: &mut EventQueue<Code>,
         config: &SimulationConfig,
         ends: (u32, u32),
+        flow: u32,
         demand: FlowDemand,
     ) -> (FlowId, Time) {
+        let flow = self.distinct(flow);
         let uses_bus = self.has_buses && demand.scale.is_finite();
         let place = Way::place(ends, self.ways.len().max(1));
         if let Some(way) = self.ways.get(place)
             && way.ends == ends
+            && way.flow == flow
             && way.wire_bytes == demand.wire_bytes
             && way.uses_bus == uses_bus
         {
             let path = &way.path[..usize::from(way.length)];
             return (self.fluid.begin(queue, path, demand), way.head);
         }
-        let head = self.find_way(config, ends, demand.wire_bytes, uses_bus);
+        let head = self.find_way(config, (ends, flow), demand.wire_bytes, uses_bus);
         (self.fluid.begin(queue, &self.path, demand), head)
     }
 
@@ -108,12 +115,12 @@ impl Network {
     fn find_way(
         &mut self,
         config: &SimulationConfig,
-        ends: (u32, u32),
+        (ends, flow): ((u32, u32), u32),
         wire_bytes: f64,
         uses_bus: bool,
     ) -> Time {
         let (source, target) = ends;
-        let head = self.head_delay(config, ends, wire_bytes);
+        let head = self.head_delay(config, ends, flow, wire_bytes);
         self.path.clear();
         let bus = |host: u32| ResourceId(self.first_bus + host);
         if uses_bus {
@@ -134,6 +141,7 @@ impl Network {
             path[..self.path.len()].copy_from_slice(&self.path);
             self.ways[Way::place(ends, self.ways.len())] = Way {
                 ends,
+                flow,
                 wire_bytes,
                 uses_bus,
                 length: self.path.len() as u8,
@@ -171,10 +179,11 @@ impl Network {
     pub(crate) fn head_delay(
         &mut self,
         config: &SimulationConfig,
-        (source, target): (u32, u32),
+        ends: (u32, u32),
+        flow: u32,
         wire_bytes: f64,
     ) -> Time {
-        self.route(config, source, target);
+        self.route(config, ends, flow);
         let (topology, links) = (&config.topology, &config.links);
         head_delay(topology, links, &config.switch, &self.links, wire_bytes)
     }
@@ -184,12 +193,13 @@ impl Network {
         &mut self,
         config: &SimulationConfig,
         ends: (u32, u32),
+        flow: u32,
         bus: &BusModel,
     ) -> Time {
         const CONTROL_BYTES: u64 = 16;
 
         let wire_bytes = Frame::wire_bytes(config.links.frame, CONTROL_BYTES) as f64;
-        let head = self.head_delay(config, ends, wire_bytes);
+        let head = self.head_delay(config, ends, flow, wire_bytes);
         let moving = config.links.host_rate.time_for(wire_bytes);
         let short = if self.has_buses {
             bus.write
@@ -199,17 +209,28 @@ impl Network {
         head + moving + short
     }
 
-    /// The links that a message crosses.
-    pub(crate) fn way(&mut self, config: &SimulationConfig, source: u32, target: u32) -> &[LinkId] {
-        self.route(config, source, target);
+    /// The links that the messages of a flow cross.
+    pub(crate) fn way(
+        &mut self,
+        config: &SimulationConfig,
+        ends: (u32, u32),
+        flow: u32,
+    ) -> &[LinkId] {
+        self.route(config, ends, flow);
         &self.links
     }
 
-    fn route(&mut self, config: &SimulationConfig, source: u32, target: u32) {
+    fn route(&mut self, config: &SimulationConfig, (source, target): (u32, u32), flow: u32) {
         self.links.clear();
         if source != target {
             let (source, target) = (HostId(source), HostId(target));
-            config.topology.route(source, target, &mut self.links);
+            let topology = &config.topology;
+            topology.route_flow(source, target, flow, &mut self.links);
         }
+    }
+
+    /// The flow's number, where flows between two hosts may differ in their paths.
+    fn distinct(&self, flow: u32) -> u32 {
+        if self.has_equal_paths { flow } else { 0 }
     }
 }

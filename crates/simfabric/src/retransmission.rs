@@ -135,7 +135,8 @@ impl Cluster {
 
     /// Draws how far such a message gets that begins to move. Bytes on the wire, if not all.
     pub(crate) fn draw_part(&mut self, id: MessageId, (from, to): (u32, u32)) -> Option<f64> {
-        let way = self.network.way(&self.config, from, to);
+        let flow = self.messages.flow(id);
+        let way = self.network.way(&self.config, (from, to), flow);
         let (faults, message) = (self.faults.as_mut()?, self.messages.get(id)?);
         let recovery = self.hosts[message.host as usize].recovery(message.vi)?;
         let frame = self.config.links.frame;
@@ -315,9 +316,10 @@ impl Cluster {
         self.lose(id);
         if is_first {
             let bus = self.config.host.bus;
-            let ends = (target, host);
-            let there = now + self.network.control_delay(&self.config, ends, &bus);
-            let way = self.network.way(&self.config, target, host);
+            let (ends, flow) = ((target, host), vi.index());
+            let network = &mut self.network;
+            let there = now + network.control_delay(&self.config, ends, flow, &bus);
+            let way = network.way(&self.config, ends, flow);
             let faults = self.faults.as_mut();
             if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
                 let again = Consequence::Again(host, vi, epoch);
@@ -445,12 +447,14 @@ impl Cluster {
         };
         message.goes += 1;
         let has_failed = message.goes > rule.retries;
-        let ends = (message.host, message.target);
+        let (ends, flow) = ((message.host, message.target), message.vi.index());
         let is_told = message.fate == Fate::Gap;
         let due = if is_told {
             // Whoever reads sees that a frame is missing, and asks from there on.
             let bus = self.config.host.bus;
-            self.now() + self.network.control_delay(&self.config, ends, &bus)
+            let network = &mut self.network;
+            let delay = network.control_delay(&self.config, ends, flow, &bus);
+            self.now() + delay
         } else {
             self.now() + rule.timeout
         };

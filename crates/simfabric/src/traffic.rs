@@ -145,7 +145,7 @@ impl Cluster {
         };
         let ends = (traffic.source, target);
         self.network
-            .begin(&mut self.queue, &self.config, ends, demand);
+            .begin(&mut self.queue, &self.config, ends, 0, demand);
         // The event that has just happened made room for the transfer's end.
         self.expect_transfer(place, next);
     }

@@ -7,7 +7,7 @@ use crate::error::{TopologyError, shortened};
 use crate::graph::{GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, limit};
 use crate::names::Names;
 use crate::parts::{Edge, Edges, Fault, LinkAttributes, assemble};
-use crate::{GraphFormat, HostId, Node, SwitchId, Topology, file, rule};
+use crate::{EqualPaths, GraphFormat, HostId, Node, SwitchId, Topology, file, rule};
 
 /// A graph that a program makes.
 ///
@@ -544,7 +544,7 @@ impl GraphBuilder {
         parts.directed = self.directed;
         parts.unused_attributes = self.unused.clone().into_iter().collect();
         parts.check_ports()?;
-        rule::recognise(parts).or_else(|parts| Topology::by_shortest_path(*parts))
+        rule::recognise(parts).or_else(|parts| Topology::by_shortest_path(*parts, EqualPaths::Hash))
     }
 
     /// The network with all that was said of its links.

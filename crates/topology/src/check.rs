@@ -40,6 +40,8 @@ pub enum FindingKind {
     RoutingLoop,
     /// Tables without an entry that a message needs.
     RoutingHole,
+    /// Links that would do as well as others, and that no message takes.
+    IdlePaths,
     /// A cycle of links that wait for each other.
     Deadlock,
     /// Attributes of the file that mean nothing here.
@@ -137,6 +139,7 @@ impl Topology {
             Kind::Graph(graph) => {
                 self.check_faults(graph, &mut report);
                 self.check_reach(graph, &mut report);
+                self.check_idle_paths(graph, &mut report);
                 self.check_dependencies(graph, &mut report);
             }
         }
@@ -326,6 +329,25 @@ impl Topology {
         report.add(Severity::Error, FindingKind::UnreachableHosts, text, help);
     }
 
+    /// Links that stay idle since the first of equal ones is always taken.
+    fn check_idle_paths(&self, graph: &Graph, report: &mut Report) {
+        let routes = &graph.routes;
+        let Some((switch, target, links)) = routes.first_idle else {
+            return;
+        };
+        let mut text = format!(
+            "equal paths stay idle: of {links} equally good links from {} to {} the first takes all",
+            self.node_name(Node::Switch(switch)),
+            self.node_name(Node::Host(target))
+        );
+        if routes.idle_switches > 1 {
+            let others = counted(routes.idle_switches - 1, "more switch", "more switches");
+            text.push_str(&format!("; likewise at {others}"));
+        }
+        let help = "equal_paths = \"hash\" spreads the flows over them";
+        report.add(Severity::Warning, FindingKind::IdlePaths, text, help);
+    }
+
     fn check_dependencies(&self, graph: &Graph, report: &mut Report) {
         let entries = graph.routes.next.len() as u64;
         let too_large = "the topology is too large to look for deadlocks";
@@ -420,25 +442,25 @@ fn dependencies(graph: &Graph) -> Option<Vec<(u32, u32)>> {
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     let mut compact_at = CHECK_DEPENDENCIES_MAX;
     let mut seen = vec![u32::MAX; graph.switch_count() as usize];
+    let mut walk: Vec<(u32, Option<u32>)> = Vec::new();
     for row in 0..graph.routes.row_host.len() as u32 {
         let entries = graph.row(row);
         let goal = graph
             .host_switch(HostId(graph.routes.row_host[row as usize]))
             .0;
-        for &source in &sources {
-            let (mut at, mut before) = (source, None);
-            while at != goal {
-                let Some(link) = graph.next_link(entries, at) else {
-                    break;
-                };
+        walk.clear();
+        walk.extend(sources.iter().map(|&source| (source, None)));
+        while let Some((at, before)) = walk.pop() {
+            if at == goal {
+                continue;
+            }
+            // Behind a switch seen for this target everything is noted already.
+            let is_new = core::mem::replace(&mut seen[at as usize], row) != row;
+            for link in graph.next_links(entries, at) {
                 pairs.extend(before.map(|before| (before, link)));
-                // Behind a switch seen for this target everything is noted already.
-                if seen[at as usize] == row {
-                    break;
+                if is_new {
+                    walk.push((graph.link_ends(link).1.0, Some(link)));
                 }
-                seen[at as usize] = row;
-                before = Some(link);
-                at = graph.link_ends(link).1.0;
             }
         }
         if pairs.len() > compact_at {

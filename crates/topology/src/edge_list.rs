@@ -21,7 +21,7 @@ use std::ops::Range;
 use crate::draft::{Draft, End, NodeKind};
 use crate::error::TopologyError;
 use crate::parts::{GraphParts, LinkAttributes};
-use crate::{GraphRouting, Topology};
+use crate::{EqualPaths, GraphRouting, Topology};
 
 /// Reads a graph from a list of edges; the crate's documentation shows the format.
 ///
@@ -30,7 +30,7 @@ use crate::{GraphRouting, Topology};
 /// A line that is not understood, with its place; a host without or with several links; too few
 /// ports; a graph beyond the limits.
 pub fn parse_edge_list(text: &str) -> Result<Topology, TopologyError> {
-    Topology::from_parts(read(text)?, GraphRouting::ShortestPath)
+    Topology::from_parts(read(text)?, GraphRouting::ShortestPath(EqualPaths::Hash))
 }
 
 /// Reads a graph, checked as a whole, without routes.

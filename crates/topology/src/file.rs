@@ -1,7 +1,7 @@
 //! Graphs from files of any kind, with the routes that are asked for.
 
 use crate::error::TopologyError;
-use crate::graph::Graph;
+use crate::graph::{EqualPaths, Graph};
 use crate::parts::GraphParts;
 use crate::topology::{Kind, Topology};
 use crate::{edge_list, graphml, node_link, rule};
@@ -20,8 +20,8 @@ pub enum GraphFormat {
 /// How the routes of a graph are made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GraphRouting {
-    /// By the number of links; where several links lead closer, the first of them.
-    ShortestPath,
+    /// By the number of links.
+    ShortestPath(EqualPaths),
     /// By the rule of the generated network that the graph is: a chain, mesh, torus, fat tree or
     /// single switch, its hosts and switches numbered as the generator numbers them. It takes no
     /// tables, and straight lines and neighbours are known.
@@ -67,14 +67,17 @@ impl Topology {
         routing: GraphRouting,
     ) -> Result<Self, TopologyError> {
         match routing {
-            GraphRouting::ShortestPath => Self::by_shortest_path(parts),
+            GraphRouting::ShortestPath(equal_paths) => Self::by_shortest_path(parts, equal_paths),
             GraphRouting::Rule => rule::recognise(parts).map_err(|_| TopologyError::NoRule),
         }
     }
 
-    pub(crate) fn by_shortest_path(parts: GraphParts) -> Result<Self, TopologyError> {
+    pub(crate) fn by_shortest_path(
+        parts: GraphParts,
+        equal_paths: EqualPaths,
+    ) -> Result<Self, TopologyError> {
         Ok(Self {
-            kind: Kind::Graph(Box::new(Graph::new(parts)?)),
+            kind: Kind::Graph(Box::new(Graph::new(parts, equal_paths)?)),
             labels: None,
         })
     }

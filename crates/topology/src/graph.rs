@@ -2,9 +2,10 @@
 //!
 //! A route table has a row for each target and in it a number for each switch: which of the
 //! switch's links, counted from its first, a message for this target takes. With shortest paths the
-//! hosts of a switch share a row; with given tables each host has its own.
+//! hosts of a switch share a row; with given tables each host has its own. Where several links do
+//! as well, the number may stand for a group of them, from which a flow takes one by its hash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::error::TopologyError;
 use crate::names::Names;
@@ -27,6 +28,16 @@ pub const ROUTE_STEPS_MAX: u64 = 4_000_000_000;
 /// Table entry: no way from here.
 pub(crate) const HOLE: u16 = u16::MAX;
 
+/// Which of several equally good links a message takes in a graph.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum EqualPaths {
+    /// One for each flow, by a hash of its source, its target and its number, and of the switch.
+    #[default]
+    Hash,
+    /// The lowest-numbered, always; the others stay idle.
+    Single,
+}
+
 /// A graph that was read, with its routes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Graph {
@@ -44,6 +55,7 @@ pub(crate) struct Graph {
     /// By link number.
     attributes: AttributeColumns,
     unused_attributes: Box<[(String, u32)]>,
+    equal_paths: EqualPaths,
     pub(crate) routes: Routes,
 }
 
@@ -54,10 +66,135 @@ pub(crate) struct Routes {
     pub(crate) row_of_host: Box<[u32]>,
     /// For each row one of its hosts.
     pub(crate) row_host: Box<[u32]>,
-    /// Row by row, in each a number for each switch: one of its links, or [`HOLE`].
+    /// Row by row, in each a number for each switch: one of its links, or, from the number of its
+    /// links on, one of its groups, or [`HOLE`].
     pub(crate) next: Box<[u16]>,
+    pub(crate) groups: Groups,
+    /// With [`EqualPaths::Single`] the first switch and target at which links stay idle that would
+    /// do as well, with their number.
+    pub(crate) first_idle: Option<(SwitchId, HostId, usize)>,
+    /// Switches at which there are any.
+    pub(crate) idle_switches: u64,
     /// Faults of given tables; shortest paths have none.
     pub(crate) faults: TableFaults,
+}
+
+/// Links of a switch that do as well as each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Groups {
+    /// Where the groups of each switch begin in `first_port`; empty without any group.
+    first: Box<[u32]>,
+    /// Where the links of each group begin in `ports`; one more than groups.
+    first_port: Box<[u32]>,
+    ports: Box<[u16]>,
+}
+
+impl Groups {
+    fn get(&self, switch: u32, group: u16) -> &[u16] {
+        let place = self.first[switch as usize] as usize + usize::from(group);
+        &self.ports[self.first_port[place] as usize..self.first_port[place + 1] as usize]
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (size_of_val(&*self.first) + size_of_val(&*self.first_port) + size_of_val(&*self.ports))
+            as u64
+    }
+}
+
+/// Makes the entries of route tables, and the groups that they name.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    equal_paths: EqualPaths,
+    /// By switch: its groups, each with its number.
+    groups: Vec<BTreeMap<Box<[u16]>, u16>>,
+    first_idle: Option<(SwitchId, HostId, usize)>,
+    has_idle: Vec<bool>,
+}
+
+impl Entries {
+    pub(crate) fn new(graph: &Graph) -> Self {
+        let switches = graph.switch_names.len();
+        Self {
+            equal_paths: graph.equal_paths,
+            groups: vec![BTreeMap::new(); switches],
+            first_idle: None,
+            has_idle: vec![false; switches],
+        }
+    }
+
+    /// The entry of a switch for a target: these of its links do equally well, in ascending order.
+    pub(crate) fn entry(
+        &mut self,
+        graph: &Graph,
+        switch: u32,
+        target: HostId,
+        ports: &[u16],
+    ) -> Result<u16, TopologyError> {
+        let Some(&first) = ports.first() else {
+            return Ok(HOLE);
+        };
+        if ports.len() == 1 {
+            return Ok(first);
+        }
+        if self.equal_paths == EqualPaths::Single {
+            self.has_idle[switch as usize] = true;
+            self.first_idle
+                .get_or_insert((SwitchId(switch), target, ports.len()));
+            return Ok(first);
+        }
+        let groups = &mut self.groups[switch as usize];
+        let links = graph.out_links(switch).len();
+        let group = match groups.get(ports) {
+            Some(&group) => group,
+            None => {
+                let group = groups.len();
+                limit(
+                    "the number of links and of groups of equal links of a switch",
+                    (links + group) as u64,
+                    u64::from(GRAPH_DEGREE_MAX),
+                )?;
+                groups.insert(ports.into(), group as u16);
+                group as u16
+            }
+        };
+        Ok(links as u16 + group)
+    }
+
+    /// The routes of the entries that were made.
+    pub(crate) fn into_routes(
+        self,
+        row_of_host: Box<[u32]>,
+        row_host: Box<[u32]>,
+        next: Box<[u16]>,
+    ) -> Routes {
+        let mut groups = Groups::default();
+        if self.groups.iter().any(|groups| !groups.is_empty()) {
+            let (mut first, mut first_port, mut ports) = (Vec::new(), vec![0], Vec::new());
+            for of_switch in self.groups {
+                first.push(first_port.len() as u32 - 1);
+                let mut by_number: Vec<_> = of_switch.into_iter().collect();
+                by_number.sort_unstable_by_key(|&(_, number)| number);
+                for (links, _) in by_number {
+                    ports.extend_from_slice(&links);
+                    first_port.push(ports.len() as u32);
+                }
+            }
+            groups = Groups {
+                first: first.into(),
+                first_port: first_port.into(),
+                ports: ports.into(),
+            };
+        }
+        Routes {
+            row_of_host,
+            row_host,
+            next,
+            groups,
+            first_idle: self.first_idle,
+            idle_switches: self.has_idle.into_iter().map(u64::from).sum(),
+            faults: TableFaults::default(),
+        }
+    }
 }
 
 /// What is wrong with given tables. Entries on a loop are replaced by holes, so that routes end.
@@ -75,7 +212,7 @@ pub(crate) struct TableFaults {
 
 impl Graph {
     /// A graph that routes by shortest path.
-    pub(crate) fn new(parts: GraphParts) -> Result<Self, TopologyError> {
+    pub(crate) fn new(parts: GraphParts, equal_paths: EqualPaths) -> Result<Self, TopologyError> {
         let switches = parts.switch_names.len();
         let (out_first, out_links) = by_end(switches, parts.links.iter().map(|link| link.0));
         for window in out_first.windows(2) {
@@ -97,10 +234,20 @@ impl Graph {
             out_first,
             out_links,
             unused_attributes: parts.unused_attributes.into(),
+            equal_paths,
             routes: Routes::default(),
         };
         graph.routes = graph.shortest_paths()?;
         Ok(graph)
+    }
+
+    pub(crate) fn equal_paths(&self) -> EqualPaths {
+        self.equal_paths
+    }
+
+    /// Whether flows between two hosts may take several paths.
+    pub(crate) fn has_equal_paths(&self) -> bool {
+        !self.routes.groups.ports.is_empty()
     }
 
     pub(crate) fn is_directed(&self) -> bool {
@@ -172,7 +319,8 @@ impl Graph {
         self.attributes.latency(link.0 as usize)
     }
 
-    /// The row of a target in the route tables: for each switch one of its links, or [`HOLE`].
+    /// The row of a target in the route tables: for each switch one of its links or groups, or
+    /// [`HOLE`].
     #[inline]
     pub(crate) fn row(&self, row: u32) -> &[u16] {
         let switches = self.switch_names.len();
@@ -180,17 +328,41 @@ impl Graph {
         &self.routes.next[first..first + switches]
     }
 
-    /// The link that `row` takes from `switch`, counted from the first link between switches.
-    #[inline]
-    pub(crate) fn next_link(&self, row: &[u16], switch: u32) -> Option<u32> {
-        let port = row[switch as usize];
-        if port == HOLE {
-            return None;
-        }
-        Some(self.out_links[self.out_first[switch as usize] as usize + usize::from(port)])
+    /// The links that `row` may take from `switch`, counted from the first link between switches.
+    pub(crate) fn next_links(&self, row: &[u16], switch: u32) -> impl Iterator<Item = u32> {
+        let links = self.out_links(switch);
+        let entry = row[switch as usize];
+        let (one, many) = match usize::from(entry).checked_sub(links.len()) {
+            None => (Some(entry), &[][..]),
+            Some(_) if entry == HOLE => (None, &[][..]),
+            Some(group) => (None, self.routes.groups.get(switch, group as u16)),
+        };
+        let ports = one.into_iter().chain(many.iter().copied());
+        ports.map(|port| links[usize::from(port)])
     }
 
-    /// Appends the links from the switch of `source` to that of `target`.
+    /// The first of the links that `row` may take from `switch`.
+    pub(crate) fn next_link(&self, row: &[u16], switch: u32) -> Option<u32> {
+        self.next_links(row, switch).next()
+    }
+
+    /// The link that a flow takes by `row` from `switch`.
+    #[inline]
+    fn next_link_of(&self, row: &[u16], switch: u32, flow: FlowKey) -> Option<u32> {
+        let links = self.out_links(switch);
+        let entry = row[switch as usize];
+        if let Some(&link) = links.get(usize::from(entry)) {
+            return Some(link);
+        }
+        if entry == HOLE {
+            return None;
+        }
+        let ports = (self.routes.groups).get(switch, entry - links.len() as u16);
+        let port = ports[flow.choose(switch, ports.len())];
+        Some(links[usize::from(port)])
+    }
+
+    /// Appends the links that a flow takes from the switch of `source` to that of `target`.
     ///
     /// Without a way nothing is appended and the answer is false.
     #[inline]
@@ -198,15 +370,17 @@ impl Graph {
         &self,
         source: HostId,
         target: HostId,
+        flow: u32,
         path: &mut Vec<L>,
     ) -> bool {
+        let key = FlowKey::new(source, target, flow);
         let before = path.len();
         let first = 2 * self.host_count();
         let row = self.row(self.routes.row_of_host[target.0 as usize]);
         let goal = self.host_switches[target.0 as usize];
         let mut at = self.host_switches[source.0 as usize];
         while at != goal {
-            let Some(link) = self.next_link(row, at) else {
+            let Some(link) = self.next_link_of(row, at, key) else {
                 path.truncate(before);
                 return false;
             };
@@ -235,6 +409,7 @@ impl Graph {
         (size_of_val(&*routes.next)
             + size_of_val(&*routes.row_of_host)
             + size_of_val(&*routes.row_host)) as u64
+            + routes.groups.memory_bytes()
     }
 
     /// Bytes on the heap, tables and names included.
@@ -248,7 +423,7 @@ impl Graph {
         self.table_bytes() + names + self.attributes.memory_bytes() + lists as u64
     }
 
-    /// Tables of shortest paths; of several the lowest-numbered link at each switch.
+    /// Tables of shortest paths.
     fn shortest_paths(&self) -> Result<Routes, TopologyError> {
         let switches = self.switch_names.len();
         let mut row_of_switch = vec![u32::MAX; switches];
@@ -274,6 +449,8 @@ impl Graph {
         let mut next = vec![HOLE; rows as usize * switches].into_boxed_slice();
         let mut distances = vec![u32::MAX; switches];
         let mut queue = VecDeque::with_capacity(switches);
+        let mut entries = Entries::new(self);
+        let mut ports = Vec::new();
         for (&host, row) in row_host.iter().zip(next.chunks_exact_mut(switches.max(1))) {
             distances.fill(u32::MAX);
             let goal = self.host_switches[host as usize];
@@ -297,17 +474,41 @@ impl Graph {
                 let closer =
                     |link: &u32| distances[self.links[*link as usize].1 as usize] == distance - 1;
                 // Some neighbour is closer, since the distance came from one.
-                let port = self.out_links(switch as u32).iter().position(closer);
-                *entry = port.map_or(HOLE, |port| port as u16);
+                let links = self.out_links(switch as u32).iter().zip(0..);
+                ports.clear();
+                ports.extend(links.filter(|(link, _)| closer(link)).map(|(_, port)| port));
+                *entry = entries.entry(self, switch as u32, HostId(host), &ports)?;
             }
         }
-        Ok(Routes {
-            row_of_host: row_of_host.into(),
-            row_host: row_host.into(),
-            next,
-            faults: TableFaults::default(),
-        })
+        Ok(entries.into_routes(row_of_host.into(), row_host.into(), next))
     }
+}
+
+/// What a flow's links are chosen by.
+#[derive(Clone, Copy)]
+struct FlowKey(u64);
+
+impl FlowKey {
+    #[inline]
+    fn new(source: HostId, target: HostId, flow: u32) -> Self {
+        Self((u64::from(source.0) << 32 | u64::from(target.0)) ^ u64::from(flow).rotate_right(16))
+    }
+
+    /// One of `count` links of a switch. Each switch chooses by a hash of its own, so that flows
+    /// that took one link of the switch before are spread over all of its.
+    #[inline]
+    fn choose(self, switch: u32, count: usize) -> usize {
+        // SplitMix64, once for the flow and once with the switch.
+        let hash = mixed(mixed(self.0).wrapping_add(u64::from(switch)));
+        ((u128::from(hash) * count as u128) >> 64) as usize
+    }
+}
+
+const fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }
 
 /// Refuses tables that would take too much memory.

@@ -23,7 +23,7 @@ use quick_xml::events::{BytesStart, Event};
 use crate::draft::{Draft, End};
 use crate::error::TopologyError;
 use crate::parts::{GraphParts, LinkAttributes};
-use crate::{GraphRouting, Topology};
+use crate::{EqualPaths, GraphRouting, Topology};
 
 /// Deepest nesting of elements.
 const DEPTH_MAX: usize = 32;
@@ -39,7 +39,7 @@ const KEYS_MAX: usize = 1000;
 /// XML that is not understood, with its place; a node without a kind; a host without or with
 /// several links; too few ports; a graph beyond the limits.
 pub fn parse_graphml(source: &str) -> Result<Topology, TopologyError> {
-    Topology::from_parts(read(source)?, GraphRouting::ShortestPath)
+    Topology::from_parts(read(source)?, GraphRouting::ShortestPath(EqualPaths::Hash))
 }
 
 /// Reads a graph, checked as a whole, without routes.

@@ -85,8 +85,8 @@ pub use edge_list::parse_edge_list;
 pub use error::{FileError, QUOTED_CHARACTERS_MAX, TopologyError};
 pub use file::{GraphFormat, GraphRouting, parse_graph};
 pub use graph::{
-    GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, ROUTE_STEPS_MAX,
-    ROUTE_TABLE_BYTES_MAX,
+    EqualPaths, GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX,
+    ROUTE_STEPS_MAX, ROUTE_TABLE_BYTES_MAX,
 };
 pub use graphml::parse_graphml;
 pub use grid::{ChainHosts, DIMENSIONS_MAX};

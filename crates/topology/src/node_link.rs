@@ -17,7 +17,7 @@ use crate::draft::{Draft, End};
 use crate::error::TopologyError;
 use crate::json::{Member, list, members, place, root, text};
 use crate::parts::{GraphParts, LinkAttributes};
-use crate::{GraphRouting, Topology};
+use crate::{EqualPaths, GraphRouting, Topology};
 
 const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\": \
                      [{\"source\": ..., \"target\": ...}]}";
@@ -29,7 +29,7 @@ const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\"
 /// JSON that is not understood, with its place; a node without a kind; a host without or with
 /// several links; too few ports; a graph beyond the limits.
 pub fn parse_node_link_json(source: &str) -> Result<Topology, TopologyError> {
-    Topology::from_parts(read(source)?, GraphRouting::ShortestPath)
+    Topology::from_parts(read(source)?, GraphRouting::ShortestPath(EqualPaths::Hash))
 }
 
 /// Reads a graph, checked as a whole, without routes.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `*` stands for all hosts that the switch does not name. A host at the switch itself is always
-//! delivered. Of parallel links to the next node the lowest-numbered is taken.
+//! delivered. Parallel links to the next node are equal paths: see [`crate::EqualPaths`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::HostId;
 use crate::SwitchId;
 use crate::error::{FileError, TopologyError, shortened};
-use crate::graph::{Graph, HOLE, Routes, TableFaults, check_table_size};
+use crate::graph::{Entries, Graph, HOLE, TableFaults, check_table_size};
 use crate::json::{Member, members, place, root, text};
 use crate::names::Names;
 
@@ -30,6 +30,7 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
         FileError::new(source, span.clone(), problem, help).into()
     };
     let mut next = vec![HOLE; hosts * switches];
+    let mut made = Entries::new(graph);
     let document = root(source)?;
     for Member {
         name,
@@ -45,11 +46,11 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
                 "name switches of the graph, as it does",
             ));
         };
-        // The lowest-numbered link to each neighbour: later ones are found first.
-        let links = graph.out_links(switch).iter().enumerate().rev();
-        let ports: BTreeMap<u32, u16> = links
-            .map(|(port, &link)| (graph.link_ends(link).1.0, port as u16))
-            .collect();
+        let mut ports: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
+        for (&link, port) in graph.out_links(switch).iter().zip(0..) {
+            let neighbour = graph.link_ends(link).1.0;
+            ports.entry(neighbour).or_default().push(port);
+        }
         let entries = members(source, table, SHAPE)?;
         // The rule for all hosts first, so that the named ones replace it.
         let (rules, named): (Vec<_>, Vec<_>) =
@@ -63,7 +64,7 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
             let span = place(source, value);
             let next_name = text(source, value)?;
             let next_switch = switch_numbers.get(next_name.as_ref());
-            let port = next_switch.and_then(|next| ports.get(next)).copied();
+            let port = next_switch.and_then(|next| ports.get(next));
             let target = if target.as_ref() == "*" {
                 None
             } else {
@@ -87,12 +88,14 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
                         return Err(error(&span, problem, help));
                     }
                 }
-                (Some(host), Some(port)) => {
-                    next[host as usize * switches + switch as usize] = port;
+                (Some(host), Some(ports)) => {
+                    let entry = made.entry(graph, switch, HostId(host), ports)?;
+                    next[host as usize * switches + switch as usize] = entry;
                 }
-                (None, Some(port)) => {
+                (None, Some(ports)) => {
+                    let entry = made.entry(graph, switch, HostId(0), ports)?;
                     for host in (0..hosts as u32).filter(|&host| !is_here(host)) {
-                        next[host as usize * switches + switch as usize] = port;
+                        next[host as usize * switches + switch as usize] = entry;
                     }
                 }
                 (_, None) => {
@@ -106,12 +109,7 @@ pub(crate) fn apply(graph: &mut Graph, source: &str) -> Result<(), TopologyError
         }
     }
     let identity: Box<[u32]> = (0..hosts as u32).collect();
-    graph.routes = Routes {
-        row_of_host: identity.clone(),
-        row_host: identity,
-        next: next.into(),
-        faults: TableFaults::default(),
-    };
+    graph.routes = made.into_routes(identity.clone(), identity, next.into());
     close_loops(graph);
     Ok(())
 }

@@ -1,14 +1,15 @@
 //! The network as the rest of the program sees it.
 
 use crate::error::TopologyError;
-use crate::graph::Graph;
+use crate::graph::{EqualPaths, Graph};
 use crate::grid::{Grid, Shape};
 use crate::parts::LinkAttributes;
 use crate::rule::Labels;
 use crate::tree::Tree;
 use crate::{ChainHosts, HostId, LinkClass, LinkId, Node, Ports, SwitchId, TreeShape};
 
-/// A network of hosts, switches and directed links, with one route from each host to each other.
+/// A network of hosts, switches and directed links, with a route from each host to each other for
+/// each flow.
 ///
 /// Numbers are dense, from 0. Links are numbered the links up from the hosts first (link h is that
 /// of host h), then the links down to the hosts in the same order, then the links between switches.
@@ -269,12 +270,28 @@ impl Topology {
         }
     }
 
-    /// Appends the directed links from `source` to `target`, host links included, in order.
-    ///
-    /// A message of a host to itself goes to its switch and back. Where there is no way, which only
-    /// graphs from files can have and [`Topology::check`] reports, nothing is appended.
+    /// Appends the directed links from `source` to `target`, host links included, in order: those of
+    /// flow 0, as [`Topology::route_flow`] does.
     #[inline]
     pub fn route<L: From<LinkId>>(&self, source: HostId, target: HostId, path: &mut Vec<L>) {
+        self.route_flow(source, target, 0, path);
+    }
+
+    /// Appends the directed links that a flow takes from `source` to `target`, host links included,
+    /// in order.
+    ///
+    /// The flow's number matters only where [`Topology::has_equal_paths`]: all messages of one flow
+    /// take one path. A message of a host to itself goes to its switch and back. Where there is no
+    /// way, which only graphs from files can have and [`Topology::check`] reports, nothing is
+    /// appended.
+    #[inline]
+    pub fn route_flow<L: From<LinkId>>(
+        &self,
+        source: HostId,
+        target: HostId,
+        flow: u32,
+        path: &mut Vec<L>,
+    ) {
         path.push(self.host_up(source).into());
         match &self.kind {
             Kind::Grid(grid) => {
@@ -282,13 +299,29 @@ impl Topology {
             }
             Kind::Tree(tree) => tree.route(source, target, path),
             Kind::Graph(graph) => {
-                if !graph.route(source, target, path) {
+                if !graph.route(source, target, flow, path) {
                     path.pop();
                     return;
                 }
             }
         }
         path.push(self.host_down(target).into());
+    }
+
+    /// Whether flows between the same two hosts may take different paths.
+    #[must_use]
+    #[inline]
+    pub fn has_equal_paths(&self) -> bool {
+        matches!(&self.kind, Kind::Graph(graph) if graph.has_equal_paths())
+    }
+
+    /// How messages choose between equally good links; none in a network that is routed by rule.
+    #[must_use]
+    pub fn equal_paths(&self) -> Option<EqualPaths> {
+        match &self.kind {
+            Kind::Graph(graph) => Some(graph.equal_paths()),
+            Kind::Grid(_) | Kind::Tree(_) => None,
+        }
     }
 
     /// Links that [`Topology::route`] appends; none if there is no way.

@@ -23,10 +23,15 @@ fn a_grid_reads_the_same_from_each_format() {
         Some(500_000)
     );
     assert_eq!(grid.path_length(HostId(0), HostId(8)), Some(6));
-    assert_eq!(
-        grid.check().to_string(),
-        "warning: attributes without a meaning here: edge weight (1 time); \
-         known are kind and ports of nodes, rate and latency of edges\n"
+    // Spread over all shortest paths, messages turn every way.
+    let found = grid.check().to_string();
+    assert!(found.starts_with("warning: possible deadlock: "), "{found}");
+    assert!(
+        found.ends_with(
+            "warning: attributes without a meaning here: edge weight (1 time); \
+             known are kind and ports of nodes, rate and latency of edges\n"
+        ),
+        "{found}"
     );
     let links = parse_node_link_json(include_str!("files/networkx-grid-links.json")).unwrap();
     assert_eq!(links, grid);

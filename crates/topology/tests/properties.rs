@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use viaduct_topology::{
-    ChainHosts, FindingKind, GraphBuilder, GraphFormat, GraphRouting, HostId, LinkClass, LinkId,
-    Node, Ports, SwitchId, Topology, TreeShape, parse_edge_list, parse_graph, parse_graphml,
-    parse_node_link_json,
+    ChainHosts, EqualPaths, FindingKind, GraphBuilder, GraphFormat, GraphRouting, HostId,
+    LinkClass, LinkId, Node, Ports, SwitchId, Topology, TreeShape, parse_edge_list, parse_graph,
+    parse_graphml, parse_node_link_json,
 };
 
 const PORTS: Ports = Ports(64);
@@ -410,7 +410,7 @@ proptest! {
         document["multigraph"] = true.into();
         let text = document.to_string();
         let read = |routing| parse_graph(&text, GraphFormat::NodeLinkJson, routing);
-        prop_assert!(read(GraphRouting::ShortestPath).is_ok());
+        prop_assert!(read(GraphRouting::ShortestPath(EqualPaths::Hash)).is_ok());
         let error = read(GraphRouting::Rule).unwrap_err().to_string();
         prop_assert!(error.starts_with("the graph is no chain, mesh, torus"), "{}", error);
     }

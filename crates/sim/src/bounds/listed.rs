@@ -254,13 +254,11 @@ fn add_routes(
     costs: &mut CostsBySize<'_>,
 ) -> bool {
     let topology = &*config.topology;
-    let each = config.hosts.processes.max(1);
     let first_between = 2 * topology.host_count();
     let mut path = Vec::new();
     let route = |message: &ListedMessage, path: &mut Vec<LinkId>| {
         path.clear();
-        let (source, target) = (message.source / each, message.target / each);
-        topology.route(HostId(source), HostId(target), path);
+        config.route(message.source, message.target, path);
     };
     // One of each so many, which one is drawn: a list may repeat itself.
     let steps = count.saturating_mul(ROUTE_STEPS_EXPECTED);

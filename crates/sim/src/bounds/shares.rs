@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use viaduct_engine::{Stream, StreamKey};
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, SwitchId, Topology};
 
+use crate::cluster::flow_between;
 use crate::workload::Targets;
 
 /// The traffic's shares.
@@ -50,10 +51,10 @@ pub(super) struct Degree {
 /// Steps along routes that are counted at most, about 50 ms of work.
 pub const ROUTE_STEPS_MAX: u64 = 5_000_000;
 
-pub(super) fn link_shares(topology: &Topology, targets: &Targets) -> Shares {
+pub(super) fn link_shares(topology: &Topology, targets: &Targets, processes: u32) -> Shares {
     let mut shares = match Symmetry::of(topology, targets) {
         Some(symmetry) => from_host_zero(topology, targets, &symmetry),
-        None => from_everywhere(topology, targets),
+        None => from_everywhere(topology, targets, processes),
     };
     let each = shares.hosts_each as u64;
     for (host, degree) in shares.hosts.iter().enumerate() {
@@ -147,7 +148,7 @@ fn from_host_zero(topology: &Topology, targets: &Targets, symmetry: &Symmetry<'_
     let mut kinds: BTreeMap<u32, Entry> = BTreeMap::new();
     let kind_count = symmetry.kind_count(topology);
     let spread = f64::from(hosts) / f64::from(kind_count);
-    let mut walk = Walk::new(topology);
+    let mut walk = Walk::new(topology, 1);
     let mut count = |walk: &mut Walk<'_>, target, weight: f64| {
         let path = walk.route(source, target);
         for (place, &link) in path.iter().enumerate().take(path.len() - 1).skip(1) {
@@ -195,10 +196,10 @@ fn from_host_zero(topology: &Topology, targets: &Targets, symmetry: &Symmetry<'_
 }
 
 /// Counts the routes of all hosts.
-fn from_everywhere(topology: &Topology, targets: &Targets) -> Shares {
+fn from_everywhere(topology: &Topology, targets: &Targets, processes: u32) -> Shares {
     let hosts = topology.host_count();
     let mut loads = vec![0.0; topology.switch_link_count() as usize];
-    let mut walk = Walk::new(topology);
+    let mut walk = Walk::new(topology, processes);
     let mut is_sampled = false;
 
     let named_count: u64 = (0..hosts)
@@ -352,13 +353,18 @@ struct Place {
 /// Walks routes.
 struct Walk<'topology> {
     topology: &'topology Topology,
+    /// Flows between two hosts whose paths may differ: one for each process, which sends to the
+    /// process of its number on the other host.
+    flows: u32,
     path: Vec<LinkId>,
 }
 
 impl<'topology> Walk<'topology> {
-    fn new(topology: &'topology Topology) -> Self {
+    fn new(topology: &'topology Topology, processes: u32) -> Self {
+        let may_differ = topology.has_equal_paths();
         Self {
             topology,
+            flows: if may_differ { processes } else { 1 },
             path: Vec::new(),
         }
     }
@@ -372,9 +378,15 @@ impl<'topology> Walk<'topology> {
     /// Adds `weight` to each link between switches on the way.
     fn add(&mut self, source: HostId, target: HostId, weight: f64, loads: &mut [f64]) {
         let first = 2 * self.topology.host_count();
-        for link in self.route(source, target) {
-            if let Some(index) = link.0.checked_sub(first) {
-                loads[index as usize] += weight;
+        let (flows, topology) = (self.flows, self.topology);
+        for process in 0..flows {
+            let flow = flow_between(flows, process, process);
+            self.path.clear();
+            topology.route_flow(source, target, flow, &mut self.path);
+            for link in &self.path {
+                if let Some(index) = link.0.checked_sub(first) {
+                    loads[index as usize] += weight / f64::from(flows);
+                }
             }
         }
     }
@@ -395,7 +407,7 @@ impl<'topology> Walk<'topology> {
         let steps: u64 = (0..TRIED)
             .map(|_| {
                 let (source, target) = drawn(&mut stream);
-                self.route(source, target).len() as u64
+                self.route(source, target).len() as u64 * u64::from(self.flows)
             })
             .sum();
         let routes_max = ROUTE_STEPS_MAX * TRIED / steps.max(1);
@@ -519,7 +531,7 @@ mod tests {
                 let Ok(targets) = Targets::new(pattern, &topology, 3) else {
                     continue;
                 };
-                let shares = link_shares(&topology, &targets);
+                let shares = link_shares(&topology, &targets, 1);
                 let mut expected = by_definition(&topology, &targets);
                 expected.sort_by(f64::total_cmp);
                 let found = sorted(&topology, &shares);
@@ -547,7 +559,7 @@ mod tests {
         };
         let (topology, targets) = of(mesh(&[4, 3], 2), &hot);
         let expected = by_definition(&topology, &targets);
-        for entry in link_shares(&topology, &targets).entries {
+        for entry in link_shares(&topology, &targets, 1).entries {
             assert!((entry.share - expected[entry.link.0 as usize]).abs() < 1e-9);
         }
     }
@@ -556,7 +568,7 @@ mod tests {
     fn most_used_peer_counts_for_a_vi() {
         let busiest = |pattern: &Pattern, host: usize| {
             let (topology, targets) = of(torus(&[8], 1), pattern);
-            let shares = link_shares(&topology, &targets);
+            let shares = link_shares(&topology, &targets, 1);
             shares.hosts[host.min(shares.hosts.len() - 1)].busiest_peer
         };
         assert_eq!(busiest(&Pattern::StraightLine { hops: 4 }, 0), 1.0);
@@ -579,7 +591,7 @@ mod tests {
         // A mesh of k x k switches: the mean distance of any two, itself included, is
         // 2 (k - 1/k) / 3.
         let (topology, targets) = of(mesh(&[64, 64], 2), &Pattern::Uniform);
-        let shares = link_shares(&topology, &targets);
+        let shares = link_shares(&topology, &targets, 1);
         assert!(shares.is_sampled);
         let of_class = |class| -> Vec<f64> {
             let entries = shares.entries.iter();
@@ -602,7 +614,7 @@ mod tests {
     #[test]
     fn fixed_targets_of_a_large_mesh_are_drawn_too() {
         let (topology, targets) = of(mesh(&[256, 256], 1), &Pattern::RandomPermutation);
-        let shares = link_shares(&topology, &targets);
+        let shares = link_shares(&topology, &targets, 1);
         assert!(shares.is_sampled);
         let total: f64 = shares.entries.iter().map(|entry| entry.share).sum();
         let exact: f64 = (0..65_536)
@@ -622,7 +634,7 @@ mod tests {
             (tree(8, 5), Pattern::AllToAll),
         ] {
             let (topology, targets) = of(topology, &pattern);
-            let shares = link_shares(&topology, &targets);
+            let shares = link_shares(&topology, &targets, 1);
             assert!(!shares.is_sampled && shares.hosts.len() == 1, "{pattern:?}");
         }
     }

@@ -18,9 +18,9 @@ use crate::trace::{Follower, Move, Server, Span, Use};
 
 /// What a delivered message's time went to.
 pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follower) -> Account {
-    let (source, target) = record.message.hosts(config.hosts.processes);
+    let (source, target) = (record.message.source, record.message.target);
     let mut links = Vec::new();
-    config.topology.route(source, target, &mut links);
+    config.route(source, target, &mut links);
     let costs = PathCosts::new(config);
     let alone = floor_stages(config, &costs, &links, record.message.bytes);
     let stages = Stage::ALL

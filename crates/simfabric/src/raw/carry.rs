@@ -246,7 +246,7 @@ impl Cluster {
         write.begun = now;
         let (ends, demand) = ((write.source, write.cookie.host), write.demand);
         self.network
-            .begin(&mut self.queue, &self.config, ends, demand);
+            .begin(&mut self.queue, &self.config, ends, 0, demand);
     }
 
     /// All bytes of a raw write have left.
@@ -256,7 +256,7 @@ impl Cluster {
             return;
         };
         let (ends, is_dma) = ((write.source, write.cookie.host), write.is_dma);
-        let way = self.network.way(&self.config, ends.0, ends.1);
+        let way = self.network.way(&self.config, ends, 0);
         if let Some(faults) = &mut self.faults {
             write.fate = if faults.is_nic_dead(ends.0) || faults.is_nic_dead(ends.1) {
                 Fate::Lost
@@ -267,7 +267,8 @@ impl Cluster {
         }
         let wire_bytes = write.demand.wire_bytes;
         let bus = self.config.host.bus;
-        let mut there = now + self.network.head_delay(&self.config, ends, wire_bytes);
+        let network = &mut self.network;
+        let mut there = now + network.head_delay(&self.config, ends, 0, wire_bytes);
         there += model.adapter + model.adapter + bus.write;
         if !is_dma {
             there += bus.programmed_write;
