@@ -1,8 +1,9 @@
 //! `viaduct check`: what a study would cost and what can go wrong, before it is run.
 
 use viaduct_report::{count, duration};
-use viaduct_sim::bounds::{LoadBounds, load_bounds};
+use viaduct_sim::bounds::{LoadBounds, beyond_fluid, load_bounds};
 use viaduct_sim::config::{Arrivals, ClusterConfig};
+use viaduct_sim::result::Warning;
 use viaduct_topology::Severity;
 
 use crate::arguments::CheckArguments;
@@ -48,6 +49,10 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
         if let Some(bounds) = &bounds {
             output::result(&format!("  bounds   {}\n", describe::bounds_text(bounds)))?;
             report_overload(config, bounds);
+            if let Some(load) = bounds.load_beyond_fluid(config) {
+                let Warning { text, help } = beyond_fluid(load);
+                output::message("warning", &text, help.as_deref());
+            }
         }
         let cost = Cost::of(config).map_err(refused)?.times(cell.configs.len());
         output::result(&cost_text(config, cost))?;

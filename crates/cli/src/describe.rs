@@ -95,9 +95,11 @@ pub(crate) fn bounds_text(bounds: &LoadBounds) -> String {
     }
     if let Some(saturation) = &bounds.saturation {
         parts.push(format!(
-            "saturates at {} msg/s a process ({})",
+            "{} {} msg/s a process ({}, {})",
+            saturation.verb(),
             quantity(saturation.rate_per_s),
-            saturation.place
+            saturation.place,
+            saturation.sharing.name()
         ));
     }
     if let Some(list) = &bounds.list {

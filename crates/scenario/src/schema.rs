@@ -325,7 +325,7 @@ fn link_keys() -> Vec<Key> {
             Kind::Choice(&["fluid", "max-min"]),
             "n flows each get 1/n, used or not (our rule), or unused shares are handed on",
         )
-        .or("fluid"),
+        .or("max-min"),
         Key::new(
             "switching",
             Kind::Choice(&["cut-through", "store-and-forward"]),

@@ -11,8 +11,9 @@ mod shares;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
-use crate::config::{Arrivals, ClusterConfig, Notice};
+use crate::config::{Arrivals, ClusterConfig, Notice, Sharing};
 use crate::path::PathCosts;
+use crate::result::Warning;
 use crate::workload::{PatternError, SizeDistribution, Targets};
 
 use shares::Degree;
@@ -97,6 +98,50 @@ pub struct Saturation {
     pub rate_per_s: f64,
     /// What is full then: `link s0-0 -> s1-0`, `bus of n0-0-0`.
     pub place: String,
+    /// The rule that the bound is for.
+    pub sharing: Sharing,
+    /// Whether queues grow without end at a lower rate already: shares of a link or bus are lost to
+    /// messages that are held back elsewhere. No closed form tells at which.
+    pub is_reached_before: bool,
+}
+
+impl Saturation {
+    /// `saturates at`, or `saturates below`.
+    #[must_use]
+    pub const fn verb(&self) -> &'static str {
+        if self.is_reached_before {
+            "saturates below"
+        } else {
+            "saturates at"
+        }
+    }
+}
+
+/// The busiest link from which on fluid sharing overstates waiting by more than some percent.
+pub const FLUID_LOAD_MAX: f64 = 0.5;
+
+impl LoadBounds {
+    /// The expected load of the busiest link, where fluid sharing overstates waiting for it.
+    #[must_use]
+    pub fn load_beyond_fluid(&self, config: &ClusterConfig) -> Option<f64> {
+        let loads = self.classes.iter().map(|class| class.load.max);
+        let busiest = loads.fold(0.0, f64::max);
+        let is_beyond = config.links.sharing == Sharing::Fluid && busiest > FLUID_LOAD_MAX;
+        is_beyond.then_some(busiest)
+    }
+}
+
+/// A warning that fluid sharing overstates waiting, the busiest link being so busy.
+#[must_use]
+pub fn beyond_fluid(load: f64) -> Warning {
+    Warning {
+        text: format!(
+            "the rule `fluid` overstates waiting where messages share several links: the busiest \
+             is {:.0} % busy, and shares that a message cannot use are lost",
+            load * 100.0
+        ),
+        help: Some("set `links.model` to \"max-min\"; docs/models.md has the error by load".into()),
+    }
 }
 
 /// The expected loads of an open-loop configuration; none for closed loops, which offer as much
@@ -161,7 +206,7 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         bus,
         nic_send,
         nic_receive,
-        saturation: busiest.saturation(topology, processes),
+        saturation: busiest.saturation(topology, processes, config.links.sharing),
         is_sampled: shares.is_sampled,
         list: None,
     }))
@@ -219,11 +264,19 @@ impl Busiest {
         }
     }
 
-    fn saturation(self, topology: &Topology, processes: f64) -> Option<Saturation> {
+    fn saturation(
+        self,
+        topology: &Topology,
+        processes: f64,
+        sharing: Sharing,
+    ) -> Option<Saturation> {
         let (rate, place) = self.0?;
+        let is_shared = matches!(place, Place::Link(_) | Place::Host("bus", _));
         Some(Saturation {
             rate_per_s: rate / processes * 1e12,
             place: place.name(topology),
+            sharing,
+            is_reached_before: sharing == Sharing::Fluid && is_shared,
         })
     }
 }
@@ -320,7 +373,7 @@ mod tests {
     use super::*;
     use crate::config::{
         BusLoad, BusModel, CpuModel, Frame, HostModel, HostsConfig, LinkConfig, NicModel, Rate,
-        RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
+        RunConfig, SwitchModel, Switching, TrafficConfig,
     };
     use crate::workload::{Interval, Pattern, SizeDistribution};
 
@@ -432,7 +485,9 @@ mod tests {
             class(&bounds, LinkClass::HostDown).max,
             mesh.mean / 4.0
         ));
-        let Saturation { rate_per_s, place } = bounds.saturation.clone().unwrap();
+        let Saturation {
+            rate_per_s, place, ..
+        } = bounds.saturation.clone().unwrap();
         assert!((rate_per_s - 816.3).abs() < 0.1, "{rate_per_s}");
         assert!(place.starts_with("link s0-0 -> "), "{place}");
         assert!(!bounds.is_sampled);
@@ -485,7 +540,9 @@ mod tests {
         config.host.bus.rate = Rate::INFINITE;
         config.host.cpu.notice = Notice::Polling { delay: Time::ZERO };
         let bounds = bounds(&config);
-        let Saturation { rate_per_s, place } = bounds.saturation.clone().unwrap();
+        let Saturation {
+            rate_per_s, place, ..
+        } = bounds.saturation.clone().unwrap();
         assert_eq!(place, "link s1-0 -> n1-0-1");
         assert!(near(rate_per_s, 856e6 / 262_144.0 / 1023.0), "{rate_per_s}");
         assert!(near(
@@ -523,7 +580,9 @@ mod tests {
         config.traffic.pattern = Pattern::Pairs(vec![(0, 1)]);
         config.host.nic.rate = Rate::from_bits_per_second(428e6);
         let bounds = bounds(&config);
-        let Saturation { rate_per_s, place } = bounds.saturation.unwrap();
+        let Saturation {
+            rate_per_s, place, ..
+        } = bounds.saturation.unwrap();
         assert_eq!(place, "a VI of n0-0-0");
         assert!(near(rate_per_s, 428e6 / 262_144.0), "{rate_per_s}");
     }

@@ -119,6 +119,17 @@ pub enum Sharing {
     MaxMin,
 }
 
+impl Sharing {
+    /// Its word in a study.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fluid => "fluid",
+            Self::MaxMin => "max-min",
+        }
+    }
+}
+
 /// When a switch, or a NIC, forwards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Switching {

@@ -6,8 +6,9 @@ use viaduct_engine::Time;
 use viaduct_statistics::{Estimate, Steadiness, is_growing};
 use viaduct_topology::{LinkClass, LinkId};
 
+use crate::bounds::{FLUID_LOAD_MAX, beyond_fluid};
 use crate::cluster::{Cluster, Progress};
-use crate::config::ClusterConfig;
+use crate::config::{Arrivals, ClusterConfig, Sharing};
 use crate::error::RunError;
 use crate::fluid::ResourceId;
 use crate::host::AlignedNic;
@@ -51,7 +52,8 @@ impl Cluster<'_> {
         self.check(&link_rows, buses);
         let (latency, steady) = self.latency(end);
         let no_interval = latency.as_ref().and_then(|latency| latency.no_interval);
-        let warnings = self.warnings(steady, no_interval);
+        let mut warnings = self.warnings(steady, no_interval);
+        warnings.extend(self.fluid_warning(&link_rows));
         RunResult {
             digest,
             simulated: end.min(self.config.run.until),
@@ -273,6 +275,17 @@ impl Cluster<'_> {
                 "the {STAGES} stages add up to {stages} ps, the latencies to {total} ps"
             ));
         }
+    }
+
+    /// What fluid sharing makes of loads beyond half of a link.
+    fn fluid_warning(&self, links: &[LinkRow]) -> Option<Warning> {
+        let is_offered = match self.config.traffic.arrivals {
+            Arrivals::Open(_) | Arrivals::Listed(_) => true,
+            Arrivals::PingPong | Arrivals::Window(_) => false,
+        };
+        let busiest = links.iter().map(|row| row.utilisation).fold(0.0, f64::max);
+        let is_beyond = self.config.links.sharing == Sharing::Fluid && busiest > FLUID_LOAD_MAX;
+        (is_offered && is_beyond).then(|| beyond_fluid(busiest))
     }
 
     fn warnings(&self, steady: SteadyState, no_interval: Option<TooShort>) -> Vec<Warning> {

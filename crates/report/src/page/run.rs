@@ -372,9 +372,13 @@ fn bounds(cell: &ShownCell<'_>) -> Vec<Block> {
             (&bounds.saturation, &cell.config.traffic.arrivals)
         {
             let offered = 1e12 / interval.mean_picoseconds();
-            let name = "messages/s that a process offers: saturates at".to_owned();
+            let verb = saturation.verb();
+            let name = format!("messages/s that a process offers: {verb}");
             row(name, quantity(saturation.rate_per_s), quantity(offered));
-            texts.push(format!("What saturates first: {}.", saturation.place));
+            let (place, rule) = (&saturation.place, saturation.sharing.name());
+            texts.push(format!(
+                "What saturates first: {place}, by the rule {rule}."
+            ));
         }
         if let Some(list) = &bounds.list {
             texts.push(format!(
