@@ -294,6 +294,7 @@ fn what_is_given_as_the_default_is_no_difference() {
         "network.switch_ports",
         "switches.delay",
         "switches.cut_through",
+        "links.model",
         "links.rate",
         "links.propagation",
         "traffic.pattern",
