@@ -418,13 +418,92 @@ fn check_says_what_a_list_asks_and_of_whom_too_much() {
 }
 
 #[test]
+fn a_study_that_says_nothing_shares_links_max_min_fairly() {
+    let plain = SMALL.replace("model = \"fluid\"\n", "");
+    let folder = Folder::with("plain.toml", &plain);
+    let output = folder.run(&["check", "plain.toml", "--set", "traffic.rate=200000/s"]);
+    let (said, warned) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("saturates at"), "{said}");
+    assert!(said.contains(", max-min)"), "{said}");
+    assert!(!warned.contains("overstates waiting"), "{warned}");
+}
+
+#[test]
+fn a_run_with_fluid_sharing_above_half_load_says_so() {
+    let folder = Folder::small();
+    let ideal = ["run", "small.toml", "--no-out", "--set", "hosts.nic=ideal"];
+    let loaded = [&ideal[..], &["--set", "traffic.rate=70000/s"]].concat();
+    let overstates = |arguments: &[&str]| {
+        let output = folder.run(arguments);
+        let warned = text(&output.stderr) + &text(&output.stdout);
+        warned.contains("the rule `fluid` overstates waiting")
+    };
+    assert!(overstates(&loaded));
+    assert!(!overstates(&ideal));
+    assert!(!overstates(
+        &[&loaded[..], &["--set", "links.model=max-min"]].concat()
+    ));
+}
+
+/// Two leaves with four hosts each, and four spines.
+fn leaf_spine() -> Folder {
+    let mut list = String::from("hosts n*\n");
+    for leaf in 0..2 {
+        for host in 0..4 {
+            list.push_str(&format!("n{} leaf{leaf}\n", 4 * leaf + host));
+        }
+        for spine in 0..4 {
+            list.push_str(&format!("leaf{leaf} spine{spine}\n"));
+        }
+    }
+    let study = "[run]\nuntil = \"50 ms\"\n[network]\ntopology = \"graph\"\nfile = \"net.txt\"\n\
+                 [links]\nrate = \"1 Gbit/s\"\n[hosts]\nnic = \"ideal\"\n[traffic]\n\
+                 pattern = \"uniform\"\nrate = \"2000/s\"\nsize = \"8 KiB\"\n";
+    let folder = Folder::with("study.toml", study);
+    fs::write(folder.join("net.txt"), list).unwrap();
+    folder
+}
+
+#[test]
+fn a_graph_spreads_its_flows_over_equal_paths() {
+    let folder = leaf_spine();
+    let run = |equal_paths: &str| {
+        let equal_paths = format!("network.equal_paths={equal_paths}");
+        let arguments = ["run", "study.toml", "--no-out", "--json", "--set"];
+        let output = folder.run(&[&arguments[..], &[equal_paths.as_str()]].concat());
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (summary, text(&output.stderr))
+    };
+    let (spread, silent) = run("hash");
+    let (single, warned) = run("single");
+    let busiest = |summary: &Value| {
+        let links = summary["links"].to_string();
+        let classes = summary["links"].as_object().unwrap();
+        let mesh = &classes["mesh"]["utilisation_max"];
+        mesh.as_f64().unwrap_or_else(|| panic!("{links}"))
+    };
+    assert!(busiest(&spread) < 0.7 * busiest(&single));
+    assert!(
+        warned.contains("equal paths stay idle: of 4 equally good links"),
+        "{warned}"
+    );
+    assert!(!silent.contains("equal paths"), "{silent}");
+    assert_eq!(run("hash").0["digest"], spread["digest"]);
+}
+
+#[test]
 fn check_says_the_cost_and_what_can_go_wrong() {
     let folder = Folder::small();
     let output = folder.run(&["check", "small.toml", "--set", "traffic.rate=200000/s"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let (said, warned) = (text(&output.stdout), text(&output.stderr));
     assert!(said.contains("about 128,000 messages"), "{said}");
-    assert!(said.contains("saturates at"), "{said}");
+    assert!(said.contains("saturates below"), "{said}");
+    assert!(said.contains(", fluid)"), "{said}");
+    assert!(
+        warned.contains("the rule `fluid` overstates waiting"),
+        "{warned}"
+    );
     assert!(warned.contains("warning: possible deadlock"), "{warned}");
     assert!(
         warned.contains("messages/s a process are offered, but"),

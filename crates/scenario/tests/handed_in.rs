@@ -96,3 +96,29 @@ fn names_leave_the_rule_and_other_routes_can_be_asked_for() {
     assert!(!by_path.config.topology.is_routed_by_rule());
     assert!(by_path.config.topology.table_bytes() > 0);
 }
+
+#[test]
+fn a_network_that_is_handed_in_spreads_its_flows_unless_told_otherwise() {
+    // Two switches with three trunks between them.
+    let mut graph = GraphBuilder::new(false, true);
+    graph.add_switches(2, None).unwrap();
+    graph.add_hosts(4).unwrap();
+    let [one, other] = [0, 1].map(|number| graph.switch(number).unwrap());
+    for host in 0..4 {
+        let host_node = graph.host(host).unwrap();
+        let switch = if host < 2 { one } else { other };
+        graph
+            .link(host_node, switch, LinkAttributes::default())
+            .unwrap();
+    }
+    for _ in 0..3 {
+        graph.link(one, other, LinkAttributes::default()).unwrap();
+    }
+    let network = graph.finish().unwrap();
+    let spread = study(&network, &[]);
+    assert!(spread.config.topology.has_equal_paths());
+    let single = study(&network, &[Override::fixed("network.equal_paths=single")]);
+    assert!(!single.config.topology.has_equal_paths());
+    let again = Study::from_resolved(&single.resolved_toml()).unwrap();
+    assert_eq!(again.config.topology, single.config.topology);
+}
