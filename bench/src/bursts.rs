@@ -193,7 +193,8 @@ impl Burst {
             let _ = writeln!(list, "0,{source},{target},{BYTES}");
         }
         let study = format!(
-            "[run]\nuntil = \"10 s\"\n[network]\n{}[switches]\ndelay = \"0 s\"\ncut_through = \"0 B\"\n\
+            "[run]\nuntil = \"10 s\"\n[network]\n{}\
+             [switches]\ndelay = \"0 s\"\ncut_through = \"0 B\"\n\
              [links]\nmodel = \"max-min\"\nrate = \"856 Mbit/s\"\npropagation = \"0 s\"\n\
              frame_payload = \"0 B\"\nframe_header = \"0 B\"\n\
              [hosts]\nnic = \"ideal\"\nsend_buffers = 1024\nprepost = 1024\n\

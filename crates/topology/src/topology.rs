@@ -270,8 +270,8 @@ impl Topology {
         }
     }
 
-    /// Appends the directed links from `source` to `target`, host links included, in order: those of
-    /// flow 0, as [`Topology::route_flow`] does.
+    /// Appends the directed links from `source` to `target`, host links included, in order: those
+    /// of flow 0, as [`Topology::route_flow`] does.
     #[inline]
     pub fn route<L: From<LinkId>>(&self, source: HostId, target: HostId, path: &mut Vec<L>) {
         self.route_flow(source, target, 0, path);
