@@ -90,7 +90,8 @@ pub(crate) enum Command {
     Studies,
     /// List the NIC, bus and host presets, or show where each number of one comes from
     #[command(after_help = "Examples:\n  viaduct models giganet-clan\n  \
-        viaduct models diff giganet-clan mine.toml")]
+        viaduct models diff giganet-clan mine.toml\n  \
+        viaduct models ranges am-myrinet interface.timer")]
     Models(ModelsArguments),
     /// List the keys of a scenario file
     Keys {
@@ -156,6 +157,15 @@ pub(crate) enum ModelsCommand {
         /// Another
         #[arg(value_name = "B")]
         second: String,
+    },
+    /// Show what comes out of am-myrinet or gam-myrinet over the ranges of its numbers: a minute
+    Ranges {
+        /// A preset's name or file
+        #[arg(value_name = "NAME|FILE")]
+        name: String,
+        /// These numbers alone, as interface.timer [default: all that have a range]
+        #[arg(value_name = "KEY")]
+        keys: Vec<String>,
     },
 }
 

@@ -7,7 +7,9 @@ use viaduct_simfabric::ways;
 
 use crate::arguments::{ModelsArguments, ModelsCommand};
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::output;
+use crate::virtual_networks::ranges_text;
 
 /// Lists the presets, shows one, or compares two.
 pub(crate) fn models(arguments: &ModelsArguments) -> Result<Exit, Failure> {
@@ -15,6 +17,9 @@ pub(crate) fn models(arguments: &ModelsArguments) -> Result<Exit, Failure> {
         (Some(ModelsCommand::Diff { first, second }), _) => {
             let presets = (load_preset(first)?, load_preset(second)?);
             difference_text([first, second], [&presets.0, &presets.1])
+        }
+        (Some(ModelsCommand::Ranges { name, keys }), _) => {
+            ranges_text(name, keys, &Interrupt::listen())?
         }
         (None, Some(name)) => {
             let preset = load_preset(name)?;
@@ -35,7 +40,8 @@ fn list_text(presets: &[Preset]) -> String {
     }
     text.push_str(
         "\nviaduct models NAME       shows each number, its source and how sure it is\n\
-         viaduct models diff A B   shows the numbers in which two presets differ\n",
+         viaduct models diff A B   shows the numbers in which two presets differ\n\
+         viaduct models ranges A   shows what assumed numbers do, for interfaces with endpoints\n",
     );
     text
 }
@@ -63,6 +69,13 @@ fn preset_text(preset: &Preset) -> String {
         );
         for row in &number.rows {
             let _ = writeln!(text, "{:key_width$}   fitted to {row}", "");
+        }
+        if let Some([low, high]) = number.ends() {
+            let _ = writeln!(
+                text,
+                "{:key_width$}   plausible: {} to {}",
+                "", low.value, high.value
+            );
         }
     }
     text

@@ -171,6 +171,91 @@ fn tables_and_plots_have_every_fabric() {
     }
 }
 
+/// `viaduct models ranges ...`: exit code, and what it says.
+fn ranges(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_viaduct"))
+        .args([&["models", "ranges"], arguments].concat())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn the_docs_say_what_assumed_numbers_do() {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/virtual-networks-interface.md"
+    );
+    let page = fs::read_to_string(page).unwrap();
+    let (code, table, told) = ranges(&["am-myrinet"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(table.lines().count() > 40, "{table}");
+    for line in table.lines() {
+        assert!(
+            page.lines().any(|its| its == line),
+            "{line}\nis not in the docs: viaduct models ranges am-myrinet"
+        );
+    }
+    // Nor has the page a row of its own.
+    let rows = |text: &str| -> Vec<String> {
+        let key = |line: &str| line.split('`').nth(1).is_some_and(|key| key.contains('.'));
+        let is_row = |line: &&str| line.starts_with("| `") && key(line);
+        text.lines().filter(is_row).map(str::to_owned).collect()
+    };
+    let (of_page, of_command) = (rows(&page), rows(&table));
+    assert_eq!(of_page, of_command);
+}
+
+#[test]
+fn ranges_are_those_of_the_numbers_that_are_asked_for() {
+    let (code, table, told) = ranges(&["am-myrinet", "interface.timer"]);
+    assert_eq!(code, Some(0), "{told}");
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    assert_eq!(rows.len(), 2, "{table}");
+    assert!(
+        rows[1].starts_with("| `interface.timer` | 20 | 10 to 40 | 14."),
+        "{table}"
+    );
+    // A fitted step is fitted again: the first generation keeps its gap.
+    let (_, table, _) = ranges(&["gam-myrinet", "interface.header"]);
+    let row = table.lines().last().unwrap_or_default();
+    assert_eq!(
+        row,
+        "| `interface.header` | 16 | 8 to 28 |  |  |  |  |  |  |  |"
+    );
+    for (arguments, words) in [
+        (&["am-myrinet", "host.send"][..], "has no range"),
+        (&["clan"], "has no endpoints"),
+        (&["nowhere"], "nowhere"),
+    ] {
+        let (code, _, told) = ranges(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}");
+        assert!(told.contains(words), "{arguments:?}: {told}");
+    }
+}
+
+/// What no text gives is shown over its range, and nothing else has one.
+#[test]
+fn assumed_numbers_of_interfaces_with_endpoints_have_ranges() {
+    for name in ["gam-myrinet", "am-myrinet"] {
+        let preset = viaduct_scenario::load_preset(name).unwrap();
+        for number in &preset.numbers {
+            let is_open = number.confidence == viaduct_scenario::Confidence::Assumed;
+            // A link that loses something is another experiment.
+            let is_open = is_open && number.key != "lost";
+            let is_published = number.confidence == viaduct_scenario::Confidence::Published;
+            let has_range = number.ends().is_some();
+            assert!(has_range || !is_open, "{name}: {}", number.key);
+            assert!(!has_range || !is_published, "{name}: {}", number.key);
+        }
+    }
+}
+
 #[test]
 fn what_does_not_go_is_told() {
     for (arguments, words) in [

@@ -171,6 +171,9 @@ pub struct Residency {
     free: u32,
     line_first: u32,
     line_last: u32,
+    in_line: u32,
+    /// How many of those in the line are still served in this round; none: whoever is in it is.
+    round: Option<u32>,
     job: Job,
     /// The job's step was handed out and is not done.
     is_under_way: bool,
@@ -192,6 +195,8 @@ impl Residency {
             free: NONE,
             line_first: NONE,
             line_last: NONE,
+            in_line: 0,
+            round: None,
             job: Job::Idle,
             is_under_way: false,
             counts: Counts::default(),
@@ -268,6 +273,18 @@ impl Residency {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.job == Job::Idle && self.line_first == NONE
+    }
+
+    /// From here on the remap service works in rounds, as a thread does that looks now and then:
+    /// each serves those that are in the line when it begins. Without this it serves whoever comes.
+    pub fn begin_round(&mut self) {
+        self.round = Some(self.in_line);
+    }
+
+    /// Whether a remap is under way, or the next may begin.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.job != Job::Idle || self.line_first != NONE && self.round != Some(0)
     }
 
     /// Notes that an endpoint was used, for the policies that ask.
@@ -549,11 +566,17 @@ impl Residency {
             None => self.line_first = index,
         }
         self.line_last = index;
+        self.in_line += 1;
     }
 
     fn take_from_line(&mut self) -> Option<Endpoint> {
+        if self.round == Some(0) {
+            return None;
+        }
         let index = self.line_first;
         let entry = self.entries.get(index as usize)?;
+        self.in_line -= 1;
+        self.round = self.round.map(|left| left - 1);
         self.line_first = entry.next;
         if self.line_first == NONE {
             self.line_last = NONE;

@@ -6,7 +6,7 @@ use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_interface::agreement::{
     Driver, InterfaceSide, News, Stamped, Task, ToDriver, ToInterface,
 };
-use viaduct_interface::residency::{Policy, Residency, Write};
+use viaduct_interface::residency::{Policy, Residency, State, Write};
 use viaduct_interface::service::Service;
 use viaduct_interface::transport::{MessageId, Ticket, Transport};
 use viaduct_interface::{Endpoint, Frame, Peer};
@@ -31,6 +31,8 @@ pub(crate) enum Event {
     Written(u16, u32),
     /// An endpoint's image has moved.
     Moved(u16, u16),
+    /// The kernel's thread looks for what has to be remapped.
+    DriverLooks(u16),
     /// The driver reads a word of the interface.
     DriverHears(u16),
     /// The interface may read a word of the driver.
@@ -107,6 +109,10 @@ pub(crate) struct Node {
     pub(crate) service: Service,
     pub(crate) side: InterfaceSide,
     pub(crate) driver: Driver,
+    /// Its thread has been asked to look.
+    driver_looks: bool,
+    /// When that looks, within its period.
+    driver_phase: Time,
     /// Packets on the last link to it and behind, in the order of their tails' arrivals.
     pub(crate) incoming: VecDeque<(Time, Flight)>,
     /// When the first of these arrives.
@@ -130,6 +136,8 @@ pub(crate) struct Node {
     /// Endpoints of messages whose posting waits for a remap.
     pub(crate) blocked: Vec<u32>,
     pub(crate) program: Program,
+    /// What the looks of a program from outside took that were in vain, since something came.
+    pub(crate) looks: Time,
     /// Which boot this is, from 1: the key of its endpoints.
     pub(crate) boot: u8,
     pub(crate) is_down: bool,
@@ -147,6 +155,13 @@ pub(crate) const fn bit(endpoint: Endpoint) -> u64 {
     }
 }
 
+/// Whether a process finds an endpoint in its interface's memory.
+#[inline]
+pub(crate) fn is_in_frame(driver: &Driver, endpoint: Endpoint) -> bool {
+    let state = driver.residency().state(endpoint);
+    matches!(state, Some(State::OnNicReadWrite(_)))
+}
+
 impl Node {
     /// Puts a message in its endpoint's send queue.
     pub(crate) fn queue_message(&mut self, endpoint: Endpoint, message: u32, entries: u32) {
@@ -160,12 +175,13 @@ impl Node {
 
     /// Has an endpoint in a frame before anything begins: without a transport a message for one
     /// that is in none would be lost.
-    fn settle_endpoint(&mut self, endpoint: Endpoint) {
+    pub(crate) fn settle_endpoint(&mut self, endpoint: Endpoint) {
         let _ = self.driver.write(endpoint);
+        self.driver.begin_round();
         while let Some(news) = self.driver.poll(&mut self.random) {
             let News::Say(word) = news else { continue };
             let Ok(Task::Upload(_, frame)) = self.side.hear(word) else {
-                panic!("more endpoints than frames, and no transport");
+                panic!("more endpoints than frames");
             };
             let answer = self.side.moved(frame, false);
             let heard = self.driver.hear(answer, &mut self.random);
@@ -339,10 +355,14 @@ impl Cluster {
             Event::DriverHears(host) => {
                 let node = &mut self.nodes[usize::from(host)];
                 if let Some(word) = node.words_on_way_out.pop_front() {
-                    let heard = node.driver.hear(word, &mut node.random);
-                    debug_assert_eq!(heard, Ok(()));
-                    self.follow_driver(host, now);
+                    self.driver_hears(host, word, now);
                 }
+            }
+            Event::DriverLooks(host) => {
+                let node = &mut self.nodes[usize::from(host)];
+                node.driver_looks = false;
+                node.driver.begin_round();
+                self.follow_driver(host, now);
             }
             Event::InterfaceHears(host) => {
                 let node = &mut self.nodes[usize::from(host)];
@@ -367,6 +387,7 @@ impl Cluster {
                 Event::Deadline(host)
                 | Event::Written(host, _)
                 | Event::Moved(host, _)
+                | Event::DriverLooks(host)
                 | Event::DriverHears(host)
                 | Event::InterfaceHears(host)
                 | Event::Noticed(host, _)
@@ -398,26 +419,74 @@ impl Cluster {
         endpoint
     }
 
+    /// The driver reads a word of the interface.
+    fn driver_hears(&mut self, host: u16, word: Stamped<ToDriver>, now: Time) {
+        let is_remapping = !matches!(word.message, ToDriver::RemapWanted(_));
+        if matches!(word.message, ToDriver::Moved { .. }) {
+            // Programs of this host have the processor again after that, so that they see the
+            // endpoint in its new place no earlier.
+            self.run_driver(host, now, self.config.host.map);
+        }
+        let node = &mut self.nodes[usize::from(host)];
+        let heard = node.driver.hear(word, &mut node.random);
+        debug_assert_eq!(heard, Ok(()));
+        if is_remapping {
+            self.follow_driver(host, now);
+        } else {
+            self.ask_for_remap(host, now);
+        }
+    }
+
+    /// Something may have to be remapped: the kernel's thread sees it when it next looks.
+    fn ask_for_remap(&mut self, host: u16, now: Time) {
+        let period = self.config.host.remap_period.picoseconds();
+        let node = &mut self.nodes[usize::from(host)];
+        if period == 0 {
+            self.follow_driver(host, now);
+            return;
+        }
+        let residency = node.driver.residency();
+        if residency.is_idle() || residency.is_serving() || node.driver_looks {
+            return;
+        }
+        node.driver_looks = true;
+        let behind = now.picoseconds() + period - node.driver_phase.picoseconds();
+        let wait = Time::from_picoseconds(period - behind % period);
+        self.queue.schedule(now + wait, Event::DriverLooks(host));
+    }
+
     /// Does what the driver says it wants.
-    pub(crate) fn follow_driver(&mut self, host: u16, now: Time) {
+    fn follow_driver(&mut self, host: u16, now: Time) {
         loop {
             let node = &mut self.nodes[usize::from(host)];
             match node.driver.poll(&mut node.random) {
-                None => return,
+                None => break,
                 Some(News::Say(word)) => {
                     node.words_on_way_in.push_back(word);
-                    let at = self.run_driver(host, now);
+                    let costs = &self.config.host;
+                    let span = match word.message {
+                        ToInterface::Unload(..) | ToInterface::Upload(..) => {
+                            costs.driver + costs.unmap + costs.store
+                        }
+                        ToInterface::BringToRest(..)
+                        | ToInterface::Create(_)
+                        | ToInterface::Free(_) => costs.driver,
+                    };
+                    let at = self.run_driver(host, now, span);
                     self.queue.schedule(at, Event::InterfaceHears(host));
                 }
                 Some(News::Wake(endpoint)) => self.wake(host, endpoint, now),
                 Some(News::PageIn(_) | News::Gone(_)) => {}
             }
         }
+        if self.config.host.remap_period > Time::ZERO {
+            // What came since the thread looked waits until it looks again.
+            self.ask_for_remap(host, now);
+        }
     }
 
-    /// The kernel's thread takes the processor from the programs; returns until when.
-    fn run_driver(&mut self, host: u16, now: Time) -> Time {
-        let span = self.config.host.driver;
+    /// The kernel's thread takes the processor from the programs for `span`; returns until when.
+    fn run_driver(&mut self, host: u16, now: Time, span: Time) -> Time {
         if let Some(until) = self.interrupt_processes(host, now, span) {
             return until;
         }
@@ -431,9 +500,16 @@ impl Cluster {
         let node = &mut self.nodes[usize::from(host)];
         let write = node.driver.write(endpoint);
         if !matches!(write, Write::Direct(_)) {
-            self.follow_driver(host, now);
+            self.ask_for_remap(host, now);
         }
         write
+    }
+
+    /// What a look at an endpoint takes the host's processor.
+    #[inline]
+    pub(crate) fn look_span(&self, host: u16, endpoint: Endpoint) -> Time {
+        let driver = &self.nodes[usize::from(host)].driver;
+        self.config.host.look_of(is_in_frame(driver, endpoint))
     }
 
     #[inline(always)]
@@ -532,7 +608,10 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
             entity: u64::from(host) | life,
         })
     };
-    let residency = Residency::new(config.frames, config.policy, config.stall);
+    let mut residency = Residency::new(config.frames, config.policy, config.stall);
+    if config.host.remap_period > Time::ZERO {
+        residency.begin_round();
+    }
     Node {
         transport: config.transport.map(|transport| {
             Transport::new(Peer::new(host), u32::from(boot), transport, stream(1))
@@ -540,6 +619,10 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
         service: Service::new(config.frames, config.hosts, config.discipline),
         side: InterfaceSide::new(config.frames),
         driver: Driver::new(residency),
+        driver_looks: false,
+        driver_phase: Time::from_picoseconds(
+            stream(4).below(config.host.remap_period.picoseconds().max(1)),
+        ),
         incoming: VecDeque::new(),
         arrival_at: Time::MAX,
         words_in: VecDeque::new(),
@@ -557,9 +640,13 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
         posting: VecDeque::new(),
         blocked: Vec::new(),
         program: Program::Nothing,
+        looks: Time::ZERO,
         boot,
         is_down: false,
         setup: None,
         random: stream(2),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,15 @@ use viaduct_interface::{Endpoint, Frame, Peer};
 
 use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES, bit};
 use crate::network::{Flight, Load};
+use crate::work::Work;
+
+/// Which of the packets that the transport wants to send the processor has been charged for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Priced {
+    None,
+    /// The first: it is a message that leaves for the first time.
+    First,
+}
 
 impl Cluster {
     /// Lets the processor go on if it is free and has something to do.
@@ -49,8 +58,7 @@ impl Cluster {
     /// Does what the driver wants.
     #[cold]
     fn hear_driver(&mut self, host: u16, now: Time) {
-        let cycles = self.config.firmware.driver_word;
-        let done_at = self.occupy(host, now, cycles);
+        let done_at = self.occupy(host, now, Work::DriverWord);
         let node = &mut self.nodes[usize::from(host)];
         let Some(word) = node.words_in.pop_front() else {
             return;
@@ -61,8 +69,14 @@ impl Cluster {
         }
     }
 
+    /// Has the processor do a piece of work after what it has begun; when that is done.
     #[inline]
-    fn occupy(&mut self, host: u16, now: Time, cycles: u32) -> Time {
+    fn occupy(&mut self, host: u16, now: Time, work: Work) -> Time {
+        self.occupy_cycles(host, now, self.config.firmware.steps.of(work))
+    }
+
+    #[inline]
+    fn occupy_cycles(&mut self, host: u16, now: Time, cycles: u32) -> Time {
         let span = self.cycles(cycles);
         let node = &mut self.nodes[usize::from(host)];
         node.busy_until = now.max(node.busy_until) + span;
@@ -75,6 +89,7 @@ impl Cluster {
         let (frame, bytes_s) = match task {
             Task::None => return,
             Task::BringToRest(endpoint, frame) => {
+                let recalled = node.endpoints[endpoint.index()].outstanding.len() as u32;
                 node.service.stop(frame);
                 node.frames[frame.index()].is_resting = true;
                 if let Some(transport) = &mut node.transport {
@@ -84,7 +99,9 @@ impl Cluster {
                         }
                     }
                 }
-                self.follow_transport(host, done_at);
+                let cycles = recalled * self.config.firmware.steps.of(Work::Recall);
+                let done_at = self.occupy_cycles(host, done_at, cycles);
+                self.follow_transport(host, done_at, Priced::None);
                 self.check_rest(host, frame, done_at);
                 return;
             }
@@ -126,8 +143,7 @@ impl Cluster {
     }
 
     pub(crate) fn image_moved(&mut self, host: u16, frame: Frame, now: Time) {
-        let cycles = self.config.firmware.driver_word;
-        let done_at = self.occupy(host, now, cycles);
+        let done_at = self.occupy(host, now, Work::DriverWord);
         let node = &mut self.nodes[usize::from(host)];
         let Some(endpoint) = node.side.occupant(frame) else {
             return;
@@ -144,14 +160,12 @@ impl Cluster {
 
     /// A message of the endpoint whose turn it is, if one can be sent.
     fn send_one(&mut self, host: u16, now: Time) {
-        let firmware = self.config.firmware;
-        let mut cycles = 0;
+        let mut looks = 0;
         loop {
             let node = &mut self.nodes[usize::from(host)];
             let Some(frame) = node.service.turn(now) else {
                 break;
             };
-            cycles += firmware.look;
             let endpoint = node.side.occupant(frame);
             let front = endpoint.and_then(|endpoint| {
                 let queue = &node.endpoints[endpoint.index()].send_queue;
@@ -159,6 +173,7 @@ impl Cluster {
             });
             let Some((endpoint, index)) = front.filter(|_| node.side.may_send(frame)) else {
                 node.service.stop(frame);
+                looks += 1;
                 continue;
             };
             let message = &mut self.messages[index];
@@ -167,6 +182,7 @@ impl Cluster {
             if let Some(transport) = &mut node.transport {
                 let Ok(name) = transport.send(peer, index, now) else {
                     node.service.park(frame, peer);
+                    looks += 1;
                     continue;
                 };
                 message.name = Some(name);
@@ -179,23 +195,27 @@ impl Cluster {
             if state.send_queue.is_empty() {
                 node.service.stop(frame);
             }
-            cycles = firmware.send + firmware.check;
             let (to, bytes) = (message.to, message.entry.bytes);
             if was_full && state.send_queue.len() < self.config.queue_entries as usize {
                 // The program may have waited for room.
                 node.full &= !bit(endpoint);
                 self.schedule_host(host, now);
             }
-            let done_at = self.occupy(host, now, cycles);
+            let sent = self.config.firmware.steps.of(Work::Send { bytes });
+            let done_at = self.occupy_cycles(host, now, self.looks(looks) + sent);
             self.note_use(host, endpoint);
             if self.config.transport.is_some() {
-                self.follow_transport(host, done_at);
+                self.follow_transport(host, done_at, Priced::First);
             } else {
                 self.depart(host, to, bytes, Load::Plain(index), done_at);
             }
             return;
         }
-        self.occupy(host, now, cycles);
+        self.occupy_cycles(host, now, self.looks(looks));
+    }
+
+    fn looks(&self, count: u32) -> u32 {
+        count * self.config.firmware.steps.of(Work::Look)
     }
 
     /// A message leaves: a long one is read from host memory before.
@@ -219,19 +239,17 @@ impl Cluster {
     }
 
     fn receive_one(&mut self, host: u16, flight: &Flight, now: Time) {
-        let firmware = self.config.firmware;
         match flight.load {
             Load::Answer(answer) => {
-                let done_at = self.occupy(host, now, firmware.receive_answer);
+                let done_at = self.occupy(host, now, Work::HearAnswer);
                 if let Some(transport) = &mut self.nodes[usize::from(host)].transport {
                     transport.handle_answer(answer, now);
                 }
-                self.follow_transport(host, done_at);
+                self.follow_transport(host, done_at, Priced::None);
                 self.release_buffer(host, done_at);
             }
             Load::Plain(index) => {
-                let cycles = firmware.receive + firmware.check;
-                let done_at = self.occupy(host, now, cycles);
+                let done_at = self.occupy(host, now, Work::Take);
                 if self.exchange.is_some() && self.turn_back(host, index, done_at) {
                     self.release_buffer(host, done_at);
                     return;
@@ -246,7 +264,8 @@ impl Cluster {
                 self.messages.free(index);
             }
             Load::Back(index) => {
-                let done_at = self.occupy(host, now, firmware.receive + firmware.check);
+                self.occupy(host, now, Work::Take);
+                let done_at = self.occupy(host, now, Work::Write { bytes: 0 });
                 let message = self.messages[index];
                 self.messages.free(index);
                 let reason = ReturnReason::Refused(Reason::Malformed);
@@ -254,30 +273,27 @@ impl Cluster {
                 self.release_buffer(host, done_at);
             }
             Load::Message(packet, index) => {
-                let mut cycles = firmware.receive + firmware.check;
+                let done_at = self.occupy(host, now, Work::Take);
                 let node = &mut self.nodes[usize::from(host)];
                 let Some(transport) = &mut node.transport else {
                     return;
                 };
                 match (transport.handle_packet(packet, now), index) {
                     (Received::Judge(ticket), Some(index)) => {
-                        let done_at = self.occupy(host, now, cycles);
                         self.judge(host, ticket, index, done_at);
                     }
                     (Received::Answer(answer), _) => {
-                        cycles += firmware.send_answer;
-                        let done_at = self.occupy(host, now, cycles);
+                        let done_at = self.occupy(host, now, Work::Answer);
                         self.send_answer(host, answer, done_at);
                         self.release_buffer(host, done_at);
                     }
                     (Received::Drop | Received::Judge(_), _) => {
-                        let done_at = self.occupy(host, now, cycles);
                         self.release_buffer(host, done_at);
                     }
                 }
                 let transport = &self.nodes[usize::from(host)].transport;
                 if transport.as_ref().is_some_and(Transport::has_output) {
-                    self.follow_transport(host, now);
+                    self.follow_transport(host, done_at, Priced::None);
                 }
             }
         }
@@ -292,8 +308,7 @@ impl Cluster {
         if exchange.is_none_or(|exchange| exchange.judge(&message, host).is_ok()) {
             return false;
         }
-        let cycles = self.config.firmware.send + self.config.firmware.check;
-        let done_at = self.occupy(host, done_at, cycles);
+        let done_at = self.occupy(host, done_at, Work::Answer);
         let flight = Flight {
             from: host,
             to: message.entry.from,
@@ -354,6 +369,8 @@ impl Cluster {
     ) {
         let message = self.messages[index];
         let (entry, endpoint) = (message.entry, message.to_endpoint);
+        let bytes = entry.bytes;
+        let done_at = self.occupy(host, done_at, Work::Write { bytes });
         self.note_use(host, endpoint);
         let node = &mut self.nodes[usize::from(host)];
         let state = &mut node.endpoints[endpoint.index()];
@@ -410,8 +427,7 @@ impl Cluster {
         let transport = node.transport.as_mut();
         let answer = transport.and_then(|transport| transport.judge(ticket, verdict));
         if let Some(answer) = answer {
-            let cycles = self.config.firmware.send_answer;
-            let at = self.occupy(host, at, cycles);
+            let at = self.occupy(host, at, Work::Answer);
             self.send_answer(host, answer, at);
         }
     }
@@ -436,12 +452,12 @@ impl Cluster {
         if let Some(transport) = &mut node.transport {
             transport.handle_timeout(now);
         }
-        self.follow_transport(host, now);
+        self.follow_transport(host, now, Priced::None);
         self.kick_firmware(host, now);
     }
 
     /// Does what the transport wants, in packets that leave at `at` or later.
-    fn follow_transport(&mut self, host: u16, at: Time) {
+    fn follow_transport(&mut self, host: u16, at: Time, mut priced: Priced) {
         loop {
             let node = &mut self.nodes[usize::from(host)];
             let Some(transport) = &mut node.transport else {
@@ -454,6 +470,10 @@ impl Cluster {
                 Output::Transmit { packet, token } => {
                     let bytes = token.map_or(0, |token| self.messages[token].entry.bytes);
                     let load = Load::Message(packet, token);
+                    let at = match core::mem::replace(&mut priced, Priced::None) {
+                        Priced::First => at,
+                        Priced::None => self.occupy(host, at, Work::SendAgain { bytes }),
+                    };
                     self.depart(host, packet.target.index() as u16, bytes, load, at);
                 }
                 Output::Completed { token } => {

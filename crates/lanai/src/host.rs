@@ -6,9 +6,9 @@ use viaduct_interface::residency::Write;
 use viaduct_interface::transport::ReturnReason;
 
 use crate::agenda::Wake;
-use crate::cluster::{Cluster, Entry, Event, Message};
+use crate::cluster::{Cluster, Entry, Event, Message, is_in_frame};
 use crate::ledger::ENQUIRY;
-use crate::program::Program;
+use crate::program::{Program, half};
 
 impl Cluster {
     /// Lets the processor go on if it is free and its program has something to do.
@@ -123,7 +123,14 @@ impl Cluster {
         node.program.message_came(endpoint);
         // A processor that has nothing to do looks at its queues all the time.
         if !node.has_host_event {
-            self.begin_action(host, at);
+            let (costs, driver) = (&self.config.host, &node.driver);
+            let look = |endpoint| costs.look_of(is_in_frame(driver, endpoint));
+            let noticed = match &mut node.program {
+                Program::Server(server) => server.notice(endpoint, look),
+                Program::Client(_) => half(look(endpoint)),
+                Program::Nothing | Program::Outside | Program::Processes(_) => Time::ZERO,
+            };
+            self.begin_action(host, at + noticed);
         }
     }
 
@@ -167,22 +174,25 @@ impl Cluster {
             Program::Nothing | Program::Outside | Program::Processes(_) => None,
             Program::Client(client) => {
                 let state = &mut node.endpoints[client.endpoint.index()];
-                let mut span = costs.send;
+                let send = costs.send_of(client.bytes);
+                let mut span = send;
                 if let Some(reply) = state.receive_queue.pop_front() {
+                    let is_in_frame = is_in_frame(&node.driver, client.endpoint);
+                    let receive = costs.receive_of(reply.bytes, is_in_frame);
                     client.has_heard = true;
                     if let Some(ledger) = &mut self.ledger {
                         if reply.number == ENQUIRY {
                             client.credits += ledger.hear_of_dropped(host);
-                            return Some((costs.receive, None));
+                            return Some((receive, None));
                         } else if !ledger.reply(host, reply.number) {
-                            return Some((costs.receive, None));
+                            return Some((receive, None));
                         }
                     }
-                    client.take(reply, now + costs.receive, measured_from);
+                    client.take(reply, now + receive, measured_from);
                     if client.requests_left == 0 || !node.blocked.is_empty() {
-                        return Some((costs.receive, None));
+                        return Some((receive, None));
                     }
-                    span += costs.receive;
+                    span += receive;
                 }
                 if client.credits == 0 || client.requests_left == 0 || !node.blocked.is_empty() {
                     return None;
@@ -199,7 +209,7 @@ impl Cluster {
                     is_reply: false,
                     key: node.boot,
                     number,
-                    posted_at: now + span - costs.send,
+                    posted_at: now + span - send,
                 };
                 let message = Message {
                     entry,
@@ -221,7 +231,9 @@ impl Cluster {
                     mask | 1 << self.messages[*index].entry.from_endpoint.index()
                 });
                 blocked |= node.full;
-                let (endpoint, span) = server.choose(blocked, costs)?;
+                let driver = &node.driver;
+                let look = |endpoint| costs.look_of(is_in_frame(driver, endpoint));
+                let (endpoint, span) = server.choose(blocked, costs.switch, look)?;
                 let state = &mut node.endpoints[endpoint.index()];
                 let request = state.receive_queue.pop_front()?;
                 state.requests -= 1;
@@ -249,7 +261,8 @@ impl Cluster {
                     place: 0,
                 };
                 let posting = self.messages.add(message);
-                Some((span + costs.receive + costs.send, Some(posting)))
+                let receive = costs.receive_of(request.bytes, is_in_frame(driver, endpoint));
+                Some((span + receive + costs.send, Some(posting)))
             }
         }
     }

@@ -17,6 +17,7 @@ mod program;
 mod reboot;
 mod station;
 mod timesharing;
+mod work;
 
 pub use cluster::{Cluster, Totals};
 pub use config::{Config, Firmware, Host, Network};
@@ -29,3 +30,4 @@ pub use station::{Outcome, Programs, ReturnPath, Route, Station, Stuck};
 pub use timesharing::{
     ParallelProgram, Pattern, Phases, Scheduler, Shares, TimeSharing, Wait, Workload, time_share,
 };
+pub use work::{Steps, Work};

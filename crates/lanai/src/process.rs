@@ -118,6 +118,7 @@ impl Process {
         queue_entries: usize,
         now: Time,
         costs: &Host,
+        is_in_frame: bool,
     ) -> Act {
         if self.left > Time::ZERO {
             return Act::Compute(self.left);
@@ -142,9 +143,10 @@ impl Process {
             && let Some(entry) = state.receive_queue.pop_front()
         {
             self.arrived -= 1;
+            let receive = costs.receive_of(entry.bytes, is_in_frame);
             if entry.is_reply {
                 self.awaited -= 1;
-                return Act::Message(costs.receive, None);
+                return Act::Message(receive, None);
             }
             state.requests -= 1;
             let of = |it: &&mut Partner| it.host == entry.from;
@@ -152,12 +154,12 @@ impl Process {
                 partner.taken += 1;
             }
             let reply = self.message(host, entry.from, entry.from_endpoint, entry.posted_at, true);
-            return Act::Message(costs.receive + costs.send, Some(reply));
+            return Act::Message(receive + costs.send, Some(reply));
         }
         if let Some(partner) = self.partners.get(self.posted).copied() {
             self.posted += 1;
             let request = self.message(host, partner.host, partner.endpoint, now, false);
-            return Act::Message(costs.send, Some(request));
+            return Act::Message(costs.send_of(self.bytes), Some(request));
         }
         Act::Wait
     }

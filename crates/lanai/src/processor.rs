@@ -15,7 +15,7 @@ use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 
 use crate::agenda::Wake;
-use crate::cluster::{Cluster, Message};
+use crate::cluster::{Cluster, Message, is_in_frame};
 use crate::process::{Act, Process};
 use crate::program::Program;
 use crate::timesharing::{Phases, Scheduler, Wait};
@@ -358,8 +358,9 @@ impl Cluster {
                 place,
                 ..
             } = &mut processor.processes[index];
+            let is_in_frame = is_in_frame(&node.driver, process.endpoint());
             let state = &mut node.endpoints[process.endpoint().index()];
-            match process.act(host, state, entries, now, &costs) {
+            match process.act(host, state, entries, now, &costs, is_in_frame) {
                 Act::Message(span, posts) => break (Kind::Message, span, posts),
                 Act::Compute(left) => break (Kind::Compute, left.min(*quantum_left), None),
                 Act::Wait => {

@@ -5,7 +5,7 @@ use viaduct_interface::Endpoint;
 use viaduct_statistics::LogHistogram;
 
 use crate::cluster::{Cluster, Entry, Totals};
-use crate::config::{Config, Host};
+use crate::config::Config;
 use crate::ledger::Ends;
 use crate::processor::Processor;
 
@@ -79,8 +79,14 @@ impl ServerState {
         }
     }
 
-    /// Whose message is next, and what it takes to get to it.
-    pub(crate) fn choose(&mut self, blocked: u64, costs: &Host) -> Option<(Endpoint, Time)> {
+    /// Whose message is next, and what it takes to get to it; `look` is what looking at an endpoint
+    /// does.
+    pub(crate) fn choose(
+        &mut self,
+        blocked: u64,
+        switch: Time,
+        look: impl Fn(Endpoint) -> Time,
+    ) -> Option<(Endpoint, Time)> {
         let ready = self.ready & !blocked;
         if ready == 0 {
             return None;
@@ -93,18 +99,39 @@ impl ServerState {
         };
         let above = ready & (u64::MAX << from);
         let next = if above == 0 { ready } else { above }.trailing_zeros();
-        let empty = (next + self.endpoints - from) % self.endpoints;
-        let is_other = next != self.current;
+        let mut span = Time::ZERO;
+        if self.is_single {
+            let mut passed = from;
+            while passed != next {
+                span += look(Endpoint::new(passed));
+                passed = (passed + 1) % self.endpoints;
+            }
+        } else if next != self.current {
+            // The thread has looked in vain before it sleeps.
+            span = look(Endpoint::new(self.current)) + switch;
+        }
         self.current = next;
-        let span = if self.is_single {
-            costs.poll.saturating_mul(u64::from(empty))
-        } else if is_other {
-            costs.switch
-        } else {
-            Time::ZERO
-        };
         Some((Endpoint::new(next), span))
     }
+
+    /// A message comes while nothing else is there: how long until the server looks at its
+    /// endpoint, in the mean. Whoever looks at several in turn is anywhere among them.
+    pub(crate) fn notice(&mut self, endpoint: Endpoint, look: impl Fn(Endpoint) -> Time) -> Time {
+        let index = endpoint.index() as u32;
+        let round = if self.is_single {
+            self.current = (index + self.endpoints - 1) % self.endpoints;
+            let all = (0..self.endpoints).map(|index| look(Endpoint::new(index)));
+            all.fold(Time::ZERO, |sum, each| sum + each)
+        } else {
+            look(endpoint)
+        };
+        half(round)
+    }
+}
+
+/// What is waited for an event in the mean that is looked for once in each `round`.
+pub(crate) const fn half(round: Time) -> Time {
+    Time::from_picoseconds(round.picoseconds() / 2)
 }
 
 /// How the server of a contention experiment is built.
@@ -376,5 +403,58 @@ fn run(
             returned: after.returned - before.returned,
         },
         ends: cluster.ledger.as_ref().map(|ledger| ledger.ends()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A look into a frame takes 500, one at an odd endpoint, which is in host memory, 100.
+    fn look(endpoint: Endpoint) -> Time {
+        Time::from_nanoseconds(if endpoint.index().is_multiple_of(2) {
+            500
+        } else {
+            100
+        })
+    }
+
+    fn nanoseconds(span: Time) -> u64 {
+        span.picoseconds() / 1000
+    }
+
+    #[test]
+    fn one_thread_pays_for_the_empty_endpoints_that_it_passes_where_they_are() {
+        let switch = Time::from_nanoseconds(2_200);
+        let mut server = ServerState::new(Server::SingleThread, 6);
+        server.ready = 1 << 4;
+        // Past 1, 2 and 3.
+        let (endpoint, span) = server.choose(0, switch, look).unwrap();
+        assert_eq!((endpoint.index(), nanoseconds(span)), (4, 700));
+        server.ready = 1 << 1;
+        // Past 5 and 0.
+        let (endpoint, span) = server.choose(0, switch, look).unwrap();
+        assert_eq!((endpoint.index(), nanoseconds(span)), (1, 600));
+        // Nothing is there: half a round, and then it stands before the endpoint.
+        let noticed = server.notice(Endpoint::new(3), look);
+        assert_eq!(nanoseconds(noticed), (3 * 500 + 3 * 100) / 2);
+        server.ready = 1 << 3;
+        let (endpoint, span) = server.choose(0, switch, look).unwrap();
+        assert_eq!((endpoint.index(), nanoseconds(span)), (3, 0));
+    }
+
+    #[test]
+    fn a_thread_an_endpoint_looks_once_more_before_it_sleeps() {
+        let switch = Time::from_nanoseconds(2_200);
+        let mut server = ServerState::new(Server::MultiThread, 6);
+        server.ready = 1 << 4;
+        let (_, span) = server.choose(0, switch, look).unwrap();
+        assert_eq!(nanoseconds(span), 2_700);
+        let (_, span) = server.choose(0, switch, look).unwrap();
+        assert_eq!(nanoseconds(span), 0);
+        server.ready = 1 << 5;
+        let (_, span) = server.choose(0, switch, look).unwrap();
+        assert_eq!(nanoseconds(span), 2_700);
+        assert_eq!(nanoseconds(server.notice(Endpoint::new(5), look)), 50);
     }
 }

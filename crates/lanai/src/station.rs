@@ -5,8 +5,9 @@
 //! each call returns when the processor has ended what the call costs. So a program looks at
 //! nothing before its time, and what it does interleaves with the interface, the driver and other
 //! hosts as what the built-in programs do. Costs are those of [`crate::Host`]: `send` for a request
-//! or a reply, whose message is in its endpoint when they end, `receive` for what is taken. To look
-//! in vain costs nothing, and waiting is looking all the time.
+//! or a reply, whose message is in its endpoint when they end, `receive` for what is taken, the
+//! copying of long messages, and a look for each that is in vain. Waiting is looking all the time:
+//! what comes is seen half a round of looks later, which is the mean.
 //!
 //! The words of a message with a payload go in its header: its length is the payload's.
 
@@ -20,17 +21,17 @@ use std::time::Duration;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use viaduct_am::{
-    Admission, Body, Carrier, CarrierError, Content, ContentBody, Group, Key, Message as Said,
-    Name, Readiness, Refusal, Slot, Taken, TimedOut, Watch, Words,
+    Admission, Arrival, Body, Carrier, CarrierError, Content, ContentBody, Group, Key,
+    Message as Said, Name, Readiness, Refusal, Slot, Taken, TimedOut, Watch, Words,
 };
 use viaduct_engine::Time;
 use viaduct_interface::Endpoint;
 
-use crate::cluster::{Cluster, Entry, Event, Message, Totals};
+use crate::cluster::{Cluster, Entry, Event, Message, Totals, is_in_frame};
 use crate::config::Config;
 use crate::exchange::{Answer, Bytes, Came, Door, Exchange};
 use crate::faults::Fault;
-use crate::program::Program;
+use crate::program::{Program, half};
 
 /// Simulated hosts, each of which may run a program.
 pub struct Programs {
@@ -214,9 +215,11 @@ impl Station<'_> {
         self.busy(picoseconds(time), None);
     }
 
-    /// Waits until something comes for this host.
+    /// Waits until something comes for this host, and the program looks that has looked in vain.
     pub fn idle(&self) {
         self.yielder.suspend(());
+        let round = core::mem::take(&mut self.cluster.borrow_mut().nodes[self.index()].looks);
+        self.spend(half(round));
     }
 
     /// Runs an asynchronous program on this host to its end.
@@ -228,6 +231,17 @@ impl Station<'_> {
                 Poll::Ready(value) => return value,
                 Poll::Pending => self.idle(),
             }
+        }
+    }
+
+    fn index(&self) -> usize {
+        usize::from(self.host)
+    }
+
+    /// Has the processor work for so long, if that is any time.
+    fn spend(&self, span: Time) {
+        if span > Time::ZERO {
+            self.busy(span, None);
         }
     }
 
@@ -260,11 +274,45 @@ impl Station<'_> {
         (self.host, Endpoint::new(slot.0))
     }
 
+    /// Takes what is next for an endpoint. A look that finds nothing is over before that is known.
     fn take_one(&self, slot: Slot) -> Option<Came> {
-        let receive = self.cluster.borrow().config.host.receive;
-        let arrival = self.cluster.borrow_mut().take_for(self.host, slot)?;
-        self.busy(receive, None);
+        let mut looked = Time::ZERO;
+        if !self.cluster.borrow().has_arrival(self.host, slot) {
+            looked = self.round(Watch::Endpoint(slot));
+            self.spend(looked);
+        }
+        let (arrival, receive) = {
+            let cluster = &mut *self.cluster.borrow_mut();
+            let arrival = cluster.take_for(self.host, slot);
+            let node = &mut cluster.nodes[self.index()];
+            let Some(arrival) = arrival else {
+                node.looks += looked;
+                return None;
+            };
+            node.looks = Time::ZERO;
+            let is_in_frame = is_in_frame(&node.driver, Endpoint::new(slot.0));
+            let bytes = payload_bytes(&arrival);
+            (arrival, cluster.config.host.receive_of(bytes, is_in_frame))
+        };
+        self.busy(receive.saturating_sub(looked), None);
         Some(arrival)
+    }
+
+    /// A look at everything that is watched.
+    fn round(&self, watch: Watch) -> Time {
+        let cluster = self.cluster.borrow();
+        let look = |slot: usize| cluster.look_span(self.host, Endpoint::new(slot as u32));
+        match watch {
+            Watch::Endpoint(slot) => look(slot.0 as usize),
+            Watch::Group(group) => {
+                let exchange = cluster.exchange.as_ref();
+                let doors = exchange.map_or(&[][..], |it| &it.doors[self.index()]);
+                let members = doors.iter().enumerate();
+                let members =
+                    members.filter(|(_, door)| door.group.is_some_and(|(its, _)| its == group));
+                members.fold(Time::ZERO, |sum, (slot, _)| sum + look(slot))
+            }
+        }
     }
 
     fn is_over(&self, watch: Watch, is_over: &dyn Fn(Readiness) -> bool) -> bool {
@@ -335,7 +383,7 @@ impl<'program> Carrier for Station<'program> {
         // Their endpoint still has them; it lets no other in from here on.
         let mut waiting = Vec::new();
         while let Some(came) = cluster.take_for(host, slot) {
-            if let viaduct_am::Arrival::Request { path, content } = came {
+            if let Arrival::Request { path, content } = came {
                 waiting.push((path, content));
             }
         }
@@ -397,7 +445,7 @@ impl<'program> Carrier for Station<'program> {
             }
             let exchange = cluster.exchange.as_mut().ok_or(Refusal::Closed)?;
             let number = exchange.begin(key, context, content(said));
-            (cluster.config.host.send, number)
+            (cluster.config.host.send_of(length(said)), number)
         };
         let (from, to) = (self.end(slot), (route.host, route.endpoint));
         let now = self.cluster.borrow().queue.now();
@@ -416,7 +464,7 @@ impl<'program> Carrier for Station<'program> {
             let request = exchange.and_then(|exchange| exchange.request(path.number));
             let Some(request) = request else { return };
             request.answer = Some(Answer::Reply(said.map(content)));
-            cluster.config.host.send
+            cluster.config.host.send_of(said.map_or(0, length))
         };
         let (from, to) = (self.end(slot), (path.host, path.endpoint));
         let now = self.cluster.borrow().queue.now();
@@ -485,6 +533,14 @@ impl<'program> Carrier for Station<'program> {
     }
 
     fn take_any(&self, group: Group) -> Option<Taken<Self>> {
+        if !self.has_line(group) {
+            let looked = self.round(Watch::Group(group));
+            self.spend(looked);
+            if !self.has_line(group) {
+                self.cluster.borrow_mut().nodes[self.index()].looks += looked;
+                return None;
+            }
+        }
         loop {
             let (slot, member) = {
                 let mut cluster = self.cluster.borrow_mut();
@@ -529,7 +585,10 @@ impl<'program> Carrier for Station<'program> {
             if end.is_some_and(|end| self.now() >= end) {
                 return Err(TimedOut);
             }
-            self.idle();
+            self.yielder.suspend(());
+            if self.is_over(watch, is_over) {
+                self.spend(half(self.round(watch)));
+            }
         }
     }
 
@@ -542,7 +601,11 @@ impl<'program> Carrier for Station<'program> {
         // `block_on` polls again whenever something has come for the host.
         match self.is_over(watch, is_over) {
             true => Poll::Ready(()),
-            false => Poll::Pending,
+            false => {
+                let round = self.round(watch);
+                self.cluster.borrow_mut().nodes[self.index()].looks = round;
+                Poll::Pending
+            }
         }
     }
 
@@ -556,6 +619,14 @@ impl<'program> Carrier for Station<'program> {
 }
 
 impl Station<'_> {
+    /// Whether a member of a group has something, as far as is known.
+    fn has_line(&self, group: Group) -> bool {
+        let cluster = self.cluster.borrow();
+        let exchange = cluster.exchange.as_ref();
+        let line = exchange.and_then(|it| it.lines.get(group.0 as usize)?.as_ref());
+        line.is_some_and(|line| !line.is_empty())
+    }
+
     fn set_group(&self, slot: Slot, group: Option<(Group, u32)>) {
         let mut cluster = self.cluster.borrow_mut();
         let door = cluster
@@ -634,6 +705,18 @@ fn message(
         to_key: KEY,
         name: None,
         place: 0,
+    }
+}
+
+/// Bytes of a payload that came.
+fn payload_bytes(came: &Came) -> u32 {
+    let content = match came {
+        Arrival::Request { content, .. } => Some(content),
+        Arrival::Reply { content, .. } | Arrival::Returned { content, .. } => content.as_ref(),
+    };
+    match content.map(|content| &content.body) {
+        Some(ContentBody::Medium(bytes) | ContentBody::Bulk { bytes, .. }) => bytes.len() as u32,
+        Some(ContentBody::Short) | None => 0,
     }
 }
 

@@ -204,7 +204,14 @@ fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgra
     // Every host makes the endpoints of the programs in the same order.
     let endpoints: Vec<Vec<_>> = (0..hosts)
         .map(|host| {
-            let each = programs.iter().map(|_| cluster.create_endpoint(host));
+            let each = programs.iter().map(|_| {
+                let endpoint = cluster.create_endpoint(host);
+                // What is measured begins when the endpoints are in frames, as many as there are.
+                if endpoint.index() < usize::from(cluster.config.frames) {
+                    cluster.nodes[usize::from(host)].settle_endpoint(endpoint);
+                }
+                endpoint
+            });
             each.collect()
         })
         .collect();

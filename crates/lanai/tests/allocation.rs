@@ -21,7 +21,7 @@ fn a_longer_run_allocates_no_more() {
     };
     let (short, longer) = (run(200), run(600));
     let messages = longer.1 - short.1;
-    assert!(messages > 30_000.0);
+    assert!(messages > 20_000.0);
     // Queues that grow once to a new depth may still come.
     let more = longer.0.saturating_sub(short.0);
     assert!(more < 100, "{more} allocations for {messages} messages");

@@ -132,7 +132,7 @@ fn every_request_has_its_reply_or_returns_with_a_reason_under_random_faults() {
         return;
     }
     let mut all = Ends::default();
-    for seed in 0..number("LANAI_SEEDS").unwrap_or(40) {
+    for seed in 0..number("LANAI_SEEDS").unwrap_or(64) {
         let ends = run(seed);
         all.replied += ends.replied;
         all.refused += ends.refused;
@@ -238,9 +238,10 @@ fn a_cable_of_the_server_that_is_down_stops_all_for_so_long() {
 #[test]
 fn a_server_that_never_comes_back_leaves_no_request_open() {
     let mut config = Config::am_myrinet(8, 8);
+    // All endpoints are in their frames by then.
     config.faults = vec![Fault::Reboot {
         host: 0,
-        at: ms(5),
+        at: ms(25),
         down_for: None,
     }];
     let result = exchange(config, Server::One, 6, 16, 500);

@@ -30,7 +30,8 @@ fn the_first_generation_has_its_given_figures() {
 fn error_checking_costs_what_is_given_in_latency_and_in_gap() {
     let with = Config::am_myrinet(2, 8);
     let mut without = with.clone();
-    without.firmware.check = 0;
+    without.firmware.steps.check_out = 0;
+    without.firmware.steps.check_in = 0;
     let (with, without) = (measure(&with), measure(&without));
     assert_near(with.latency_us - without.latency_us, 1.1);
     assert_near(with.gap_us - without.gap_us, 1.1);
@@ -41,14 +42,13 @@ fn remapping_begins_at_the_ninth_client_and_leaves_a_large_part_of_the_peak() {
     for server in [Server::SingleThread, Server::MultiThread] {
         let peak = contend(am(8), server, 8);
         assert_eq!(peak.window.remaps, 0);
-        let mut last = peak.window.remaps;
         for clients in [9, 12, 24] {
             let result = contend(am(8), server, clients);
-            assert!(result.window.remaps > 100, "{result:?}");
+            // The kernel's thread looks 25 times, and finds those that are in no frame.
+            let least = 20 * (u64::from(clients) - 8).min(8);
+            assert!(result.window.remaps >= least, "{result:?}");
             assert!(result.messages_s > 0.75 * peak.messages_s, "{result:?}");
-            last += result.window.remaps;
         }
-        assert!(last > 0);
         assert_eq!(contend(am(96), server, 24).window.remaps, 0);
     }
 }
@@ -60,6 +60,45 @@ fn one_shared_endpoint_drops_once_credits_exceed_its_queue() {
     assert!((one.messages_s / two.messages_s - 1.0).abs() < 0.02);
     assert!(four.window.refusals > 0);
     assert!(four.messages_s < 0.9 * two.messages_s, "{four:?}");
+}
+
+/// Eight channels from each client: two have 16 messages under way, from five on more than the
+/// queue of 32 takes while the bus is behind.
+#[test]
+fn bulk_bursts_of_many_clients_meet_the_limit_of_the_queue() {
+    let run = |clients| {
+        let (warm_up, window) = (Time::from_milliseconds(50), Time::from_milliseconds(250));
+        contention(am(8), Server::One, clients, 8192, warm_up, window)
+    };
+    assert_eq!(run(2).window.refusals, 0);
+    for clients in [8, 24] {
+        let result = run(clients);
+        assert!(result.window.refusals > 500, "{result:?}");
+        assert!(result.window.retransmissions > 500, "{result:?}");
+        // The bus goes on.
+        assert!(result.mbyte_s > 40.0, "{result:?}");
+    }
+    // What was refused is sent again, and is taken once.
+    let result = exchange(am(8), Server::One, 24, 8192, 100);
+    assert_eq!(result.replies, [100; 24]);
+    assert_eq!((result.pending, result.totals.returned), (0, 0));
+    assert!(result.totals.refusals > 500, "{result:?}");
+}
+
+#[test]
+fn polling_frames_costs_what_uncached_reads_take() {
+    // One client that has one request outstanding, so that both sides wait for messages.
+    let round_trip_us = |poll_ns: u64| {
+        let mut config = am(96);
+        config.host.poll_frame = Time::from_nanoseconds(poll_ns);
+        config.queue_entries = 1;
+        let (warm_up, window) = (Time::from_milliseconds(50), Time::from_milliseconds(250));
+        let result = contention(config, Server::SingleThread, 1, 16, warm_up, window);
+        result.clients[0].round_trip_us
+    };
+    let (cached, uncached) = (round_trip_us(0), round_trip_us(800));
+    // Half a look at either end.
+    assert_near(uncached - cached, 0.8);
 }
 
 #[test]

@@ -80,7 +80,12 @@ fn a_program_alone_costs_what_it_costs_without_a_scheduler() {
         let work = us(1_000) + Time::from_nanoseconds(2_900).saturating_mul(4 * partners);
         let least = work.saturating_mul(u64::from(workload.rounds));
         assert!(without.total > least, "{} of {least}", without.total);
-        assert!(without.total < us(1_300).saturating_mul(u64::from(workload.rounds)));
+        // The interface takes 15.2 us for a request and its reply, out or in: 30 pairs with 15
+        // partners.
+        let most =
+            work.max(us(1_000) + Time::from_nanoseconds(15_200).saturating_mul(2 * partners));
+        let most = most + us(100);
+        assert!(without.total < most.saturating_mul(u64::from(workload.rounds)));
     }
 }
 
@@ -103,8 +108,9 @@ fn spinning_is_no_harm_when_all_hosts_turn_together() {
         ..scheduler(Wait::Spin)
     };
     let aligned = slowdown(aligned, workload, &[0, 1]);
-    // A switch of 50 us a quantum of 10 ms.
-    assert!((1.0..1.02).contains(&aligned), "{aligned}");
+    // A switch of 50 us a quantum of 10 ms; and what is on its way at the end of a turn comes while
+    // the other program has its own.
+    assert!((0.99..1.02).contains(&aligned), "{aligned}");
 }
 
 #[test]

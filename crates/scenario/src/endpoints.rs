@@ -4,7 +4,7 @@ use viaduct_engine::Time;
 use viaduct_interface::residency::{Policy, Stall};
 use viaduct_interface::service::Discipline;
 use viaduct_interface::transport;
-use viaduct_lanai::{Config, Firmware, Host, Network};
+use viaduct_lanai::{Config, Firmware, Host, Network, Steps};
 
 use crate::preset::{ENDPOINTS, Preset, load_preset};
 use crate::programs::{Numbers, ProgramsError};
@@ -112,15 +112,30 @@ fn firmware_of(numbers: &Numbers<'_>) -> Option<Firmware> {
     let Value::Frequency(clock_hz) = *numbers.value(table, "clock")? else {
         return None;
     };
+    let cycles = |key| numbers.count(table, key);
     Some(Firmware {
         clock_hz,
-        send: numbers.count(table, "send")?,
-        receive: numbers.count(table, "receive")?,
-        check: numbers.count(table, "check")?,
-        send_answer: numbers.count(table, "send_answer")?,
-        receive_answer: numbers.count(table, "receive_answer")?,
-        driver_word: numbers.count(table, "driver_word")?,
-        look: numbers.count(table, "look")?,
+        steps: Steps {
+            turn: cycles("turn")?,
+            descriptor: cycles("descriptor")?,
+            header: cycles("header")?,
+            start: cycles("start")?,
+            notice: cycles("notice")?,
+            word: cycles("word")?,
+            endpoint: cycles("endpoint")?,
+            queue: cycles("queue")?,
+            dma: cycles("dma")?,
+            check_out: cycles("check_out")?,
+            check_in: cycles("check_in")?,
+            name: cycles("name")?,
+            channel: cycles("channel")?,
+            sequence: cycles("sequence")?,
+            stamp: cycles("stamp")?,
+            timer: cycles("timer")?,
+            end: cycles("end")?,
+            recall: cycles("recall")?,
+            driver_word: cycles("driver_word")?,
+        },
     })
 }
 
@@ -129,11 +144,17 @@ fn host_of(numbers: &Numbers<'_>) -> Option<Host> {
     Some(Host {
         send: numbers.time(table, "send")?,
         receive: numbers.time(table, "receive")?,
-        poll: numbers.time(table, "poll")?,
+        poll_frame: numbers.time(table, "poll_frame")?,
+        poll_host: numbers.time(table, "poll_host")?,
+        copy_bytes_s: bytes_s(numbers, table, "copy_rate")?,
         switch: numbers.time(table, "switch")?,
         fault: numbers.time(table, "fault")?,
         interrupt: numbers.time(table, "interrupt")?,
+        remap_period: numbers.time(table, "remap_period")?,
         driver: numbers.time(table, "driver")?,
+        unmap: numbers.time(table, "unmap")?,
+        store: numbers.time(table, "store")?,
+        map: numbers.time(table, "map")?,
         write_bytes_s: bytes_s(numbers, table, "write_rate")?,
         read_bytes_s: bytes_s(numbers, table, "read_rate")?,
     })
@@ -205,7 +226,7 @@ mod tests {
     fn what_cannot_be_simulated_is_refused() {
         for (table, key, value, words) in [
             ("interface", "clock", "\"10 Hz\"", "below 1 kHz"),
-            ("interface", "send", "0", "send"),
+            ("interface", "header", "-1", "header"),
             ("transport", "timeout_min", "\"0 s\"", "overdue at once"),
             ("transport", "channels", "33", "channels"),
         ] {

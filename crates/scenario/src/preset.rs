@@ -91,9 +91,14 @@ pub struct PresetNumber {
     /// The published rows that it was fitted to, as `viaduct reproduce` names them: study, point
     /// and quantity. What a measurement of somebody's own was fitted to has none.
     pub rows: Vec<String>,
+    /// What else it may plausibly be, lowest and highest, where the file says so.
+    range: Option<[Ranged; 2]>,
     /// What the value means: `0.2 us` is `200 ns`.
     pub(crate) meant: Value,
 }
+
+/// An end of a number's range: as the file has it, and what that means.
+type Ranged = (String, Value);
 
 impl Preset {
     /// Whether it is of interfaces with endpoints, which have no VIs: `load_endpoints` is for it.
@@ -108,6 +113,18 @@ impl PresetNumber {
     #[must_use]
     pub fn has_value_of(&self, other: &Self) -> bool {
         self.meant == other.meant
+    }
+
+    /// The number at the low and at the high end of its range, if the file gives one.
+    #[must_use]
+    pub fn ends(&self) -> Option<[Self; 2]> {
+        self.range.clone().map(|ends| {
+            ends.map(|(value, meant)| Self {
+                value,
+                meant,
+                ..self.clone()
+            })
+        })
     }
 
     /// The number as so many bytes; `None` for what is no size, or a smaller one at most.
@@ -519,18 +536,79 @@ fn numbers(
                 table: short,
                 key: key.name,
                 meaning: key.meaning,
-                value: match &value.node.raw {
-                    Raw::Text(text) => text.trim().to_owned(),
-                    _ => read.plain(),
-                },
+                value: written(&value.node, &read),
                 source,
                 confidence,
                 rows,
+                range: sourced
+                    .find("range")
+                    .and_then(|range| ends_of(table, key, &read, &range.node, diagnostics)),
                 meant: read,
             }),
             Err(error) => diagnostics.push(bad_value(table, key, &value.node, &error)),
         }
     }
+}
+
+/// A value as its file has it.
+fn written(node: &Node, value: &Value) -> String {
+    match &node.raw {
+        Raw::Text(text) => text.trim().to_owned(),
+        _ => value.plain(),
+    }
+}
+
+/// Reads the range of a number, which holds its value.
+fn ends_of(
+    table: &'static Table,
+    key: &keys::Key,
+    value: &Value,
+    node: &Node,
+    diagnostics: &mut Diagnostics,
+) -> Option<[Ranged; 2]> {
+    let name = key.name;
+    let Raw::Array(ends) = &node.raw else {
+        let title = format!("`range` of `{name}` is a list of two values");
+        let help = "write range = [lowest, highest], each as the value is written";
+        diagnostics.push(Diagnostic::error(title).at(node.place).help(help));
+        return None;
+    };
+    let [low, high] = &ends[..] else {
+        let title = format!(
+            "`range` of `{name}` has {} values and needs two",
+            ends.len()
+        );
+        let help = "write range = [lowest, highest]";
+        diagnostics.push(Diagnostic::error(title).at(node.place).help(help));
+        return None;
+    };
+    let mut read = |node: &Node| match key.kind.read(node, false) {
+        Ok(value) => Some((written(node, &value), value)),
+        Err(error) => {
+            diagnostics.push(bad_value(table, key, node, &error));
+            None
+        }
+    };
+    let (low, high) = (read(low)?, read(high)?);
+    let numbers = [&low.1, value, &high.1].map(Value::number);
+    let [Some(least), Some(number), Some(most)] = numbers else {
+        let title = format!("`{name}` is no number and has no range");
+        diagnostics.push(Diagnostic::error(title).at(node.place));
+        return None;
+    };
+    if !(least <= number && number <= most) {
+        let title = format!("the value of `{name}` is outside of its range");
+        let label = format!("it goes from {} to {}", low.0, high.0);
+        let help = "write range = [lowest, highest], with the value between them";
+        diagnostics.push(
+            Diagnostic::error(title)
+                .at(node.place)
+                .label(label)
+                .help(help),
+        );
+        return None;
+    }
+    Some([low, high])
 }
 
 /// Source and confidence of a number, and the rows that it was fitted to, if it is whole.
@@ -551,7 +629,7 @@ fn provenance(
         return None;
     };
     for part in &sourced.entries {
-        if !["value", "source", "confidence", "rows"].contains(&part.name.as_str()) {
+        if !["value", "source", "confidence", "rows", "range"].contains(&part.name.as_str()) {
             diagnostics.push(
                 Diagnostic::error(format!("unknown key `{}` in `{name}`", part.name))
                     .at(part.name_place)
@@ -643,6 +721,32 @@ fn fitted_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_holds_its_value_and_has_two_ends_of_the_same_kind() {
+        let read = |range: &str| {
+            let text = format!(
+                "name = \"x\"\ninherits = \"gam-myrinet\"\n[host]\ndriver = {{ value = \"10 us\", \
+                 source = \"s\", confidence = \"assumed\", range = {range} }}\n"
+            );
+            parse_preset("x.toml", &text).map_err(|diagnostics| diagnostics.to_string())
+        };
+        let preset = read("[\"2000 ns\", \"50 us\"]").unwrap();
+        let ends = number(&preset, "driver").ends().unwrap();
+        assert_eq!(ends.clone().map(|end| end.value), ["2000 ns", "50 us"]);
+        assert_ne!(ends[0].meant, ends[1].meant);
+        assert!(number(&preset, "switch").ends().is_some());
+        assert!(number(&preset, "send").ends().is_none());
+        for (range, words) in [
+            ("[\"20 us\", \"50 us\"]", "outside of its range"),
+            ("[\"2 us\"]", "needs two"),
+            ("\"2 us\"", "list of two values"),
+            ("[\"2 us\", \"50 MB/s\"]", "bad value for `driver`"),
+        ] {
+            let error = read(range).unwrap_err();
+            assert!(error.contains(words), "{range}: {error}");
+        }
+    }
 
     fn number(preset: &Preset, key: &str) -> PresetNumber {
         let mut numbers = preset.numbers.iter();

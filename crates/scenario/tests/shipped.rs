@@ -81,8 +81,8 @@ fn every_preset_loads_and_each_number_has_a_source() {
             "remote-writes" => 41,
             "firmware" => 31,
             "kernel" => 27,
-            "endpoints" if model.name == "am-myrinet" => 40,
-            "endpoints" => 31,
+            "endpoints" if model.name == "am-myrinet" => 58,
+            "endpoints" => 49,
             _ => 30,
         };
         assert_eq!(model.numbers.len(), count, "{}", model.name);

@@ -45,7 +45,8 @@ pub(crate) fn comparisons(
         let study = am.name();
         let with = am.config(2);
         let mut without = with.clone();
-        without.firmware.check = 0;
+        without.firmware.steps.check_out = 0;
+        without.firmware.steps.check_in = 0;
         let of = |config| measure(config, interrupt, &logp_program()).map_err(failure_of);
         let (with, without) = (of(with)?, of(without)?);
         let point = "16 B, error checking";

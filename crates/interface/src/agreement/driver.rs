@@ -81,6 +81,11 @@ impl Driver {
         self.residency.write(endpoint)
     }
 
+    /// The thread that remaps looks at what there is to do: [`Residency::begin_round`].
+    pub fn begin_round(&mut self) {
+        self.residency.begin_round();
+    }
+
     /// Pages an endpoint out, if that is allowed.
     pub fn page_out(&mut self, endpoint: Endpoint) -> bool {
         self.residency.page_out(endpoint)

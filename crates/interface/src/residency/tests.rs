@@ -248,6 +248,36 @@ fn what_was_to_be_sent_comes_back_by_itself() {
 }
 
 #[test]
+fn a_round_serves_those_that_were_in_the_line_when_it_began() {
+    let mut random = seeds::stream(1, 0);
+    let mut residency = Residency::new(2, Policy::Random, Stall::Nobody);
+    let made = [(); 3].map(|()| residency.create());
+    residency.begin_round();
+    let _ = (residency.write(made[0]), residency.write(made[1]));
+    assert_eq!(residency.poll_step(&mut random), None);
+    assert!(!residency.is_serving() && !residency.is_idle());
+    residency.begin_round();
+    // One more comes while the round is under way: it waits for the next.
+    for (round, expected) in [&made[..2], &made[2..]].into_iter().enumerate() {
+        let mut uploaded = Vec::new();
+        while let Some(step) = residency.poll_step(&mut random) {
+            if round == 0 && uploaded.is_empty() {
+                assert!(residency.is_serving());
+                let _ = residency.write(made[2]);
+            }
+            if let Step::Upload(endpoint, _) = step {
+                uploaded.push(endpoint);
+            }
+            let _ = residency.done(false, &mut random);
+        }
+        assert_eq!(uploaded, expected);
+        assert!(!residency.is_serving());
+        assert_eq!(residency.is_idle(), round == 1);
+        residency.begin_round();
+    }
+}
+
+#[test]
 fn an_adapter_that_stalls_the_message_is_a_cache_of_the_least_recently_used() {
     // Goal: what an RDMA adapter does with connection state is this mechanism with other costs:
     // equal hits to a plain list, and a miss costs one read.

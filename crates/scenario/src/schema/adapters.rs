@@ -181,22 +181,30 @@ pub(super) fn endpoints_keys() -> Vec<Key> {
     ]
 }
 
-/// The interface's processor.
+/// The interface's processor, and what each step of its work takes.
 pub(super) fn interface_keys() -> Vec<Key> {
-    let cycles = |name, least, meaning| Key::new(name, Kind::Count(least, 1 << 20), meaning);
+    let cycles = |name, meaning| Key::new(name, Kind::Count(0, 1 << 20), meaning);
     vec![
         Key::new("clock", Kind::Frequency, "of the interface's processor"),
-        cycles("send", 1, "cycles to send a message"),
-        cycles("receive", 1, "cycles to take a message in"),
-        cycles("check", 0, "cycles of checking, on each of these"),
-        cycles("send_answer", 0, "cycles to make and send an answer"),
-        cycles("receive_answer", 0, "cycles to take an answer in"),
-        cycles(
-            "driver_word",
-            0,
-            "cycles for a word of the driver, or to it",
-        ),
-        cycles("look", 0, "cycles to look at an endpoint that cannot send"),
+        cycles("turn", "cycles to look at the endpoint whose turn it is"),
+        cycles("descriptor", "cycles to read a send descriptor"),
+        cycles("header", "cycles to make a packet's header, or read it"),
+        cycles("start", "cycles to start the engine that sends"),
+        cycles("notice", "cycles to see that a packet came"),
+        cycles("word", "cycles to move 4 bytes of a short message"),
+        cycles("endpoint", "cycles to find the endpoint of a message"),
+        cycles("queue", "cycles to fill an entry of its queue"),
+        cycles("dma", "cycles to start and end a transfer over the bus"),
+        cycles("check_out", "cycles of checking a message that leaves"),
+        cycles("check_in", "cycles of checking one that came"),
+        cycles("name", "cycles to write name and key, or compare them"),
+        cycles("channel", "cycles to find the channel of a packet"),
+        cycles("sequence", "cycles to give a sequence, or compare it"),
+        cycles("stamp", "cycles for the time stamp in a packet"),
+        cycles("timer", "cycles to set a timer, or cancel it"),
+        cycles("end", "cycles to end a message that was answered"),
+        cycles("recall", "cycles to recall a message, for a remap"),
+        cycles("driver_word", "cycles for a word of the driver, or to it"),
     ]
 }
 
@@ -206,11 +214,21 @@ pub(super) fn host_side_keys() -> Vec<Key> {
     vec![
         time("send", "of the processor, for a message sent"),
         time("receive", "of the processor, for a message taken"),
-        time("poll", "a look at an endpoint that has nothing"),
+        time("poll_frame", "a look at an endpoint in a frame"),
+        time("poll_host", "a look at one in host memory"),
+        Key::new(
+            "copy_rate",
+            Kind::Rate,
+            "of the processor, copying long messages",
+        ),
         time("switch", "from one thread to another"),
         time("fault", "a trap into the kernel and back"),
         time("interrupt", "of the interface, to the driver"),
+        time("remap_period", "between looks at what is to be remapped"),
         time("driver", "its work for each word that it says"),
+        time("unmap", "taking an endpoint away from its process"),
+        time("store", "moving an endpoint's backing store"),
+        time("map", "giving the process its endpoint again"),
         Key::new("write_rate", Kind::Rate, "of DMA into host memory"),
         Key::new("read_rate", Kind::Rate, "of DMA out of host memory"),
     ]
