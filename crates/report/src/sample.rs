@@ -73,6 +73,7 @@ pub(crate) fn summary() -> Summary {
         ]),
         buses: usage(1024, 0.024, 0.027),
         drops: [("no_descriptor".to_owned(), 0)].into(),
+        drops_unasked: false,
         queue_depths: vec![QueueDepthSummary {
             queue: "send queue".to_owned(),
             depth_max: 7,
@@ -156,6 +157,7 @@ pub(crate) fn result() -> RunResult {
             flows_max: 4,
         }],
         buses: usage,
+        has_unasked_drops: false,
         drops: vec![
             Drops {
                 cause: "no_descriptor",

@@ -59,6 +59,10 @@ pub struct Summary {
     pub buses: Usage,
     /// Messages lost, by cause; `no_descriptor` is always there.
     pub drops: BTreeMap<String, u64>,
+    /// Whether messages found no receive descriptor although the study does not say how many
+    /// there are.
+    #[serde(default)]
+    pub drops_unasked: bool,
     /// Deepest queues, by what queues.
     pub queue_depths: Vec<QueueDepthSummary>,
     /// Payload delivered after warm-up, bytes.
@@ -213,6 +217,7 @@ impl Summary {
                 .collect(),
             buses: Usage::new(result.buses),
             drops,
+            drops_unasked: result.has_unasked_drops,
             queue_depths: result
                 .depths
                 .iter()

@@ -6,6 +6,7 @@ use viaduct_engine::Time;
 use viaduct_sim::config::{
     Arrivals, BusLoad, BusModel, ClusterConfig, CpuModel, Frame, HostModel, HostsConfig,
     LinkConfig, NicModel, Notice, Rate, RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
+    UNLIMITED,
 };
 use viaduct_sim::workload::{
     DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
@@ -105,6 +106,15 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
         let warmup = settings.value("run", "warmup").cloned();
         settings.assign("traffic", "start", warmup);
     }
+    // An adapter without limits has none of these either, unless the study says so.
+    let no_limit = Value::Count(UNLIMITED.into());
+    if settings.value("hosts.model.nic", "moving_per_vi") == Some(&no_limit) {
+        for key in ["prepost", "send_buffers"] {
+            if settings.place("hosts", key).is_none() {
+                settings.assign("hosts", key, Some(Value::Unlimited));
+            }
+        }
+    }
     let stop_given = settings
         .find("traffic", "stop")
         .is_some_and(|stop| stop.given.is_some());
@@ -131,6 +141,7 @@ impl Builder<'_> {
     fn whole(&self, table: &str, key: &str) -> Option<u64> {
         match self.settings.value(table, key)? {
             Value::Count(count) => Some(*count),
+            Value::Unlimited => Some(UNLIMITED.into()),
             _ => None,
         }
     }
@@ -269,6 +280,7 @@ impl Builder<'_> {
         Some(HostsConfig {
             processes: self.count("hosts", "processes")?,
             prepost: self.count("hosts", "prepost")?,
+            is_prepost_chosen: self.settings.place("hosts", "prepost").is_some(),
             send_buffers: self.count("hosts", "send_buffers")?,
             bus_load,
         })

@@ -391,14 +391,14 @@ fn host_keys() -> Vec<Key> {
         .or("1"),
         Key::new(
             "prepost",
-            Kind::Count(1, DESCRIPTORS_MAX),
-            "receive descriptors kept on each VI",
+            Kind::CountOrUnlimited(1, DESCRIPTORS_MAX),
+            "receive descriptors kept on each VI; unlimited if not set with `ideal`",
         )
         .or("8"),
         Key::new(
             "send_buffers",
-            Kind::Count(1, DESCRIPTORS_MAX),
-            "send buffers of a host",
+            Kind::CountOrUnlimited(1, DESCRIPTORS_MAX),
+            "send buffers of a host; unlimited if not set with `ideal`",
         )
         .or("64"),
         Key::new(

@@ -441,7 +441,9 @@ fn example(key: &Key) -> String {
         Kind::Choice(choices) => format!("`{name} = ...`, one of {}", choices.join(", ")),
         Kind::Time => format!("`{name} = \"10 ms\"` or another time"),
         Kind::Size(_) => format!("`{name} = \"32 KiB\"` or another size"),
-        Kind::Count(..) => format!("`{name} = 4` or another number"),
+        Kind::Count(..) | Kind::CountOrUnlimited(..) => {
+            format!("`{name} = 4` or another number")
+        }
         Kind::Counts => format!("`{name} = [16, 16]` or other numbers"),
         Kind::Rate | Kind::RateOrInfinite => format!("`{name} = \"856 Mbit/s\"` or another rate"),
         kind => format!("`{name} = ...` ({})", kind.describe()),
@@ -451,7 +453,7 @@ fn example(key: &Key) -> String {
 /// The value of a default of the list of keys.
 pub(crate) fn default_value(key: &Key, text: &str) -> Option<Value> {
     let raw = match key.kind {
-        Kind::Count(..) | Kind::Real => Raw::Number(text.to_owned()),
+        Kind::Count(..) | Kind::CountOrUnlimited(..) | Kind::Real => Raw::Number(text.to_owned()),
         Kind::Boolean => Raw::Boolean(text == "true"),
         _ => Raw::Text(text.to_owned()),
     };

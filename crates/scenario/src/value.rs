@@ -34,6 +34,8 @@ pub enum Kind {
     Ratio,
     /// A whole number within limits, both included.
     Count(u64, u64),
+    /// The same, or `unlimited`.
+    CountOrUnlimited(u64, u64),
     /// A number without unit, finite.
     Real,
     /// `true` or `false`.
@@ -57,6 +59,8 @@ pub(crate) enum Value {
     Frequency(f64),
     Ratio(f64),
     Count(u64),
+    /// A count that nothing reaches.
+    Unlimited,
     Real(f64),
     Boolean(bool),
     Counts(Vec<u32>),
@@ -88,6 +92,9 @@ impl Kind {
                 format!("whole number from {min}")
             }
             Self::Count(min, max) => format!("whole number, {min} to {max}"),
+            Self::CountOrUnlimited(min, max) => {
+                format!("whole number, {min} to {max} | unlimited")
+            }
             Self::Real => "number".to_owned(),
             Self::Boolean => "true | false".to_owned(),
             Self::Counts => "list of whole numbers".to_owned(),
@@ -105,7 +112,7 @@ impl Kind {
             Self::Rate | Self::RateOrInfinite => Some("bits_per_s"),
             Self::Frequency => Some("per_s"),
             Self::Ratio => Some("fraction"),
-            Self::Count(..) => Some("count"),
+            Self::Count(..) | Self::CountOrUnlimited(..) => Some("count"),
             Self::Real => Some("number"),
             _ => None,
         }
@@ -165,10 +172,18 @@ impl Kind {
             (Self::Ratio, Raw::Text(text) | Raw::Number(text)) => {
                 units::parse_ratio(text).map(Value::Ratio)
             }
-            (Self::Count(min, max), Raw::Number(number)) => {
+            (Self::CountOrUnlimited(..), Raw::Text(text)) if text.trim() == "unlimited" => {
+                Ok(Value::Unlimited)
+            }
+            (
+                Self::Count(min, max) | Self::CountOrUnlimited(min, max),
+                Raw::Number(number),
+            ) => {
                 count(number, *min, *max).map(Value::Count)
             }
-            (Self::Count(..), Raw::Text(text)) => Err(counted_text(text)),
+            (Self::Count(..) | Self::CountOrUnlimited(..), Raw::Text(text)) => {
+                Err(counted_text(text))
+            }
             (Self::Real, Raw::Number(number)) => real(number).map(Value::Real),
             (Self::Boolean, Raw::Boolean(boolean)) => Ok(Value::Boolean(*boolean)),
             (Self::Boolean, Raw::Text(text)) if text == "true" || text == "false" => {
@@ -221,6 +236,7 @@ impl Kind {
             Self::Frequency => "how often, such as \"100/s\"".to_owned(),
             Self::Ratio => "a share such as \"12.5 %\"".to_owned(),
             Self::Count(..) => "a whole number".to_owned(),
+            Self::CountOrUnlimited(..) => "a whole number, or \"unlimited\"".to_owned(),
             Self::Real => "a number".to_owned(),
             Self::Boolean => "true or false".to_owned(),
             Self::Counts => "a list of whole numbers such as [16, 16]".to_owned(),
@@ -277,6 +293,7 @@ impl Value {
         match self {
             Self::Text(text) => text.clone(),
             Self::Choice(choice) => (*choice).to_owned(),
+            Self::Unlimited => "unlimited".to_owned(),
             Self::Time(time) => units::format_time(*time),
             Self::Size(bytes) => units::format_size(*bytes),
             Self::Rate(rate) => units::format_rate(*rate),

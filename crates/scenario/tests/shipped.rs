@@ -32,6 +32,23 @@ fn text_of(config: &ClusterConfig) -> String {
 }
 
 #[test]
+fn ideal_hosts_have_no_limits_that_nobody_set() {
+    let hosts = |set: &[&str]| load_with("two-hosts", set).config.hosts;
+    let ideal = hosts(&["hosts.nic=ideal"]);
+    assert_eq!((ideal.prepost, ideal.send_buffers), (u32::MAX, u32::MAX));
+    assert!(!ideal.is_prepost_chosen);
+    let chosen = hosts(&["hosts.nic=ideal", "hosts.prepost=8", "hosts.send_buffers=unlimited"]);
+    assert_eq!((chosen.prepost, chosen.send_buffers), (8, u32::MAX));
+    assert!(chosen.is_prepost_chosen);
+    assert_eq!(hosts(&["hosts.nic=giganet-clan"]).prepost, 8);
+    assert_eq!(hosts(&["hosts.prepost=unlimited"]).prepost, u32::MAX);
+    let study = load_with("two-hosts", &["hosts.nic=ideal"]);
+    assert!(study.resolved_toml().contains("prepost = \"unlimited\""));
+    let again = Study::from_resolved(&study.resolved_toml()).unwrap();
+    assert_eq!(again.config.hosts.prepost, u32::MAX);
+}
+
+#[test]
 fn every_study_loads_without_a_warning_and_resolves_to_itself() {
     for (name, title, question) in list_studies() {
         assert!(

@@ -434,6 +434,7 @@ mod tests {
             hosts: HostsConfig {
                 processes: 1,
                 prepost: 8,
+                is_prepost_chosen: true,
                 send_buffers: 8,
                 bus_load: None,
             },

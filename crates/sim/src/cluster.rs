@@ -23,7 +23,7 @@ use core::ops::ControlFlow;
 
 use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
 use viaduct_topology::{HostId, LinkId};
-use viaduct_via::{Nic, NicAttributes};
+use viaduct_via::{Nic, NicAttributes, ViId, WorkId};
 
 use crate::accounting::Accounting;
 use crate::config::{Arrivals, ClusterConfig, Switching};
@@ -87,6 +87,12 @@ pub(crate) struct Cluster<'config> {
     pub(crate) is_direct: bool,
     /// Whether the heads of one connection's messages arrive in the order in which they began.
     pub(crate) are_heads_in_order: bool,
+    /// Whether messages of one VI may arrive in another order than that of their posts.
+    pub(crate) may_overtake: bool,
+    /// Those that did, and wait: by host, VI and receive.
+    pub(crate) overtakers: BTreeMap<(u32, ViId, WorkId), MessageId>,
+    /// Receives posted after the first ones of a VI, by its process.
+    pub(crate) late_receives: BTreeMap<(u32, ViId), u32>,
     /// Heads that needed no event of their own.
     pub(crate) heads_matched: u64,
     /// Whether paths of one length cost the same.
@@ -169,6 +175,10 @@ impl<'config> Cluster<'config> {
             is_all_cut_through: config.is_all_cut_through(),
             is_direct: config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
+            may_overtake: config.host.nic.moving_per_vi > 1
+                && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
+            overtakers: BTreeMap::new(),
+            late_receives: BTreeMap::new(),
             heads_matched: 0,
             are_links_alike: topology.are_links_alike(),
             hosts: (0..host_count)
@@ -274,7 +284,7 @@ impl<'config> Cluster<'config> {
         // The usual ones without the way through `handle`.
         match event {
             Event::Fetched(message) => self.handle_fetched(message),
-            Event::TailArrives(message) if !self.is_direct => self.handle_tail(message),
+            Event::TailArrives(message) if !self.is_direct => self.arrive(message),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             event => self.handle(event),
@@ -333,8 +343,7 @@ impl<'config> Cluster<'config> {
                 }
             }
             Event::Forwarded(message) => self.begin_hop(message),
-            Event::TailArrives(message) if self.is_direct => self.take_directly(message),
-            Event::TailArrives(message) => self.handle_tail(message),
+            Event::TailArrives(message) => self.arrive(message),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             Event::SendReaped(process) => self.post_window(process),
@@ -485,6 +494,7 @@ fn nic_attributes(config: &ClusterConfig) -> NicAttributes {
         max_descriptors_per_queue: attributes
             .max_descriptors_per_queue
             .max(most.saturating_add(1)),
+        max_completion_queue_entries: attributes.max_completion_queue_entries.max(most),
         ..attributes
     }
 }

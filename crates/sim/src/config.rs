@@ -282,13 +282,19 @@ pub struct NicModel {
 pub struct HostsConfig {
     /// Application processes a host.
     pub processes: u32,
-    /// Receive descriptors that are kept posted on each VI.
+    /// Receive descriptors that are kept posted on each VI; [`UNLIMITED`]: one for each message.
     pub prepost: u32,
-    /// Send buffers of a host's memory pool; a process waits when none is free.
+    /// Whether somebody chose `prepost`, and so expects messages to be dropped without it.
+    pub is_prepost_chosen: bool,
+    /// Send buffers of a host's memory pool; a process waits when none is free. [`UNLIMITED`]:
+    /// one for each message.
     pub send_buffers: u32,
     /// Other devices on the bus, taken together.
     pub bus_load: Option<BusLoad>,
 }
+
+/// A number of descriptors or buffers that no run reaches.
+pub const UNLIMITED: u32 = u32::MAX;
 
 /// Transfers of other devices over the same bus.
 #[derive(Clone, Debug)]

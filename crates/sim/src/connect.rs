@@ -6,11 +6,12 @@
 //! message is sent.
 
 use viaduct_via::{
-    Address, DataSegment, Descriptor, Event, HostAddress, MemoryAttributes, Segments, Timespan,
-    Timestamp, ViAttributes, ViId,
+    Address, DataSegment, Descriptor, Event, HostAddress, MemoryAttributes, Queue, Segments,
+    Timespan, Timestamp, ViAttributes, ViId,
 };
 
 use crate::cluster::Cluster;
+use crate::config::UNLIMITED;
 use crate::connections::Connection;
 use crate::host::Endpoint;
 use crate::path::BUFFER_OFFSET_BYTES;
@@ -21,6 +22,10 @@ const BUFFER_BASE: u64 = 1 << 32;
 /// The cookie of every receive. They all read into like buffers, so that nothing hangs on which one
 /// it is, and `via` keeps equal ones as one.
 const RECEIVE_COOKIE: u64 = 0;
+
+/// Receives that a VI posts before its first message. The others follow when a message finds none:
+/// posting takes no simulated time, so that the difference is what a run costs.
+pub const RECEIVES_AT_FIRST: u32 = 8;
 
 /// A receive descriptor that its application has back.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +134,7 @@ impl Cluster<'_> {
     }
 
     fn pre_post(&mut self, process: u32, vi: ViId) -> Result<(), SetUpError> {
-        let prepost = self.config.hosts.prepost;
+        let prepost = self.config.hosts.prepost.min(RECEIVES_AT_FIRST);
         let buffer = self.buffer(process, self.buffer_bytes());
         let host = self.host_of(process);
         let nic = &mut self.nics[host as usize];
@@ -137,6 +142,28 @@ impl Cluster<'_> {
             nic.post_receive(vi, Descriptor::receive(segments(buffer), RECEIVE_COOKIE))?;
         }
         Ok(())
+    }
+
+    /// Sees to it that a VI has a receive for the next message, if it may hold another one; says
+    /// whether it has.
+    #[inline]
+    pub(crate) fn has_receive(&mut self, process: u32, host: u32, vi: ViId) -> bool {
+        self.nics[host as usize].unstarted(vi, Queue::Receive) > 0 || self.post_late(process, vi)
+    }
+
+    #[cold]
+    fn post_late(&mut self, process: u32, vi: ViId) -> bool {
+        let prepost = self.config.hosts.prepost;
+        if prepost <= RECEIVES_AT_FIRST {
+            return false;
+        }
+        let late = self.late_receives.entry((process, vi)).or_insert(0);
+        if prepost != UNLIMITED && *late >= prepost - RECEIVES_AT_FIRST {
+            return false;
+        }
+        *late += 1;
+        self.post_receive(process, Repost { vi });
+        true
     }
 
     /// The buffer of a message of `bytes`.

@@ -11,7 +11,7 @@
 //! the order in which their flows began.
 
 use viaduct_engine::Time;
-use viaduct_via::{MessageHeader, Queue, ReceiveOutcome, ReceiveVerdict, SendOutcome};
+use viaduct_via::{MessageHeader, ReceiveOutcome, ReceiveVerdict, SendOutcome};
 
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, ClusterConfig, Notice};
@@ -131,12 +131,13 @@ impl Cluster<'_> {
         header: &MessageHeader,
         head: Time,
     ) -> bool {
-        let message = self.messages.get_mut(id);
-        let target_vi = message.target_vi;
-        let nic = &mut self.nics[host as usize];
-        if !self.are_heads_in_order || nic.unstarted(target_vi, Queue::Receive) == 0 {
+        let message = self.messages.get(id);
+        let (target, target_vi) = (message.target, message.target_vi);
+        if !self.are_heads_in_order || !self.has_receive(target, host, target_vi) {
             return false;
         }
+        let message = self.messages.get_mut(id);
+        let nic = &mut self.nics[host as usize];
         match nic.start_receive(target_vi, header) {
             ReceiveVerdict::Place(started) => {
                 message.receive_work = Some(started.work);

@@ -30,6 +30,7 @@ mod windows;
 pub mod workload;
 
 pub use cluster::Progress;
+pub use connect::RECEIVES_AT_FIRST;
 pub use error::RunError;
 pub use path::floor_latency;
 pub use run::run;

@@ -5,6 +5,7 @@ use viaduct_via::{DropReason, ReceiveOutcome, ReceiveVerdict};
 
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, Notice};
+use crate::connect::RECEIVES_AT_FIRST;
 use crate::event::Event;
 use crate::message::MessageId;
 use crate::stage::Stage;
@@ -19,6 +20,11 @@ impl Cluster<'_> {
         let host = self.host_of(message.target);
         // A send that its own NIC refused never comes here.
         let Some(header) = message.header else { return };
+        let (target, target_vi) = (message.target, message.target_vi);
+        if self.config.hosts.prepost > RECEIVES_AT_FIRST {
+            self.has_receive(target, host, target_vi);
+        }
+        let message = self.messages.get(id);
         match self.nics[host as usize].start_receive(message.target_vi, &header) {
             ReceiveVerdict::Place(started) => {
                 // The message's own data waits for its descriptor.
@@ -110,8 +116,43 @@ impl Cluster<'_> {
         self.after(self.lanes.tail, written, Event::TailArrives(id));
     }
 
+    /// A message's last byte is there, and what else its arrival asks. Messages of one VI are
+    /// completed in the order of their posts: one that overtook another on the links waits for it.
+    pub(crate) fn arrive(&mut self, id: MessageId) {
+        if !self.may_overtake {
+            return self.complete(id);
+        }
+        let message = self.messages.get(id);
+        let (vi, host) = (message.target_vi, self.host_of(message.target));
+        let Some(work) = message.receive_work else {
+            return self.complete(id);
+        };
+        if !self.nics[host as usize].is_oldest_receive(vi, work) {
+            self.overtakers.insert((host, vi, work), id);
+            return;
+        }
+        self.complete(id);
+        let mut next = work.following(1);
+        while let Some(id) = self.overtakers.remove(&(host, vi, next)) {
+            let now = self.queue.now();
+            if !self.is_direct {
+                self.messages.get_mut(id).spend(Stage::Network, now);
+            }
+            self.complete(id);
+            next = next.following(1);
+        }
+    }
+
+    fn complete(&mut self, id: MessageId) {
+        if self.is_direct {
+            self.take_directly(id);
+        } else {
+            self.handle_tail(id);
+        }
+    }
+
     /// The completion is in memory: the host is told.
-    pub(crate) fn handle_tail(&mut self, id: MessageId) {
+    fn handle_tail(&mut self, id: MessageId) {
         let now = self.queue.now();
         let message = self.messages.get(id);
         if message.is_dropped {

@@ -31,6 +31,9 @@ pub struct RunResult {
     pub buses: ResourceUse,
     /// Messages dropped, by cause and place; sorted by cause, then host.
     pub drops: Vec<Drops>,
+    /// Whether messages were dropped for want of receive descriptors and nobody had chosen their
+    /// number.
+    pub has_unasked_drops: bool,
     /// Deepest queues seen, by place.
     pub depths: Vec<QueueDepth>,
     /// The run over time: equal windows.

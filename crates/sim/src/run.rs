@@ -54,6 +54,7 @@ impl Cluster<'_> {
         let no_interval = latency.as_ref().and_then(|latency| latency.no_interval);
         let mut warnings = self.warnings(steady, no_interval);
         warnings.extend(self.fluid_warning(&link_rows));
+        let has_unasked_drops = self.has_unasked_drops();
         RunResult {
             digest,
             simulated: end.min(self.config.run.until),
@@ -76,6 +77,7 @@ impl Cluster<'_> {
             message_rows: self.accounting.rows,
             violations: self.violations,
             warnings,
+            has_unasked_drops,
         }
     }
 
@@ -288,6 +290,12 @@ impl Cluster<'_> {
         (is_offered && is_beyond).then(|| beyond_fluid(busiest))
     }
 
+    /// Whether messages found no receive descriptor although nobody said how many there are.
+    fn has_unasked_drops(&self) -> bool {
+        let mut drops = self.accounting.drops().into_iter();
+        !self.config.hosts.is_prepost_chosen && drops.any(|row| row.cause == "no_descriptor")
+    }
+
     fn warnings(&self, steady: SteadyState, no_interval: Option<TooShort>) -> Vec<Warning> {
         let mut warnings = Vec::new();
         if let Some(reason) = no_interval.filter(|reason| reason.is_news()) {
@@ -314,6 +322,21 @@ impl Cluster<'_> {
                      time, look at latency over time and not at the mean"
                         .into(),
                 ),
+            });
+        }
+        let counts = self.accounting.counts;
+        if self.has_unasked_drops() {
+            warnings.push(Warning {
+                text: format!(
+                    "{} of {} messages were lost for want of receive descriptors, and nothing in \
+                     the study asks for that: every latency is of the others",
+                    counts.dropped, counts.posted
+                ),
+                help: Some(format!(
+                    "set `hosts.prepost`: to \"unlimited\", or to {} if that is what the hosts \
+                     have",
+                    self.config.hosts.prepost
+                )),
             });
         }
         let topology = &self.config.topology;

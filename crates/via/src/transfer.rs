@@ -341,6 +341,14 @@ impl Nic {
         })
     }
 
+    /// Whether all receives of a VI before this one are finished.
+    #[inline]
+    #[must_use]
+    pub fn is_oldest_receive(&self, vi: ViId, work: WorkId) -> bool {
+        let vi = self.vis.get(vi.0);
+        vi.is_none_or(|vi| vi.receives.is_oldest(work))
+    }
+
     /// Of a connected VI: how many receives were posted since it was made, and the segments of
     /// those that wait to be started and were posted when it was `known` or more, oldest first.
     #[inline]

@@ -255,6 +255,12 @@ impl WorkQueue {
     }
 
     #[inline]
+    /// Whether all descriptors before this one are finished.
+    #[inline]
+    pub(crate) fn is_oldest(&self, work: WorkId) -> bool {
+        work.0 == self.head + u64::from(self.completed)
+    }
+
     fn index_under_way(&self, work: WorkId) -> Option<usize> {
         let index = work
             .0

@@ -28,7 +28,24 @@ pub fn cell_table(cell: &CellOutcome) -> String {
         cells.extend(compared.then_some(row.difference));
         table.add_row(cells);
     }
-    indented(&table) + &sources([cell].into_iter())
+    indented(&table) + &losses(&View::new(cell)) + &sources([cell].into_iter())
+}
+
+/// What was dropped in a study that does not ask for it: a table does not say it loudly enough.
+fn losses(view: &View<'_>) -> String {
+    if !view.runs.iter().any(|run| run.drops_unasked) {
+        return String::new();
+    }
+    let (dropped, posted) = (
+        view.sum(|run| run.messages.dropped),
+        view.sum(|run| run.messages.posted),
+    );
+    format!(
+        "\n  LOST: {} of {} messages found no receive descriptor, and all figures are of the \
+         others.\n  Nothing in the study asks for that: set `hosts.prepost`.\n",
+        count(dropped),
+        count(posted)
+    )
 }
 
 /// A quantity and what is said of it.
@@ -350,6 +367,26 @@ mod tests {
         };
         outcome.cells[0].published = Published::default();
         insta::assert_snapshot!(cell_table(&outcome.cells[0]));
+    }
+
+    #[test]
+    fn drops_that_nobody_asked_for_stand_below_the_table() {
+        let mut outcome = sample::one_run();
+        let summary = &mut outcome.cells[0].runs[0].summary;
+        summary.messages.posted = 20;
+        summary.messages.dropped = 12;
+        assert!(!cell_table(&outcome.cells[0]).contains("LOST"));
+        outcome.cells[0].runs[0].summary.drops_unasked = true;
+        let table = cell_table(&outcome.cells[0]);
+        assert!(table.contains("\n  LOST: 12 of 20 messages found no"), "{table}");
+    }
+
+    #[test]
+    fn a_run_without_an_interval_says_so() {
+        let mut outcome = sample::one_run();
+        outcome.cells[0].runs[0].summary.latency_us.ci95 = None;
+        let table = cell_table(&outcome.cells[0]);
+        assert!(table.contains(" (too short for an interval)"), "{table}");
     }
 
     #[test]

@@ -161,6 +161,7 @@ pub(crate) fn note(view: &View<'_>) -> String {
     let notes = [
         (has(|run| !run.violations.is_empty()), "a check failed"),
         (has(|run| run.ended == "interrupted"), "interrupted"),
+        (has(|run| run.drops_unasked), "MESSAGES LOST"),
         (
             has(|run| run.steady_state.state == "overloaded"),
             "unstable: offered more than served",

@@ -113,6 +113,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
         hosts: HostsConfig {
             processes: 1,
             prepost: 8,
+            is_prepost_chosen: true,
             send_buffers: 1_000,
             bus_load: None,
         },
