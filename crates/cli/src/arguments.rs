@@ -178,6 +178,9 @@ pub(crate) struct RunArguments {
     /// Where to leave the run directory [default: runs/STUDY-HASH]
     #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
     pub(crate) out: Option<PathBuf>,
+    /// Replace a run of another study at the place of `--out`
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
     /// Leave no run directory
     #[arg(long)]
     pub(crate) no_out: bool,

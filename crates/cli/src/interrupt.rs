@@ -1,4 +1,4 @@
-//! Ctrl-C: the first stops the runs and shows what there is, the second ends the program.
+//! Ctrl-C, SIGTERM, SIGHUP: the first stops the runs and shows what there is, the second ends the program.
 
 use std::process;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens to Ctrl-C from here on.
+    /// Listens to Ctrl-C, and to what asks a program to end, from here on.
     ///
     /// Where the system does not let us, Ctrl-C ends the program as it always does.
     pub(crate) fn listen() -> Self {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use viaduct_report::{
-    CellOutcome, REPORT_FILE, RunDirectory, StudyOutcome, cell_table, document, scenario_hash,
-    sweep_table,
+    CellOutcome, DirectoryError, REPORT_FILE, RunDirectory, StudyOutcome, cell_table, document,
+    scenario_hash, sweep_table,
 };
 
 use crate::arguments::{DisplayArguments, RunArguments};
@@ -29,7 +29,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     }
     let place = Place::new(arguments, &prepared);
     // A place that cannot be written is an error before the run, not after it.
-    let directory = place.path(false).map(|path| prepare(&path)).transpose()?;
+    let prepare = |path: PathBuf| {
+        RunDirectory::prepare(&path, &prepared.plan.study, arguments.force).map_err(|error| {
+            let help = match error {
+                DirectoryError::OtherStudy { .. } => OTHER_STUDY_HELP,
+                _ => OUT_HELP,
+            };
+            Failure::new(error.to_string(), help)
+        })
+    };
+    let directory = place.path(false).map(prepare).transpose()?;
     let interrupt = Interrupt::listen();
 
     if !display.json {
@@ -39,7 +48,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let outcome = execute(&prepared.plan, display, &interrupt)?;
     let directory = match place.path(outcome.is_interrupted()) {
         Some(path) if directory.as_ref().is_some_and(|known| known.path() != path) => {
-            Some(prepare(&path)?)
+            Some(prepare(path)?)
         }
         _ => directory,
     };
@@ -62,10 +71,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
 
 const OUT_HELP: &str = "choose another place with `--out DIR`, or leave nothing with `--no-out`";
 
-/// Makes sure that a run directory can be written.
-pub(crate) fn prepare(path: &Path) -> Result<RunDirectory, Failure> {
-    RunDirectory::prepare(path).map_err(|error| Failure::new(error.to_string(), OUT_HELP))
-}
+const OTHER_STUDY_HELP: &str =
+    "choose another place with `--out DIR`, or replace that run with `--force`";
 
 /// Runs a plan under a progress bar.
 pub(crate) fn execute(

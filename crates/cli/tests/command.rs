@@ -275,9 +275,14 @@ fn start_long_run(folder: &Folder, arguments: &[&str]) -> (Child, BufReader<impl
 
 #[cfg(unix)]
 fn interrupt(child: &Child) {
+    signal(child, "INT");
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, name: &str) {
     // The shell's own: a program of that name is not on every machine.
     let status = Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", child.id())])
+        .args(["-c", &format!("kill -{name} {}", child.id())])
         .status()
         .unwrap();
     assert!(status.success());
@@ -309,6 +314,40 @@ fn an_interrupt_gives_what_there_is() {
     assert_eq!(summary["ended"], "interrupted");
     let again = folder.run(&["rerun", place.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_that_is_told_to_end_keeps_what_there_is() {
+    let folder = Folder::small();
+    let (mut child, mut stdout) = start_long_run(&folder, &["--out", "kept"]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    signal(&child, "TERM");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(rest.contains("mean latency, us"), "{rest}");
+    let summary = fs::read_to_string(folder.join("kept/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["ended"], "interrupted");
+}
+
+#[test]
+fn a_run_of_another_study_is_replaced_only_by_force() {
+    let folder = Folder::small();
+    let first = ["run", "small.toml", "--out", "kept"];
+    assert_eq!(folder.run(&first).status.code(), Some(0));
+    assert_eq!(folder.run(&first).status.code(), Some(0));
+    let other = ["run", "two-hosts", "--out", "kept"];
+    let told = folder.failure(1, &other);
+    assert!(
+        told.contains("holds a run of `small`") && told.contains("--force"),
+        "{told}"
+    );
+    let forced = folder.run(&[&other[..], &["--force"]].concat());
+    assert_eq!(forced.status.code(), Some(0), "{}", text(&forced.stderr));
+    let summary = fs::read_to_string(folder.join("kept/summary.json")).unwrap();
+    assert!(summary.contains("two-hosts"));
 }
 
 #[cfg(unix)]

@@ -112,7 +112,11 @@ impl Run {
             };
             let scenario = self.study.resolved_toml();
             let page = self.page(&scenario, &outcome);
-            RunDirectory::prepare(&path)?.write(&[scenario], &outcome, Some(&page))
+            RunDirectory::prepare(&path, &summary.study, false)?.write(
+                &[scenario],
+                &outcome,
+                Some(&page),
+            )
         });
         written.map_err(|error| PyOSError::new_err(error.to_string()))
     }

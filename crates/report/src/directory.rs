@@ -52,6 +52,14 @@ pub enum DirectoryError {
         /// What was found.
         what: String,
     },
+    /// There is a run of another study: choose another place, or force it.
+    #[error("`{}` holds a run of `{other}`, another study", path.display())]
+    OtherStudy {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// Whose run it holds.
+        other: String,
+    },
 }
 
 /// Eight hexadecimal digits that differ where the resolved scenario, the seeds or the version do.
@@ -71,16 +79,26 @@ pub fn scenario_hash(resolved_toml: &[String], seeds: &[u64], version: &str) -> 
 
 impl RunDirectory {
     /// Makes sure that a run directory can be written at `path`: creates what is above it, and
-    /// looks at what is there. An earlier run directory will be replaced.
+    /// looks at what is there. An earlier run directory of the same study will be replaced; of
+    /// any other study if that is `forced`.
     ///
     /// # Errors
     ///
-    /// If the place cannot be written or holds anything but a run directory.
-    pub fn prepare(path: &Path) -> Result<Self, DirectoryError> {
+    /// If the place cannot be written or holds anything but such a run directory.
+    pub fn prepare(path: &Path, study: &str, forced: bool) -> Result<Self, DirectoryError> {
         let directory = Self {
             path: path.to_owned(),
         };
         directory.check_replaceable()?;
+        match directory.study() {
+            Some(other) if other != study && !forced => {
+                return Err(DirectoryError::OtherStudy {
+                    path: path.to_owned(),
+                    other,
+                });
+            }
+            _ => {}
+        }
         let refused = |source| directory.unwritable(source);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(refused)?;
@@ -90,6 +108,13 @@ impl RunDirectory {
             .and_then(|()| fs::remove_dir(&partial))
             .map_err(refused)?;
         Ok(directory)
+    }
+
+    /// Of which study the directory is that is there, if it says so.
+    fn study(&self) -> Option<String> {
+        let text = fs::read(self.path.join("summary.json")).ok()?;
+        let summary: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        Some(summary.get("study")?.as_str()?.to_owned())
     }
 
     /// Where it will be.
@@ -227,6 +252,9 @@ mod tests {
     use crate::sample;
     use crate::tables::RUN_COLUMNS;
 
+    /// That of the samples.
+    const STUDY: &str = "torus-1024";
+
     /// A folder of the test's own, empty.
     fn folder(test: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("viaduct-{test}-{}", process::id()));
@@ -257,7 +285,7 @@ mod tests {
     fn the_directory_is_complete_and_its_tables_read_back() {
         let folder = folder("complete");
         let place = folder.join("runs/study-1");
-        let directory = RunDirectory::prepare(&place).unwrap();
+        let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
         let scenarios = ["cell = 0\n".to_owned(), "cell = 1\n".to_owned()];
         directory
             .write(&scenarios, &sample::sweep(), Some("<p>"))
@@ -294,8 +322,10 @@ mod tests {
         assert_eq!(messages[3].get_uint(0).unwrap(), 1, "the second cell");
 
         let links = rows(&place.join("links.parquet"));
-        assert_eq!(links[0].get_string(3).unwrap(), "host_up");
-        assert_eq!(links[0].get_double(5).unwrap(), 0.125);
+        assert_eq!(links[0].get_string(3).unwrap(), "n3");
+        assert_eq!(links[0].get_string(4).unwrap(), "s0");
+        assert_eq!(links[0].get_string(5).unwrap(), "host_up");
+        assert_eq!(links[0].get_double(7).unwrap(), 0.125);
 
         let series = rows(&place.join("series.parquet"));
         assert_eq!(series[0].get_double(7).unwrap(), 12.5);
@@ -319,7 +349,7 @@ mod tests {
     fn each_table_carries_its_dictionary() {
         let folder = folder("dictionary");
         let place = folder.join("study-1");
-        RunDirectory::prepare(&place)
+        RunDirectory::prepare(&place, STUDY, false)
             .unwrap()
             .write(&[], &sample::one_run(), None)
             .unwrap();
@@ -352,11 +382,11 @@ mod tests {
     fn an_earlier_run_is_replaced_and_anything_else_is_not() {
         let folder = folder("replace");
         let place = folder.join("out");
-        let directory = RunDirectory::prepare(&place).unwrap();
+        let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
         directory
             .write(&["first = 1\n".to_owned()], &sample::one_run(), None)
             .unwrap();
-        let directory = RunDirectory::prepare(&place).unwrap();
+        let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
         directory
             .write(&["second = 2\n".to_owned()], &sample::one_run(), None)
             .unwrap();
@@ -366,14 +396,27 @@ mod tests {
         );
         assert_eq!(names(&folder), ["out"]);
 
+        let error = RunDirectory::prepare(&place, "two-hosts", false).unwrap_err();
+        assert!(
+            matches!(error, DirectoryError::OtherStudy { .. }),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("a run of `torus-1024`"),
+            "{error}"
+        );
+        RunDirectory::prepare(&place, "two-hosts", true).unwrap();
+
         fs::write(place.join("notes.txt"), "mine").unwrap();
-        let error = RunDirectory::prepare(&place).unwrap_err().to_string();
+        let error = RunDirectory::prepare(&place, STUDY, false)
+            .unwrap_err()
+            .to_string();
         assert!(error.ends_with("it holds `notes.txt`"), "{error}");
-        let error = RunDirectory::prepare(&place.join("notes.txt"))
+        let error = RunDirectory::prepare(&place.join("notes.txt"), STUDY, false)
             .unwrap_err()
             .to_string();
         assert!(error.ends_with("it is a file"), "{error}");
-        assert!(RunDirectory::prepare(&place.join("notes.txt/out")).is_err());
+        assert!(RunDirectory::prepare(&place.join("notes.txt/out"), STUDY, false).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 

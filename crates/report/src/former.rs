@@ -271,7 +271,7 @@ mod tests {
     fn what_was_written_is_read_again() {
         let place = folder("again");
         let outcome = sample::sweep();
-        let directory = RunDirectory::prepare(&place).unwrap();
+        let directory = RunDirectory::prepare(&place, "torus-1024", false).unwrap();
         directory
             .write(&[String::new(), String::new()], &outcome, None)
             .unwrap();
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn tables_that_do_not_fit_are_refused() {
         let place = folder("misfit");
-        let directory = RunDirectory::prepare(&place).unwrap();
+        let directory = RunDirectory::prepare(&place, "torus-1024", false).unwrap();
         directory
             .write(&[String::new()], &sample::one_run(), None)
             .unwrap();

@@ -1,12 +1,14 @@
 //! Hand-made results for tests.
 
+use std::sync::Arc;
+
 use viaduct_engine::Time;
 use viaduct_sim::result::{
     Drops, Ended, Latency, LinkClassUse, LinkRow, MessageCounts, MessageRow, QueueDepth,
     ResourceUse, RunResult, SeriesRow, StageShare, SteadyState, Warning,
 };
 use viaduct_statistics::{Estimate, Quantiles};
-use viaduct_topology::LinkClass;
+use viaduct_topology::{LinkClass, Ports, Topology};
 
 use crate::ordered::OrderedMap;
 use crate::outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
@@ -149,6 +151,7 @@ pub(crate) fn result() -> RunResult {
                 usage: ResourceUse::default(),
             },
         ],
+        topology: Arc::new(Topology::single_switch(4, Ports(4)).expect("a switch")),
         link_rows: vec![LinkRow {
             link: 3,
             class: LinkClass::HostUp,

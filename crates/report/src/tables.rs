@@ -13,7 +13,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
-use viaduct_sim::result::RunResult;
+use viaduct_sim::result::{LinkRow, RunResult};
+use viaduct_topology::{LinkId, Node};
 
 use crate::outcome::StudyOutcome;
 use crate::summary::{class_word, quantile_us, seconds};
@@ -152,6 +153,18 @@ pub static TABLES: [Table; 4] = [
                 Kind::Number,
                 "number",
                 "number of the link in the topology",
+            ),
+            column(
+                "from",
+                Kind::Word,
+                "word",
+                "name of the host or switch it leaves",
+            ),
+            column(
+                "to",
+                Kind::Word,
+                "word",
+                "name of the host or switch it enters",
             ),
             column(
                 "class",
@@ -525,8 +538,15 @@ fn message_values(result: &RunResult) -> Vec<Values> {
 
 fn link_values(result: &RunResult) -> Vec<Values> {
     let rows = &result.link_rows;
+    let names = |end: fn((Node, Node)) -> Node| {
+        let topology = &result.topology;
+        let name = |row: &LinkRow| topology.node_name(end(topology.link_ends(LinkId(row.link))));
+        Values::Text(rows.iter().map(name).collect())
+    };
     vec![
         Values::numbers(rows, |row| row.link),
+        names(|(from, _)| from),
+        names(|(_, to)| to),
         Values::Word(rows.iter().map(|row| class_word(row.class)).collect()),
         Values::reals(rows, |row| row.wire_bytes),
         Values::reals(rows, |row| row.utilisation),

@@ -175,10 +175,7 @@ impl Kind {
             (Self::CountOrUnlimited(..), Raw::Text(text)) if text.trim() == "unlimited" => {
                 Ok(Value::Unlimited)
             }
-            (
-                Self::Count(min, max) | Self::CountOrUnlimited(min, max),
-                Raw::Number(number),
-            ) => {
+            (Self::Count(min, max) | Self::CountOrUnlimited(min, max), Raw::Number(number)) => {
                 count(number, *min, *max).map(Value::Count)
             }
             (Self::Count(..) | Self::CountOrUnlimited(..), Raw::Text(text)) => {

@@ -37,7 +37,11 @@ fn ideal_hosts_have_no_limits_that_nobody_set() {
     let ideal = hosts(&["hosts.nic=ideal"]);
     assert_eq!((ideal.prepost, ideal.send_buffers), (u32::MAX, u32::MAX));
     assert!(!ideal.is_prepost_chosen);
-    let chosen = hosts(&["hosts.nic=ideal", "hosts.prepost=8", "hosts.send_buffers=unlimited"]);
+    let chosen = hosts(&[
+        "hosts.nic=ideal",
+        "hosts.prepost=8",
+        "hosts.send_buffers=unlimited",
+    ]);
     assert_eq!((chosen.prepost, chosen.send_buffers), (8, u32::MAX));
     assert!(chosen.is_prepost_chosen);
     assert_eq!(hosts(&["hosts.nic=giganet-clan"]).prepost, 8);

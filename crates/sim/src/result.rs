@@ -1,8 +1,10 @@
 //! What a run tells: plain numbers, units in the names.
 
+use std::sync::Arc;
+
 use viaduct_engine::Time;
 use viaduct_statistics::{Estimate, Quantiles};
-use viaduct_topology::LinkClass;
+use viaduct_topology::{LinkClass, Topology};
 
 pub use crate::interval::TooShort;
 
@@ -27,6 +29,8 @@ pub struct RunResult {
     pub links: Vec<LinkClassUse>,
     /// Each link: one row.
     pub link_rows: Vec<LinkRow>,
+    /// The network, for the names of its links.
+    pub topology: Arc<Topology>,
     /// The hosts' buses.
     pub buses: ResourceUse,
     /// Messages dropped, by cause and place; sorted by cause, then host.

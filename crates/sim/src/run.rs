@@ -1,6 +1,7 @@
 //! A run from configuration to result, and the checks that it makes on itself.
 
 use core::ops::ControlFlow;
+use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_statistics::{Estimate, Steadiness, is_growing};
@@ -64,6 +65,7 @@ impl Cluster<'_> {
             latency,
             links,
             link_rows,
+            topology: Arc::clone(&self.config.topology),
             buses,
             drops: self.accounting.drops(),
             depths: self.depths(),

@@ -37,9 +37,20 @@ fn dropped(prepost: u32, is_chosen: bool) -> RunResult {
 
 #[test]
 fn what_exceeds_the_receives_is_dropped_and_no_more() {
-    for (prepost, lost) in [(1, 19), (8, 12), (9, 11), (16, 4), (20, 0), (1 << 20, 0), (UNLIMITED, 0)]
-    {
-        assert_eq!(dropped(prepost, true).messages.dropped, lost, "{prepost} receives");
+    for (prepost, lost) in [
+        (1, 19),
+        (8, 12),
+        (9, 11),
+        (16, 4),
+        (20, 0),
+        (1 << 20, 0),
+        (UNLIMITED, 0),
+    ] {
+        assert_eq!(
+            dropped(prepost, true).messages.dropped,
+            lost,
+            "{prepost} receives"
+        );
     }
     // The same where hosts cost something, and receives come back in between.
     for (prepost, is_lossy) in [(8, true), (20, false), (UNLIMITED, false)] {
@@ -47,7 +58,11 @@ fn what_exceeds_the_receives_is_dropped_and_no_more() {
         config.host.cpu.reap = Time::from_microseconds(100);
         config.hosts.prepost = prepost;
         let messages = run(&config).messages;
-        assert_eq!(messages.dropped > 0, is_lossy, "{prepost} receives: {messages:?}");
+        assert_eq!(
+            messages.dropped > 0,
+            is_lossy,
+            "{prepost} receives: {messages:?}"
+        );
     }
 }
 

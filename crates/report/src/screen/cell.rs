@@ -378,7 +378,10 @@ mod tests {
         assert!(!cell_table(&outcome.cells[0]).contains("LOST"));
         outcome.cells[0].runs[0].summary.drops_unasked = true;
         let table = cell_table(&outcome.cells[0]);
-        assert!(table.contains("\n  LOST: 12 of 20 messages found no"), "{table}");
+        assert!(
+            table.contains("\n  LOST: 12 of 20 messages found no"),
+            "{table}"
+        );
     }
 
     #[test]
