@@ -180,9 +180,14 @@ fn arrivals(config: &ClusterConfig) -> String {
 }
 
 fn times(config: &ClusterConfig) -> String {
-    match (config.run.warmup, config.run.until) {
-        (Time::ZERO, until) => format!("{until}"),
-        (warmup, until) => format!("{warmup} to {until}"),
+    let until = config.run.until;
+    let ends_early = config.run.messages_max.is_some()
+        || config.run.events_max.is_some()
+        || matches!(config.traffic.arrivals, Arrivals::Listed(_));
+    let at_most = if ends_early { " at most" } else { "" };
+    match config.run.warmup {
+        Time::ZERO => format!("{until}{at_most}"),
+        warmup => format!("{warmup} to {until}{at_most}"),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::fluid::{Fluid, ResourceId};
 use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
 use crate::path::{PathCosts, Way};
-use crate::result::{Ended, SeriesRow};
+use crate::result::{Ended, LinkRow, ResourceUse, SeriesRow};
 use crate::trace::Observer;
 use crate::windows::LinkWindows;
 use crate::workload::Targets;
@@ -121,6 +121,8 @@ pub(crate) struct Cluster<'config> {
     /// Events that keep a run alive although no message is under way.
     pub(crate) idle_events: usize,
     pub(crate) measured_from: Time,
+    /// What links and buses carried up to `run.until`, once that is reached.
+    pub(crate) use_until_end: Option<(Vec<LinkRow>, ResourceUse)>,
     /// The way of the message that began to move last.
     pub(crate) last_way: Option<Way>,
     pub(crate) is_draining: bool,
@@ -208,6 +210,7 @@ impl<'config> Cluster<'config> {
             blocked_depth_max: (0, 0),
             idle_events: 0,
             measured_from: Time::ZERO,
+            use_until_end: None,
             last_way: None,
             is_draining: false,
         };
@@ -233,7 +236,12 @@ impl<'config> Cluster<'config> {
             };
             self.fluid.settle(&mut self.queue);
             let Some((_, event)) = self.queue.pop_until(limit) else {
-                if self.is_draining || !run.drain {
+                if self.is_draining {
+                    return Ended::Finished;
+                }
+                // What links carry afterwards belongs to no time in which messages are posted.
+                self.use_until_end = Some(self.account_of_use(run.until));
+                if !run.drain {
                     return Ended::Finished;
                 }
                 self.is_draining = true;

@@ -41,15 +41,20 @@ pub fn run(
 impl Cluster<'_> {
     pub(crate) fn into_result(mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
+        let until_end = self.use_until_end.take();
+        // Nothing happens in what is left of a run that comes to its end.
+        let simulated = match until_end {
+            Some(_) => self.config.run.until,
+            None => end,
+        };
+        let (link_rows, buses) = until_end.unwrap_or_else(|| self.account_of_use(end));
         self.fluid.credit_all(end);
         self.close_window();
         let counts = &mut self.accounting.counts;
         counts.in_flight = counts.posted - counts.delivered - counts.dropped;
         let events = self.events();
         let digest = self.accounting.digest(events, end);
-        let link_rows = self.link_rows(end);
         let links = classes(&link_rows);
-        let buses = self.bus_use(end);
         self.check(&link_rows, buses);
         let (latency, steady) = self.latency(end);
         let no_interval = latency.as_ref().and_then(|latency| latency.no_interval);
@@ -58,7 +63,7 @@ impl Cluster<'_> {
         let has_unasked_drops = self.has_unasked_drops();
         RunResult {
             digest,
-            simulated: end.min(self.config.run.until),
+            simulated,
             ended,
             messages: self.accounting.counts,
             breakdown: self.breakdown(),
@@ -149,6 +154,12 @@ impl Cluster<'_> {
                 mean_us: sum as f64 / count * 1e-6,
             })
             .collect()
+    }
+
+    /// What links and buses have carried from the warm-up to `end`.
+    pub(crate) fn account_of_use(&mut self, end: Time) -> (Vec<LinkRow>, ResourceUse) {
+        self.fluid.credit_all(end);
+        (self.link_rows(end), self.bus_use(end))
     }
 
     fn link_rows(&self, end: Time) -> Vec<LinkRow> {

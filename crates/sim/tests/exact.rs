@@ -245,3 +245,34 @@ fn a_ring_that_is_routed_by_rule_may_have_a_slow_link() {
         saturation.place
     );
 }
+
+/// The utilisation of the link from host 0, by messages of 8 us posted every 10 us from 0 on, and
+/// the simulated time, in microseconds.
+fn used(until_us: u64, change: impl Fn(&mut ClusterConfig)) -> (f64, f64) {
+    let topology = Topology::single_switch(2, Ports(2)).expect("a switch");
+    let mut config = scenario(topology, ideal_host(), Pattern::Pairs(vec![(0, 1)]));
+    config.traffic.size = SizeDistribution::constant(1_000);
+    config.traffic.arrivals = Arrivals::Open(Interval::constant(1e7).expect("a mean"));
+    config.run.until = Time::from_microseconds(until_us);
+    config.traffic.stop = config.run.until;
+    change(&mut config);
+    let result = run(&config);
+    let used = result.link_rows[0].utilisation;
+    (used, result.simulated.microseconds_f64())
+}
+
+#[test]
+fn utilisation_is_of_the_time_that_was_simulated() {
+    // Posted at 10, 20, 30 and 40 us; the last one is under way at 45 us, and 100 us on a cable.
+    let (drained, until) = used(45, |config| config.links.propagation = nanoseconds(100_000));
+    assert!((drained - 29.0 / 45.0).abs() < 1e-9, "{drained}");
+    assert_eq!(until, 45.0);
+    // Nothing happens from 38 us to 39 us.
+    let (cut, until) = used(39, |config| config.run.drain = false);
+    assert!((cut - 24.0 / 39.0).abs() < 1e-9, "{cut}");
+    assert_eq!(until, 39.0);
+    // The second message is there at 28 us.
+    let (counted, until) = used(1_000, |config| config.run.messages_max = Some(2));
+    assert!((counted - 16.0 / 28.0).abs() < 1e-9, "{counted}");
+    assert_eq!(until, 28.0);
+}

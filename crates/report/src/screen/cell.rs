@@ -5,7 +5,7 @@ use super::{
 };
 use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
 use crate::outcome::{CellOutcome, FigureRole, Published};
-use crate::summary::{Counts, LatencySummary};
+use crate::summary::{Counts, LatencySummary, Summary};
 
 /// The table of one cell: a row a quantity, published figures beside ours, then where the mean
 /// latency goes. Ends with a line feed.
@@ -208,6 +208,10 @@ fn count_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
         ));
     }
     rows.push(conservation(messages));
+    let early: Vec<String> = view.runs.iter().filter_map(|run| early_end(run)).collect();
+    if !early.is_empty() {
+        rows.push(Row::new("simulated, s", early.join("; ")));
+    }
     let wall_s: f64 = view.runs.iter().map(|run| run.wall_s).sum();
     let events = view.sum(|run| run.events);
     let name = match view.runs.len() {
@@ -228,6 +232,17 @@ fn count_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
     .join(", ");
     rows.push(cost);
     rows
+}
+
+/// Up to when a run got that did not come to its end, and why.
+fn early_end(run: &Summary) -> Option<String> {
+    let why = match run.ended.as_str() {
+        "message_count" => "`run.messages_max` was reached",
+        "event_count" => "`run.events_max` was reached",
+        "interrupted" => "stopped",
+        _ => return None,
+    };
+    Some(format!("{} to {}: {why}", run.warmup_s, run.simulated_s))
 }
 
 /// Published figures of what has no row of its own.
