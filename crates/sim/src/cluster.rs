@@ -33,7 +33,8 @@ use crate::fluid::{Fluid, ResourceId};
 use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
 use crate::path::{PathCosts, Way};
-use crate::result::{Ended, LinkRow, ResourceUse, SeriesRow};
+use crate::result::{Ended, SeriesRow};
+use crate::run::ClosedUse;
 use crate::trace::Observer;
 use crate::windows::LinkWindows;
 use crate::workload::Targets;
@@ -121,8 +122,9 @@ pub(crate) struct Cluster<'config> {
     /// Events that keep a run alive although no message is under way.
     pub(crate) idle_events: usize,
     pub(crate) measured_from: Time,
-    /// What links and buses carried up to `run.until`, once that is reached.
-    pub(crate) use_until_end: Option<(Vec<LinkRow>, ResourceUse)>,
+    /// What links and buses carried up to the time that is simulated, once that is reached: what
+    /// they carry afterwards belongs to no time in which messages are posted.
+    pub(crate) closed_use: Option<ClosedUse>,
     /// The way of the message that began to move last.
     pub(crate) last_way: Option<Way>,
     pub(crate) is_draining: bool,
@@ -210,7 +212,7 @@ impl<'config> Cluster<'config> {
             blocked_depth_max: (0, 0),
             idle_events: 0,
             measured_from: Time::ZERO,
-            use_until_end: None,
+            closed_use: None,
             last_way: None,
             is_draining: false,
         };
@@ -227,6 +229,9 @@ impl<'config> Cluster<'config> {
         loop {
             // What is left are timers of devices and windows, and nothing to wait for.
             if self.queue.pending() <= self.idle_events {
+                if !self.is_draining {
+                    self.close_use(self.end_of_traffic());
+                }
                 return Ended::Finished;
             }
             let limit = if self.is_draining {
@@ -239,8 +244,7 @@ impl<'config> Cluster<'config> {
                 if self.is_draining {
                     return Ended::Finished;
                 }
-                // What links carry afterwards belongs to no time in which messages are posted.
-                self.use_until_end = Some(self.account_of_use(run.until));
+                self.close_use(run.until);
                 if !run.drain {
                     return Ended::Finished;
                 }
@@ -262,6 +266,16 @@ impl<'config> Cluster<'config> {
                     return Ended::Interrupted;
                 }
             }
+        }
+    }
+
+    /// A list ends with its last message; other traffic when it stops, though nothing may happen
+    /// at that moment.
+    fn end_of_traffic(&self) -> Time {
+        let now = self.queue.now();
+        match self.config.traffic.arrivals {
+            Arrivals::Listed(_) => now,
+            _ => now.max(self.config.traffic.stop.min(self.config.run.until)),
         }
     }
 

@@ -23,6 +23,14 @@ use crate::stage::{STAGES, Stage};
 /// A link may carry this much more than its rate before a run says that its model broke: rounding.
 const RATE_TOLERANCE: f64 = 1e-6;
 
+/// What links and buses carried up to a moment.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedUse {
+    end: Time,
+    links: Vec<LinkRow>,
+    buses: ResourceUse,
+}
+
 /// Simulates a cluster.
 ///
 /// `control` is called every 65,536 events; when it breaks, the run ends with what there is.
@@ -41,19 +49,15 @@ pub fn run(
 impl Cluster<'_> {
     pub(crate) fn into_result(mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
-        let until_end = self.use_until_end.take();
-        // Nothing happens in what is left of a run that comes to its end.
-        let simulated = match until_end {
-            Some(_) => self.config.run.until,
-            None => end,
-        };
-        let (link_rows, buses) = until_end.unwrap_or_else(|| self.account_of_use(end));
+        self.close_use(end);
+        let used = self.closed_use.take().unwrap_or_default();
         self.fluid.credit_all(end);
         self.close_window();
         let counts = &mut self.accounting.counts;
         counts.in_flight = counts.posted - counts.delivered - counts.dropped;
         let events = self.events();
         let digest = self.accounting.digest(events, end);
+        let (link_rows, buses) = (used.links, used.buses);
         let links = classes(&link_rows);
         self.check(&link_rows, buses);
         let (latency, steady) = self.latency(end);
@@ -63,7 +67,7 @@ impl Cluster<'_> {
         let has_unasked_drops = self.has_unasked_drops();
         RunResult {
             digest,
-            simulated,
+            simulated: used.end,
             ended,
             messages: self.accounting.counts,
             breakdown: self.breakdown(),
@@ -156,10 +160,16 @@ impl Cluster<'_> {
             .collect()
     }
 
-    /// What links and buses have carried from the warm-up to `end`.
-    pub(crate) fn account_of_use(&mut self, end: Time) -> (Vec<LinkRow>, ResourceUse) {
-        self.fluid.credit_all(end);
-        (self.link_rows(end), self.bus_use(end))
+    /// Keeps what links and buses have carried from the warm-up to `end`, unless that is known.
+    pub(crate) fn close_use(&mut self, end: Time) {
+        if self.closed_use.is_none() {
+            self.fluid.credit_all(end);
+            self.closed_use = Some(ClosedUse {
+                end,
+                links: self.link_rows(end),
+                buses: self.bus_use(end),
+            });
+        }
     }
 
     fn link_rows(&self, end: Time) -> Vec<LinkRow> {

@@ -254,13 +254,13 @@ impl WorkQueue {
         self.slots.get(index).map(|slot| &slot.descriptor.segments)
     }
 
-    #[inline]
     /// Whether all descriptors before this one are finished.
     #[inline]
     pub(crate) fn is_oldest(&self, work: WorkId) -> bool {
         work.0 == self.head + u64::from(self.completed)
     }
 
+    #[inline]
     fn index_under_way(&self, work: WorkId) -> Option<usize> {
         let index = work
             .0
