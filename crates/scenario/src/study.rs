@@ -259,6 +259,12 @@ impl Study {
                     Some(_) if (table.name, key) == ("hosts", "nic") => {
                         text.push_str(&format!("{key} = \"{}\"\n", preset::INLINE));
                     }
+                    // Whether somebody set it decides what drops are called: not set it stays.
+                    Some(value)
+                        if (table.name, key) == ("hosts", "prepost") && setting.given.is_none() =>
+                    {
+                        text.push_str(&format!("# {key} = {}\n", value.to_toml()));
+                    }
                     Some(value) => text.push_str(&format!("{key} = {}\n", value.to_toml())),
                     None if (table.name, key) == ("study", "name") => {
                         text.push_str(&format!("{key} = {}\n", document::quote(&self.name)));

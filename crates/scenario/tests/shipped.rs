@@ -50,6 +50,7 @@ fn ideal_hosts_have_no_limits_that_nobody_set() {
     assert!(study.resolved_toml().contains("prepost = \"unlimited\""));
     let again = Study::from_resolved(&study.resolved_toml()).unwrap();
     assert_eq!(again.config.hosts.prepost, u32::MAX);
+    assert!(!again.config.hosts.is_prepost_chosen);
 }
 
 #[test]

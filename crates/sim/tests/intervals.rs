@@ -77,12 +77,21 @@ fn short_runs_of_busy_queues_have_no_interval() {
 
 #[test]
 fn intervals_hold_the_mean_of_pareto_sizes_or_say_that_they_are_rare() {
-    // Processor sharing: the mean is E[S] / (1 - load) whatever the sizes.
+    // Processor sharing between VIs: the mean is E[S] / (1 - load) whatever the sizes.
     let size = |max| SizeDistribution::pareto(100, max, 1.5).expect("a distribution");
     let mean_us = size(2_000).mean_bytes() * 8e-3 / 0.5;
-    let (shown, percent) = by_seeds(200, one_link(0.5, 3_000.0, u32::MAX, size(2_000)), mean_us);
+    let many_vis = |load: f64, messages: f64, size: SizeDistribution| {
+        let processes = 100;
+        let interval = size.mean_bytes() * 8_000.0 / load * f64::from(processes);
+        let mut config = one_link(load, messages, u32::MAX, size);
+        config.hosts.processes = processes;
+        config.hosts.prepost = 8;
+        config.traffic.arrivals = Arrivals::Open(Interval::exponential(interval).expect("a mean"));
+        config
+    };
+    let (shown, percent) = by_seeds(200, many_vis(0.5, 3_000.0, size(2_000)), mean_us);
     assert!(shown >= 180 && percent >= 92.0, "{percent} % of {shown}");
-    let config = one_link(0.5, 3_000.0, u32::MAX, size(1_000_000));
+    let config = many_vis(0.5, 3_000.0, size(1_000_000));
     let result = run(&config);
     let latency = result.latency.expect("messages");
     let Some(TooShort::Sizes { needed, .. }) = latency.no_interval else {

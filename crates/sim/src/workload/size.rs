@@ -1,6 +1,6 @@
 //! Bytes of a message.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use viaduct_engine::Stream;
 
@@ -19,6 +19,18 @@ pub struct SizeDistribution {
     mean_bytes: f64,
     min_bytes: u32,
     max_bytes: u32,
+    /// Those of [`Self::mean_of`], once they are asked for.
+    draws: Draws,
+}
+
+/// Not shown: they follow from the rest.
+#[derive(Clone, Default)]
+struct Draws(Arc<OnceLock<Vec<u32>>>);
+
+impl core::fmt::Debug for Draws {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        out.write_str("_")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +52,7 @@ impl SizeDistribution {
             mean_bytes: f64::from(bytes),
             min_bytes: bytes,
             max_bytes: bytes,
+            draws: Draws::default(),
         }
     }
 
@@ -58,6 +71,7 @@ impl SizeDistribution {
             mean_bytes,
             min_bytes,
             max_bytes,
+            draws: Draws::default(),
         })
     }
 
@@ -93,6 +107,7 @@ impl SizeDistribution {
             mean_bytes,
             min_bytes,
             max_bytes,
+            draws: Draws::default(),
         })
     }
 
@@ -125,6 +140,7 @@ impl SizeDistribution {
             mean_bytes,
             min_bytes: 1,
             max_bytes,
+            draws: Draws::default(),
         })
     }
 
@@ -141,6 +157,7 @@ impl SizeDistribution {
             min_bytes: round(table.min(), u32::MAX),
             max_bytes: round(table.max(), u32::MAX),
             kind: Kind::Empirical(table),
+            draws: Draws::default(),
         })
     }
 
@@ -156,6 +173,7 @@ impl SizeDistribution {
             mean_bytes,
             min_bytes,
             max_bytes,
+            draws: Draws::default(),
         }
     }
 
@@ -211,12 +229,15 @@ impl SizeDistribution {
         if matches!(self.kind, Kind::Constant) {
             return cost(self.min_bytes);
         }
-        let mut stream = Stream::new(viaduct_engine::StreamKey {
-            seed: 0,
-            purpose: 0,
-            entity: 0,
+        let draws = self.draws.0.get_or_init(|| {
+            let mut stream = Stream::new(viaduct_engine::StreamKey {
+                seed: 0,
+                purpose: 0,
+                entity: 0,
+            });
+            (0..DRAWS).map(|_| self.sample(&mut stream)).collect()
         });
-        let sum: f64 = (0..DRAWS).map(|_| cost(self.sample(&mut stream))).sum();
+        let sum: f64 = draws.iter().map(|&bytes| cost(bytes)).sum();
         sum / f64::from(DRAWS)
     }
 
