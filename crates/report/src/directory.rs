@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(messages[3].get_uint(0).unwrap(), 1, "the second cell");
 
         let links = rows(&place.join("links.parquet"));
-        assert_eq!(links[0].get_string(3).unwrap(), "n3");
+        assert_eq!(links[0].get_string(3).unwrap(), "n0-3");
         assert_eq!(links[0].get_string(4).unwrap(), "s0");
         assert_eq!(links[0].get_string(5).unwrap(), "host_up");
         assert_eq!(links[0].get_double(7).unwrap(), 0.125);
