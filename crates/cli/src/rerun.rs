@@ -27,7 +27,10 @@ pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
             config.run.events_max = Some(run.events);
         }
     }
-    let new_directory = arguments.out.as_deref().map(prepare).transpose()?;
+    let place = arguments.out.as_deref();
+    let new_directory = place
+        .map(|path| prepare(path, &prepared.plan.study, false))
+        .transpose()?;
     let is_other_version = former.runs.iter().any(|run| run.version != VERSION);
     if is_other_version && !display.quiet {
         let versions = &former.runs[0].version;

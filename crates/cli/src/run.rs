@@ -29,15 +29,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     }
     let place = Place::new(arguments, &prepared);
     // A place that cannot be written is an error before the run, not after it.
-    let prepare = |path: PathBuf| {
-        RunDirectory::prepare(&path, &prepared.plan.study, arguments.force).map_err(|error| {
-            let help = match error {
-                DirectoryError::OtherStudy { .. } => OTHER_STUDY_HELP,
-                _ => OUT_HELP,
-            };
-            Failure::new(error.to_string(), help)
-        })
-    };
+    let prepare = |path: PathBuf| prepare(&path, &prepared.plan.study, arguments.force);
     let directory = place.path(false).map(prepare).transpose()?;
     let interrupt = Interrupt::listen();
 
@@ -72,7 +64,18 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
 const OUT_HELP: &str = "choose another place with `--out DIR`, or leave nothing with `--no-out`";
 
 const OTHER_STUDY_HELP: &str =
-    "choose another place with `--out DIR`, or replace that run with `--force`";
+    "choose another place with `--out DIR`, or replace that run by `viaduct run --force`";
+
+/// Makes sure that a run directory of a study can be written.
+pub(crate) fn prepare(path: &Path, study: &str, force: bool) -> Result<RunDirectory, Failure> {
+    RunDirectory::prepare(path, study, force).map_err(|error| {
+        let help = match error {
+            DirectoryError::OtherStudy { .. } => OTHER_STUDY_HELP,
+            _ => OUT_HELP,
+        };
+        Failure::new(error.to_string(), help)
+    })
+}
 
 /// Runs a plan under a progress bar.
 pub(crate) fn execute(

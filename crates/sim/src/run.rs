@@ -321,6 +321,21 @@ impl Cluster<'_> {
 
     fn warnings(&self, steady: SteadyState, no_interval: Option<TooShort>) -> Vec<Warning> {
         let mut warnings = Vec::new();
+        let counts = self.accounting.counts;
+        if self.has_unasked_drops() {
+            warnings.push(Warning {
+                text: format!(
+                    "{} of {} messages were lost for want of receive descriptors, and nothing in \
+                     the study asks for that: every latency is of the others",
+                    counts.dropped, counts.posted
+                ),
+                help: Some(format!(
+                    "set `hosts.prepost`: to \"unlimited\", or to {} if that is what the hosts \
+                     have",
+                    self.config.hosts.prepost
+                )),
+            });
+        }
         if let Some(reason) = no_interval.filter(|reason| reason.is_news()) {
             warnings.push(Warning {
                 text: reason.to_string(),
@@ -345,21 +360,6 @@ impl Cluster<'_> {
                      time, look at latency over time and not at the mean"
                         .into(),
                 ),
-            });
-        }
-        let counts = self.accounting.counts;
-        if self.has_unasked_drops() {
-            warnings.push(Warning {
-                text: format!(
-                    "{} of {} messages were lost for want of receive descriptors, and nothing in \
-                     the study asks for that: every latency is of the others",
-                    counts.dropped, counts.posted
-                ),
-                help: Some(format!(
-                    "set `hosts.prepost`: to \"unlimited\", or to {} if that is what the hosts \
-                     have",
-                    self.config.hosts.prepost
-                )),
             });
         }
         let topology = &self.config.topology;
