@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM, SIGHUP: the first stops the runs and shows what there is, the second ends the program.
+//! Ctrl-C, SIGTERM, SIGHUP: the first stops the runs and shows what there is, the second ends the
+//! program.
 
 use std::process;
 use std::sync::Arc;
