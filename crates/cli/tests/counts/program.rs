@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use viaduct_fabric::via::{
     Address, MemoryAttributes, MemoryHandle, ReliabilityLevel, ViAttributes,
@@ -122,7 +122,7 @@ pub(crate) fn side<P: Provider>(
     side.meet();
     let counts = side.counts(number) - before;
     side.meet();
-    side.fabric.close_nic(side.nic).unwrap();
+    side.close();
     counts
 }
 
@@ -185,6 +185,21 @@ impl<'a, P: Provider> Side<'a, P> {
             outstanding: 0,
             sleeps: None,
         }
+    }
+
+    /// Gives everything back. A process of the real fabric that holds many blocks of shared memory
+    /// shows its peers no further ones, and then messages take another way.
+    fn close(self) {
+        self.fabric.disconnect(self.vi).unwrap();
+        if self.case.memory == Memory::Shared {
+            let base = self.base.as_ptr();
+            self.fabric
+                .deregister_memory(self.nic, base, self.handle)
+                .unwrap();
+            // SAFETY: the queues are flushed, and nothing else is in this memory.
+            unsafe { self.fabric.free_shared(self.nic, self.base) }.unwrap();
+        }
+        self.fabric.close_nic(self.nic).unwrap();
     }
 
     /// Room for a descriptor of four segments, and a message.
@@ -373,7 +388,10 @@ impl<'a, P: Provider> Side<'a, P> {
     /// connection, and messages before that take another way.
     fn warm_up(&mut self) {
         let (mut is_ready, mut other_is_ready) = (false, false);
+        let start = Instant::now();
         loop {
+            let (has_time, case) = (start.elapsed() < PATIENCE, self.case);
+            assert!(has_time, "{case:?}: messages still go through the pool");
             let pooled = self.counts(self.number).pooled;
             if self.number == 1 {
                 other_is_ready = self.receive().1 == 1;
