@@ -76,7 +76,7 @@ def test_a_value_that_is_no_setting_is_refused() -> None:
     study = via.study("four-hop")
     with pytest.raises(TypeError, match="one value"):
         study.run(set={"traffic.size": [64, 128]})  # type: ignore[dict-item]
-    with pytest.raises(ValueError, match=r"seed is a number from 0"):
+    with pytest.raises(ValueError, match=r"seed is a whole number from 0"):
         study.run(seed=-1)
     with pytest.raises(KeyError, match=r"traffic\.sise"):
         study["traffic.sise"]

@@ -279,7 +279,7 @@ def test_what_cannot_be_swept_is_refused(small: Path) -> None:
         via.sweep(small, rate=[])
     with pytest.raises(ValueError, match=r"until_width is a share above 0"):
         via.sweep(small, rate=[1], until_width=0)
-    with pytest.raises(ValueError, match=r"seeds is a number from 1"):
+    with pytest.raises(ValueError, match=r"seeds is a whole number from 1"):
         via.sweep(small, rate=[1], seeds=0)
     with pytest.raises(TypeError, match=r"no method `submit`: int; give one like"):
         via.sweep(small, rate=[1], executor=4)  # type: ignore[arg-type]

@@ -77,3 +77,36 @@ def test_rows_lack_what_was_not_measured() -> None:
 def test_a_wrong_name_says_what_there_is(result: via.Result) -> None:
     with pytest.raises(KeyError, match="messages, links, series, latency"):
         result.table("link")
+
+
+def test_rows_are_read_without_any_library(result: via.Result) -> None:
+    read = pyarrow.table(result.links).to_pylist()
+    assert list(result.links) == read
+    assert result.links[3] == read[3]
+    with pytest.raises(IndexError, match="rows"):
+        result.links[len(read)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_constructor_of_pandas_and_schemas_take_a_table(name: str, result: via.Result) -> None:
+    table = result.table(name)
+    frame = pandas.DataFrame(table)
+    assert list(frame.columns) == table.columns
+    assert len(frame) == len(table)
+    assert pyarrow.schema(table) == pyarrow.table(table).schema
+
+
+def test_a_notebook_shows_tables_of_html_with_everything_escaped() -> None:
+    title = "<script>alert(1)</script> & more"
+    net = via.Network.torus([3, 3], rate="1 Gbit/s", title=title)
+    traffic = via.Traffic(size="1 KiB", rate=1000, to=via.uniform())
+    study = net.study(traffic, until="20 ms")
+    result = study.run()
+    sweep = via.sweep(study, rate=[100, 200], progress=False)
+    for shown in (net, study, result, result.links, result.why(), sweep):
+        html = shown._repr_html_()
+        assert "<script>" not in html, html
+        assert html.startswith(("<table>", "<pre>")), html
+        assert html.count("<table>") == html.count("</table>")
+    assert "mean latency, us" in result._repr_html_()
+    assert "s0-0 -&gt; s1-0" in result.links._repr_html_()

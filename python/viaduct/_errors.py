@@ -40,8 +40,12 @@ class AssumptionError(Error):
     """
 
     def __init__(self, text: str, result: Result | Sweep) -> None:
-        super().__init__(text)
+        super().__init__(text, result)
         self.result = result
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return str(self.args[0])
 
 
 class Interrupted(KeyboardInterrupt):
@@ -56,8 +60,12 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, text: str, result: Result) -> None:
-        super().__init__(text)
+        super().__init__(text, result)
         self.result = result
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return str(self.args[0])
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -70,8 +78,12 @@ class SweepInterrupted(KeyboardInterrupt):
     """
 
     def __init__(self, text: str, result: Sweep) -> None:
-        super().__init__(text)
+        super().__init__(text, result)
         self.result = result
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return str(self.args[0])
 
 
 class FabricError(Error):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from viaduct import _native
+from viaduct import _arguments, _html, _native
 from viaduct._errors import ScenarioError
 from viaduct._messages import Messages
 from viaduct._result import Result
@@ -69,6 +69,8 @@ class Network:
         directed: bool = False,
         parallel_links: bool = False,
     ) -> None:
+        _arguments.text("title", title, "a ring")
+        _arguments.text("nic", nic, "giganet-clan")
         self.title = title
         self._network = _native.Network(directed, parallel_links)
         self._nic = nic
@@ -116,7 +118,9 @@ class Network:
         >>> net
         <viaduct network torus of 16x16 switches: 1024 hosts, 256 switches, 1536 links>
         """
-        native = _native.Network.torus(list(dimensions), hosts_per_switch, ports)
+        sizes = _sizes(dimensions)
+        _links(rate, latency)
+        native = _native.Network.torus(sizes, *_counts(hosts_per_switch, ports))
         native.complete_links(rate, latency)
         words = "x".join(map(str, dimensions))
         return cls._of(native, title or f"torus of {words} switches", nic)
@@ -134,7 +138,9 @@ class Network:
         nic: str | None = None,
     ) -> Network:
         """Make a mesh: a torus with open edges; parameters as of `torus`."""
-        native = _native.Network.mesh(list(dimensions), hosts_per_switch, ports)
+        sizes = _sizes(dimensions)
+        _links(rate, latency)
+        native = _native.Network.mesh(sizes, *_counts(hosts_per_switch, ports))
         native.complete_links(rate, latency)
         words = "x".join(map(str, dimensions))
         return cls._of(native, title or f"mesh of {words} switches", nic)
@@ -153,7 +159,10 @@ class Network:
         nic: str | None = None,
     ) -> Network:
         """Make switches in a row, with hosts at each or at both ends only."""
-        native = _native.Network.chain(switches, hosts_per_switch, ends_only, ports)
+        switches = _arguments.whole("switches", switches, 0, _COUNT_MAX)
+        _links(rate, latency)
+        hosts, ports = _counts(hosts_per_switch, ports)
+        native = _native.Network.chain(switches, hosts, ends_only, ports)
         native.complete_links(rate, latency)
         return cls._of(native, title or f"chain of {switches} switches", nic)
 
@@ -169,7 +178,9 @@ class Network:
         nic: str | None = None,
     ) -> Network:
         """Make one switch with hosts."""
-        native = _native.Network.single_switch(hosts, ports)
+        hosts = _arguments.whole("hosts", hosts, 0, _COUNT_MAX)
+        _links(rate, latency)
+        native = _native.Network.single_switch(hosts, _ports_of(ports))
         native.complete_links(rate, latency)
         return cls._of(native, title or "one switch", nic)
 
@@ -193,7 +204,10 @@ class Network:
         >>> via.Network.fat_tree(4, 3, rate="1 Gbit/s").description
         'fat tree of 3 levels, arity 4, 64 hosts'
         """
-        native = _native.Network.fat_tree(arity, levels, ports)
+        arity = _arguments.whole("arity", arity, 0, _COUNT_MAX)
+        levels = _arguments.whole("levels", levels, 0, _COUNT_MAX)
+        _links(rate, latency)
+        native = _native.Network.fat_tree(arity, levels, _ports_of(ports))
         native.complete_links(rate, latency)
         return cls._of(native, title or f"fat tree of {levels} levels", nic)
 
@@ -214,7 +228,8 @@ class Network:
         int
             Its number, from 2**30 on.
         """
-        return self._network.add_switch(name, ports)
+        _arguments.text("the name of a switch", name, "s0")
+        return self._network.add_switch(name, _ports_of(ports))
 
     def host(self, name: str | None = None, *, nic: str | None = None) -> int:
         """Add a host.
@@ -231,19 +246,23 @@ class Network:
         int
             Its number, from 0 on.
         """
+        _arguments.text("the name of a host", name, "n0")
         self._take_nic(nic)
         return self._network.add_host(name)
 
     def switches(self, count: int, *, ports: int | None = None) -> Any:
         """Add switches; an array of their numbers comes back, without NumPy a range."""
-        return _numbers(self._network.add_switches(count, ports), count)
+        count = _arguments.whole("count", count, 0, _COUNT_MAX)
+        return _numbers(self._network.add_switches(count, _ports_of(ports)), count)
 
     def hosts(self, count: int, *, nic: str | None = None) -> Any:
         """Add hosts; an array of their numbers comes back, without NumPy a range."""
+        count = _arguments.whole("count", count, 0, _COUNT_MAX)
         self._take_nic(nic)
         return _numbers(self._network.add_hosts(count), count)
 
     def _take_nic(self, nic: str | None) -> None:
+        _arguments.text("nic", nic, "giganet-clan")
         if nic is None or nic == self._nic:
             return
         if self._nic is not None:
@@ -273,6 +292,7 @@ class Network:
         ScenarioError
             If there is no such node, or a text is no rate or time.
         """
+        _links(rate, latency)
         self._network.link(a, b, rate, latency)
 
     def links(self, a: Any, b: Any, *, rate: str | None = None, latency: str | None = None) -> None:
@@ -298,6 +318,7 @@ class Network:
         >>> net.description
         'torus of 8x8 switches, 4 hosts a switch'
         """
+        _links(rate, latency)
         self._network.links(a, b, rate, latency)
 
     def name_of(self, node: Node) -> str:
@@ -337,6 +358,11 @@ class Network:
         """Give the title and the counts."""
         hosts, switches, links = self._network.counts
         return f"<viaduct network {self.title}: {hosts} hosts, {switches} switches, {links} links>"
+
+    def _repr_html_(self) -> str:
+        counts = zip(("hosts", "switches", "links"), self._network.counts, strict=True)
+        rows = [(name, count) for name, count in counts]
+        return _html.table(f"viaduct network {self.title}", (), rows)
 
     # Studies on it.
 
@@ -380,6 +406,16 @@ class Network:
         >>> study["network.dimensions"], study["links.rate"]
         ('[4, 4]', '856 Mbit/s')
         """
+        # Looked at before it is kept: what is wrong is not said again the next time.
+        if traffic is not None and not isinstance(traffic, (Traffic, Messages)):
+            raise TypeError(
+                "traffic is viaduct.Traffic(...) or viaduct.Messages(...), not "
+                f"{_arguments.shown(traffic)}"
+            )
+        _arguments.quantity("until", until, "10 ms")
+        _arguments.quantity("warmup", warmup, "1 ms")
+        _arguments.settings(set)
+        seed = _arguments.seed(seed)
         said = {"traffic": traffic, "until": until, "warmup": warmup, "seed": seed, "set": set}
         self._said |= {key: value for key, value in said.items() if value is not None}
         for key in ("traffic", "until"):
@@ -576,6 +612,30 @@ class Network:
 
 
 _SWITCH_FIRST = 2**30
+_COUNT_MAX = 2**32 - 1
+
+
+def _sizes(dimensions: Sequence[int]) -> list[int]:
+    if isinstance(dimensions, str) or not isinstance(dimensions, Iterable):
+        raise TypeError(
+            "dimensions are the switches in each dimension, as in [16, 16], not "
+            f"{_arguments.shown(dimensions)}"
+        )
+    return [_arguments.whole("a dimension", size, 0, _COUNT_MAX) for size in dimensions]
+
+
+def _counts(hosts_per_switch: int, ports: int | None) -> tuple[int, int | None]:
+    hosts = _arguments.whole("hosts_per_switch", hosts_per_switch, 0, _COUNT_MAX)
+    return hosts, _ports_of(ports)
+
+
+def _ports_of(ports: int | None) -> int | None:
+    return None if ports is None else _arguments.whole("ports", ports, 0, _COUNT_MAX)
+
+
+def _links(rate: str | None, latency: str | None) -> None:
+    _arguments.quantity("rate", rate, "856 Mbit/s")
+    _arguments.quantity("latency", latency, "0.5 us")
 
 
 def _numbers(first: int, count: int) -> Any:

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
-from viaduct import _native
+from viaduct import _arguments, _html, _native
 from viaduct._errors import FlushedError, ProgramError
 
 Program = Callable[[_native.Host], Any]
@@ -45,6 +45,14 @@ class ClusterResult:
     end_us: float
     counts: dict[str, int]
     events: int
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, ended_us, repr(self.returned.get(name)))
+            for name, ended_us in self.ended_us.items()
+        ]
+        caption = f"programs, the last of which ended at {self.end_us:g} us"
+        return _html.table(caption, ("host", "ended, us", "returned"), rows)
 
 
 def cluster(
@@ -128,6 +136,8 @@ def cluster(
 
 def _place(on: str) -> tuple[str, str | None]:
     """Give the model, empty for `shm`, and the study if one is named."""
+    if not isinstance(on, str):
+        raise TypeError(f'on is a fabric\'s name, as in "shm", not {_arguments.shown(on)}')
     if on == "shm":
         return "", None
     kind, _, rest = on.partition(":")
@@ -186,8 +196,7 @@ class Cluster:
             What a program did not catch, as anything else that it raises; a note says on which
             host.
         """
-        if seed is not None and not 0 <= seed < 2**64:
-            raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {seed}")
+        seed = _arguments.seed(seed)
         if self._on == "shm":
             return _run_processes(self._programs, _native.seconds(timeout), self._polls)
         ended, end_us, events, counts = _native.run_simulated(

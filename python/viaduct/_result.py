@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from viaduct import _native
+from viaduct import _arguments, _html, _native
+from viaduct._errors import RunError
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,74 @@ class Explanation:
         """Give the text."""
         return self.text
 
+    def _repr_html_(self) -> str:
+        return _html.preformatted(self.text)
+
+
+class _Run:
+    """A run of this process, or what was kept of one that was pickled.
+
+    What is pickled are the summary, its table on the screen and the tables. What takes the whole
+    run is made by running again, which gives the same to the bit.
+    """
+
+    __slots__ = ("_kept", "_native", "_study")
+
+    def __init__(
+        self,
+        study: _native.Study,
+        native: _native.Run | None,
+        kept: tuple[str, str, dict[str, _native.Table]] | None = None,
+    ) -> None:
+        self._study = study
+        self._native = native
+        self._kept = kept
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._native is not None and self._kept is None:
+            tables = {name: self._table(name) for name in TABLES}
+            self._kept = (self._native.summary_json(), self._native.text(), tables)
+        return _Run, (self._study, None, self._kept)
+
+    def _table(self, name: str) -> _native.Table:
+        assert self._native is not None
+        table = self._native.table(name)
+        assert table is not None
+        return table
+
+    def summary_json(self) -> str:
+        return self._kept[0] if self._kept else self._whole().summary_json()
+
+    def text(self) -> str:
+        return self._kept[1] if self._kept else self._whole().text()
+
+    def table(self, name: str) -> _native.Table:
+        return self._kept[2][name] if self._kept else self._table(name)
+
+    def save(self, path: str) -> None:
+        self._whole().save(path)
+
+    def why(self, message: int | None, quantile: float | None) -> tuple[str, str]:
+        return self._whole().why(message, quantile, None)
+
+    def _whole(self) -> _native.Run:
+        if self._native is None:
+            assert self._kept is not None
+            before = json.loads(self._kept[0])
+            native = self._study.run(before["seed"], None)
+            if json.loads(native.summary_json())["digest"] != before["digest"]:
+                raise RunError(
+                    "error: the run was interrupted or made by another version, and comes out "
+                    "otherwise when it is made again\n"
+                    "help: save it, or ask why, in the process that made it"
+                )
+            self._native = native
+        return self._native
+
+
+TABLES = ("messages", "links", "series", "latency")
+"""Names of the tables of a run."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
@@ -132,10 +201,10 @@ class Result:
     warnings: list[Warning]
     violations: list[str]
     """Checks of the run on itself that failed; not empty only in `AssumptionError.result`."""
-    _run: _native.Run
+    _run: _Run
 
     @classmethod
-    def _of(cls, run: _native.Run) -> Result:
+    def _of(cls, study: _native.Study, run: _native.Run) -> Result:
         summary: dict[str, Any] = json.loads(run.summary_json())
         latency: dict[str, Any] = {
             name: float("nan") if value is None and name != "no_interval" else value
@@ -157,7 +226,7 @@ class Result:
             buses=Usage(**summary["buses"]),
             queue_depths=[QueueDepth(**depth) for depth in summary["queue_depths"]],
             warnings=[Warning(**warning) for warning in summary["warnings"]],
-            _run=run,
+            _run=_Run(study, run),
         )
 
     def __repr__(self) -> str:
@@ -168,6 +237,34 @@ class Result:
     def __str__(self) -> str:
         """Give the table that `viaduct run` shows."""
         return self._run.text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        latency, number = self.latency_us, _html.number
+        rows = [
+            ("mean latency, us", f"{number(latency.mean)} +- {number(latency.ci95)}"),
+            ("standard deviation, us", latency.sd),
+            ("p50, us", latency.p50),
+            ("p99, us", latency.p99),
+            ("p99.9, us", latency.p999),
+            ("unloaded, us", latency.floor),
+        ]
+        for name, usage in self.links_by_class.items():
+            mean, most = 100 * usage.utilisation_mean, 100 * usage.utilisation_max
+            busy = f"{number(mean)} (most {number(most)})"
+            rows.append((f"{name.replace('_', ' ')} links busy, %", busy))
+        counts = self.messages
+        rows += [
+            ("messages posted", counts.posted),
+            ("messages delivered", counts.delivered),
+            ("messages dropped", counts.dropped),
+            ("messages in flight", counts.in_flight),
+            ("steady state", self.steady_state.state),
+            ("digest", self.digest),
+        ]
+        caption = f"{self.study}: {self.hosts} hosts, {self.switches} switches, seed {self.seed}"
+        warnings = "; ".join(warning.text for warning in self.warnings)
+        note = f"Warnings: {warnings}" if warnings else ""
+        return _html.table(caption, ("quantity", "value"), rows, note)
 
     def table(self, name: str) -> _native.Table:
         """Give a table, which libraries of data frames read through `__arrow_c_stream__`.
@@ -186,11 +283,9 @@ class Result:
         >>> pyarrow.table(result.table("latency")).column_names
         ['quantile_fraction', 'latency_us']
         """
-        table = self._run.table(name)
-        if table is None:
-            names = "messages, links, series, latency"
-            raise KeyError(f"there is no table {name!r}; tables are {names}")
-        return table
+        if name not in TABLES:
+            raise KeyError(f"there is no table {name!r}; tables are {', '.join(TABLES)}")
+        return self._run.table(name)
 
     @property
     def sample(self) -> _native.Table:
@@ -237,11 +332,11 @@ class Result:
         """
         if message is not None and quantile is not None:
             raise TypeError("give either message or quantile, not both")
-        if message is not None and not 0 <= message < 2**64:
-            raise ValueError(f"message is a number from 0 on, not {message}")
-        if quantile is not None and not 0.0 <= quantile <= 1.0:
-            raise ValueError(f"quantile is a share from 0 to 1, not {quantile}")
-        text, document = self._run.why(message, quantile, None)
+        if message is not None:
+            message = _arguments.whole("message", message, 0, 2**64 - 1)
+        if isinstance(quantile, str) or (quantile is not None and not 0.0 <= quantile <= 1.0):
+            raise ValueError(f"quantile is a share from 0 to 1, not {quantile!r}")
+        text, document = self._run.why(message, quantile)
         return Explanation(text, json.loads(document))
 
     def save(self, path: str | os.PathLike[str]) -> None:

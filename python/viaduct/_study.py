@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
-from viaduct import _native, _progress
+from viaduct import _arguments, _html, _native, _progress
 from viaduct._errors import AssumptionError, Interrupted, ScenarioError
 from viaduct._result import Result
 
@@ -51,6 +51,11 @@ def study(name_or_path: str | PathLike[str], set: Mapping[str, Setting] | None =
     >>> torus["traffic.rate"], torus["traffic.size"]
     ('400/s', '32 KiB')
     """
+    if not isinstance(name_or_path, (str, PathLike)):
+        raise TypeError(
+            'a study is read by its name, as in "torus-1024", or by the path of its file, not by '
+            f"{_arguments.shown(name_or_path)}"
+        )
     return Study(_native.Study.load(fspath(name_or_path), _texts(set)))
 
 
@@ -64,6 +69,7 @@ def parse_study(text: str, set: Mapping[str, Setting] | None = None) -> Study:
     >>> again.name
     'torus-1024'
     """
+    _arguments.text("the text of a study", text, "[run] ...")
     return Study(_native.Study.parse(text, _texts(set)))
 
 
@@ -148,6 +154,13 @@ class Study:
         """Name the study and its title."""
         return f"<viaduct study {self.name}: {self.title}>"
 
+    def _repr_html_(self) -> str:
+        rows = [("name", self.name), ("title", self.title), ("question", self.question)]
+        rows += [(f"runs over {key}", ", ".join(values)) for key, values in self.sweep.items()]
+        rows += list(self.point.items())
+        shown = [row for row in rows if row[1]]
+        return _html.table("viaduct study", (), shown, self.warnings)
+
     def run(
         self,
         *,
@@ -186,8 +199,7 @@ class Study:
         >>> one.digest == two.digest
         True
         """
-        if seed is not None and not 0 <= seed < 2**64:
-            raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {seed}")
+        seed = _arguments.seed(seed)
         native = self._study.with_settings(_texts(set)) if set else self._study
         if native.sweep:
             keys = ", ".join(key for key, _values in native.sweep)
@@ -200,7 +212,7 @@ class Study:
             run = native.run(seed, report)
         finally:
             finish()
-        result = Result._of(run)
+        result = Result._of(native, run)
         if result.violations:
             failed = "\n".join(
                 f"error: a check of the run on itself failed: {violation}"
@@ -216,6 +228,7 @@ class Study:
 
 def _texts(settings: Mapping[str, Setting] | None) -> list[str]:
     """Write settings as options `--set`."""
+    _arguments.settings(settings)
     return [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
 
 
@@ -225,7 +238,9 @@ def _text(value: object) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     if isinstance(value, Sequence):
-        raise TypeError("a setting has one value; for several, run the study for each")
+        raise TypeError(
+            "a setting has one value; for several, run the study for each, or use viaduct.sweep"
+        )
     # Numbers of NumPy and other libraries.
     return str(float(value)) if hasattr(value, "__float__") else str(value)
 
@@ -241,6 +256,10 @@ def _reporter(
         progress = _progress.is_watched()
     if progress is False:
         return None, lambda: None
+    if progress is not True and not callable(progress):
+        raise TypeError(
+            f"progress is True, False, None or a function, not {_arguments.shown(progress)}"
+        )
     if progress is True:
         shown = _progress.shown()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Protocol
 
-from viaduct import _native, _progress
+from viaduct import _arguments, _html, _native, _progress
 from viaduct._errors import AssumptionError, Error, RunError, SweepInterrupted
 from viaduct._study import Setting, Study, _text
 
@@ -137,6 +137,9 @@ class Sweep:
         """Give the table of the command: a row a cell."""
         return self._text
 
+    def _repr_html_(self) -> str:
+        return _html.preformatted(self._text)
+
     def __repr__(self) -> str:
         """Name the study and how many runs there are."""
         return f"<viaduct sweep of {self.study}: {len(self.cells)} cells, {len(self)} runs>"
@@ -213,12 +216,15 @@ def sweep(
     >>> sizes.columns[:5]
     ['cell', 'seed', 'traffic_size', 'traffic_size_bytes', 'status']
     """
-    if not 1 <= seeds <= 100_000:
-        raise ValueError(f"seeds is a number from 1 to 100000, not {seeds}")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is a number from 1 on, not {threads}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is a number from 1 on, not {workers}")
+    _arguments.settings(set)
+    seed = _arguments.seed(seed)
+    seeds = _arguments.whole("seeds", seeds, 1, 100_000)
+    threads = None if threads is None else _arguments.whole("threads", threads, 1, None)
+    workers = None if workers is None else _arguments.whole("workers", workers, 1, None)
+    if isinstance(until_width, bool) or not isinstance(until_width, (str, float, int, type(None))):
+        raise TypeError(
+            f'until_width is a share, as in "5%" or 0.05, not {_arguments.shown(until_width)}'
+        )
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(
             f"executor has no method `submit`: {type(executor).__name__}; give one like "
@@ -227,8 +233,6 @@ def sweep(
     words = {_native.Sweep.key(word): values for word, values in keys.items()}
     settings = [_setting(key, values) for key, values in {**(set or {}), **words}.items()]
     if seed is not None:
-        if not 0 <= seed < 2**64:
-            raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {seed}")
         settings.append((f"run.seed={seed}", False))
     native = _native.Sweep.begin(
         _subject(study),

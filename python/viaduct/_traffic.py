@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from viaduct import _arguments, _native
 from viaduct._study import Setting
 
 Host = int | str
@@ -37,7 +38,7 @@ def hops(count: int) -> Pattern:
 
     It needs a chain, mesh or torus, generated or recognised: `Network.description` says it.
     """
-    return Pattern("straight-line", {"hops": count})
+    return Pattern("straight-line", {"hops": _arguments.whole("hops", count, 1, None)})
 
 
 def uniform() -> Pattern:
@@ -82,7 +83,11 @@ def all_to_all() -> Pattern:
 
 def pairs(pairs: Iterable[tuple[Host, Host]]) -> Pattern:
     """Send from and to the hosts given; who is named several times takes the targets in turn."""
-    return Pattern("pairs", pairs=tuple((source, target) for source, target in pairs))
+    listed = [tuple(pair) if isinstance(pair, Iterable) else (pair,) for pair in pairs]
+    for pair in listed:
+        if len(pair) != 2:
+            raise TypeError(f"pairs are of a source and a target, as in (0, 1), not {pair!r}")
+    return Pattern("pairs", pairs=tuple((pair[0], pair[1]) for pair in listed))
 
 
 class Traffic:
@@ -128,6 +133,19 @@ class Traffic:
         if not isinstance(to, Pattern):
             raise TypeError(f"to is a pattern such as viaduct.uniform(), not {to!r}")
         self.to = to
+        _arguments.quantity("size", size, "32 KiB")
+        _arguments.quantity("interval", interval, "10 us")
+        if rate is not None and not isinstance(rate, (str, int, float)):
+            rate = float(rate) if hasattr(rate, "__float__") else rate
+        if isinstance(rate, bool) or not isinstance(rate, (str, int, float, type(None))):
+            raise TypeError(
+                "rate is a number of messages a second and process, as in 100, or a text, as in "
+                f'"100/s", not {_arguments.shown(rate)}'
+            )
+        known = _native.Study.keys("traffic")
+        for key in keys:
+            if key not in known:
+                raise TypeError(f"traffic has no key {key!r}; its keys are {', '.join(known)}")
         if rate is not None and not isinstance(rate, str):
             rate = f"{rate}/s"
         given = {"size": size, "rate": rate, "interval": interval}

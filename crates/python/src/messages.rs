@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use viaduct_engine::Time;
 use viaduct_scenario::{LISTED_TIME_MAX, MESSAGE_BYTES_MAX, message_list_csv};
 use viaduct_sim::workload::ListedMessage;
@@ -15,6 +16,9 @@ pub(crate) const FILE: &str = "messages.csv";
 
 /// What to give.
 const HELP: &str = "give arrays or lists of numbers, as many of each; `bytes` may be one number";
+
+/// What makes a list again: times, picoseconds of their unit, sources, targets, bytes.
+type State = (Vec<f64>, f64, Vec<u32>, Vec<u32>, Vec<u32>);
 
 /// A list of messages.
 #[pyclass(frozen, module = "viaduct._native")]
@@ -90,6 +94,20 @@ impl Messages {
 
     fn __len__(&self) -> usize {
         self.messages.len()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, State) {
+        let messages = slf.get().messages.iter();
+        // Below 2^53 each picosecond is a number of its own.
+        let time = messages
+            .clone()
+            .map(|message| message.time.picoseconds() as f64);
+        let source = messages.clone().map(|message| message.source);
+        let target = messages.clone().map(|message| message.target);
+        let bytes = messages.map(|message| message.bytes);
+        let arrays = (source.collect(), target.collect(), bytes.collect());
+        let state = (time.collect(), 1.0, arrays.0, arrays.1, arrays.2);
+        (slf.get_type(), state)
     }
 
     /// The text that a study may name as `traffic.file`.

@@ -342,6 +342,15 @@ impl Network {
         Ok(self.make(py)?.topology.memory_bytes())
     }
 
+    fn __reduce__(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+    ) -> PyResult<(Py<PyAny>, (&'static str, String, &'static str))> {
+        let json = slf.borrow_mut().whole(py)?.to_node_link_json();
+        let read = slf.get_type().getattr("read")?.unbind();
+        Ok((read, ("a pickled network", json, "json")))
+    }
+
     fn node_link_json(&mut self, py: Python<'_>) -> PyResult<String> {
         Ok(self.whole(py)?.to_node_link_json())
     }

@@ -26,11 +26,20 @@ pub(crate) struct Study {
     settings: Vec<String>,
 }
 
+/// What a study is pickled as: name, text, the files that it names, settings.
+type State = (String, String, BTreeMap<String, String>, Vec<String>);
+
 /// Where it can be read again, with other settings.
 #[derive(Clone, Debug)]
 enum Origin {
     NameOrPath(Arc<str>),
     Text(Arc<str>),
+    /// A text with the texts of the files that it names: it was read elsewhere.
+    Carried {
+        name: Arc<str>,
+        text: Arc<str>,
+        files: Arc<BTreeMap<String, String>>,
+    },
     /// A text whose network Python made.
     Network {
         name: Arc<str>,
@@ -50,6 +59,13 @@ impl Origin {
                 viaduct_scenario::Study::load(name_or_path, &overrides)
             }
             Self::Text(text) => parse_study_with(text, &overrides),
+            Self::Carried { name, text, files } => {
+                let handed_in = HandedIn {
+                    files: Some(files),
+                    ..HandedIn::default()
+                };
+                parse_study_on(name, text, &overrides, handed_in)
+            }
             Self::Network {
                 name,
                 text,
@@ -62,6 +78,7 @@ impl Origin {
                     messages: messages
                         .as_ref()
                         .map(|(file, list)| (*file, Arc::clone(list))),
+                    files: None,
                 };
                 parse_study_on(name, text, &overrides, handed_in)
             }
@@ -77,6 +94,9 @@ impl Study {
         match &self.origin {
             Origin::NameOrPath(name_or_path) => Sweep::load(name_or_path, &all),
             Origin::Text(text) => Sweep::from_text("study", text, &all, BTreeMap::new()),
+            Origin::Carried { name, text, files } => {
+                Sweep::from_text(name, text, &all, (**files).clone())
+            }
             // Whoever makes the runs has neither the network nor the files: all go as texts.
             Origin::Network { name, text, .. } => {
                 Sweep::from_text(name, text, &all, self.inner.carried_files())
@@ -123,6 +143,14 @@ impl Study {
         Self::read(py, Origin::NameOrPath(name_or_path.into()), settings)
     }
 
+    /// Names of the keys of a table of studies.
+    #[staticmethod]
+    fn keys(table: &str) -> Vec<&'static str> {
+        let table = viaduct_scenario::table(table);
+        let keys = table.map_or(&[][..], |table| &table.keys);
+        keys.iter().map(|key| key.name).collect()
+    }
+
     /// Reads a study's text.
     #[staticmethod]
     fn parse(py: Python<'_>, text: &str, settings: Vec<String>) -> PyResult<Self> {
@@ -133,6 +161,35 @@ impl Study {
     fn with_settings(&self, py: Python<'_>, settings: Vec<String>) -> PyResult<Self> {
         let all = self.settings.iter().cloned().chain(settings).collect();
         Self::read(py, self.origin.clone(), all)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<(Py<PyAny>, State)> {
+        let study = slf.get();
+        let source = py.detach(|| {
+            let mut all = study.open_sweep(Vec::new())?;
+            all.gather_files();
+            Ok(all.source())
+        });
+        let source = source.map_err(|diagnostics| errors::scenario(&diagnostics))?;
+        let restored = slf.get_type().getattr("_restored")?.unbind();
+        let settings = study.settings.clone();
+        Ok((restored, (source.name, source.text, source.files, settings)))
+    }
+
+    #[staticmethod]
+    fn _restored(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        files: BTreeMap<String, String>,
+        settings: Vec<String>,
+    ) -> PyResult<Self> {
+        let origin = Origin::Carried {
+            name: name.into(),
+            text: text.into(),
+            files: Arc::new(files),
+        };
+        Self::read(py, origin, settings)
     }
 
     /// The points of its sweep; itself if there is none.

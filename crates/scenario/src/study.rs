@@ -343,6 +343,8 @@ pub struct HandedIn<'a> {
     pub network: Option<(&'a str, Arc<Topology>)>,
     /// For `traffic.file`.
     pub messages: Option<(&'a str, Arc<[ListedMessage]>)>,
+    /// Texts of other files, by the path that the study writes; what is not here lies on disk.
+    pub files: Option<&'a BTreeMap<String, String>>,
 }
 
 /// As [`parse_study_with`], of a study named `name` with what is handed in for it. Other files that
@@ -363,6 +365,9 @@ pub fn parse_study_on(
     }
     if let Some((path, messages)) = handed_in.messages {
         files.hand_in_messages(path, messages);
+    }
+    for (path, text) in handed_in.files.into_iter().flatten() {
+        files.carry(path, text);
     }
     let input = Input {
         name,
