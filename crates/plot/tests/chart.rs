@@ -292,6 +292,7 @@ fn an_element_of_a_page_has_no_colour_of_its_own() {
             low: 0.5,
             high: 700.0,
         }],
+        hollow: Vec::new(),
         looks: vec![Look::Line, Look::Points],
     };
     let pictures = [
