@@ -227,7 +227,7 @@ fn a_shared_core_and_another_machine_are_told() {
     let numbers = |said: &str| {
         let (from, to) = (
             said.find("  number").unwrap(),
-            said.find("  error").unwrap(),
+            said.rfind("  error").unwrap(),
         );
         said[from..to].to_owned()
     };

@@ -47,7 +47,8 @@ fn a_network_is_shown_from_a_study_and_from_a_file() {
     let folder = Folder::new();
     folder.succeed(&["show", "torus-1024", "-o", "torus.svg"]);
     let svg = folder.read("torus.svg");
-    assert_eq!(svg.matches("<circle ").count(), 1024);
+    // One for each host, and one in the legend.
+    assert_eq!(svg.matches("<circle ").count(), 1024 + 1);
     folder.succeed(&["show", "torus-1024", "-o", "torus.html"]);
     let page = folder.read("torus.html");
     assert!(

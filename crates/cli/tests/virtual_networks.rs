@@ -77,6 +77,7 @@ fn the_first_generation_has_its_given_figures() {
         "o_send_us",
         "round_trip_us",
         "test",
+        "version",
     ];
     assert_eq!(keys, wanted);
     assert_near(number(&logp, "o_send_us") + number(&logp, "o_recv_us"), 5.8);

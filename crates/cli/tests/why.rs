@@ -21,6 +21,7 @@ dimensions = [4, 4]
 hosts_per_switch = 2
 
 [links]
+model = "fluid"
 rate = "856 Mbit/s"
 
 [hosts]
