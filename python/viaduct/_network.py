@@ -29,8 +29,8 @@ class Network:
 
     A network that is a chain, mesh, torus, fat tree or single switch, its nodes added in the order
     of the generator, is routed by that network's rule, whatever their names, and knows straight
-    lines (`hops`, `neighbours`). Any other is routed by shortest paths, with flows spread over equal
-    ones (`network.equal_paths`). `description` says which it is.
+    lines (`hops`, `neighbours`). Any other is routed by shortest paths, with flows spread over
+    equal ones (`network.equal_paths`). `description` says which it is.
 
     Parameters
     ----------
