@@ -74,7 +74,7 @@ def test_an_absurd_rate_is_refused() -> None:
     with pytest.raises(via.ScenarioError, match=r"more than 10\^10 a second"):
         net().study(traffic(rate=4e11), until="1 ms")
     with pytest.raises(via.ScenarioError, match=r"more than 10\^10 a second"):
-        via.study("two-hosts", set={"traffic.rate": 4e11})
+        via.study("torus-1024", set={"traffic.rate": 4e11})
 
 
 def test_a_wrong_argument_is_forgotten() -> None:

@@ -109,4 +109,5 @@ def test_a_notebook_shows_tables_of_html_with_everything_escaped() -> None:
         assert html.startswith(("<table>", "<pre>")), html
         assert html.count("<table>") == html.count("</table>")
     assert "mean latency, us" in result._repr_html_()
-    assert "s0-0 -&gt; s1-0" in result.links._repr_html_()
+    assert "<td>s0-0</td><td>s2-0</td>" in result.links._repr_html_()
+    assert "&lt;script&gt;" in net._repr_html_()

@@ -10,7 +10,7 @@ Counts(posted=201, delivered=200, dropped=0, in_flight=1)
 >>> result.latency_us.mean
 32.85
 >>> result.links.columns
-['link', 'class', 'wire_bytes', 'utilisation_fraction', 'flows_max']
+['link', 'from', 'to', 'class', 'wire_bytes', 'utilisation_fraction', 'flows_max']
 
 A network of your own is made by loops, or from arrays and graphs: `Network`.
 

@@ -26,8 +26,14 @@ pub(crate) struct Study {
     settings: Vec<String>,
 }
 
-/// What a study is pickled as: name, text, the files that it names, settings.
-type State = (String, String, BTreeMap<String, String>, Vec<String>);
+/// What a study is pickled as: name, text, the files that it names, settings, its point of a sweep.
+type State = (
+    String,
+    String,
+    BTreeMap<String, String>,
+    Vec<String>,
+    Vec<(String, String)>,
+);
 
 /// Where it can be read again, with other settings.
 #[derive(Clone, Debug)]
@@ -173,7 +179,11 @@ impl Study {
         let source = source.map_err(|diagnostics| errors::scenario(&diagnostics))?;
         let restored = slf.get_type().getattr("_restored")?.unbind();
         let settings = study.settings.clone();
-        Ok((restored, (source.name, source.text, source.files, settings)))
+        let point = study.inner.point.clone();
+        Ok((
+            restored,
+            (source.name, source.text, source.files, settings, point),
+        ))
     }
 
     #[staticmethod]
@@ -183,13 +193,16 @@ impl Study {
         text: &str,
         files: BTreeMap<String, String>,
         settings: Vec<String>,
+        point: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let origin = Origin::Carried {
             name: name.into(),
             text: text.into(),
             files: Arc::new(files),
         };
-        Self::read(py, origin, settings)
+        let mut study = Self::read(py, origin, settings)?;
+        Arc::make_mut(&mut study.inner).point = point;
+        Ok(study)
     }
 
     /// The points of its sweep; itself if there is none.
