@@ -196,7 +196,7 @@ fn requests_into_one_queue_do_not_fall_with_load() {
 fn requests_answered_follow_the_offered_load_and_stay_where_they_end() {
     let models = ["giganet-clan-linux", "clan-pio", "clan-dma"];
     let plot = format!("{}/offered-load.svg", env!("CARGO_TARGET_TMPDIR"));
-    // An interrupt a message bounds CLAN near 100,000.
+    // One interrupt per message bounds CLAN near 100,000.
     let loads = [25, 75, 450, 700, 1000];
     let options = ["--load", "25k,75k,450k,700k,1M", "--plot", &plot];
     let answered = rows("cq", &models, &options, &["mean_requests_s"]);

@@ -32,7 +32,7 @@ type Packed = (String, bool, Vec<u8>, Option<Vec<bool>>);
 ///
 /// It has the Arrow PyCapsule interface: `polars.DataFrame(table)`, `pyarrow.table(table)`,
 /// `pandas.DataFrame.from_arrow(table)`, and DuckDB by its name in a query. Without any of them,
-/// iterating over it gives a dictionary a row.
+/// iterating over it gives one dictionary per row.
 ///
 /// Examples
 /// --------
