@@ -6,6 +6,9 @@ use std::ops::Range;
 /// Lines looked at: what a file is shows at its beginning.
 const LINES_MAX: usize = 20;
 
+/// So many lines without any table or key are no mistake of one line: one error says it for all.
+const PROSE_LINES_MIN: usize = 4;
+
 /// What the text is, and what to do with it; none where it reads like TOML with mistakes.
 #[derive(Debug)]
 pub(crate) struct Foreign {
@@ -17,6 +20,8 @@ pub(crate) struct Foreign {
 }
 
 const GRAPH_HELP: &str = "a study names it in [network]: topology = \"graph\" and file = \"FILE\"";
+const TABLE_HELP: &str = "links are written one per line, as in `n0 s0 rate=\"10 Gbit/s\"`, \
+    and named by [network] file; messages have the columns time_us,source,target,bytes";
 const TOML_HELP: &str = "write a table as [run] on a line of its own and a key as \
     until = \"10 ms\"; all keys: viaduct keys";
 
@@ -63,7 +68,21 @@ pub(crate) fn recognise(whole: &str) -> Option<Foreign> {
     if lines.iter().all(|line| is_edge(line)) {
         return of("a list of links", GRAPH_HELP);
     }
+    if has_columns(&lines) {
+        return of("a table with commas between its columns", TABLE_HELP);
+    }
+    if lines.len() >= PROSE_LINES_MIN {
+        return of("text without a table or a key", TOML_HELP);
+    }
     None
+}
+
+/// Several lines, each with the same number of commas.
+fn has_columns(lines: &[&str]) -> bool {
+    let commas = |line: &str| line.matches(',').count();
+    lines.len() > 1
+        && commas(lines[0]) > 0
+        && lines.iter().all(|line| commas(line) == commas(lines[0]))
 }
 
 /// A heading, or a key with its equals sign.
@@ -111,6 +130,14 @@ mod tests {
             (
                 "time_us,source,target,bytes\n0,0,1,64\n",
                 "a list of messages",
+            ),
+            (
+                "s0,s1,10\ns1,s2,10\n",
+                "a table with commas between its columns",
+            ),
+            (
+                "s0 s1 10 Gbit/s\ns1 s2 10 Gbit/s\ns2 s3 1 Gbit/s\ns3 s4 1 Gbit/s\n",
+                "text without a table or a key",
             ),
             ("run:\n  until: 10 ms\n", "YAML"),
             ("---\nstudy: a = b\n", "YAML"),
