@@ -8,10 +8,12 @@
 //! Two rules ([`Sharing`]): `Fluid`, where each of n active flows gets 1/n of a resource and what
 //! it does not use is lost, and `MaxMin` (`max_min.rs`), where unused shares are handed on. Max-min
 //! shares are worked out once an instant: whoever moves time on calls [`Fluid::settle`] before.
+//! Many flows that one link alone holds back cost as little as one (`crowd.rs`).
 //!
 //! Amounts are bytes on the link. A bus carries a message's bytes without framing: a flow's `scale`
 //! (bytes on the link a byte of message) converts a bus's share.
 
+mod crowd;
 mod max_min;
 mod resource;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod tests;
 use viaduct_engine::{EventId, EventQueue, Time, prefetch, prefetch_all};
 use viaduct_topology::LinkId;
 
+use self::crowd::{CROWD_MIN, Crowd};
 use self::max_min::MaxMin;
 use self::resource::Resource;
 use crate::config::Sharing;
@@ -64,6 +67,13 @@ pub struct Fluid {
     max_min: Option<MaxMin>,
     /// Flows whose rate an event changes.
     touched: Vec<FlowId>,
+    crowds: Vec<Crowd>,
+    /// Links that may have become crowded in this instant.
+    crowded: Vec<ResourceId>,
+    /// Flows on a link from which on it is.
+    crowd_min: u32,
+    /// How many flows are to begin before the next crowd is made.
+    crowd_pause: u32,
 }
 
 /// The paths of all flows in one list: for each as many places as the longest needs.
@@ -89,6 +99,8 @@ struct Flow {
     /// Whether the flow is in `touched`.
     is_touched: bool,
     active: bool,
+    /// Whether it is in a crowd, which then knows what remains.
+    rides: bool,
 }
 
 impl Fluid {
@@ -108,6 +120,10 @@ impl Fluid {
             free: Vec::new(),
             max_min,
             touched: Vec::new(),
+            crowds: Vec::new(),
+            crowded: Vec::new(),
+            crowd_min: CROWD_MIN,
+            crowd_pause: 0,
         }
     }
 
@@ -120,9 +136,15 @@ impl Fluid {
     ) -> FlowId {
         let now = queue.now();
         let id = self.allocate(path, demand, now);
+        if !self.crowds.is_empty() && self.join_crowd(queue, id, path) {
+            self.slow_others(now, id, path);
+            self.schedule_touched(queue);
+            return id;
+        }
         if self.max_min.is_some() {
             // With others on its path it is slower: the end is moved when the instant is over.
             self.flows[id.0 as usize].rate = self.begin_max_min(id, path);
+            self.note_crowded(queue, id);
             return self.schedule_end(queue, id);
         }
 
@@ -139,10 +161,29 @@ impl Fluid {
         }
         self.flows[id.0 as usize].rate = rate;
         if !is_alone {
+            self.note_crowded(queue, id);
             self.slow_others(now, id, path);
             self.schedule_touched(queue);
         }
         self.schedule_end(queue, id)
+    }
+
+    /// A flow that does not ride has begun: what that means for crowds, or for their making.
+    #[inline]
+    fn note_crowded<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>, id: FlowId) {
+        if !self.crowds.is_empty() {
+            self.update_crowds(queue, id);
+        }
+        if self.crowd_pause > 0 {
+            self.crowd_pause -= 1;
+            return;
+        }
+        let path = self.paths.of(id, self.flows[id.0 as usize].path_len);
+        for &link in path.iter().filter(|link| link.0 < self.first_bus) {
+            if self.resources[link.0 as usize].member_count() >= self.crowd_min {
+                self.crowded.push(link);
+            }
+        }
     }
 
     #[inline(always)]
@@ -158,19 +199,20 @@ impl Fluid {
         id
     }
 
-    /// Works out the max-min shares that this instant has changed, if it is over: to be called
-    /// before time moves on.
+    /// Works out the max-min shares that this instant has changed, if it is over, and makes crowds:
+    /// to be called before time moves on.
     #[inline]
-    pub fn settle<E: Copy>(&mut self, queue: &mut EventQueue<E>) {
+    pub fn settle<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         let is_unsettled = self.max_min.as_ref().is_some_and(MaxMin::is_unsettled);
-        if is_unsettled && queue.next_time().is_none_or(|next| next > queue.now()) {
+        let is_due = is_unsettled || !self.crowded.is_empty();
+        if is_due && queue.next_time().is_none_or(|next| next > queue.now()) {
             self.settle_now(queue);
         }
     }
 
     /// Works out the max-min shares that this instant has changed until now.
     #[inline(never)]
-    fn settle_now<E: Copy>(&mut self, queue: &mut EventQueue<E>) {
+    fn settle_now<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         let now = queue.now();
         self.solve_max_min(now);
         for id in self.touched.drain(..) {
@@ -180,10 +222,13 @@ impl Fluid {
             let end = flow.end_time().max(now + Time::from_picoseconds(1));
             queue.reschedule(flow.end, end);
         }
+        if !self.crowded.is_empty() {
+            self.make_crowds(queue);
+        }
     }
 
     /// Ends a flow; returns its tag.
-    pub fn end<E: Copy>(&mut self, queue: &mut EventQueue<E>, id: FlowId) -> u32 {
+    pub fn end<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>, id: FlowId) -> u32 {
         let now = queue.now();
         let flow = &mut self.flows[id.0 as usize];
         debug_assert!(flow.active, "a flow ends once");
@@ -191,12 +236,19 @@ impl Fluid {
         let tag = flow.demand.tag;
         let carried = flow.uncredited;
         let carried_on_bus = carried / flow.demand.scale;
+        let (rode, path_len) = (flow.rides, flow.path_len);
+        if rode {
+            self.leave_crowd(id);
+        }
         let mut is_alone = true;
-        for &resource in self.paths.of(id, flow.path_len) {
+        for &resource in self.paths.of(id, path_len) {
             let server = &mut self.resources[resource.0 as usize];
-            is_alone &= server.leave(id);
+            is_alone &= !rode && server.leave(id);
             let is_bus = resource.0 >= self.first_bus;
             server.carried += if is_bus { carried_on_bus } else { carried };
+        }
+        if !self.crowds.is_empty() {
+            self.update_crowds(queue, id);
         }
         if self.max_min.is_some() {
             self.end_max_min(id);
@@ -250,7 +302,7 @@ impl Fluid {
     }
 
     /// A short transaction takes `time` of a bus away from the flows that it limits.
-    pub(crate) fn hold_up<E: Copy>(
+    pub(crate) fn hold_up<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         bus: ResourceId,
@@ -277,23 +329,31 @@ impl Fluid {
     /// Credits all resources with what active flows have moved up to now.
     pub(crate) fn credit_all(&mut self, now: Time) {
         for index in 0..self.flows.len() {
-            let flow = &mut self.flows[index];
-            if !flow.active {
-                continue;
+            let flow = &self.flows[index];
+            if flow.active && !flow.rides {
+                let remaining = flow.remaining_at(now);
+                self.credit(FlowId(index as u32), remaining);
             }
-            let remaining = flow.remaining_at(now).min(flow.uncredited);
-            let moved = flow.uncredited - remaining;
-            flow.uncredited = remaining;
-            let id = FlowId(index as u32);
-            for &resource in self.paths.of(id, flow.path_len) {
-                let is_bus = resource.0 >= self.first_bus;
-                let bytes = if is_bus {
-                    moved / flow.demand.scale
-                } else {
-                    moved
-                };
-                self.resources[resource.0 as usize].carried += bytes;
-            }
+        }
+        for (id, remaining) in self.riders_left(now) {
+            self.credit(id, remaining);
+        }
+    }
+
+    /// Credits a flow's resources with what it has moved, so that so much is left.
+    fn credit(&mut self, id: FlowId, remaining: f64) {
+        let flow = &mut self.flows[id.0 as usize];
+        let remaining = remaining.min(flow.uncredited);
+        let moved = flow.uncredited - remaining;
+        flow.uncredited = remaining;
+        for &resource in self.paths.of(id, flow.path_len) {
+            let is_bus = resource.0 >= self.first_bus;
+            let bytes = if is_bus {
+                moved / flow.demand.scale
+            } else {
+                moved
+            };
+            self.resources[resource.0 as usize].carried += bytes;
         }
     }
 
@@ -324,7 +384,9 @@ impl Fluid {
         let spilled: usize = self.resources.iter().map(Resource::spilled_bytes).sum();
         let paths = self.paths.places.capacity() * size_of::<ResourceId>();
         let max_min = self.max_min.as_ref().map_or(0, MaxMin::state_bytes);
-        resources + spilled + paths + max_min + self.flows.capacity() * size_of::<Flow>()
+        let crowds = self.crowds_bytes();
+        let flows = self.flows.capacity() * size_of::<Flow>();
+        resources + spilled + paths + max_min + crowds + flows
     }
 
     fn allocate(&mut self, path: &[ResourceId], demand: FlowDemand, now: Time) -> FlowId {
@@ -339,6 +401,7 @@ impl Fluid {
                 path_len: 0,
                 is_touched: false,
                 active: false,
+                rides: false,
             });
             FlowId(self.flows.len() as u32 - 1)
         });

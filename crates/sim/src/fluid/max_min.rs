@@ -21,7 +21,7 @@ use std::collections::BinaryHeap;
 use viaduct_engine::Time;
 
 use super::resource::Resource;
-use super::{Flow, FlowId, Fluid, Paths, ResourceId, touch};
+use super::{Flow, FlowDemand, FlowId, Fluid, Paths, ResourceId, touch};
 
 /// Rates that differ by less than this, relatively, are equal: a picosecond in a second.
 const TOLERANCE: f64 = 1e-12;
@@ -179,6 +179,33 @@ impl MaxMin {
         }
         if alone.is_none() {
             self.newcomers.push(id);
+        }
+    }
+
+    /// Has a place for a flow that rides in a crowd, and is not solved for.
+    pub(super) fn begin_rider(&mut self, id: FlowId) {
+        self.begin(id, 0.0, Some((0.0, OWN_LIMIT)));
+    }
+
+    pub(super) fn member_becomes_rider(&mut self, id: FlowId) {
+        let fair = &mut self.flows[id.0 as usize];
+        let holder = core::mem::replace(&mut fair.holder, OWN_LIMIT);
+        if let Some(place) = self.places.get_mut(holder.0 as usize) {
+            place.holds -= 1;
+        }
+    }
+
+    /// A link holds the flow; its shares are to be found again.
+    pub(super) fn rider_becomes_member(
+        &mut self,
+        id: FlowId,
+        demand: &FlowDemand,
+        rate: f64,
+        link: ResourceId,
+    ) {
+        self.begin(id, 1.0 / demand.scale, Some((rate, link)));
+        if self.freed.last() != Some(&link) {
+            self.freed.push(link);
         }
     }
 

@@ -1,4 +1,4 @@
-//! One fluid server and the flows that cross it.
+//! One fluid server and the flows that cross it: its members, and those that ride (`crowd.rs`).
 
 use super::FlowId;
 
@@ -10,13 +10,17 @@ const FEW: usize = 4;
 pub(crate) struct Resource {
     /// Bytes a picosecond.
     pub(crate) rate: f64,
-    /// The rate over the number of members; the whole rate with none.
+    /// The rate over the number of flows; the whole rate with none.
     pub(crate) share: f64,
     /// Bytes credited.
     pub(crate) carried: f64,
-    /// Most members at once.
+    /// Most flows at once.
     pub(crate) flows_max: u32,
+    /// Members and riders.
     len: u32,
+    riders: u32,
+    /// What no share of this server may fall below, as long as it has riders.
+    floor: f32,
     few: [FlowId; FEW],
     #[expect(
         clippy::box_collection,
@@ -33,29 +37,73 @@ impl Resource {
             carried: 0.0,
             flows_max: 0,
             len: 0,
+            riders: 0,
+            floor: 0.0,
             few: [FlowId(u32::MAX); FEW],
             many: None,
         }
     }
 
-    /// Members now.
+    /// Members and riders now.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// The member at `index`, in an order that only joins and leaves decide.
-    pub(crate) fn member(&self, index: u32) -> FlowId {
-        let index = index as usize;
-        match &self.many {
-            Some(many) if index >= FEW => many[index - FEW],
-            _ => self.few[index],
+    /// Members now.
+    pub(crate) fn member_count(&self) -> u32 {
+        self.len - self.riders
+    }
+
+    /// Riders now.
+    pub(crate) fn rider_count(&self) -> u32 {
+        self.riders
+    }
+
+    /// What its share may not fall below for its riders to ride on.
+    pub(crate) fn floor(&self) -> f64 {
+        f64::from(self.floor)
+    }
+
+    pub(crate) fn raise_floor(&mut self, floor: f64) {
+        // Of the numbers of this length one that is not below.
+        self.floor = self.floor.max((floor as f32).next_up());
+    }
+
+    pub(crate) fn join_rider(&mut self) {
+        self.riders += 1;
+        self.len += 1;
+        self.flows_max = self.flows_max.max(self.len);
+        self.share = self.rate / f64::from(self.len);
+    }
+
+    pub(crate) fn leave_rider(&mut self) {
+        self.len -= 1;
+        self.ride_no_more();
+        self.share = self.rate / f64::from(self.len.max(1));
+    }
+
+    pub(crate) fn member_becomes_rider(&mut self, flow: FlowId) {
+        self.remove(flow);
+        self.riders += 1;
+    }
+
+    pub(crate) fn rider_becomes_member(&mut self, flow: FlowId) {
+        let index = self.member_count();
+        self.add(index, flow);
+        self.ride_no_more();
+    }
+
+    fn ride_no_more(&mut self) {
+        self.riders -= 1;
+        if self.riders == 0 {
+            self.floor = 0.0;
         }
     }
 
-    /// The members, in the order of [`Resource::member`].
+    /// The members, in an order that only joins and leaves decide.
     #[inline]
     pub(crate) fn members(&self) -> impl Iterator<Item = FlowId> {
-        let few = &self.few[..FEW.min(self.len as usize)];
+        let few = &self.few[..FEW.min(self.member_count() as usize)];
         let many = self.many.as_deref().map_or(&[][..], Vec::as_slice);
         few.iter().chain(many).copied()
     }
@@ -75,15 +123,19 @@ impl Resource {
     }
 
     fn join_others(&mut self, flow: FlowId) {
-        let index = self.len as usize;
+        self.add(self.member_count(), flow);
+        self.len += 1;
+        self.flows_max = self.flows_max.max(self.len);
+        self.share = self.rate / f64::from(self.len);
+    }
+
+    fn add(&mut self, index: u32, flow: FlowId) {
+        let index = index as usize;
         if index < FEW {
             self.few[index] = flow;
         } else {
             self.many.get_or_insert_default().push(flow);
         }
-        self.len += 1;
-        self.flows_max = self.flows_max.max(self.len);
-        self.share = self.rate / f64::from(self.len);
     }
 
     /// Says whether nobody is left.
@@ -99,25 +151,31 @@ impl Resource {
     }
 
     fn leave_others(&mut self, flow: FlowId) {
-        let index = (0..self.len).find(|&index| self.member(index) == flow);
+        self.remove(flow);
+        self.len -= 1;
+        self.share = self.rate / f64::from(self.len);
+    }
+
+    /// Takes a flow out of the members; the last takes its place.
+    fn remove(&mut self, flow: FlowId) {
+        let index = self.members().position(|member| member == flow);
         debug_assert!(index.is_some(), "a flow leaves where it joined");
         let Some(index) = index else { return };
-        self.len -= 1;
-        let last = if self.len as usize >= FEW {
+        let end = self.member_count() as usize - 1;
+        let last = if end >= FEW {
             self.many
                 .as_mut()
                 .and_then(|many| many.pop())
                 .unwrap_or(flow)
         } else {
-            self.few[self.len as usize]
+            self.few[end]
         };
-        if index != self.len {
+        if index != end {
             match &mut self.many {
-                Some(many) if index as usize >= FEW => many[index as usize - FEW] = last,
-                _ => self.few[index as usize] = last,
+                Some(many) if index >= FEW => many[index - FEW] = last,
+                _ => self.few[index] = last,
             }
         }
-        self.share = self.rate / f64::from(self.len);
     }
 
     pub(crate) fn spilled_bytes(&self) -> usize {
@@ -144,9 +202,7 @@ mod tests {
                 resource.join(FlowId(flow));
             }
             resource.leave(FlowId(leaver));
-            let mut left: Vec<u32> = (0..resource.len())
-                .map(|index| resource.member(index).0)
-                .collect();
+            let mut left: Vec<u32> = resource.members().map(|flow| flow.0).collect();
             left.sort_unstable();
             assert_eq!(
                 left,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use viaduct_engine::{EventQueue, Time};
 
-use super::{FlowDemand, Fluid, ResourceId};
+use super::{CROWD_MIN, FlowDemand, Fluid, ResourceId};
 use crate::config::Sharing;
 use crate::event::Event;
 
@@ -45,10 +45,33 @@ fn plan() -> impl Strategy<Value = Plan> {
         })
 }
 
+/// A plan that crosses link 1, over a resource of its own or one that others cross.
+fn crowding_plan() -> impl Strategy<Value = Plan> {
+    (plan(), 0_u32..12).prop_map(|(plan, own)| Plan {
+        path: match own {
+            9 => plan.path,
+            own if own == 1 || own > 9 => vec![1],
+            own => vec![1, own],
+        },
+        rate_max: if own == 3 {
+            plan.rate_max
+        } else {
+            f64::INFINITY
+        },
+        ..plan
+    })
+}
+
 /// When each flow ends, by the code under test.
 fn ends(sharing: Sharing, plans: &[Plan]) -> Vec<f64> {
+    ends_in_crowds(sharing, plans, CROWD_MIN)
+}
+
+/// The same, where so many flows on a link are a crowd.
+fn ends_in_crowds(sharing: Sharing, plans: &[Plan], crowd_min: u32) -> Vec<f64> {
     let mut queue = EventQueue::new();
     let mut fluid = Fluid::new(sharing, (0..RESOURCES).map(rate_of), LINKS);
+    fluid.crowd_min = crowd_min;
     for (index, plan) in plans.iter().enumerate() {
         queue.schedule(
             Time::from_picoseconds(plan.begin),
@@ -236,6 +259,54 @@ proptest! {
     #[test]
     fn max_min_shares_equal_the_reference(plans in prop::collection::vec(plan(), 1..30)) {
         compare(&ends(Sharing::MaxMin, &plans), &reference_ends(&plans, max_min_rates))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn crowds_equal_the_reference(
+        plans in prop::collection::vec(crowding_plan(), 1..40),
+        crowd_min in 2_u32..6,
+    ) {
+        let fluid = ends_in_crowds(Sharing::Fluid, &plans, crowd_min);
+        compare(&fluid, &reference_ends(&plans, fluid_rates))?;
+        let max_min = ends_in_crowds(Sharing::MaxMin, &plans, crowd_min);
+        compare(&max_min, &reference_ends(&plans, max_min_rates))?;
+    }
+}
+
+/// Flows from links of their own over one that all cross, and a new one for each that ends.
+#[test]
+fn a_crowd_has_one_event() {
+    const FLOWS: u32 = 200;
+
+    for sharing in [Sharing::Fluid, Sharing::MaxMin] {
+        let mut queue = EventQueue::<Event>::new();
+        let mut fluid = Fluid::new(sharing, (0..=FLOWS).map(|_| 1e-4), FLOWS + 1);
+        let demand = |tag| FlowDemand {
+            wire_bytes: 1000.0 + f64::from(tag % 97),
+            scale: 1.0,
+            rate_max: f64::INFINITY,
+            tag,
+        };
+        let path = |tag| [ResourceId(1 + tag % FLOWS), ResourceId(0)];
+        for tag in 0..FLOWS {
+            fluid.begin(&mut queue, &path(tag), demand(tag));
+        }
+        fluid.settle(&mut queue);
+        for _ in 0..9 * FLOWS {
+            let Some((_, Event::FlowEnds(flow))) = queue.pop() else {
+                panic!("flows end");
+            };
+            // The next takes the place of the one that ended.
+            let tag = fluid.end(&mut queue, flow) + FLOWS;
+            fluid.begin(&mut queue, &path(tag), demand(tag));
+            fluid.settle(&mut queue);
+        }
+        assert_eq!(fluid.active_on(ResourceId(0)), FLOWS);
+        assert_eq!(queue.pending(), 1, "{sharing:?}");
     }
 }
 
