@@ -19,9 +19,12 @@ PYTHON ?= python3
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VIADUCT := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)/release/viaduct
 
+# The test is the one of the whole workspace: with the features of all packages nothing is built again.
+RECORD = $(CARGO) test $(CARGO_FLAGS) --workspace --test record
+
 PYTHON_ENV = $(TARGET_DIR)/python
 
-.PHONY: help study release test check golden bench fuzz-smoke chaos install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record bench fuzz-smoke chaos install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -33,9 +36,9 @@ release: cargo ## build the viaduct command with optimisation
 	@[ -x $(VIADUCT) ] || echo "building viaduct: about two minutes the first time"
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
 
-test: cargo c-tools ## every test, then equal digests of debug and release builds, then the commands in the docs
+test: cargo c-tools release ## every test, the record of results in a release build too, then the commands in the docs
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
-	$(CARGO) xtask digests
+	VIADUCT_COMMAND=$(abspath $(VIADUCT)) $(RECORD)
 	$(CARGO) xtask docs
 	@$(MAKE) --no-print-directory python-test
 
@@ -62,6 +65,12 @@ check: cargo ## format, lints, rustdoc, dependency rules and tidiness
 
 golden: cargo c-tools ## accept what the snapshot tests print as right; read the diff before you commit it
 	INSTA_UPDATE=always $(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
+
+record: cargo release ## compare all results with those recorded, of longer runs too, in a release build
+	VIADUCT_COMMAND=$(abspath $(VIADUCT)) VIADUCT_RECORD=full $(RECORD)
+
+accept-record: cargo release ## take what comes out now as the record; say in CHANGELOG.md what was and what is
+	VIADUCT_COMMAND=$(abspath $(VIADUCT)) VIADUCT_RECORD=full,accept $(RECORD)
 
 bench: release ## speed and memory against the targets, beside SimGrid and other transports where they are installed
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-vipl

@@ -1,10 +1,8 @@
-//! Checks that no other tool makes: dependency walls, tidiness, equal digests, commands in the
-//! docs.
+//! Checks that no other tool makes: dependency walls, tidiness, commands in the docs.
 //!
-//! `cargo xtask tidy` reads the tree and cargo's metadata; it builds nothing. `cargo xtask digests`
-//! and `cargo xtask docs` build the command and run it.
+//! `cargo xtask tidy` reads the tree and cargo's metadata; it builds nothing. `cargo xtask docs`
+//! builds the command and runs it.
 
-mod digests;
 mod licence;
 mod shells;
 mod snippets;
@@ -46,14 +44,12 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy      dependency walls, licences, and the rules of the tree; builds nothing
-  digests   small scenarios give the same digest in a debug and in a release build
   docs      every command shown in README.md and docs/ runs as shown";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1);
     let outcome = match command.as_deref() {
         Some("tidy") => tidy(),
-        Some("digests") => workspace().and_then(|metadata| digests::compare(&metadata)),
         Some("docs") => workspace().and_then(|metadata| snippets::run_all(&metadata)),
         _ => {
             eprintln!("{USAGE}");
@@ -94,26 +90,11 @@ fn workspace() -> Result<Metadata, Box<dyn Error>> {
     Ok(MetadataCommand::new().exec()?)
 }
 
-/// Builds the command in one profile and answers where it is.
-///
-/// Without optimisation as `cargo test --workspace` does, for the tests that call it: with the
-/// features of all packages together. With its own alone, most of what it needs would be compiled
-/// once more.
-fn build_viaduct(metadata: &Metadata, release: bool) -> Result<PathBuf, Box<dyn Error>> {
-    let profile = if release {
-        build(metadata, "viaduct-cli")?;
-        "release"
-    } else {
-        let arguments = ["test", "--quiet", "--workspace", "--no-run"];
-        cargo(metadata, &[&arguments[..], &["--test", "command"]].concat())?;
-        "debug"
-    };
-    let name = format!("viaduct{}", std::env::consts::EXE_SUFFIX);
-    Ok(metadata
-        .target_directory
-        .as_std_path()
-        .join(profile)
-        .join(name))
+/// Builds the command with optimisation and answers where it is.
+fn build_viaduct(metadata: &Metadata) -> Result<PathBuf, Box<dyn Error>> {
+    build(metadata, "viaduct-cli")?;
+    let name = format!("release/viaduct{}", std::env::consts::EXE_SUFFIX);
+    Ok(metadata.target_directory.as_std_path().join(name))
 }
 
 /// Builds one package of ours with optimisation.

@@ -39,7 +39,7 @@ enum Step {
 /// Runs every page's commands with the release build.
 pub(crate) fn run_all(metadata: &Metadata) -> Findings {
     let root = metadata.workspace_root.as_std_path();
-    let viaduct = build_viaduct(metadata, true)?;
+    let viaduct = build_viaduct(metadata)?;
     build(metadata, "viaduct-vipl")?;
     build(metadata, "viaduct-am-c")?;
     let binaries = viaduct.parent().ok_or("the build has no directory")?;

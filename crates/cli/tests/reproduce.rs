@@ -63,9 +63,29 @@ fn a_miss_is_exit_code_three() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&object["met"], &object["missed"]), (&0.into(), &1.into()));
+    assert_eq!(object["version"], env!("CARGO_PKG_VERSION"));
     let row = &object["comparisons"][0];
-    assert_eq!(row["is_met"], false);
-    assert_eq!(row["tolerance"], 0.05);
+    let difference = row["ours"].as_f64().unwrap() / 35.0 - 1.0;
+    assert!(
+        (row["difference"].as_f64().unwrap() - difference).abs() < 1e-8,
+        "{row}"
+    );
+    let is = [
+        "study",
+        "point",
+        "quantity",
+        "role",
+        "published",
+        "tolerance",
+        "is_met",
+    ];
+    let expected =
+        serde_json::json!(["missed", "", "latency_us.mean", "result", 35.0, 0.05, false]);
+    assert_eq!(
+        Value::from(is.map(|name| row[name].clone()).to_vec()),
+        expected
+    );
+    assert!(row["sources"].is_array(), "{row}");
     let output = reproduce(&[&path]);
     assert!(text(&output.stdout).contains("MISSED"));
 }
@@ -129,7 +149,7 @@ fn each_fitted_number_has_a_given_row_of_its_own() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|row| row["is_given"] == true)
+        .filter(|row| row["role"] == "given")
         .map(|row| {
             let parts = ["study", "point", "quantity"].map(|part| row[part].as_str().unwrap());
             parts.join(", ")

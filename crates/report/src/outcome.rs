@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use viaduct_sim::result::RunResult;
 
 use crate::across::AcrossSeeds;
@@ -71,7 +72,8 @@ pub struct Figure {
 }
 
 /// What a published figure is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FigureRole {
     /// The model was calibrated on it: agreement is no merit.
     Given,

@@ -28,8 +28,8 @@ pub struct Comparison {
     pub difference: Option<f64>,
     /// How large the difference may be.
     pub tolerance: f64,
-    /// Whether the model was calibrated on it: agreement is no merit then.
-    pub is_given: bool,
+    /// What the figure is for.
+    pub role: FigureRole,
     /// Whether the difference is within the tolerance; nothing where that is not judged.
     pub is_met: Option<bool>,
     /// What a version predicted before the figure was known.
@@ -115,7 +115,7 @@ impl Comparison {
             ours: ours.map(tidy),
             difference: difference.map(tidy),
             tolerance: figure.tolerance,
-            is_given: figure.role == FigureRole::Given,
+            role: figure.role,
             is_met: (figure.role != FigureRole::Predicted).then_some(is_near),
             blind,
             blind_by,
@@ -142,7 +142,11 @@ impl Comparison {
                 format!("{} ({})", show(value), difference(value, self.published))
             })
         };
-        let given = if self.is_given { ", given" } else { "" };
+        let given = if self.role == FigureRole::Given {
+            ", given"
+        } else {
+            ""
+        };
         let (tolerance, verdict) = match (self.is_met, &self.blind_by) {
             (None, Some(version)) => (String::new(), format!("predicted blind by {version}")),
             (None, None) => (String::new(), String::new()),
@@ -297,7 +301,9 @@ mod tests {
         let list = comparisons(&outcome);
         assert_eq!(list.len(), 2);
         assert_eq!(list[0].point, "traffic.size = 64 B");
-        assert!(list[0].is_given && list[0].is_met == Some(true) && !list[1].is_given);
+        assert!(list[0].is_met == Some(true));
+        let roles = list.iter().map(|row| row.role);
+        assert!(roles.eq([FigureRole::Given, FigureRole::Result]));
         assert_eq!(list[0].difference, Some(tidy(33.4 / 33.2 - 1.0)));
         insta::assert_snapshot!(comparison_table(&list));
         insta::assert_snapshot!(comparison_markdown(&list));
