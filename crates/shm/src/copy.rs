@@ -12,6 +12,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::channel::prefetch_line_to_write;
+
 /// Copies `length` bytes. The ranges may overlap.
 ///
 /// # Safety
@@ -30,6 +32,29 @@ pub(crate) unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
     // SAFETY: as promised by the caller. Not `copy_nonoverlapping`: a program may send a buffer to
     // itself, and whatever becomes of its bytes, this process goes on.
     unsafe { ptr::copy(source, target, length) };
+}
+
+/// Copies `length` bytes into lines that another core has read.
+///
+/// They are asked for a block ahead of the stores: by themselves stores bring in few at a time.
+///
+/// # Safety
+///
+/// As [`copy`].
+pub(crate) unsafe fn copy_ahead(target: *mut u8, source: *const u8, length: usize) {
+    let ask = |block: usize| {
+        let end = (block + AHEAD_BYTES).min(length);
+        for line in (block..end).step_by(LINE_BYTES) {
+            prefetch_line_to_write(target.wrapping_add(line));
+        }
+    };
+    ask(0);
+    for block in (0..length).step_by(AHEAD_BYTES) {
+        ask(block + AHEAD_BYTES);
+        let bytes = AHEAD_BYTES.min(length - block);
+        // SAFETY: as promised by the caller; `block + bytes <= length`.
+        unsafe { copy(target.add(block), source.add(block), bytes) };
+    }
 }
 
 /// Copies `length` bytes past the caches, and returns when they are visible to other cores.
@@ -412,6 +437,9 @@ pub(crate) const NON_TEMPORAL_BYTES_MIN: usize = 256;
 pub(crate) const WATCH_BYTES: usize = 1024;
 /// Bytes for which one timing stands: a reader may have touched the first part of a message only.
 pub(crate) const WATCH_STRETCH_BYTES: usize = 64 << 10;
+/// A block of [`copy_ahead`]. Half round trips of 4 KiB that is read: 1.08 us, of 16 KiB 3.15; with
+/// blocks of 512 bytes the same, with ordinary stores alone 1.18 and 3.27.
+const AHEAD_BYTES: usize = 1024;
 const LINE_BYTES: usize = 64;
 const WORD_BYTES: usize = 8;
 
@@ -450,6 +478,7 @@ mod tests {
         // SAFETY: `copies` gives ranges inside its vectors.
         unsafe {
             copies(|target, source, length| copy(target, source, length));
+            copies(|target, source, length| copy_ahead(target, source, length));
             copies(|target, source, length| copy_non_temporal(target, source, length));
             copies(|target, source, length| copy_last_word_last(target, source, length, false));
             copies(|target, source, length| copy_last_word_last(target, source, length, true));

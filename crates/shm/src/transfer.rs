@@ -93,6 +93,8 @@ pub(crate) struct Plan {
     pub(crate) mechanism: Mechanism,
     /// Write by streaming stores.
     pub(crate) non_temporal: bool,
+    /// Another core has the lines to write: ask for them ahead.
+    pub(crate) is_ahead: bool,
     /// Unless 0: begin with ordinary stores, and stream when they take longer than so many ticks.
     pub(crate) watch_ticks: u32,
 }
@@ -111,6 +113,8 @@ impl Plan {
                 copy::copy_non_temporal(target, source, length);
             } else if self.watch_ticks != 0 {
                 copy::copy_watched(target, source, length, self.watch_ticks);
+            } else if self.is_ahead {
+                copy::copy_ahead(target, source, length);
             } else {
                 copy::copy(target, source, length);
             }
@@ -246,6 +250,7 @@ impl Thresholds {
         let mut plan = Plan {
             mechanism: Mechanism::Inline,
             non_temporal: false,
+            is_ahead: false,
             watch_ticks: 0,
         };
         if bytes <= self.inline_bytes {
@@ -261,6 +266,8 @@ impl Thresholds {
         } else {
             plan.mechanism = Mechanism::Pool;
             plan.non_temporal = bytes >= limits.pool_stream_from;
+            // A pool's reader has always read it.
+            plan.is_ahead = !plan.non_temporal;
         }
         plan
     }
@@ -694,10 +701,16 @@ transfer: auto
     #[test]
     fn a_plan_copies() {
         let source: Vec<u8> = (0..5000_u32).map(|i| i as u8).collect();
-        for (non_temporal, watch_ticks) in [(false, 0), (true, 0), (false, 1)] {
+        for (non_temporal, is_ahead, watch_ticks) in [
+            (false, false, 0),
+            (false, true, 0),
+            (true, false, 0),
+            (false, false, 1),
+        ] {
             let plan = Plan {
                 mechanism: Mechanism::Direct,
                 non_temporal,
+                is_ahead,
                 watch_ticks,
             };
             let mut target = vec![0_u8; 5000];
