@@ -3,6 +3,7 @@
 mod cell;
 mod contestants;
 mod mechanisms;
+mod memories;
 mod perftest;
 mod placement;
 mod process;
@@ -117,6 +118,10 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
             requests::measure(&program, options.cores, options.repeat, &mut prober)
         });
         verdicts.extend(measured.unwrap_or_else(|note| vec![Row::missing("requests", note)]));
+        let (duration, cores) = (options.duration, options.cores);
+        let measured =
+            memories::measure(&contestants, duration, cores, options.repeat, &mut prober);
+        verdicts.extend(measured.unwrap_or_else(|note| vec![Row::missing("memories", note)]));
     }
     println!("{}", table::heading());
     verdicts.iter().for_each(|row| println!("{}", row.shown()));

@@ -2,20 +2,24 @@
 
 mod outgoing;
 mod rdma;
+mod reader;
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use viaduct_fabric::ErrorCode;
 use viaduct_via::{CompletedOperation, Operation, Queue, ReliabilityLevel, Status, outcome};
 
 pub(crate) use self::outgoing::Outgoing;
 use self::outgoing::{Target, copy_planned, pieces, readable};
+use self::reader::Look;
 use crate::channel::{Kind, flag, inline_slots};
 use crate::cma;
+use crate::copy;
 use crate::link::LinkMessage;
 use crate::side::Side;
 use crate::simple::Way;
-use crate::transfer::Mechanism;
+use crate::transfer::{Mechanism, Read};
 
 /// The send side of a VI.
 #[derive(Default)]
@@ -268,20 +272,31 @@ impl SendSide {
             return self.begin(number, completes, Status::PENDING);
         }
         let target = out.reach(cookie.segment, cookie.address, bytes);
-        let plan = out.plan(bytes, &target);
-        let distance = out.thresholds.distance();
-        if out.thresholds.prefers_pool(bytes as usize, &plan, distance) {
+        let mut plan = out.plan(bytes, &target);
+        let (thresholds, distance) = (&out.thresholds, out.thresholds.distance());
+        let can_tell = entry.is_single() && thresholds.can_tell(bytes as usize, &plan);
+        let buffer = (cookie.segment, cookie.address);
+        let (look, read) = out.reader.begin(buffer, entry.bytes, can_tell);
+        if look == Look::None && thresholds.prefers_pool(bytes as usize, &plan, distance, read) {
             return self.send_parts(number, flags, immediate, own_posted);
         }
+        plan.is_ahead = read != Read::No;
         let is_placed = match (plan.mechanism, target) {
             (Mechanism::Direct, Target::Mapped(target)) => {
                 let writes = &mut out.counts.data_writes;
                 entry.each_piece(0, bytes, |source, done, piece| {
                     *writes += 1;
                     // SAFETY: the target range is inside the peer's mapped segment, the source was
-                    // checked when the descriptor was posted.
+                    // checked when the descriptor was posted. A piece that is timed is the whole,
+                    // and long enough.
                     unsafe {
-                        copy_planned(target.as_ptr().add(done as usize), source, piece, plan)
+                        let target = target.as_ptr().add(done as usize);
+                        if look == Look::Time {
+                            let ticks = copy::copy_timing_the_middle(target, source, piece);
+                            out.reader.judge(out.thresholds.was_read(ticks));
+                        } else {
+                            copy_planned(target, source, piece, plan);
+                        }
                     };
                 });
                 out.counts.direct += 1;
@@ -289,11 +304,16 @@ impl SendSide {
             }
             (Mechanism::Copy, Target::Private(address)) => {
                 let local = pieces(entry, 0, bytes);
+                let start = (look == Look::Time).then(Instant::now);
                 // SAFETY: the local ranges were checked when the descriptor was posted.
                 let is_copied = unsafe {
                     cma::write(out.link.peer_pid(), &readable(&local), &[(address, bytes)])
                 }
                 .is_ok();
+                if let Some(start) = start {
+                    let was_read = out.thresholds.kernel_found_read(bytes, start.elapsed());
+                    out.reader.judge(was_read);
+                }
                 if is_copied {
                     out.counts.copied += 1;
                     out.counts.copies += local.len() as u64;

@@ -14,6 +14,9 @@
 //! threads ([`calibrate`]), for the distance that these happen to have; for the other distance the
 //! figures of a machine that was measured with care stand in.
 //!
+//! One copy is the quickest into a buffer that nobody reads, and two through the pool into one that
+//! is read at once. Whether it is, a sender finds out now and then ([`crate::send`]).
+//!
 //! `VIADUCT_TRANSFER` forces a mechanism; `VIADUCT_THRESHOLDS` sets single thresholds, for instance
 //! `copy-from=16384,direct-stream-from=never`, and with `show` has them written to standard error.
 
@@ -23,6 +26,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use self::calibrate::Calibration;
 use crate::copy;
@@ -122,6 +126,17 @@ impl Plan {
     }
 }
 
+/// Whether a receiver's program is known to have read a buffer since it was last written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Read {
+    /// No.
+    No,
+    /// Yes, and its core may have the lines in the innermost cache.
+    JustNow,
+    /// Yes, longer ago.
+    Before,
+}
+
 /// Where one way begins to pay, for one distance. Bytes; [`NEVER`] where it does not.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Limits {
@@ -142,6 +157,8 @@ pub(crate) struct Thresholds {
     /// By distance.
     limits: [Limits; 2],
     watch_ticks: u32,
+    /// A timed copy of more has met lines that another core had read; 0 when nothing tells.
+    read_ticks: u32,
     is_direct: bool,
     choice: TransferChoice,
     /// Whether the user wants to see them.
@@ -209,6 +226,7 @@ impl Thresholds {
             inline_bytes: INLINE_BYTES,
             limits,
             watch_ticks: calibration.watch_ticks(),
+            read_ticks: calibration.read_ticks(),
             is_direct: true,
             choice: TransferChoice::Auto,
             is_shown: false,
@@ -272,18 +290,55 @@ impl Thresholds {
         plan
     }
 
-    /// Whether a message that could go direct as planned goes through the pool all the same.
+    /// Whether a message that could be placed as planned goes through the pool all the same.
     ///
     /// Where streaming pays, a direct copy first has to find out whether its buffer was touched, by
     /// ordinary stores that are timed. Of a short message that is too large a part: it would take
-    /// longer than one in private memory, which streams into the pool without asking.
+    /// longer than one in private memory, which streams into the pool without asking. Elsewhere it
+    /// depends on what the program does with the bytes; see [`READ_DIRECT_MIN`].
     #[inline]
-    pub(crate) fn prefers_pool(&self, bytes: usize, plan: &Plan, distance: Distance) -> bool {
-        plan.mechanism == Mechanism::Direct
-            && plan.watch_ticks != 0
-            && bytes < WATCHED_BYTES_MIN
-            && bytes >= self.limits[distance as usize].pool_stream_from
-            && self.choice == TransferChoice::Auto
+    pub(crate) fn prefers_pool(
+        &self,
+        bytes: usize,
+        plan: &Plan,
+        distance: Distance,
+        read: Read,
+    ) -> bool {
+        let limits = &self.limits[distance as usize];
+        let is_quicker = match plan.mechanism {
+            Mechanism::Direct if plan.watch_ticks != 0 => {
+                bytes < WATCHED_BYTES_MIN && bytes >= limits.pool_stream_from
+            }
+            Mechanism::Direct => read == Read::JustNow && bytes >= READ_DIRECT_MIN,
+            Mechanism::Copy => read != Read::No && bytes <= READ_COPY_MAX,
+            Mechanism::Inline | Mechanism::Pool => false,
+        };
+        is_quicker && self.choice == TransferChoice::Auto
+    }
+
+    /// Whether the time of a copy as planned tells if its buffer was read.
+    #[inline]
+    pub(crate) fn can_tell(&self, bytes: usize, plan: &Plan) -> bool {
+        match plan.mechanism {
+            Mechanism::Direct => {
+                self.read_ticks != 0 && plan.watch_ticks == 0 && bytes >= copy::WATCH_BYTES
+            }
+            Mechanism::Copy => {
+                self.calibration.kernel_ns_of(bytes as u64).is_some() && bytes <= READ_COPY_MAX
+            }
+            Mechanism::Inline | Mechanism::Pool => false,
+        }
+    }
+
+    /// What the ticks of a [`copy::timed_copy`] say.
+    pub(crate) const fn was_read(&self, ticks: u32) -> bool {
+        ticks > self.read_ticks
+    }
+
+    /// What the time of a copy by the kernel says.
+    pub(crate) fn kernel_found_read(&self, bytes: u64, time: Duration) -> bool {
+        let own = self.calibration.kernel_ns_of(bytes);
+        own.is_some_and(|own_ns| time.as_nanos() * 100 > u128::from(own_ns) * KERNEL_READ_PERCENT)
     }
 
     /// The distance that was measured: the best guess for a link whose own is not known.
@@ -489,6 +544,20 @@ const DEFAULT_LIMITS: [Limits; 2] = [
 /// 4 KiB.
 const WATCHED_BYTES_MIN: usize = 16 << 10;
 
+/// A buffer that was just read is taken away from its reader's innermost cache, line by line, and
+/// read again by its program, at a time: from here on the pool is quicker. Half round trips over
+/// one buffer that is read, direct and pool, near: 2 KiB 0.77 and 0.80 us, 4 KiB 1.13 and 1.08, 16
+/// KiB 3.3 and 2.7, 64 KiB 11.7 and 9.4; messages into 64 buffers in turn: 16 KiB 14.8 and 10.3
+/// GB/s.
+pub(crate) const READ_DIRECT_MIN: usize = 4 << 10;
+/// Two copies through the pool are quicker than the kernel's one into a buffer that is read, up to
+/// here: 8 KiB 1.75 and 2.69 us, 64 KiB 9.3 and 14.2, 256 KiB 29 and 34, 1 MiB 138 and 134. Where
+/// nobody reads it is the other way round: 64 KiB 6.8 and 2.9.
+const READ_COPY_MAX: usize = 256 << 10;
+/// The kernel's copy takes so many hundredths of the time inside one process when its lines have to
+/// be taken from a core that read them: 210 to 300 were measured, and up to 130 where nobody did.
+const KERNEL_READ_PERCENT: u128 = 160;
+
 /// How often a process measures before it takes what it has.
 const ATTEMPTS_MAX: u32 = 4;
 const TRANSFER_VARIABLE: &str = "VIADUCT_TRANSFER";
@@ -560,7 +629,7 @@ mod tests {
         thresholds.watch_ticks = 300;
         let prefers_pool = |thresholds: &Thresholds, bytes, distance| {
             let plan = thresholds.choose(bytes, MAPPED, distance);
-            thresholds.prefers_pool(bytes, &plan, distance)
+            thresholds.prefers_pool(bytes, &plan, distance, Read::No)
         };
         assert!(!prefers_pool(&thresholds, 4095, Far), "ordinary stores");
         assert!(prefers_pool(&thresholds, 4096, Far));
@@ -571,6 +640,63 @@ mod tests {
         assert!(!prefers_pool(&forced, 4096, Far));
         thresholds.set("pool-stream-from=never").unwrap();
         assert!(!prefers_pool(&thresholds, 4096, Far));
+    }
+
+    #[test]
+    fn what_is_read_at_once_goes_through_the_pool() {
+        use Distance::Near;
+        let thresholds = assumed();
+        let prefers_pool = |thresholds: &Thresholds, bytes, reach, read| {
+            let plan = thresholds.choose(bytes, reach, Near);
+            thresholds.prefers_pool(bytes, &plan, Near, read)
+        };
+        for (bytes, reach, read, expected) in [
+            (4095, MAPPED, Read::JustNow, false),
+            (4096, MAPPED, Read::JustNow, true),
+            (4096, MAPPED, Read::Before, false),
+            (4096, MAPPED, Read::No, false),
+            (256 << 10, PRIVATE, Read::JustNow, true),
+            (256 << 10, PRIVATE, Read::Before, true),
+            (256 << 10, PRIVATE, Read::No, false),
+            ((256 << 10) + 1, PRIVATE, Read::Before, false),
+        ] {
+            let is_preferred = prefers_pool(&thresholds, bytes, reach, read);
+            assert_eq!(is_preferred, expected, "{bytes} {reach:?} {read:?}");
+            let forced = match reach {
+                MAPPED => TransferChoice::Direct,
+                _ => TransferChoice::Copy,
+            };
+            let forced = thresholds.clone().force(forced);
+            assert!(!prefers_pool(&forced, bytes, reach, read));
+        }
+    }
+
+    #[test]
+    fn a_copy_tells_whether_its_buffer_was_read() {
+        let mut thresholds = assumed();
+        let can_tell = |thresholds: &Thresholds, bytes, reach| {
+            let plan = thresholds.choose(bytes, reach, Distance::Near);
+            thresholds.can_tell(bytes, &plan)
+        };
+        assert!(!can_tell(&thresholds, 4096, MAPPED), "nothing was measured");
+        assert!(!can_tell(&thresholds, 65_536, PRIVATE));
+        thresholds.read_ticks = 200;
+        thresholds.calibration = Calibration::of_kernel(400, 2400);
+        assert!(!can_tell(&thresholds, 1023, MAPPED), "too short");
+        assert!(can_tell(&thresholds, 1024, MAPPED));
+        assert!(!can_tell(&thresholds, 65_536, HIDDEN), "through the pool");
+        assert!(can_tell(&thresholds, 65_536, PRIVATE));
+        assert!(
+            !can_tell(&thresholds, 1 << 20, PRIVATE),
+            "leaves the caches"
+        );
+        assert!(thresholds.was_read(201) && !thresholds.was_read(200));
+        // 2400 ns for 64 KiB, and 1400 for half of it.
+        let found_read = |bytes, ns| thresholds.kernel_found_read(bytes, Duration::from_nanos(ns));
+        assert!(found_read(65_536, 3841) && !found_read(65_536, 3840));
+        assert!(found_read(32_768, 2241) && !found_read(32_768, 2240));
+        thresholds.watch_ticks = 300;
+        assert!(!can_tell(&thresholds, 16 << 10, MAPPED), "watched anyway");
     }
 
     #[test]

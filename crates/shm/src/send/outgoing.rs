@@ -10,6 +10,7 @@ use viaduct_fabric::Counts;
 use viaduct_via::{ViAttributes, outcome};
 
 use super::Step;
+use super::reader::Reader;
 use crate::channel::{COOKIES, Direction, FIRST_PAYLOAD_BYTES, Header, Kind, OPAQUE, SLOTS};
 use crate::connect::RemoteEnd;
 use crate::copy;
@@ -49,6 +50,8 @@ pub(crate) struct Outgoing {
     /// The slot after the last remote write that the target's side places. A later one that this
     /// side placed would overtake it.
     pub(super) placed_there: u32,
+    /// What its receiver does with what is placed there.
+    pub(super) reader: Reader,
     /// Whether the peer's receives take parts of messages.
     pub(super) splits: bool,
     /// Receives that the message under way takes.
@@ -115,6 +118,7 @@ impl Outgoing {
             reads: 0,
             defers: own.extensions.flow_control,
             placed_there: 0,
+            reader: Reader::default(),
             splits,
             receives: 1,
             watched_at: 0,

@@ -1,0 +1,64 @@
+//! Library memory beside ordinary memory, for the same program: it must never be the slower one.
+
+use std::time::Duration;
+
+use crate::protocol::Test;
+use crate::table::{Row, Samples, Target};
+use crate::transports::cell::Cell;
+use crate::transports::contestants::{Contestant, Role};
+use crate::transports::placement::Prober;
+
+/// Where two copies through the pool and one into the buffer take about as long, if it is read.
+const SIZES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+/// How many times the time of ordinary memory it takes, at most: what two runs of one program may
+/// differ by.
+const OVER_ORDINARY_MAX: f64 = 1.03;
+/// Pairs of runs of a sample: the pages that a run gets move its figures by some hundredths.
+const PAIRS: usize = 5;
+
+/// Measures each size `repeat` times, the two kinds of memory in turn; a sample is the middle one
+/// of some ratios.
+///
+/// # Errors
+///
+/// One line: the program failed, or the cores never lay still.
+pub(crate) fn measure(
+    contestants: &[Contestant],
+    duration: Duration,
+    cores: [usize; 2],
+    repeat: usize,
+    prober: &mut Prober<impl FnMut() -> Result<f64, String>>,
+) -> Result<Vec<Row>, String> {
+    let of = |role| contestants.iter().find(|each| each.role == role);
+    let (Some(ordinary), Some(library)) = (of(Role::Ours), of(Role::OursLibrary)) else {
+        return Ok(Vec::new());
+    };
+    let mut rows = Vec::new();
+    for bytes in SIZES {
+        let cell = Cell::new(Test::Latency, bytes, true);
+        let mut ratio = || {
+            let mut one = |contestant: &Contestant| {
+                let sample = prober.value(|| contestant.measure(cell, duration, cores))?;
+                Ok::<_, String>(sample.figures.value)
+            };
+            Ok::<_, String>(one(library)? / one(ordinary)?)
+        };
+        let mut samples = Samples::default();
+        for _ in 0..repeat {
+            let mut ratios = Vec::new();
+            for _ in 0..PAIRS {
+                ratios.push(ratio()?);
+            }
+            ratios.sort_by(f64::total_cmp);
+            samples.add(ratios[PAIRS / 2]);
+        }
+        let quantity = format!("library memory / ordinary memory, {}", cell.label());
+        rows.push(Row::new(
+            quantity,
+            "times",
+            Target::AtMost(OVER_ORDINARY_MAX),
+            &samples,
+        ));
+    }
+    Ok(rows)
+}
