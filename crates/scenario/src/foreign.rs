@@ -77,12 +77,16 @@ pub(crate) fn recognise(whole: &str) -> Option<Foreign> {
     None
 }
 
-/// Several lines, each with the same number of commas.
+/// Several lines, each with the same number of commas, and no two words between them: prose has
+/// commas, too.
 fn has_columns(lines: &[&str]) -> bool {
-    let commas = |line: &str| line.matches(',').count();
-    lines.len() > 1
-        && commas(lines[0]) > 0
-        && lines.iter().all(|line| commas(line) == commas(lines[0]))
+    let columns = |line: &str| {
+        let mut fields = line.split(',');
+        let are_single = fields.all(|field| field.split_whitespace().count() <= 1);
+        are_single.then(|| line.matches(',').count())
+    };
+    let first = lines.first().and_then(|line| columns(line));
+    lines.len() > 1 && first > Some(0) && lines.iter().all(|line| columns(line) == first)
 }
 
 /// A heading, or a key with its equals sign.
