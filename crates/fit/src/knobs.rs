@@ -5,7 +5,7 @@
 //! number under several has their product.
 
 use viaduct_measure::{Mode, Test};
-use viaduct_scenario::{Preset, PresetNumber, parse_size};
+use viaduct_scenario::{MechanismKind, Preset, PresetNumber, parse_size};
 
 use crate::measured::Measured;
 
@@ -66,7 +66,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
         POLLING
     };
     let own: (Keys, Keys) = match preset.mechanism {
-        "remote-writes" => (
+        MechanismKind::RemoteWrites => (
             &[
                 ("bus", "programmed_write", 1.0),
                 ("bus", "write", 1.0),
@@ -74,7 +74,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             ],
             &[("remote_writes", "write_rate", -1.0)],
         ),
-        "firmware" => (
+        MechanismKind::Firmware => (
             &[
                 ("bus", "programmed_write", 1.0),
                 ("bus", "read", 1.0),
@@ -83,7 +83,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             ],
             &[("firmware", "write_rate", -1.0)],
         ),
-        "kernel" => (
+        MechanismKind::Kernel => (
             &[
                 ("bus", "programmed_write", 1.0),
                 ("bus", "read", 1.0),
@@ -97,7 +97,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             ],
             &[("kernel", "copy_rate", -1.0)],
         ),
-        "rdma" => (
+        MechanismKind::Rdma => (
             &[
                 ("bus", "write", 1.0),
                 ("rdma", "doorbell", 1.0),
@@ -108,7 +108,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             // What may be outstanding bounds the rate as well.
             &[("rdma", "read_credit", -1.0)],
         ),
-        _ => (
+        MechanismKind::Native | MechanismKind::Endpoints => (
             &[
                 ("bus", "programmed_write", 1.0),
                 ("bus", "read", 1.0),
@@ -135,7 +135,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
         knob("the rate of bytes", Guess::Rate, &[MOVING, own.1]),
     ];
     match preset.mechanism {
-        "remote-writes" => {
+        MechanismKind::RemoteWrites => {
             knobs.push(knob(
                 "what a segment costs",
                 Guess::Fixed,
@@ -151,7 +151,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
                 ]],
             ));
         }
-        "firmware" => {
+        MechanismKind::Firmware => {
             knobs.push(knob(
                 "the adapter's processor",
                 Guess::One,
@@ -164,7 +164,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
                 &[&[("link", "rate", -1.0)]],
             ));
         }
-        "kernel" => {
+        MechanismKind::Kernel => {
             knobs.push(knob(
                 "what a frame costs",
                 Guess::One,
@@ -179,12 +179,12 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
                 &[&[("kernel", "copy_rate", -1.0)]],
             ));
         }
-        "rdma" => knobs.push(knob(
+        MechanismKind::Rdma => knobs.push(knob(
             "a read over the bus",
             Guess::Fixed,
             &[&[("rdma", "read", 1.0), ("rdma", "read_credit", 1.0)]],
         )),
-        _ => {
+        MechanismKind::Native | MechanismKind::Endpoints => {
             knobs.push(knob(
                 "a DMA transfer's set-up",
                 Guess::Fixed,
@@ -202,7 +202,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             ));
         }
     }
-    if preset.mechanism == "remote-writes" && has_both_ways(preset, measured) {
+    if preset.mechanism == MechanismKind::RemoteWrites && has_both_ways(preset, measured) {
         knobs.push(knob(
             "the processor's own writes",
             Guess::One,

@@ -4,7 +4,7 @@
 //! are one place where it may lie, and nothing tells where between them: it is put in the middle,
 //! by ratio.
 
-use viaduct_scenario::Preset;
+use viaduct_scenario::{MechanismKind, Preset};
 
 use crate::measured::Measured;
 
@@ -28,9 +28,9 @@ const fn up_to(table: &'static str, key: &'static str) -> Threshold {
 /// The thresholds of a kind of adapter that a measurement can show.
 pub(crate) fn of(preset: &Preset) -> Vec<Threshold> {
     match preset.mechanism {
-        "native" => vec![up_to("nic", "inline")],
-        "rdma" => vec![up_to("rdma", "inline")],
-        "remote-writes" => vec![
+        MechanismKind::Native => vec![up_to("nic", "inline")],
+        MechanismKind::Rdma => vec![up_to("rdma", "inline")],
+        MechanismKind::RemoteWrites => vec![
             Threshold {
                 table: "remote_writes",
                 key: "dma_from",
@@ -38,7 +38,7 @@ pub(crate) fn of(preset: &Preset) -> Vec<Threshold> {
             },
             up_to("remote_writes", "dma_written"),
         ],
-        _ => Vec::new(),
+        MechanismKind::Firmware | MechanismKind::Kernel | MechanismKind::Endpoints => Vec::new(),
     }
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use viaduct_engine::Time;
 use viaduct_sim::config::{
     Arrivals, BusLoad, BusModel, ClusterConfig, CpuModel, Frame, HostModel, HostsConfig,
-    LinkConfig, NicModel, Notice, Rate, RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
-    UNLIMITED,
+    LinkConfig, NicModel, Notice, Rate, RunConfig, SwitchModel, TrafficConfig, UNLIMITED,
 };
 use viaduct_sim::workload::{
     DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
@@ -16,8 +15,12 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::Files;
 use crate::message_list;
 use crate::network::{self, TopologyCache};
+use crate::schema::{
+    ArrivalKind, Bus, Coding, Completion, Cpu, IntervalKind, Intervals, Links, Nic, NoticeBy,
+    PatternKind, Run, SizeKind, Sizes, Switches, Traffic,
+};
+use crate::section::{Absent, Field, Setting, Start};
 use crate::settings::Settings;
-use crate::value::Value;
 
 /// Makes the configuration; none if something is wrong, and then the diagnostics say what.
 ///
@@ -30,52 +33,51 @@ pub(crate) fn build(
     diagnostics: &mut Diagnostics,
 ) -> Option<ClusterConfig> {
     complete(settings, diagnostics);
-    let topology = network::topology(settings, files, topologies, diagnostics);
-    let mut builder = Builder {
-        settings,
-        files,
-        diagnostics,
-    };
+    let made = configuration(settings, files, topologies, diagnostics);
+    diagnostics.tell(made)
+}
+
+fn configuration(
+    settings: &Settings,
+    files: &mut Files,
+    topologies: &mut TopologyCache,
+    diagnostics: &mut Diagnostics,
+) -> Result<ClusterConfig, Absent> {
     // Each part is tried, so that all its errors are said.
-    let (links, switch, host) = (builder.links(), builder.switch(), builder.host());
+    let topology = network::topology(&settings.network, files, topologies, diagnostics);
+    let mut drawn = Drawn { files, diagnostics };
+    let hosts = hosts(settings, &mut drawn);
     let host_count = topology.as_ref().map(|topology| topology.host_count());
-    let (hosts, run) = (builder.hosts(), builder.run());
-    let traffic = match builder.choice("traffic", "arrivals") {
-        Some("list") => builder.listed(host_count),
-        _ => builder.traffic(),
-    };
-    Some(ClusterConfig {
+    let traffic = traffic(settings, host_count.map_err(|absent| *absent), &mut drawn);
+    Ok(ClusterConfig {
         topology: topology?,
-        links: links?,
-        switch: switch?,
-        host: host?,
+        links: links(&settings.links)?,
+        switch: switch(&settings.switches)?,
+        host: host(settings)?,
         hosts: hosts?,
         traffic: traffic?,
-        run: run?,
+        run: run(&settings.run)?,
     })
 }
 
 /// Fills in what follows from other values.
 fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
-    let is_given = |key| {
-        settings
-            .find("links", key)
-            .is_some_and(|s| s.given.is_some())
-    };
-    if is_given("signal_rate") {
-        let coding = match settings.value("links", "coding") {
-            Some(Value::Choice("8b/10b")) => (8.0, 10.0),
-            Some(Value::Choice("64b/66b")) => (64.0, 66.0),
-            _ => (1.0, 1.0),
+    let links = &mut settings.links;
+    if links.signal_rate.is_given() {
+        let (data, line) = match links.coding.known().unwrap_or(Coding::None) {
+            Coding::None => (1.0, 1.0),
+            Coding::EightTen => (8.0, 10.0),
+            Coding::SixtyFour => (64.0, 66.0),
         };
-        if let Some(Value::Rate(signal)) = settings.value("links", "signal_rate") {
-            let bits = signal.bits_per_second() * coding.0 / coding.1;
-            let rate = Value::Rate(Rate::from_bits_per_second(bits));
-            settings.derive("links", "rate", rate, "signal_rate");
+        if let Some(signal) = links.signal_rate.known() {
+            let rate = Rate::from_bits_per_second(signal.bits_per_second() * data / line);
+            links.rate.derive(rate, &mut links.signal_rate);
+        } else {
+            links.rate.mark_wrong();
         }
-        settings.assign("links", "coding", None);
-    } else if !is_given("rate") {
-        let (key, help) = if is_given("coding") {
+        links.coding.follow(None);
+    } else if !links.rate.is_given() && !links.rate.is_wrong() {
+        let (key, help) = if links.coding.is_given() {
             (
                 "signal_rate",
                 "add the rate of the bits on the wire: `signal_rate = \"1.25 Gbit/s\"`",
@@ -86,233 +88,241 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
                 "add `rate = \"856 Mbit/s\"`, or `signal_rate` and `coding`",
             )
         };
-        if !settings.is_misshapen("links") {
-            diagnostics.push(
-                Diagnostic::error(format!("missing key `{key}` in [links]"))
-                    .at(settings.place_or_table("links", "coding"))
-                    .help(help),
-            );
+        diagnostics.push(
+            Diagnostic::error(format!("missing key `{key}` in [links]"))
+                .at(links.coding.place())
+                .help(help),
+        );
+        links.rate.mark_wrong();
+    }
+    if !links.host_rate.is_given() {
+        links.host_rate.follow_setting(&links.rate);
+    }
+    let traffic = &mut settings.traffic;
+    if traffic.start.known() == Some(Start::AfterWarmup) {
+        match settings.run.warmup.get() {
+            Ok(warmup) => traffic.start.follow(Some(Start::At(warmup))),
+            Err(_) => traffic.start.mark_wrong(),
         }
     }
-    let host_rate = settings.find("links", "host_rate");
-    if host_rate.is_some_and(|host_rate| host_rate.given.is_none()) {
-        settings.assign(
-            "links",
-            "host_rate",
-            settings.value("links", "rate").cloned(),
-        );
-    }
-    if let Some(Value::Choice("run.warmup")) = settings.value("traffic", "start") {
-        let warmup = settings.value("run", "warmup").cloned();
-        settings.assign("traffic", "start", warmup);
-    }
     // An adapter without limits has none of these either, unless the study says so.
-    let no_limit = Value::Count(UNLIMITED.into());
-    if settings.value("hosts.model.nic", "moving_per_vi") == Some(&no_limit) {
-        for key in ["prepost", "send_buffers"] {
-            if settings.place("hosts", key).is_none() {
-                settings.assign("hosts", key, Some(Value::Unlimited));
+    if settings.nic.moving_per_vi.known() == Some(UNLIMITED) {
+        for key in [
+            &mut settings.hosts.prepost,
+            &mut settings.hosts.send_buffers,
+        ] {
+            if !key.is_given() {
+                key.follow(Some(UNLIMITED));
             }
         }
     }
-    let stop_given = settings
-        .find("traffic", "stop")
-        .is_some_and(|stop| stop.given.is_some());
-    if !stop_given {
-        settings.assign("traffic", "stop", settings.value("run", "until").cloned());
+    if !traffic.stop.is_given() {
+        traffic.stop.follow_setting(&settings.run.until);
     }
 }
 
-/// Makes parts of a configuration from settings.
-pub(crate) struct Builder<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) files: &'a mut Files,
-    pub(crate) diagnostics: &'a mut Diagnostics,
+fn links(links: &Links) -> Result<LinkConfig, Absent> {
+    Ok(LinkConfig {
+        sharing: links.model.get()?,
+        switching: links.switching.get()?,
+        rate: links.rate.get()?,
+        host_rate: links.host_rate.get()?,
+        propagation: links.propagation.get()?,
+        frame: Frame {
+            payload_bytes: links.frame_payload.get()?,
+            header_bytes: links.frame_header.get()?,
+        },
+    })
 }
 
-impl Builder<'_> {
-    fn bytes(&self, table: &str, key: &str) -> Option<u32> {
-        match self.settings.value(table, key)? {
-            Value::Size(bytes) => u32::try_from(*bytes).ok(),
-            _ => None,
-        }
-    }
+fn switch(switches: &Switches) -> Result<SwitchModel, Absent> {
+    Ok(SwitchModel {
+        delay: switches.delay.get()?,
+        cut_through_bytes: switches.cut_through.get()?,
+    })
+}
 
-    fn whole(&self, table: &str, key: &str) -> Option<u64> {
-        match self.settings.value(table, key)? {
-            Value::Count(count) => Some(*count),
-            Value::Unlimited => Some(UNLIMITED.into()),
-            _ => None,
-        }
-    }
+fn host(settings: &Settings) -> Result<HostModel, Absent> {
+    let name = settings.model.name.known();
+    Ok(HostModel {
+        name: name.unwrap_or_else(|| "unnamed".to_owned()),
+        cpu: cpu(&settings.cpu, settings.hosts.completion.get()?)?,
+        bus: bus(&settings.bus)?,
+        nic: nic(&settings.nic)?,
+    })
+}
 
-    fn count(&self, table: &str, key: &str) -> Option<u32> {
-        u32::try_from(self.whole(table, key)?).ok()
-    }
-
-    fn real(&self, table: &str, key: &str) -> Option<f64> {
-        match self.settings.value(table, key)? {
-            Value::Real(number) | Value::Ratio(number) | Value::Frequency(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn choice(&self, table: &str, key: &str) -> Option<&'static str> {
-        match self.settings.value(table, key)? {
-            Value::Choice(choice) => Some(choice),
-            _ => None,
-        }
-    }
-
-    fn switching(&self, table: &str, key: &str) -> Option<Switching> {
-        Some(match self.choice(table, key)? {
-            "store-and-forward" => Switching::StoreAndForward,
-            _ => Switching::CutThrough,
-        })
-    }
-
-    fn links(&self) -> Option<LinkConfig> {
-        Some(LinkConfig {
-            sharing: match self.choice("links", "model")? {
-                "max-min" => Sharing::MaxMin,
-                _ => Sharing::Fluid,
+fn cpu(cpu: &Cpu, completion: Completion) -> Result<CpuModel, Absent> {
+    let notice = match completion {
+        Completion::Preset => cpu.notice.get()?,
+        Completion::Polling => NoticeBy::Polling,
+        Completion::Interrupt => NoticeBy::Interrupt,
+    };
+    Ok(CpuModel {
+        post: cpu.post.get()?,
+        reap: cpu.reap.get()?,
+        notice: match notice {
+            NoticeBy::Polling => Notice::Polling {
+                delay: cpu.polling_delay.get()?,
             },
-            switching: self.switching("links", "switching")?,
-            rate: self.settings.rate("links", "rate")?,
-            host_rate: self.settings.rate("links", "host_rate")?,
-            propagation: self.settings.time("links", "propagation")?,
-            frame: Frame {
-                payload_bytes: self.bytes("links", "frame_payload")?,
-                header_bytes: self.bytes("links", "frame_header")?,
+            NoticeBy::Interrupt => Notice::Interrupt {
+                interrupt: cpu.interrupt.get()?,
+                wake_up: cpu.wake_up.get()?,
             },
-        })
-    }
+        },
+    })
+}
 
-    fn switch(&self) -> Option<SwitchModel> {
-        Some(SwitchModel {
-            delay: self.settings.time("switches", "delay")?,
-            cut_through_bytes: self.bytes("switches", "cut_through")?,
-        })
-    }
+/// The I/O bus, of studies and of presets.
+pub(crate) fn bus(bus: &Bus) -> Result<BusModel, Absent> {
+    Ok(BusModel {
+        rate: bus.rate.get()?,
+        burst_bytes: bus.burst.get()?,
+        burst_overhead: bus.burst_overhead.get()?,
+        programmed_write: bus.programmed_write.get()?,
+        read: bus.read.get()?,
+        write: bus.write.get()?,
+    })
+}
 
-    fn host(&self) -> Option<HostModel> {
-        let name = match self.settings.value("hosts.model", "name") {
-            Some(Value::Text(name)) => name.clone(),
-            _ => "unnamed".to_owned(),
-        };
-        Some(HostModel {
-            name,
-            cpu: self.cpu()?,
-            bus: self.bus()?,
-            nic: self.nic()?,
-        })
-    }
+/// The adapter with VIA of its own, of studies and of presets.
+pub(crate) fn nic(nic: &Nic) -> Result<NicModel, Absent> {
+    Ok(NicModel {
+        doorbell: nic.doorbell.get()?,
+        send_descriptor: nic.send_descriptor.get()?,
+        translate: nic.translate.get()?,
+        inline_bytes: nic.inline.get()?,
+        dma_setup: nic.dma_setup.get()?,
+        moving_per_vi: nic.moving_per_vi.get()?,
+        rate: nic.rate.get()?,
+        page_bytes: nic.page.get()?,
+        page_crossing: nic.page_crossing.get()?,
+        forwarding: nic.forwarding.get()?,
+        receive_match: nic.receive_match.get()?,
+        completion: nic.completion.get()?,
+    })
+}
 
-    fn cpu(&self) -> Option<CpuModel> {
-        let cpu = "hosts.model.cpu";
-        let completion = match self.choice("hosts", "completion")? {
-            "preset" => self.choice(cpu, "notice")?,
-            chosen => chosen,
-        };
-        let polling = Notice::Polling {
-            delay: self.settings.time(cpu, "polling_delay")?,
-        };
-        let interrupt = Notice::Interrupt {
-            interrupt: self.settings.time(cpu, "interrupt")?,
-            wake_up: self.settings.time(cpu, "wake_up")?,
-        };
-        Some(CpuModel {
-            post: self.settings.time(cpu, "post")?,
-            reap: self.settings.time(cpu, "reap")?,
-            notice: if completion == "polling" {
-                polling
-            } else {
-                interrupt
-            },
-        })
-    }
-
-    fn bus(&self) -> Option<BusModel> {
-        let bus = "hosts.model.bus";
-        Some(BusModel {
-            rate: self.settings.rate(bus, "rate")?,
-            burst_bytes: self.bytes(bus, "burst")?,
-            burst_overhead: self.settings.time(bus, "burst_overhead")?,
-            programmed_write: self.settings.time(bus, "programmed_write")?,
-            read: self.settings.time(bus, "read")?,
-            write: self.settings.time(bus, "write")?,
-        })
-    }
-
-    fn nic(&self) -> Option<NicModel> {
-        let nic = "hosts.model.nic";
-        Some(NicModel {
-            doorbell: self.settings.time(nic, "doorbell")?,
-            send_descriptor: self.settings.time(nic, "send_descriptor")?,
-            translate: self.settings.time(nic, "translate")?,
-            inline_bytes: self.bytes(nic, "inline")?,
-            dma_setup: self.settings.time(nic, "dma_setup")?,
-            moving_per_vi: self.count(nic, "moving_per_vi")?,
-            rate: self.settings.rate(nic, "rate")?,
-            page_bytes: self.bytes(nic, "page")?,
-            page_crossing: self.settings.time(nic, "page_crossing")?,
-            forwarding: self.switching(nic, "forwarding")?,
-            receive_match: self.settings.time(nic, "receive_match")?,
-            completion: self.settings.time(nic, "completion")?,
-        })
-    }
-
-    fn hosts(&mut self) -> Option<HostsConfig> {
-        let table = "hosts.bus_load";
-        let bus_load = if self.settings.is_present(table) {
-            let mean = self
-                .settings
-                .time(table, "interval")
-                .map(|time| time.picoseconds() as f64);
-            let (interval, size) = (self.interval(table, mean), self.size(table));
+fn hosts(settings: &Settings, drawn: &mut Drawn<'_>) -> Result<HostsConfig, Absent> {
+    let bus_load = match &settings.bus_load {
+        None => None,
+        Some(load) => {
+            let mean = load.interval.known().map(picoseconds);
+            let interval = drawn.interval(&load.intervals, mean, &load.interval);
+            let size = drawn.size(&load.sizes);
             Some(BusLoad {
                 interval: interval?,
                 size: size?,
             })
-        } else {
-            None
-        };
-        Some(HostsConfig {
-            processes: self.count("hosts", "processes")?,
-            prepost: self.count("hosts", "prepost")?,
-            is_prepost_chosen: self.settings.place("hosts", "prepost").is_some(),
-            send_buffers: self.count("hosts", "send_buffers")?,
-            bus_load,
-        })
-    }
+        }
+    };
+    let hosts = &settings.hosts;
+    Ok(HostsConfig {
+        processes: hosts.processes.get()?,
+        prepost: hosts.prepost.get()?,
+        is_prepost_chosen: hosts.prepost.is_given(),
+        send_buffers: hosts.send_buffers.get()?,
+        bus_load,
+    })
+}
 
-    fn traffic(&mut self) -> Option<TrafficConfig> {
-        let (pattern, arrivals, size) = (self.pattern(), self.arrivals(), self.size("traffic"));
-        Some(TrafficConfig {
-            pattern: pattern?,
-            arrivals: arrivals?,
-            size: size?,
-            start: self.settings.time("traffic", "start")?,
-            stop: self.settings.time("traffic", "stop")?,
-        })
-    }
+fn traffic(
+    settings: &Settings,
+    host_count: Result<u32, Absent>,
+    drawn: &mut Drawn<'_>,
+) -> Result<TrafficConfig, Absent> {
+    let traffic = &settings.traffic;
+    let size = drawn.size(&traffic.sizes);
+    let arrivals = match traffic.arrivals.get()? {
+        ArrivalKind::List => {
+            let processes = settings.hosts.processes.get()?;
+            let list = drawn.message_list(&traffic.file, (host_count?, processes))?;
+            return Ok(TrafficConfig::listed(
+                list,
+                start(traffic)?,
+                traffic.stop.get()?,
+            ));
+        }
+        ArrivalKind::Open => drawn.open(traffic).map(Arrivals::Open),
+        ArrivalKind::PingPong => Ok(Arrivals::PingPong),
+        ArrivalKind::Window => traffic.window.get().map(Arrivals::Window),
+    };
+    Ok(TrafficConfig {
+        pattern: pattern(traffic)?,
+        arrivals: arrivals?,
+        size: size?,
+        start: start(traffic)?,
+        stop: traffic.stop.get()?,
+    })
+}
 
-    fn listed(&mut self, host_count: Option<u32>) -> Option<TrafficConfig> {
-        let (start, stop) = (
-            self.settings.time("traffic", "start")?,
-            self.settings.time("traffic", "stop")?,
-        );
-        let processes = self.count("hosts", "processes")?;
-        let list = self.message_list((host_count?, processes))?;
-        Some(TrafficConfig::listed(list, start, stop))
+/// When the traffic starts, once that after the warm-up has become a time.
+fn start(traffic: &Traffic) -> Result<Time, Absent> {
+    match traffic.start.get()? {
+        Start::At(time) => Ok(time),
+        // `complete` has put the time, or said that the warm-up is wrong.
+        Start::AfterWarmup => Err(Absent::Unset(traffic.start.table, traffic.start.key)),
+    }
+}
+
+fn pattern(traffic: &Traffic) -> Result<Pattern, Absent> {
+    Ok(match traffic.pattern.get()? {
+        PatternKind::StraightLine => Pattern::StraightLine {
+            hops: traffic.hops.get()?,
+        },
+        PatternKind::Uniform => Pattern::Uniform,
+        PatternKind::Transpose => Pattern::Transpose,
+        PatternKind::BitReversal => Pattern::BitReversal,
+        PatternKind::RandomPermutation => Pattern::RandomPermutation,
+        PatternKind::Neighbours => Pattern::Neighbours,
+        PatternKind::HotSpot => Pattern::HotSpot {
+            hot: traffic.hot.get()?,
+            fraction: traffic.fraction.get()?,
+        },
+        PatternKind::Incast => Pattern::Incast {
+            target: traffic.target.get()?,
+        },
+        PatternKind::AllToAll => Pattern::AllToAll,
+        PatternKind::Pairs => Pattern::Pairs(traffic.pairs.get()?),
+    })
+}
+
+fn run(run: &Run) -> Result<RunConfig, Absent> {
+    Ok(RunConfig {
+        warmup: run.warmup.get()?,
+        until: run.until.get()?,
+        drain: run.drain.get()?,
+        messages_max: run.messages_max.optional()?,
+        events_max: run.events_max.optional()?,
+        seed: run.seed.get()?,
+        message_rows_max: run.message_rows_max.get()?,
+    })
+}
+
+pub(crate) fn picoseconds(time: Time) -> f64 {
+    time.picoseconds() as f64
+}
+
+/// Makes what is drawn or read from a file.
+pub(crate) struct Drawn<'a> {
+    pub(crate) files: &'a mut Files,
+    pub(crate) diagnostics: &'a mut Diagnostics,
+}
+
+impl Drawn<'_> {
+    /// Keeps an error.
+    pub(crate) fn wrong(&mut self, diagnostic: Diagnostic) -> Absent {
+        self.diagnostics.push(diagnostic);
+        Absent::Told
     }
 
     /// The list of `traffic.file`, for so many hosts of so many processes.
-    fn message_list(&mut self, (hosts, processes): (u32, u32)) -> Option<Arc<MessageList>> {
-        let Value::Text(path) = self.settings.value("traffic", "file")? else {
-            return None;
-        };
-        let place = self.settings.place("traffic", "file");
+    fn message_list(
+        &mut self,
+        file: &Setting<String>,
+        (hosts, processes): (u32, u32),
+    ) -> Result<Arc<MessageList>, Absent> {
+        let path = &file.get()?;
         let cannot = "the list of messages cannot be used";
         let known = self.files.list(path);
         let known = known.filter(|list| list.made_for() == (hosts, processes));
@@ -321,29 +331,20 @@ impl Builder<'_> {
                 || MessageList::new(&messages, hosts, processes).map(Arc::new),
                 Ok,
             );
-            return match made {
-                Ok(list) => {
-                    self.files.keep_list(path, Arc::clone(&list));
-                    Some(list)
-                }
-                Err(error) => {
-                    let error = Diagnostic::error(cannot).label(error.to_string());
-                    self.diagnostics.push(error.at_maybe(place));
-                    None
-                }
-            };
+            let made = made.map_err(|error| {
+                let error = Diagnostic::error(cannot).label(error.to_string());
+                self.wrong(error.at(file.place()))
+            })?;
+            self.files.keep_list(path, Arc::clone(&made));
+            return Ok(made);
         }
         // Also where the list is known: the study carries the text.
-        let text = match self.files.text(path) {
-            Ok(text) => text,
-            Err(reason) => {
-                let error = Diagnostic::error("cannot read the list of messages").at_maybe(place);
-                self.diagnostics.push(error.label(reason));
-                return None;
-            }
-        };
+        let text = self.files.text(path).map_err(|reason| {
+            let error = Diagnostic::error("cannot read the list of messages");
+            self.wrong(error.at(file.place()).label(reason))
+        })?;
         if let Some(list) = known {
-            return Some(list);
+            return Ok(list);
         }
         let made = message_list::read(&text).and_then(|read| {
             MessageList::new(&read.messages, hosts, processes).map_err(|error| {
@@ -354,224 +355,165 @@ impl Builder<'_> {
                 }
             })
         });
-        match made {
-            Ok(list) => {
-                let list = Arc::new(list);
-                self.files.keep_list(path, Arc::clone(&list));
-                Some(list)
-            }
-            Err(wrong) => {
-                let source = self.diagnostics.add_source(path, &text);
-                let place = place_at(source, &text, wrong.line, wrong.column);
-                self.diagnostics.push(
-                    Diagnostic::error(cannot)
-                        .at(place)
-                        .label(wrong.problem)
-                        .help(
-                            "a message is a line of time, source, target and bytes, below their \
-                             names; hosts are numbered from 0",
-                        ),
-                );
-                None
-            }
+        let list = made.map(Arc::new).map_err(|wrong| {
+            let source = self.diagnostics.add_source(path, &text);
+            let place = place_at(source, &text, wrong.line, wrong.column);
+            self.wrong(
+                Diagnostic::error(cannot)
+                    .at(place)
+                    .label(wrong.problem)
+                    .help(
+                        "a message is a line of time, source, target and bytes, below their \
+                         names; hosts are numbered from 0",
+                    ),
+            )
+        })?;
+        self.files.keep_list(path, Arc::clone(&list));
+        Ok(list)
+    }
+
+    /// The intervals of an open loop.
+    fn open(&mut self, traffic: &Traffic) -> Result<Interval, Absent> {
+        let intervals = &traffic.intervals;
+        if let Some(rate) = traffic.rate.optional()? {
+            return self.interval(intervals, Some(1e12 / rate), &traffic.rate);
         }
+        let mean = traffic.interval.optional()?.map(picoseconds);
+        self.interval(intervals, mean, &traffic.interval)
     }
 
-    fn pattern(&self) -> Option<Pattern> {
-        let traffic = "traffic";
-        Some(match self.choice(traffic, "pattern")? {
-            "straight-line" => Pattern::StraightLine {
-                hops: self.count(traffic, "hops")?,
-            },
-            "uniform" => Pattern::Uniform,
-            "transpose" => Pattern::Transpose,
-            "bit-reversal" => Pattern::BitReversal,
-            "random-permutation" => Pattern::RandomPermutation,
-            "neighbours" => Pattern::Neighbours,
-            "hot-spot" => Pattern::HotSpot {
-                hot: self.count(traffic, "hot")?,
-                fraction: self.real(traffic, "fraction")?,
-            },
-            "incast" => Pattern::Incast {
-                target: self.count(traffic, "target")?,
-            },
-            "all-to-all" => Pattern::AllToAll,
-            "pairs" => match self.settings.value(traffic, "pairs")? {
-                Value::Pairs(pairs) => Pattern::Pairs(pairs.clone()),
-                _ => return None,
-            },
-            _ => return None,
-        })
-    }
-
-    fn arrivals(&mut self) -> Option<Arrivals> {
-        Some(match self.choice("traffic", "arrivals")? {
-            "ping-pong" => Arrivals::PingPong,
-            "window" => Arrivals::Window(self.count("traffic", "window")?),
-            _ => {
-                let rate = self.real("traffic", "rate").map(|rate| 1e12 / rate);
-                let interval = self.settings.time("traffic", "interval");
-                let mean = rate.or_else(|| Some(interval?.picoseconds() as f64));
-                Arrivals::Open(self.interval("traffic", mean)?)
-            }
-        })
-    }
-
-    /// The intervals that a table describes, with the mean that it gives.
-    pub(crate) fn interval(
+    /// The intervals that a table describes, with the mean that `mean_key` gives.
+    pub(crate) fn interval<T: Field>(
         &mut self,
-        table: &str,
+        intervals: &Intervals,
         mean_picoseconds: Option<f64>,
-    ) -> Option<Interval> {
-        let distribution = self.choice(table, "interval_distribution")?;
-        let needs_mean = !matches!(distribution, "uniform" | "empirical");
-        if needs_mean && mean_picoseconds.is_none() {
-            self.mean_missing(table);
-            return None;
-        }
-        let mean = mean_picoseconds.unwrap_or_default();
-        let made = match distribution {
-            "constant" => Interval::constant(mean),
-            "uniform" => {
-                let min = self.settings.time(table, "interval_min")?;
-                let max = self.settings.time(table, "interval_max")?;
-                if min > max {
-                    self.falls(table, "interval_min", "interval_max");
-                    return None;
-                }
-                Interval::uniform(min.picoseconds() as f64, max.picoseconds() as f64)
-            }
-            "pareto" => Interval::pareto(mean, self.real(table, "interval_shape")?),
-            "log-normal" => Interval::log_normal(mean, self.real(table, "interval_variation")?),
-            "empirical" => match self.settings.value(table, "interval_table")? {
-                Value::TimeTable(points) => {
-                    let point = |&(time, share): &(Time, f64)| (time.picoseconds() as f64, share);
-                    Interval::empirical(points.iter().map(point).collect())
-                }
-                _ => return None,
+        mean_key: &Setting<T>,
+    ) -> Result<Interval, Absent> {
+        let kind = intervals.interval_distribution.get()?;
+        let mean = match kind {
+            IntervalKind::Uniform | IntervalKind::Empirical => 0.0,
+            IntervalKind::Exponential
+            | IntervalKind::Constant
+            | IntervalKind::Pareto
+            | IntervalKind::LogNormal => match mean_picoseconds {
+                Some(mean) => mean,
+                None => return Err(self.mean_missing(mean_key)),
             },
-            _ => Interval::exponential(mean),
         };
-        let mean_key = match self.settings.place(table, "rate") {
-            Some(_) => "rate",
-            None => "interval",
+        let made = match kind {
+            IntervalKind::Exponential => Interval::exponential(mean),
+            IntervalKind::Constant => Interval::constant(mean),
+            IntervalKind::Uniform => {
+                let (min, max) = (&intervals.interval_min, &intervals.interval_max);
+                let (least, most) = self.rising(min, max)?;
+                Interval::uniform(picoseconds(least), picoseconds(most))
+            }
+            IntervalKind::Pareto => Interval::pareto(mean, intervals.interval_shape.get()?),
+            IntervalKind::LogNormal => {
+                Interval::log_normal(mean, intervals.interval_variation.get()?)
+            }
+            IntervalKind::Empirical => {
+                let points = intervals.interval_table.get()?.into_iter();
+                Interval::empirical(
+                    points
+                        .map(|(time, share)| (picoseconds(time), share))
+                        .collect(),
+                )
+            }
         };
-        made.map_err(|error| self.distribution(table, "interval", mean_key, &error))
-            .ok()
+        made.map_err(|error| match error {
+            DistributionError::Shape { .. } => self.refused(&intervals.interval_shape, &error),
+            DistributionError::Variation { .. } => {
+                self.refused(&intervals.interval_variation, &error)
+            }
+            DistributionError::Range { .. } => self.refused(&intervals.interval_min, &error),
+            DistributionError::Mean { .. } => self.refused(mean_key, &error),
+            _ => self.refused(&intervals.interval_table, &error),
+        })
     }
 
-    /// The open loop has neither rate nor interval; where one of them is wrong, that is said
-    /// already.
-    fn mean_missing(&mut self, table: &str) {
-        let place_of = |key| self.settings.place(table, key);
-        if table != "traffic"
-            || self.settings.is_misshapen(table)
-            || place_of("rate").or(place_of("interval")).is_some()
-        {
-            return;
+    /// The open loop has neither rate nor interval.
+    fn mean_missing<T: Field>(&mut self, mean_key: &Setting<T>) -> Absent {
+        // Other tables must have the key, and where it is wrong, that is said already.
+        if mean_key.is_wrong() || mean_key.is_given() {
+            return Absent::Told;
         }
-        self.diagnostics.push(
+        self.wrong(
             Diagnostic::error("missing key `rate` or `interval` in [traffic]")
-                .at(self.settings.place_or_table(table, "rate"))
+                .at(mean_key.place())
                 .help("add `rate = \"100/s\"`, messages a second and process, or `interval`"),
-        );
+        )
     }
 
     /// The sizes that a table describes.
-    pub(crate) fn size(&mut self, table: &str) -> Option<SizeDistribution> {
-        let distribution = self.choice(table, "size_distribution")?;
-        let made = match distribution {
-            "uniform" | "pareto" => {
-                let (min, max) = (
-                    self.bytes(table, "size_min")?,
-                    self.bytes(table, "size_max")?,
-                );
-                if min > max {
-                    self.falls(table, "size_min", "size_max");
-                    return None;
-                }
-                match distribution {
-                    "uniform" => SizeDistribution::uniform(min, max),
-                    _ => SizeDistribution::pareto(min, max, self.real(table, "size_shape")?),
-                }
+    pub(crate) fn size(&mut self, sizes: &Sizes) -> Result<SizeDistribution, Absent> {
+        let made = match sizes.size_distribution.get()? {
+            SizeKind::Constant => Ok(SizeDistribution::constant(sizes.size.get()?)),
+            SizeKind::Uniform => {
+                let (min, max) = self.rising(&sizes.size_min, &sizes.size_max)?;
+                SizeDistribution::uniform(min, max)
             }
-            "log-normal" => SizeDistribution::log_normal(
-                f64::from(self.bytes(table, "size")?),
-                self.real(table, "size_variation")?,
-                self.bytes(table, "size_max")?,
+            SizeKind::Pareto => {
+                let (min, max) = self.rising(&sizes.size_min, &sizes.size_max)?;
+                SizeDistribution::pareto(min, max, sizes.size_shape.get()?)
+            }
+            SizeKind::LogNormal => SizeDistribution::log_normal(
+                f64::from(sizes.size.get()?),
+                sizes.size_variation.get()?,
+                sizes.size_max.get()?,
             ),
-            "empirical" => return self.size_table(table),
-            _ => Ok(SizeDistribution::constant(self.bytes(table, "size")?)),
+            SizeKind::Empirical => return self.size_table(&sizes.size_file),
         };
-        made.map_err(|error| self.distribution(table, "size", "size", &error))
-            .ok()
-    }
-
-    fn size_table(&mut self, table: &str) -> Option<SizeDistribution> {
-        let Value::Text(path) = self.settings.value(table, "size_file")? else {
-            return None;
-        };
-        let place = self.settings.place(table, "size_file");
-        let text = match self.files.text(path) {
-            Ok(text) => text,
-            Err(reason) => {
-                let error = Diagnostic::error("cannot read the table of sizes").at_maybe(place);
-                self.diagnostics.push(error.label(reason));
-                return None;
-            }
-        };
-        match parse_size_cdf(&text) {
-            Ok(sizes) => Some(sizes),
-            Err(error) => {
-                let source = self.diagnostics.add_source(path, &text);
-                let place = place_at(source, &text, error.line, error.column);
-                self.diagnostics.push(
-                    Diagnostic::error("the table of sizes cannot be used")
-                        .at(place)
-                        .label(error.problem.to_string())
-                        .help(
-                            "each line is `size_bytes cumulative_percent`, from 0 to 100 percent",
-                        ),
-                );
-                None
-            }
-        }
-    }
-
-    fn falls(&mut self, table: &str, min: &str, max: &str) {
-        let error = Diagnostic::error(format!("`{min}` is above `{max}` in [{table}]"));
-        self.diagnostics
-            .push(error.at(self.settings.place_or_table(table, min)));
-    }
-
-    fn distribution(&mut self, table: &str, stem: &str, mean_key: &str, error: &DistributionError) {
-        let key = match error {
-            DistributionError::Shape { .. } => format!("{stem}_shape"),
-            DistributionError::Variation { .. } => format!("{stem}_variation"),
-            DistributionError::Range { .. } => format!("{stem}_min"),
-            DistributionError::Mean { .. } => mean_key.to_owned(),
-            _ => format!("{stem}_table"),
-        };
-        let place = self.settings.place_or_table(table, &key);
-        let title = format!("no such distribution: `{key}` in [{table}]");
-        self.diagnostics
-            .push(Diagnostic::error(title).at(place).label(error.to_string()));
-    }
-
-    fn run(&self) -> Option<RunConfig> {
-        let run = "run";
-        Some(RunConfig {
-            warmup: self.settings.time(run, "warmup")?,
-            until: self.settings.time(run, "until")?,
-            drain: match self.settings.value(run, "drain")? {
-                Value::Boolean(drain) => *drain,
-                _ => return None,
-            },
-            messages_max: self.whole(run, "messages_max"),
-            events_max: self.whole(run, "events_max"),
-            seed: self.whole(run, "seed")?,
-            message_rows_max: self.count(run, "message_rows_max")?,
+        made.map_err(|error| match error {
+            DistributionError::Shape { .. } => self.refused(&sizes.size_shape, &error),
+            DistributionError::Variation { .. } => self.refused(&sizes.size_variation, &error),
+            DistributionError::Range { .. } => self.refused(&sizes.size_min, &error),
+            DistributionError::Mean { .. } => self.refused(&sizes.size, &error),
+            _ => self.refused(&sizes.size_file, &error),
         })
+    }
+
+    fn size_table(&mut self, file: &Setting<String>) -> Result<SizeDistribution, Absent> {
+        let path = &file.get()?;
+        let text = self.files.text(path).map_err(|reason| {
+            let error = Diagnostic::error("cannot read the table of sizes");
+            self.wrong(error.at(file.place()).label(reason))
+        })?;
+        parse_size_cdf(&text).map_err(|error| {
+            let source = self.diagnostics.add_source(path, &text);
+            let place = place_at(source, &text, error.line, error.column);
+            self.wrong(
+                Diagnostic::error("the table of sizes cannot be used")
+                    .at(place)
+                    .label(error.problem.to_string())
+                    .help("each line is `size_bytes cumulative_percent`, from 0 to 100 percent"),
+            )
+        })
+    }
+
+    /// Two values of which the first is not above the second.
+    fn rising<T: Field + PartialOrd>(
+        &mut self,
+        min: &Setting<T>,
+        max: &Setting<T>,
+    ) -> Result<(T, T), Absent> {
+        let (least, most) = (min.get()?, max.get()?);
+        if least > most {
+            let (table, min_name, max_name) = (min.table.name, min.key.name, max.key.name);
+            let title = format!("`{min_name}` is above `{max_name}` in [{table}]");
+            return Err(self.wrong(Diagnostic::error(title).at(min.place())));
+        }
+        Ok((least, most))
+    }
+
+    fn refused<T: Field>(&mut self, setting: &Setting<T>, error: &DistributionError) -> Absent {
+        let (key, table) = (setting.key.name, setting.table.name);
+        let title = format!("no such distribution: `{key}` in [{table}]");
+        self.wrong(
+            Diagnostic::error(title)
+                .at(setting.place())
+                .label(error.to_string()),
+        )
     }
 }
 

@@ -5,11 +5,11 @@ use viaduct_sim::bounds::{Fullest, load_bounds};
 use viaduct_sim::config::{Arrivals, ClusterConfig, Rate};
 use viaduct_sim::workload::{Pattern, PatternError, SizeDistribution};
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::network::TopologyCache;
+use crate::section::Start;
 use crate::settings::Settings;
 use crate::units::{format_rate, format_size, format_time};
-use crate::value::Value;
 
 /// A link this much faster than the NIC behind it is probably not what was meant.
 const LINK_OVER_NIC_MAX: f64 = 2.0;
@@ -47,22 +47,18 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn place(&self, table: &str, key: &str) -> Place {
-        self.settings.place_or_table(table, key)
-    }
-
     fn times(&mut self) {
-        let (until, warmup) = (
-            self.settings.time("run", "until"),
-            self.settings.time("run", "warmup"),
-        );
-        let (start, stop) = (
-            self.settings.time("traffic", "start"),
-            self.settings.time("traffic", "stop"),
-        );
+        let (run, traffic) = (&self.settings.run, &self.settings.traffic);
+        let (until, warmup) = (run.until.known(), run.warmup.known());
+        let start = match traffic.start.known() {
+            Some(Start::At(start)) => Some(start),
+            // The warm-up is wrong.
+            Some(Start::AfterWarmup) | None => None,
+        };
+        let stop = traffic.stop.known();
         if until == Some(Time::ZERO) {
             let error = Diagnostic::error("the run ends where it begins");
-            self.diagnostics.push(error.at(self.place("run", "until")));
+            self.diagnostics.push(error.at(run.until.place()));
             return;
         }
         if let (Some(until), Some(warmup)) = (until, warmup)
@@ -71,7 +67,7 @@ impl Checker<'_> {
             let (warmup, until) = (format_time(warmup), format_time(until));
             self.diagnostics.push(
                 Diagnostic::error("no message would be counted")
-                    .at(self.place("run", "warmup"))
+                    .at(run.warmup.place())
                     .label(format!("the warm-up of {warmup} reaches the end, {until}"))
                     .help("make `warmup` shorter or `until` later"),
             );
@@ -82,13 +78,13 @@ impl Checker<'_> {
         };
         if start >= stop {
             let (start, stop) = (format_time(start), format_time(stop));
-            let key = match self.settings.place("traffic", "stop") {
-                Some(_) => "stop",
-                None => "start",
+            let place = match traffic.stop.is_given() {
+                true => traffic.stop.place(),
+                false => traffic.start.place(),
             };
             self.diagnostics.push(
                 Diagnostic::error("no message would be posted")
-                    .at(self.place("traffic", key))
+                    .at(place)
                     .label(format!("the traffic starts at {start} and stops at {stop}"))
                     .help("`stop`, or `run.until` without it, must be later than `start`"),
             );
@@ -98,14 +94,14 @@ impl Checker<'_> {
             let stop = format_time(stop);
             self.diagnostics.push(
                 Diagnostic::error("no message would be counted")
-                    .at(self.place("run", "warmup"))
+                    .at(run.warmup.place())
                     .label(format!("the traffic stops at {stop}, within the warm-up"))
                     .help("make `warmup` shorter or `traffic.stop` later"),
             );
         } else if until.is_some_and(|until| stop > until) {
             self.diagnostics.push(
                 Diagnostic::warning("`traffic.stop` lies behind the end of the run")
-                    .at(self.place("traffic", "stop"))
+                    .at(traffic.stop.place())
                     .help("leave it out, or make `run.until` later"),
             );
         }
@@ -113,18 +109,17 @@ impl Checker<'_> {
 
     /// A link that no NIC can fill: by a slip of bits and bytes an error, else a warning.
     fn link_against_nic(&mut self) {
-        let nic = self.settings.rate("hosts.model.nic", "rate");
-        let (Some(link), Some(nic)) = (self.settings.rate("links", "host_rate"), nic) else {
+        let (links, nic) = (&self.settings.links, self.settings.nic.rate.known());
+        let (Some(link), Some(nic)) = (links.host_rate.known(), nic) else {
             return;
         };
         if nic.is_infinite() || link.bits_per_second() < LINK_OVER_NIC_MAX * nic.bits_per_second() {
             return;
         }
-        let keys = ["host_rate", "rate", "signal_rate"];
-        let given = keys.iter().find_map(|key| {
-            let setting = self.settings.find("links", key)?;
-            Some((*key, setting.given.as_ref()?))
-        });
+        let rates = [&links.host_rate, &links.rate, &links.signal_rate];
+        let given = rates
+            .iter()
+            .find_map(|rate| Some((rate.key.name, rate.given()?)));
         let Some((key, given)) = given else { return };
         let in_bytes = given.written.contains("B/s") || given.written.contains("Byte/s");
         let as_bits = Rate::from_bits_per_second(link.bits_per_second() / 8.0);
@@ -152,43 +147,50 @@ impl Checker<'_> {
         let Err(error) = topologies.fit(&config.traffic.pattern, &config.topology) else {
             return;
         };
-        let key = match error {
+        let traffic = &self.settings.traffic;
+        let place = match error {
             PatternError::NoHops
             | PatternError::ReturnsToSource { .. }
-            | PatternError::LeadsOutside { .. } => "hops",
-            PatternError::ToItself { .. } | PatternError::TooManyPairs { .. } => "pairs",
-            PatternError::Fraction { .. } => "fraction",
+            | PatternError::LeadsOutside { .. } => traffic.hops.place(),
+            PatternError::ToItself { .. } | PatternError::TooManyPairs { .. } => {
+                traffic.pairs.place()
+            }
+            PatternError::Fraction { .. } => traffic.fraction.place(),
             PatternError::NoSuchHost { .. } => match config.traffic.pattern {
-                Pattern::HotSpot { .. } => "hot",
-                Pattern::Incast { .. } => "target",
-                _ => "pairs",
+                Pattern::HotSpot { .. } => traffic.hot.place(),
+                Pattern::Incast { .. } => traffic.target.place(),
+                _ => traffic.pairs.place(),
             },
-            _ => "pattern",
+            _ => traffic.pattern.place(),
         };
         self.diagnostics.push(
             Diagnostic::error("the pattern does not fit the network")
-                .at(self.place("traffic", key))
+                .at(place)
                 .label(error.to_string()),
         );
     }
 
     fn transfer_size(&mut self, size: &SizeDistribution) {
-        let limit = match self.settings.value("hosts.model.nic", "transfer_max") {
-            Some(Value::Size(limit)) => *limit,
-            _ => return,
+        let Some(limit) = self.settings.nic.transfer_max.known() else {
+            return;
         };
-        let largest = u64::from(size.max_bytes());
+        let largest = size.max_bytes();
         if largest <= limit {
             return;
         }
-        let keys = ["size", "size_max", "size_file", "file"];
-        let key = keys
-            .iter()
-            .find(|key| self.settings.place("traffic", key).is_some());
-        let (largest, limit) = (format_size(largest), format_size(limit));
+        let (traffic, sizes) = (&self.settings.traffic, &self.settings.traffic.sizes);
+        let places = [
+            sizes.size.given(),
+            sizes.size_max.given(),
+            sizes.size_file.given(),
+            traffic.file.given(),
+        ];
+        let place = places.into_iter().flatten().next();
+        let place = place.map_or(sizes.size.place(), |given| given.place);
+        let (largest, limit) = (format_size(largest.into()), format_size(limit.into()));
         self.diagnostics.push(
             Diagnostic::error("a message is larger than one descriptor takes")
-                .at(self.place("traffic", key.unwrap_or(&"size")))
+                .at(place)
                 .label(format!("up to {largest}; this NIC takes {limit}"))
                 .help(format!(
                     "send at most {limit}, or raise transfer_max in [hosts.model.nic]"
@@ -205,7 +207,7 @@ impl Checker<'_> {
             let buffers = config.hosts.send_buffers;
             self.diagnostics.push(
                 Diagnostic::warning("the window is larger than the pool of send buffers")
-                    .at(self.place("traffic", "window"))
+                    .at(self.settings.traffic.window.place())
                     .label(format!(
                         "{needed} messages a host wait for {buffers} buffers"
                     ))
@@ -236,7 +238,7 @@ impl Checker<'_> {
         };
         self.diagnostics.push(
             diagnostic
-                .at(self.place("traffic", "file"))
+                .at(self.settings.traffic.file.place())
                 .label(label)
                 .help("make `traffic.stop`, or `run.until` without it, later"),
         );
@@ -263,7 +265,7 @@ impl Checker<'_> {
         let (percent, left_over) = (fullest.load * 100.0, fullest.left_over.floor());
         self.diagnostics.push(
             Diagnostic::warning(format!("the list gives {place} more than it can do"))
-                .at(self.place("traffic", "file"))
+                .at(self.settings.traffic.file.place())
                 .label(format!(
                     "{percent:.0} % in the {} in which messages are posted; {left_over} are left then",
                     format_time(list.span)
@@ -309,20 +311,21 @@ impl Checker<'_> {
         let percent = load(&worst) * 100.0;
         let (what, offered, rate) = worst;
         let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
-        let key = match self.settings.place("traffic", "rate") {
-            Some(_) => "rate",
-            None => "interval",
+        let traffic = &self.settings.traffic;
+        let place = match traffic.rate.is_given() {
+            true => traffic.rate.place(),
+            false => traffic.interval.place(),
         };
         self.diagnostics.push(
             Diagnostic::warning(format!("more is offered than {what} can carry"))
-                .at(self.place("traffic", key))
+                .at(place)
                 .label(format!("{offered} of {rate}: {percent:.0} %"))
                 .help("queues will grow until the traffic stops; latencies then say little"),
         );
     }
 
     fn bus_load(&mut self, config: &ClusterConfig) {
-        let Some(load) = &config.hosts.bus_load else {
+        let (Some(load), Some(keys)) = (&config.hosts.bus_load, &self.settings.bus_load) else {
             return;
         };
         let offered = load.size.mean_bytes() * 8e12 / load.interval.mean_picoseconds();
@@ -332,7 +335,7 @@ impl Checker<'_> {
             let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
             self.diagnostics.push(
                 Diagnostic::warning("the other devices alone fill the bus")
-                    .at(self.place("hosts.bus_load", "interval"))
+                    .at(keys.interval.place())
                     .label(format!("{offered} of {rate}: {percent:.0} %"))
                     .help("make `interval` longer or `size` smaller"),
             );

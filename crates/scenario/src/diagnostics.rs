@@ -9,6 +9,8 @@ use std::sync::Arc;
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
+use crate::section::Absent;
+
 /// Messages kept in full; of those beyond only the number is kept.
 pub const DIAGNOSTICS_MAX: usize = 100;
 
@@ -189,6 +191,12 @@ impl Diagnostics {
             .list
             .partition_point(|entry| order(entry) <= order(&diagnostic));
         self.list.insert(index, diagnostic);
+    }
+
+    /// What was made, or none; why there is none is kept if that was not said yet.
+    pub(crate) fn tell<T>(&mut self, made: Result<T, Absent>) -> Option<T> {
+        made.map_err(|absent| absent.diagnostic().map(|unsaid| self.push(unsaid)))
+            .ok()
     }
 
     /// Whether further messages would only be counted: finding them can stop.
@@ -372,40 +380,13 @@ pub(crate) fn nearest<'a>(
     let lower = written.to_ascii_lowercase();
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        let distance = edit_distance(&lower, &candidate.to_ascii_lowercase());
+        let distance = strsim::osa_distance(&lower, &candidate.to_ascii_lowercase());
         let near_enough = distance <= 1 + candidate.chars().count().min(lower.len()) / 3;
         if near_enough && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours from one word to the other.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    let width = right.len() + 1;
-    let mut cost = vec![0_usize; (left.len() + 1) * width];
-    for i in 0..=left.len() {
-        for j in 0..width {
-            cost[i * width + j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let replaced = usize::from(left[i - 1] != right[j - 1]);
-                let mut least = (cost[(i - 1) * width + j] + 1)
-                    .min(cost[i * width + j - 1] + 1)
-                    .min(cost[(i - 1) * width + j - 1] + replaced);
-                let swapped =
-                    i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
-                if swapped {
-                    least = least.min(cost[(i - 2) * width + j - 2] + 1);
-                }
-                least
-            };
-        }
-    }
-    cost[left.len() * width + right.len()]
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! A preset of interfaces with endpoints made into the configuration of simulated ones.
 
 use viaduct_engine::Time;
-use viaduct_interface::residency::{Policy, Stall};
 use viaduct_interface::service::Discipline;
 use viaduct_interface::transport;
 use viaduct_lanai::{Config, Firmware, Host, Network, Steps};
+use viaduct_sim::config::Rate;
 
-use crate::preset::{ENDPOINTS, Preset, load_preset};
-use crate::programs::{Numbers, ProgramsError};
-use crate::value::Value;
+use crate::preset::{Preset, load_preset};
+use crate::programs::{self, Lacking, ProgramsError};
+use crate::schema::{Endpoints, HostSide, Interface, InterfaceNetwork, Transport};
+use crate::section::{Absent, Setting};
 
 /// The slowest processor of an interface, in Hz: below, times have no place in 64 bits.
 const CLOCK_HZ_MIN: f64 = 1e3;
@@ -40,14 +41,14 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u16) -> Result<Config, 
         let model = model.to_owned();
         return Err(ProgramsError::NoEndpoints { model });
     }
-    let numbers = Numbers(preset);
     let refuse = |reason: &str| {
         let reason = format!("the preset {model}: {reason}");
         Err(ProgramsError::NoNetwork { reason })
     };
-    // A preset that loads has every number.
-    let Some(config) = config_of(&numbers, hosts) else {
-        return refuse("a number is missing");
+    let config = match config_of(preset, hosts) {
+        Ok(config) => config,
+        // A preset that loads has every number.
+        Err(Lacking(what)) => return refuse(&format!("a number is missing: {what}")),
     };
     if config.firmware.clock_hz < CLOCK_HZ_MIN {
         return refuse("`clock` in [interface] is below 1 kHz");
@@ -59,138 +60,115 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u16) -> Result<Config, 
     Ok(config)
 }
 
-fn config_of(numbers: &Numbers<'_>, hosts: u16) -> Option<Config> {
-    let table = ENDPOINTS;
-    Some(Config {
+fn config_of(preset: &Preset, hosts: u16) -> Result<Config, Lacking> {
+    let table: Endpoints = programs::table(preset)?;
+    let transport = preset.section::<Transport>();
+    Ok(Config {
         faults: Vec::new(),
         hosts,
-        frames: short(numbers, table, "frames")?,
-        image_bytes: numbers.count(table, "image")?,
-        queue_entries: numbers.count(table, "queue")?,
-        policy: match numbers.choice(table, "policy")? {
-            "least-recently-used" => Policy::LeastRecentlyUsed,
-            "clock" => Policy::Clock,
-            _ => Policy::Random,
-        },
-        stall: match numbers.choice(table, "remap")? {
-            "blocking" => Stall::Thread,
-            _ => Stall::Nobody,
-        },
+        frames: table.frames.get()?,
+        image_bytes: table.image.get()?,
+        queue_entries: table.queue.get()?,
+        policy: table.policy.get()?,
+        stall: table.remap.get()?,
         discipline: Discipline {
-            messages_max: numbers.count(table, "turn_messages")?,
-            time_max: numbers.time(table, "turn")?,
+            messages_max: table.turn_messages.get()?,
+            time_max: table.turn.get()?,
         },
-        transport: match numbers.value("transport", "channels") {
-            Some(_) => Some(transport_of(numbers, hosts)?),
+        transport: match transport {
+            Some(transport) => Some(transport_of(&transport, hosts)?),
             None => None,
         },
-        firmware: firmware_of(numbers)?,
-        host: host_of(numbers)?,
-        network: network_of(numbers)?,
+        firmware: firmware_of(&programs::table(preset)?)?,
+        host: host_of(&programs::table(preset)?)?,
+        network: network_of(&programs::table(preset)?)?,
         seed: 1,
     })
 }
 
-fn transport_of(numbers: &Numbers<'_>, hosts: u16) -> Option<transport::Config> {
-    let table = "transport";
-    Some(transport::Config {
+fn transport_of(table: &Transport, hosts: u16) -> Result<transport::Config, Absent> {
+    Ok(transport::Config {
         peers: hosts,
-        channels: byte(numbers, table, "channels")?,
-        routes: byte(numbers, table, "routes")?,
-        timeout_min: numbers.time(table, "timeout_min")?,
-        timeout_max: numbers.time(table, "timeout_max")?,
-        refusal_delay: numbers.time(table, "refusal_delay")?,
-        doublings_max: byte(numbers, table, "doublings_max")?,
-        transmissions_max: byte(numbers, table, "transmissions_max")?,
-        unbound_delay: numbers.time(table, "unbound_delay")?,
-        unreachable_after: numbers.time(table, "unreachable_after")?,
+        channels: table.channels.get()?,
+        routes: table.routes.get()?,
+        timeout_min: table.timeout_min.get()?,
+        timeout_max: table.timeout_max.get()?,
+        refusal_delay: table.refusal_delay.get()?,
+        doublings_max: table.doublings_max.get()?,
+        transmissions_max: table.transmissions_max.get()?,
+        unbound_delay: table.unbound_delay.get()?,
+        unreachable_after: table.unreachable_after.get()?,
     })
 }
 
-fn firmware_of(numbers: &Numbers<'_>) -> Option<Firmware> {
-    let table = "interface";
-    let Value::Frequency(clock_hz) = *numbers.value(table, "clock")? else {
-        return None;
-    };
-    let cycles = |key| numbers.count(table, key);
-    Some(Firmware {
-        clock_hz,
+fn firmware_of(table: &Interface) -> Result<Firmware, Absent> {
+    Ok(Firmware {
+        clock_hz: table.clock.get()?,
         steps: Steps {
-            turn: cycles("turn")?,
-            descriptor: cycles("descriptor")?,
-            header: cycles("header")?,
-            start: cycles("start")?,
-            notice: cycles("notice")?,
-            word: cycles("word")?,
-            endpoint: cycles("endpoint")?,
-            queue: cycles("queue")?,
-            dma: cycles("dma")?,
-            check_out: cycles("check_out")?,
-            check_in: cycles("check_in")?,
-            name: cycles("name")?,
-            channel: cycles("channel")?,
-            sequence: cycles("sequence")?,
-            stamp: cycles("stamp")?,
-            timer: cycles("timer")?,
-            end: cycles("end")?,
-            recall: cycles("recall")?,
-            driver_word: cycles("driver_word")?,
+            turn: table.turn.get()?,
+            descriptor: table.descriptor.get()?,
+            header: table.header.get()?,
+            start: table.start.get()?,
+            notice: table.notice.get()?,
+            word: table.word.get()?,
+            endpoint: table.endpoint.get()?,
+            queue: table.queue.get()?,
+            dma: table.dma.get()?,
+            check_out: table.check_out.get()?,
+            check_in: table.check_in.get()?,
+            name: table.name.get()?,
+            channel: table.channel.get()?,
+            sequence: table.sequence.get()?,
+            stamp: table.stamp.get()?,
+            timer: table.timer.get()?,
+            end: table.end.get()?,
+            recall: table.recall.get()?,
+            driver_word: table.driver_word.get()?,
         },
     })
 }
 
-fn host_of(numbers: &Numbers<'_>) -> Option<Host> {
-    let table = "host";
-    Some(Host {
-        send: numbers.time(table, "send")?,
-        receive: numbers.time(table, "receive")?,
-        poll_frame: numbers.time(table, "poll_frame")?,
-        poll_host: numbers.time(table, "poll_host")?,
-        copy_bytes_s: bytes_s(numbers, table, "copy_rate")?,
-        switch: numbers.time(table, "switch")?,
-        fault: numbers.time(table, "fault")?,
-        interrupt: numbers.time(table, "interrupt")?,
-        remap_period: numbers.time(table, "remap_period")?,
-        driver: numbers.time(table, "driver")?,
-        unmap: numbers.time(table, "unmap")?,
-        store: numbers.time(table, "store")?,
-        map: numbers.time(table, "map")?,
-        write_bytes_s: bytes_s(numbers, table, "write_rate")?,
-        read_bytes_s: bytes_s(numbers, table, "read_rate")?,
+fn host_of(table: &HostSide) -> Result<Host, Absent> {
+    Ok(Host {
+        send: table.send.get()?,
+        receive: table.receive.get()?,
+        poll_frame: table.poll_frame.get()?,
+        poll_host: table.poll_host.get()?,
+        copy_bytes_s: bytes_s(&table.copy_rate)?,
+        switch: table.switch.get()?,
+        fault: table.fault.get()?,
+        interrupt: table.interrupt.get()?,
+        remap_period: table.remap_period.get()?,
+        driver: table.driver.get()?,
+        unmap: table.unmap.get()?,
+        store: table.store.get()?,
+        map: table.map.get()?,
+        write_bytes_s: bytes_s(&table.write_rate)?,
+        read_bytes_s: bytes_s(&table.read_rate)?,
     })
 }
 
-fn network_of(numbers: &Numbers<'_>) -> Option<Network> {
-    let table = "network";
-    let Value::Ratio(lost) = *numbers.value(table, "lost")? else {
-        return None;
-    };
-    Some(Network {
-        link_bytes_s: bytes_s(numbers, table, "rate")?,
-        switch: numbers.time(table, "switch")?,
-        header_bytes: numbers.count(table, "header")?,
-        answer_bytes: numbers.count(table, "answer")?,
-        hosts_a_leaf: short(numbers, table, "hosts_a_leaf")?,
-        receive_buffers: short(numbers, table, "receive_buffers")?,
-        lost_per_million: (lost * 1e6).round() as u32,
+fn network_of(table: &InterfaceNetwork) -> Result<Network, Absent> {
+    Ok(Network {
+        link_bytes_s: bytes_s(&table.rate)?,
+        switch: table.switch.get()?,
+        header_bytes: table.header.get()?,
+        answer_bytes: table.answer.get()?,
+        hosts_a_leaf: table.hosts_a_leaf.get()?,
+        receive_buffers: table.receive_buffers.get()?,
+        lost_per_million: (table.lost.get()? * 1e6).round() as u32,
     })
 }
 
-fn bytes_s(numbers: &Numbers<'_>, table: &str, key: &str) -> Option<f64> {
+fn bytes_s(rate: &Setting<Rate>) -> Result<f64, Absent> {
     // A power of two divides a double exactly.
-    Some(numbers.rate(table, key)?.bits_per_second() / 8.0)
-}
-
-fn short(numbers: &Numbers<'_>, table: &str, key: &str) -> Option<u16> {
-    u16::try_from(numbers.count(table, key)?).ok()
-}
-
-fn byte(numbers: &Numbers<'_>, table: &str, key: &str) -> Option<u8> {
-    u8::try_from(numbers.count(table, key)?).ok()
+    Ok(rate.get()?.bits_per_second() / 8.0)
 }
 
 #[cfg(test)]
 mod tests {
+    use viaduct_interface::residency::{Policy, Stall};
+
     use super::*;
     use crate::preset::parse_preset;
 

@@ -7,11 +7,13 @@ use viaduct_simfabric::faults::{Detection, Fault, Links, Slowness};
 use viaduct_simfabric::traffic::Traffic;
 use viaduct_topology::{HostId, LinkId, Node, Topology};
 
-use crate::build::Builder;
+use crate::build::{Drawn, picoseconds};
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt};
 use crate::document::Tree;
 use crate::files::Files;
-use crate::rows::{List, Row};
+use crate::rows::{self, List, Row};
+use crate::schema::{Background, FaultKind, FaultRow};
+use crate::section::{Absent, Field, Section, Setting};
 use crate::settings::Settings;
 
 pub use line::read_faults;
@@ -23,15 +25,11 @@ pub const FAULTS_MAX: usize = 1_000;
 const FACTOR_MAX: f64 = 1e6;
 
 const FAULTS: List = List {
-    root: "fault",
-    table: "fault",
     nouns: ["a fault", "faults"],
     rows_max: FAULTS_MAX,
 };
 
 const BACKGROUND: List = List {
-    root: "background",
-    table: "background",
     nouns: [
         "a source of background traffic",
         "sources of background traffic",
@@ -47,8 +45,8 @@ pub(crate) struct ForPrograms {
     pub(crate) detection: Detection,
     /// The first place of these, if there is one, and its heading.
     pub(crate) first: Option<(Place, &'static str)>,
-    /// The rows as they were read, for the resolved text.
-    rows: Vec<Row>,
+    /// The rows as they were read, as TOML.
+    pub(crate) toml: String,
 }
 
 impl ForPrograms {
@@ -60,125 +58,137 @@ impl ForPrograms {
         files: &mut Files,
         diagnostics: &mut Diagnostics,
     ) -> Self {
-        let mut read = Self {
-            detection: detection(settings),
-            ..Self::default()
-        };
-        if settings.is_present("detection") {
-            let place = settings.place_or_table("detection", "host_timeout");
+        let mut read = Self::default();
+        if let Some(detection) = &settings.detection {
+            let place = detection.host_timeout.place();
             read.first = Some((place, "[detection]"));
+            let usual = read.detection;
+            read.detection = Detection {
+                transport_timeout: detection
+                    .transport_timeout
+                    .known()
+                    .unwrap_or(usual.transport_timeout),
+                host_timeout: detection.host_timeout.known().unwrap_or(usual.host_timeout),
+            };
         }
-        for (row, _) in BACKGROUND.read(tree, "", diagnostics) {
-            read.background
-                .extend(background(&row, topology, files, diagnostics));
-            read.first = Some((row.place, "[[background]]"));
-            read.rows.push(row);
+        for row in BACKGROUND.read::<Background>(tree, "", diagnostics) {
+            let made = background(&row.keys, topology, files, diagnostics);
+            read.background.extend(diagnostics.tell(made));
+            read.add(&row, "[[background]]");
         }
-        for (row, _) in FAULTS.read(tree, "", diagnostics) {
-            match fault(&row, topology) {
-                Ok(fault) => read.faults.extend(fault),
-                Err(diagnostic) => diagnostics.push(*diagnostic),
-            }
-            read.first = Some((row.place, "[[fault]]"));
-            read.rows.push(row);
+        for row in FAULTS.read::<FaultRow>(tree, "", diagnostics) {
+            let made = fault(&row.keys, row.place, topology, diagnostics);
+            read.faults.extend(diagnostics.tell(made));
+            read.add(&row, "[[fault]]");
         }
         read
     }
 
-    /// The rows as TOML.
-    pub(crate) fn to_toml(&self) -> String {
-        self.rows.iter().map(Row::to_toml).collect()
+    fn add<S: Section>(&mut self, row: &Row<'_, S>, heading: &'static str) {
+        self.first = Some((row.place, heading));
+        self.toml.push_str(&rows::to_toml(&row.keys));
     }
 }
 
-fn detection(settings: &Settings) -> Detection {
-    let usual = Detection::default();
-    let time = |key, usual| settings.time("detection", key).unwrap_or(usual);
-    Detection {
-        transport_timeout: time("transport_timeout", usual.transport_timeout),
-        host_timeout: time("host_timeout", usual.host_timeout),
-    }
+fn wrong<T: Field>(key: &Setting<T>, label: impl Into<String>) -> Diagnostic {
+    let title = format!("this fault cannot be, for its `{}`", key.key.name);
+    Diagnostic::error(title).at(key.place()).label(label)
 }
 
-type Wrong = Box<Diagnostic>;
-
-fn wrong(row: &Row, key: &str, label: impl Into<String>) -> Wrong {
-    let title = format!("this fault cannot be, for its `{key}`");
-    Box::new(Diagnostic::error(title).at(row.place_of(key)).label(label))
-}
-
-/// A fault; none if one of its values is wrong, which has been said.
-fn fault(row: &Row, topology: &Topology) -> Result<Option<Fault>, Wrong> {
-    let Some(kind) = row.choice("kind") else {
-        return Ok(None);
+/// A fault; `place` is that of its row.
+fn fault(
+    row: &FaultRow,
+    place: Place,
+    topology: &Topology,
+    diagnostics: &mut Diagnostics,
+) -> Result<Fault, Absent> {
+    let mut tell = |diagnostic| {
+        diagnostics.push(diagnostic);
+        Absent::Told
     };
-    let host = || -> Result<Option<u32>, Wrong> {
-        match (row.count("host"), topology.host_count()) {
-            (Some(host), hosts) if host >= hosts => {
-                let label = format!("no host {host}: hosts are 0 to {}", hosts - 1);
-                Err(wrong(row, "host", label))
-            }
-            (host, _) => Ok(host),
+    let host = || {
+        let (host, hosts) = (row.host.get()?, topology.host_count());
+        if host >= hosts {
+            let label = format!("no host {host}: hosts are 0 to {}", hosts - 1);
+            return Err(Wrong::Said(wrong(&row.host, label)));
         }
+        Ok(host)
     };
-    let links = || links(row, topology);
-    Ok(match kind {
-        "link-down" => {
-            let (from, until) = (row.time("from"), row.time("until"));
-            if let (Some(from), Some(until)) = (from, until)
-                && until <= from
-            {
-                return Err(wrong(row, "until", "it ends before it begins"));
-            }
-            let links = links()?;
-            from.map(|from| Fault::LinkDown { links, from, until })
-        }
-        "loss" | "corruption" => {
-            let links = links()?;
-            row.real("rate").map(|rate| match kind {
-                "loss" => Fault::Loss { links, rate },
-                _ => Fault::Corruption { links, rate },
-            })
-        }
-        "slow-host" => {
-            let host = host()?;
-            let by = match (row.real("factor"), row.time("per_message")) {
-                (Some(factor), _) if factor > 0.0 && factor <= FACTOR_MAX => {
-                    Some(Slowness::Factor(factor))
+    let made = || -> Result<Fault, Wrong> {
+        Ok(match row.kind.get()? {
+            FaultKind::LinkDown => {
+                let (from, until) = (row.from.get()?, row.until.optional()?);
+                if until.is_some_and(|until| until <= from) {
+                    let label = "it ends before it begins";
+                    return Err(Wrong::Said(wrong(&row.until, label)));
                 }
-                (Some(_), _) => {
-                    let label = format!("a factor is above 0, and at most {FACTOR_MAX}");
-                    return Err(wrong(row, "factor", label));
-                }
-                (None, per_message) => per_message.map(Slowness::PerMessage),
-            };
-            if by.is_none() && !row.is_given("factor") && !row.is_given("per_message") {
-                let title = "missing key `factor` or `per_message` in [[fault]]";
-                let help = "add `factor = 2`: all its work takes twice as long; or `per_message = \
-                            \"5 us\"`: so much more for each that arrives";
-                return Err(Box::new(Diagnostic::error(title).at(row.place).help(help)));
+                let links = links(row, topology)?;
+                Fault::LinkDown { links, from, until }
             }
-            let from = row.time("from");
-            match (host, from, by) {
-                (Some(host), Some(from), Some(by)) => Some(Fault::SlowHost { host, from, by }),
-                _ => None,
-            }
-        }
-        _ => match (host()?, row.time("at")) {
-            (Some(host), Some(at)) if kind == "nic-dies" => Some(Fault::NicDies { host, at }),
-            (Some(host), Some(at)) => Some(Fault::HostDies { host, at }),
-            _ => None,
-        },
+            FaultKind::Loss => Fault::Loss {
+                links: links(row, topology)?,
+                rate: row.rate.get()?,
+            },
+            FaultKind::Corruption => Fault::Corruption {
+                links: links(row, topology)?,
+                rate: row.rate.get()?,
+            },
+            FaultKind::SlowHost => Fault::SlowHost {
+                host: host()?,
+                from: row.from.get()?,
+                by: slowness(row, place)?,
+            },
+            FaultKind::NicDies => Fault::NicDies {
+                host: host()?,
+                at: row.at.get()?,
+            },
+            FaultKind::HostDies => Fault::HostDies {
+                host: host()?,
+                at: row.at.get()?,
+            },
+        })
+    };
+    made().map_err(|wrong| match wrong {
+        Wrong::Said(diagnostic) => tell(diagnostic),
+        Wrong::Absent(absent) => absent,
     })
 }
 
+/// Why there is no fault.
+enum Wrong {
+    Said(Diagnostic),
+    Absent(Absent),
+}
+
+impl From<Absent> for Wrong {
+    fn from(absent: Absent) -> Self {
+        Self::Absent(absent)
+    }
+}
+
+fn slowness(row: &FaultRow, place: Place) -> Result<Slowness, Wrong> {
+    if let Some(factor) = row.factor.optional()? {
+        if factor > 0.0 && factor <= FACTOR_MAX {
+            return Ok(Slowness::Factor(factor));
+        }
+        let label = format!("a factor is above 0, and at most {FACTOR_MAX}");
+        return Err(Wrong::Said(wrong(&row.factor, label)));
+    }
+    if let Some(per_message) = row.per_message.optional()? {
+        return Ok(Slowness::PerMessage(per_message));
+    }
+    let title = "missing key `factor` or `per_message` in [[fault]]";
+    let help = "add `factor = 2`: all its work takes twice as long; or `per_message = \"5 us\"`: so \
+                much more for each that arrives";
+    Err(Wrong::Said(Diagnostic::error(title).at(place).help(help)))
+}
+
 /// The links of a fault.
-fn links(row: &Row, topology: &Topology) -> Result<Links, Wrong> {
-    let text = row.text("links").unwrap_or_else(|| "all".to_owned());
-    named_links(&text, topology).map_err(|label| {
+fn links(row: &FaultRow, topology: &Topology) -> Result<Links, Wrong> {
+    named_links(&row.links.get()?, topology).map_err(|label| {
         let help = "write `all`; `host 1` for the cable of a host, both directions; `switch s0` for all \
                     of a switch; `s0 -> s1` as results name a link, or `s0 <-> s1` for both";
-        Box::new(wrong(row, "links", label).help(help))
+        Wrong::Said(wrong(&row.links, label).help(help))
     })
 }
 
@@ -240,46 +250,37 @@ fn node(name: &str, topology: &Topology) -> Result<Node, String> {
 }
 
 fn background(
-    row: &Row,
+    row: &Background,
     topology: &Topology,
     files: &mut Files,
     diagnostics: &mut Diagnostics,
-) -> Option<Traffic> {
+) -> Result<Traffic, Absent> {
+    let mut drawn = Drawn { files, diagnostics };
     let hosts = topology.host_count();
-    for key in ["source", "target"] {
-        if let Some(host) = row.count(key)
+    for key in [&row.source, &row.target] {
+        if let Some(host) = key.known()
             && host >= hosts
         {
             let label = format!("no host {host}: hosts are 0 to {}", hosts - 1);
             let error = Diagnostic::error("background traffic of a host that there is not");
-            diagnostics.push(error.at(row.place_of(key)).label(label));
-            return None;
+            return Err(drawn.wrong(error.at(key.place()).label(label)));
         }
     }
-    let (source, target) = (row.count("source")?, row.count("target"));
+    let (source, target) = (row.source.get()?, row.target.optional()?);
     if target == Some(source) || hosts < 2 {
         let error = Diagnostic::error("background traffic goes to another host");
         let label = format!("host {source} sends to itself");
-        diagnostics.push(error.at(row.place_of("target")).label(label));
-        return None;
+        return Err(drawn.wrong(error.at(row.target.place()).label(label)));
     }
-    let (from, until) = (row.time("from")?, row.time("until"));
+    let (from, until) = (row.from.get()?, row.until.optional()?);
     if until.is_some_and(|until| until <= from) {
         let error = Diagnostic::error("background traffic ends before it begins");
-        diagnostics.push(error.at(row.place_of("until")));
-        return None;
+        return Err(drawn.wrong(error.at(row.until.place())));
     }
-    let mean = row.time("interval").map(|time| time.picoseconds() as f64);
-    let mut builder = Builder {
-        settings: &row.settings,
-        files,
-        diagnostics,
-    };
-    let (interval, size) = (
-        builder.interval("background", mean),
-        builder.size("background"),
-    );
-    Some(Traffic {
+    let mean = row.interval.known().map(picoseconds);
+    let interval = drawn.interval(&row.intervals, mean, &row.interval);
+    let size = drawn.size(&row.sizes);
+    Ok(Traffic {
         source,
         target,
         interval: interval?,

@@ -3,7 +3,8 @@
 use crate::diagnostics::Diagnostics;
 use crate::document::Tree;
 use crate::published::{self, Role};
-use crate::rows::Row;
+use crate::schema::{FigureRole, FigureRow};
+use crate::section::{Absent, Word};
 
 /// What a published figure of a program was measured with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,24 +40,23 @@ pub struct Figure {
 
 /// The figures of one preset's text.
 pub(crate) fn read(tree: &Tree, diagnostics: &mut Diagnostics) -> Vec<Figure> {
-    let rows = published::list("preset.published").read(tree, "", diagnostics);
-    rows.iter().filter_map(|(row, _)| figure(row)).collect()
+    let rows = published::LIST.read(tree, "", diagnostics).into_iter();
+    rows.filter_map(|row| diagnostics.tell(figure(&row.keys)))
+        .collect()
 }
 
-fn figure(row: &Row) -> Option<Figure> {
-    let role = Role::of(row.choice("role")?);
-    Some(Figure {
-        test: match row.choice("test")? {
-            "bandwidth" => FigureTest::Bandwidth,
-            "raw-latency" => FigureTest::RawLatency,
-            "raw-bandwidth" => FigureTest::RawBandwidth,
-            _ => FigureTest::Latency,
-        },
-        bytes: row.count("size")?,
-        value: row.real("value")?,
-        unit: row.choice("unit")?,
-        source: row.text("source")?,
+fn figure(row: &FigureRow) -> Result<Figure, Absent> {
+    let role = match row.role.get()? {
+        FigureRole::Given => Role::Given,
+        FigureRole::Result => Role::Result,
+    };
+    Ok(Figure {
+        test: row.test.get()?,
+        bytes: row.size.get()?,
+        value: row.value.get()?,
+        unit: row.unit.get()?.word(),
+        source: row.source.get()?,
         role,
-        tolerance: row.real("tolerance").unwrap_or(role.tolerance()),
+        tolerance: row.tolerance.optional()?.unwrap_or(role.tolerance()),
     })
 }

@@ -7,8 +7,9 @@ use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{self, Entry, Node, Raw, Tree};
 use crate::files::Files;
-use crate::keys;
-use crate::preset::TABLES;
+use crate::preset;
+use crate::schema::PresetHead;
+use crate::section::Section;
 
 /// Most presets that one inherits, each by the one before it.
 pub(crate) const PARENTS_MAX: usize = 8;
@@ -215,13 +216,14 @@ impl Chain {
     /// file that gives it. The name is its own.
     pub(crate) fn merged(&self) -> Tree {
         let mut entries: Vec<Entry> = Vec::new();
-        for key in &keys::known_table("preset").keys {
+        for key in &PresetHead::table().keys {
             let is_own = key.name == "name" || key.name == INHERITS;
             let count = if is_own { 1 } else { self.layers.len() };
             let mut layers = self.layers.iter().take(count);
             entries.extend(layers.find_map(|layer| layer.tree.find(key.name)).cloned());
         }
-        for (short, long) in TABLES {
+        for table in preset::tables() {
+            let short = table.root();
             let tables: Vec<(&Entry, &Tree)> = self
                 .layers
                 .iter()
@@ -236,7 +238,7 @@ impl Chain {
             let Some((nearest, _)) = tables.first() else {
                 continue;
             };
-            let keys = keys::known_table(long).keys.iter();
+            let keys = table.keys.iter();
             let numbers = keys
                 .filter_map(|key| tables.iter().find_map(|(_, tree)| tree.find(key.name)))
                 .cloned()

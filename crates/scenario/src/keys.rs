@@ -17,7 +17,7 @@ pub struct Key {
     /// What holds when it is not given.
     pub fallback: Fallback,
     /// The key counts only where these keys of its table have one of these values.
-    pub when: Vec<(&'static str, &'static [&'static str])>,
+    pub when: Vec<(&'static str, Vec<&'static str>)>,
     /// Keys of its table that may not stand beside it.
     pub excludes: &'static [&'static str],
     /// What it means, one line.
@@ -35,6 +35,17 @@ pub enum Fallback {
     Otherwise(&'static str),
 }
 
+/// Whether a table must be there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Presence {
+    /// Left out, its defaults hold, and keys without one are missing.
+    Always,
+    /// Leaving it out means something of its own.
+    Optional,
+    /// A file has any number of it, each a row of a list.
+    Rows,
+}
+
 /// A table of keys.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -42,8 +53,7 @@ pub struct Table {
     pub name: &'static str,
     /// What it is about, one line.
     pub meaning: &'static str,
-    /// Whether leaving the whole table out means something of its own.
-    pub optional: bool,
+    pub(crate) presence: Presence,
     /// Its keys, in the order in which they are read and written.
     pub keys: Vec<Key>,
 }
@@ -51,14 +61,20 @@ pub struct Table {
 impl Table {
     /// Whether it is of the rows of a list.
     pub(crate) fn is_list(&self) -> bool {
-        LISTS.contains(&self.name)
+        self.presence == Presence::Rows
+    }
+
+    /// Its name where it stands in a preset's file: `cpu`, `memory`.
+    pub(crate) fn root(&self) -> &'static str {
+        let of_preset = self.name.strip_prefix("preset.");
+        let name = of_preset.or_else(|| self.name.strip_prefix("hosts.model."));
+        name.unwrap_or(self.name)
     }
 
     /// How a file heads it: `[traffic]`, `[[fault]]`.
     pub(crate) fn heading(&self) -> String {
         if self.is_list() {
-            let name = self.name.strip_prefix("preset.").unwrap_or(self.name);
-            return format!("[[{name}]]");
+            return format!("[[{}]]", self.root());
         }
         format!("[{}]", self.name)
     }
@@ -71,42 +87,22 @@ impl Table {
 }
 
 impl Key {
-    pub(crate) fn new(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        let (when, excludes) = (Vec::new(), &[][..]);
+    /// A key that must be given, before its section names it.
+    pub(crate) fn new(kind: Kind, meaning: &'static str) -> Self {
         Self {
-            name,
+            name: "",
             kind,
             fallback: Fallback::Required,
-            when,
-            excludes,
+            when: Vec::new(),
+            excludes: &[],
             meaning,
         }
-    }
-
-    pub(crate) fn or(mut self, value: &'static str) -> Self {
-        self.fallback = Fallback::Value(value);
-        self
-    }
-
-    pub(crate) fn otherwise(mut self, words: &'static str) -> Self {
-        self.fallback = Fallback::Otherwise(words);
-        self
-    }
-
-    pub(crate) fn with(mut self, key: &'static str, choices: &'static [&'static str]) -> Self {
-        self.when.push((key, choices));
-        self
-    }
-
-    pub(crate) fn not_beside(mut self, keys: &'static [&'static str]) -> Self {
-        self.excludes = keys;
-        self
     }
 
     /// Where the key counts: `pattern = "hot-spot"`; empty if everywhere.
     #[must_use]
     pub fn used_with(&self) -> String {
-        let condition = |(key, choices): &(&str, &[&str])| {
+        let condition = |(key, choices): &(&str, Vec<&str>)| {
             let choices: Vec<String> = choices.iter().map(|c| format!("\"{c}\"")).collect();
             format!("{key} = {}", choices.join(" or "))
         };
@@ -130,20 +126,14 @@ impl Key {
 
 /// All tables of a study, in the order in which they are read and written.
 #[must_use]
-pub fn tables() -> &'static [Table] {
+pub fn tables() -> &'static [&'static Table] {
     &TABLES
 }
 
 /// The table of a name.
 #[must_use]
 pub fn table(name: &str) -> Option<&'static Table> {
-    TABLES.iter().find(|table| table.name == name)
-}
-
-/// A table by the name that a program of ours uses.
-pub(crate) fn known_table(name: &'static str) -> &'static Table {
-    // Only names of the list below are asked for; a test walks them.
-    table(name).unwrap_or(&TABLES[0])
+    TABLES.iter().copied().find(|table| table.name == name)
 }
 
 /// A key by its whole path: `traffic.size`.
@@ -154,13 +144,11 @@ pub fn key_at(path: &str) -> Option<(&'static Table, &'static Key)> {
     Some((table, table.find(key)?))
 }
 
-/// Tables whose keys are those of a row: a file has any number of them.
-const LISTS: [&str; 4] = ["published", "preset.published", "fault", "background"];
-
 /// Tables that hold settings of a study; lists, and `sweep` and `files`, stand beside them.
 pub(crate) fn setting_tables() -> impl Iterator<Item = &'static Table> {
     TABLES
         .iter()
+        .copied()
         .filter(|table| !table.is_list() && !table.name.starts_with("preset"))
 }
 
@@ -225,4 +213,4 @@ fn write_table(text: &mut String, table: &Table) {
     }
 }
 
-static TABLES: LazyLock<Vec<Table>> = LazyLock::new(schema::list);
+static TABLES: LazyLock<Vec<&'static Table>> = LazyLock::new(schema::list);

@@ -15,13 +15,19 @@
 //! # Ok::<(), viaduct_scenario::Diagnostics>(())
 //! ```
 //!
-//! A text goes through these steps, each in a file of its own:
+//! A value has three forms: text, typed scenario, configuration. The steps between them, each in a
+//! file of its own:
 //!
 //! ```text
 //! document   TOML to a tree with places      overrides  --set and sweeps put into the tree
-//! preset     the hardware merged below it    settings   typed by the list of keys (keys, value)
+//! preset     the hardware merged below it    settings   the tree read into the typed scenario
 //! build      settings to the configuration   checks     what does not go together
 //! ```
+//!
+//! A key is declared once, in `schema`: its name is that of the field that it fills, beside type,
+//! unit, default and meaning (`section`). Reading, `--set`, presets, `viaduct keys`, what messages
+//! suggest and the resolved scenario come from that declaration, and code reaches a value by its
+//! field: what is misspelt does not compile.
 //!
 //! [`ClusterConfig`]: viaduct_sim::config::ClusterConfig
 
@@ -46,6 +52,7 @@ mod published;
 mod range;
 mod rows;
 mod schema;
+mod section;
 mod settings;
 mod study;
 mod sweep;
@@ -65,7 +72,7 @@ pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
 pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
-pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, PROCESSES_MAX};
+pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, MechanismKind, PROCESSES_MAX};
 pub use study::{
     CELLS_MAX, Difference, HandedIn, Study, SweepAxis, list_studies, parse_study, parse_study_on,
     parse_study_with,

@@ -11,7 +11,8 @@ use viaduct_topology::{
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::quote;
 use crate::files::Files;
-use crate::settings::Settings;
+use crate::schema::{self, Routing, Shape};
+use crate::section::{Absent, Section, Setting, Word};
 use crate::value::Value;
 
 /// The topology made last, by the settings that it was made from, with what was found on it: the
@@ -42,25 +43,28 @@ impl TopologyCache {
     }
 }
 
-/// Makes the topology; none if something is wrong, and then the diagnostics say what.
+/// Makes the topology.
 pub(crate) fn topology(
-    settings: &Settings,
+    settings: &schema::Network,
     files: &mut Files,
     cache: &mut TopologyCache,
     diagnostics: &mut Diagnostics,
-) -> Option<Arc<Topology>> {
+) -> Result<Arc<Topology>, Absent> {
     let key = cache_key(settings);
-    if cache.last.as_ref().is_none_or(|(last, ..)| *last != key) {
-        let made = Network {
-            settings,
-            files,
-            diagnostics,
+    let last = cache.last.take().filter(|(last, ..)| *last == key);
+    let (_, topology, findings) = cache.last.insert(match last {
+        Some(last) => last,
+        None => {
+            let mut network = Network {
+                settings,
+                files,
+                diagnostics,
+            };
+            let made = network.make()?;
+            let findings = made.check().findings;
+            (key, made, findings)
         }
-        .make()?;
-        let findings = made.check().findings;
-        cache.last = Some((key, made, findings));
-    }
-    let (_, topology, findings) = cache.last.as_ref()?;
+    });
     for finding in findings {
         // That links may wait for each other in a ring holds for every torus and concerns the
         // hardware, not the model; `Topology::check` says it to those who ask.
@@ -71,10 +75,9 @@ pub(crate) fn topology(
             Severity::Error => Diagnostic::error(finding.text.clone()),
             Severity::Warning => Diagnostic::warning(finding.text.clone()),
         };
-        let place = settings.place_or_table("network", "file");
-        diagnostics.push(diagnostic.at(place).help(finding.help));
+        diagnostics.push(diagnostic.at(settings.file.place()).help(finding.help));
     }
-    Some(Arc::clone(topology))
+    Ok(Arc::clone(topology))
 }
 
 /// The table `[network]` of a study on this network: its measures if they make it, else `file`,
@@ -132,14 +135,10 @@ fn grid_toml(shape: &str, dimensions: &[u32], hosts_per_switch: u32) -> String {
     )
 }
 
-fn cache_key(settings: &Settings) -> String {
-    let network = settings
-        .list
-        .iter()
-        .filter(|setting| setting.table.name == "network");
-    let text = |value: &Option<Value>| value.as_ref().map_or(String::new(), Value::to_toml);
-    network
-        .map(|setting| text(&setting.value))
+fn cache_key(settings: &schema::Network) -> String {
+    let text = |value: Option<Value>| value.map_or(String::new(), |value| value.to_toml());
+    let list = settings.list().into_iter();
+    list.map(|setting| text(setting.value()))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -153,154 +152,151 @@ fn is_routed(graph: &Topology, routing: GraphRouting) -> bool {
 }
 
 struct Network<'a> {
-    settings: &'a Settings,
+    settings: &'a schema::Network,
     files: &'a mut Files,
     diagnostics: &'a mut Diagnostics,
 }
 
 impl Network<'_> {
-    fn make(&mut self) -> Option<Arc<Topology>> {
-        let Value::Choice(shape) = self.settings.value("network", "topology")? else {
-            return None;
-        };
-        if !self.routing_fits(shape) {
-            return None;
-        }
-        let ports = Ports(self.count("switch_ports").unwrap_or(u32::MAX));
-        let hosts = self.count("hosts_per_switch");
-        let made = match *shape {
-            "chain" => {
-                let ends_only = self.settings.value("network", "ends_only")?;
-                let hosts = match ends_only {
-                    Value::Boolean(true) => ChainHosts::Ends(hosts?),
-                    _ => ChainHosts::EverySwitch(hosts?),
+    /// Keeps an error.
+    fn wrong(&mut self, diagnostic: Diagnostic) -> Absent {
+        self.diagnostics.push(diagnostic);
+        Absent::Told
+    }
+
+    fn make(&mut self) -> Result<Arc<Topology>, Absent> {
+        let settings = self.settings;
+        let shape = settings.topology.get()?;
+        self.check_routing(shape)?;
+        let ports = Ports(settings.switch_ports.optional()?.unwrap_or(u32::MAX));
+        let made = match shape {
+            Shape::Chain => {
+                let hosts = settings.hosts_per_switch.get()?;
+                let hosts = match settings.ends_only.get()? {
+                    true => ChainHosts::Ends(hosts),
+                    false => ChainHosts::EverySwitch(hosts),
                 };
-                Topology::chain(self.count("switches")?, hosts, ports)
+                Topology::chain(settings.switches.get()?, hosts, ports)
             }
-            "switch" => Topology::single_switch(self.count("hosts")?, ports),
-            "mesh" => Topology::mesh(self.dimensions()?, hosts?, ports),
-            "torus" => Topology::torus(self.dimensions()?, hosts?, ports),
-            "fat-tree" => {
+            Shape::Switch => Topology::single_switch(settings.hosts.get()?, ports),
+            Shape::Mesh => Topology::mesh(
+                &settings.dimensions.get()?,
+                settings.hosts_per_switch.get()?,
+                ports,
+            ),
+            Shape::Torus => Topology::torus(
+                &settings.dimensions.get()?,
+                settings.hosts_per_switch.get()?,
+                ports,
+            ),
+            Shape::FatTree => {
                 let shape = TreeShape {
-                    arity: self.count("arity")?,
-                    levels: self.count("levels")?,
+                    arity: settings.arity.get()?,
+                    levels: settings.levels.get()?,
                 };
                 Topology::fat_tree(shape, ports)
             }
-            _ => return self.graph(),
+            Shape::Graph => return self.graph(),
         };
-        made.map_err(|error| self.refused(&error))
-            .ok()
-            .map(Arc::new)
+        made.map(Arc::new).map_err(|error| {
+            let setting = match error {
+                TopologyError::TooFewPorts { .. } => settings.switch_ports.place(),
+                _ => settings.topology.place(),
+            };
+            self.wrong(refusal(&error).at(setting))
+        })
     }
 
     /// A graph from its file, with its routes.
-    fn graph(&mut self) -> Option<Arc<Topology>> {
-        let by_routes = self.settings.value("network", "routes").is_some();
-        let routing = match self.settings.value("network", "routing") {
-            Some(Value::Choice(routing)) => *routing,
-            _ if by_routes => "table",
-            _ => "shortest-path",
-        };
-        let equal_paths = match self.settings.value("network", "equal_paths") {
-            Some(Value::Choice("single")) => EqualPaths::Single,
-            _ => EqualPaths::Hash,
-        };
-        let graph = self.routed_graph(match routing {
-            "rule" => GraphRouting::Rule,
-            _ => GraphRouting::ShortestPath(equal_paths),
-        })?;
-        if routing != "table" {
-            return Some(graph);
+    fn graph(&mut self) -> Result<Arc<Topology>, Absent> {
+        let settings = self.settings;
+        let routing = settings.routing.optional()?;
+        let routing = routing.unwrap_or(match settings.routes.optional()? {
+            Some(_) => Routing::Table,
+            None => Routing::ShortestPath,
+        });
+        let equal_paths = settings.equal_paths.optional()?;
+        let equal_paths = equal_paths.unwrap_or(EqualPaths::Hash);
+        let shortest = GraphRouting::ShortestPath(equal_paths);
+        match routing {
+            Routing::Rule => self.routed_graph(GraphRouting::Rule),
+            Routing::ShortestPath => self.routed_graph(shortest),
+            Routing::Table => {
+                let graph = Arc::unwrap_or_clone(self.routed_graph(shortest)?);
+                let path = settings.routes.get()?;
+                let text = self.file(&settings.routes, &path)?;
+                let routed = graph.with_tables(&text);
+                routed
+                    .map(Arc::new)
+                    .map_err(|error| self.refused_file(&settings.routes, &path, &text, &error))
+            }
         }
-        let graph = Arc::unwrap_or_clone(graph);
-        let path = self.path("routes")?;
-        let text = self.file("routes", &path)?;
-        let routed = graph.with_tables(&text);
-        routed
-            .map_err(|error| self.refused_file("routes", &path, &text, &error))
-            .ok()
-            .map(Arc::new)
     }
 
     /// The graph that was handed in or is in the file, with routes of this kind.
-    fn routed_graph(&mut self, routing: GraphRouting) -> Option<Arc<Topology>> {
-        let path = self.path("file")?;
+    fn routed_graph(&mut self, routing: GraphRouting) -> Result<Arc<Topology>, Absent> {
+        let settings = self.settings;
+        let path = settings.file.get()?;
         let (text, format) = match self.files.graph(&path) {
-            Some(graph) if is_routed(&graph, routing) => return Some(graph),
+            Some(graph) if is_routed(&graph, routing) => return Ok(graph),
             // It was made with other routes.
             Some(graph) => (graph.to_node_link_json().into(), GraphFormat::NodeLinkJson),
             None => {
-                let format = self.format(&path)?;
-                (self.file("file", &path)?, format)
+                let format = match settings.format.optional()? {
+                    Some(format) => format,
+                    None => self.format_by_ending(&path)?,
+                };
+                (self.file(&settings.file, &path)?, format)
             }
         };
         parse_graph(&text, format, routing)
-            .map_err(|error| self.refused_file("file", &path, &text, &error))
-            .ok()
             .map(Arc::new)
+            .map_err(|error| self.refused_file(&settings.file, &path, &text, &error))
     }
 
-    fn path(&self, key: &str) -> Option<String> {
-        match self.settings.value("network", key)? {
-            Value::Text(path) => Some(path.clone()),
-            _ => None,
-        }
-    }
-
-    /// How the graph is written: as said, else by the file's ending.
-    fn format(&mut self, path: &str) -> Option<GraphFormat> {
-        if let Some(Value::Choice(format)) = self.settings.value("network", "format") {
-            return Some(match *format {
-                "json" => GraphFormat::NodeLinkJson,
-                "graphml" => GraphFormat::GraphMl,
-                _ => GraphFormat::EdgeList,
-            });
-        }
+    /// How the graph is written, by its file's ending.
+    fn format_by_ending(&mut self, path: &str) -> Result<GraphFormat, Absent> {
         let ending = path
             .rsplit_once('.')
             .map_or("", |(_, ending)| ending)
             .to_ascii_lowercase();
         match ending.as_str() {
-            "json" => Some(GraphFormat::NodeLinkJson),
-            "graphml" | "xml" => Some(GraphFormat::GraphMl),
-            "txt" | "list" | "edges" | "edgelist" | "csv" | "tsv" => Some(GraphFormat::EdgeList),
-            _ => {
-                self.diagnostics.push(
-                    Diagnostic::error("the ending of the file does not say how it is written")
-                        .at(self.settings.place_or_table("network", "file"))
-                        .label("known are .txt, .json and .graphml")
-                        .help("add `format = \"list\"`, \"json\" or \"graphml\""),
-                );
-                None
-            }
+            "json" => Ok(GraphFormat::NodeLinkJson),
+            "graphml" | "xml" => Ok(GraphFormat::GraphMl),
+            "txt" | "list" | "edges" | "edgelist" | "csv" | "tsv" => Ok(GraphFormat::EdgeList),
+            _ => Err(self.wrong(
+                Diagnostic::error("the ending of the file does not say how it is written")
+                    .at(self.settings.file.place())
+                    .label("known are .txt, .json and .graphml")
+                    .help("add `format = \"list\"`, \"json\" or \"graphml\""),
+            )),
         }
     }
 
-    fn file(&mut self, key: &str, path: &str) -> Option<Arc<str>> {
-        match self.files.text(path) {
-            Ok(text) => Some(text),
-            Err(reason) => {
-                self.diagnostics.push(
-                    Diagnostic::error(format!("cannot read the file of `{key}`"))
-                        .at(self.settings.place_or_table("network", key))
-                        .label(reason),
-                );
-                None
-            }
-        }
+    fn file(&mut self, setting: &Setting<String>, path: &str) -> Result<Arc<str>, Absent> {
+        self.files.text(path).map_err(|reason| {
+            self.wrong(
+                Diagnostic::error(format!("cannot read the file of `{}`", setting.key.name))
+                    .at(setting.place())
+                    .label(reason),
+            )
+        })
     }
 
     /// An error in a graph's file is shown there.
-    fn refused_file(&mut self, key: &str, path: &str, text: &str, error: &TopologyError) {
+    fn refused_file(
+        &mut self,
+        setting: &Setting<String>,
+        path: &str,
+        text: &str,
+        error: &TopologyError,
+    ) -> Absent {
         let TopologyError::File(error) = error else {
-            let key = match error {
-                TopologyError::NoRule => "routing",
-                _ => key,
+            let place = match error {
+                TopologyError::NoRule => self.settings.routing.place(),
+                _ => setting.place(),
             };
-            let place = self.settings.place_or_table("network", key);
-            self.diagnostics.push(refusal(error).at(place));
-            return;
+            return self.wrong(refusal(error).at(place));
         };
         let source = self.diagnostics.add_source(path, text);
         let place = Place {
@@ -309,50 +305,24 @@ impl Network<'_> {
             end: error.span.end,
         };
         let diagnostic = Diagnostic::error(error.problem.clone()).at(place);
-        self.diagnostics.push(diagnostic.help(error.help.clone()));
-    }
-
-    fn count(&self, key: &str) -> Option<u32> {
-        match self.settings.value("network", key)? {
-            Value::Count(count) => u32::try_from(*count).ok(),
-            _ => None,
-        }
-    }
-
-    fn dimensions(&self) -> Option<&[u32]> {
-        match self.settings.value("network", "dimensions")? {
-            Value::Counts(dimensions) => Some(dimensions),
-            _ => None,
-        }
+        self.wrong(diagnostic.help(error.help.clone()))
     }
 
     /// Whether the way in which routes are made is one that the topology has.
-    fn routing_fits(&mut self, shape: &str) -> bool {
-        let Some(Value::Choice(routing)) = self.settings.value("network", "routing") else {
-            return true;
-        };
+    fn check_routing(&mut self, shape: Shape) -> Result<(), Absent> {
         // A graph may be routed in each way: whether it has a rule shows when it is read.
-        if shape == "graph" || *routing == "rule" {
-            return true;
+        let routing = self.settings.routing.optional()?;
+        if shape == Shape::Graph || matches!(routing, None | Some(Routing::Rule)) {
+            return Ok(());
         }
-        let label = format!("a {shape} routes by rule");
+        let label = format!("a {} routes by rule", shape.word());
         let help = "leave it out; other routes need topology = \"graph\" and its file";
-        self.diagnostics.push(
+        Err(self.wrong(
             Diagnostic::error("this topology has no such routing")
-                .at(self.settings.place_or_table("network", "routing"))
+                .at(self.settings.routing.place())
                 .label(label)
                 .help(help),
-        );
-        false
-    }
-
-    fn refused(&mut self, error: &TopologyError) {
-        let key = match error {
-            TopologyError::TooFewPorts { .. } => "switch_ports",
-            _ => "topology",
-        };
-        let place = self.settings.place_or_table("network", key);
-        self.diagnostics.push(refusal(error).at(place));
+        ))
     }
 }
 

@@ -6,14 +6,18 @@ use viaduct_engine::Time;
 use viaduct_sim::config::Rate;
 
 use crate::builtin;
-use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::figure::{self, Figure};
 use crate::files::Files;
 use crate::inherit::{self, Chain, Layer, Opened};
-use crate::keys::{self, Table};
-use crate::schema::MECHANISMS;
-use crate::settings::{bad_value, unknown_key};
+use crate::keys::{Key, Table};
+use crate::schema::{
+    Bus, Cable, Cpu, Endpoints, Firmware, HostSide, Hosts, Interface, InterfaceNetwork, Kernel,
+    MechanismKind, Memory, Model, Nic, PresetHead, Rdma, RemoteWrites, Transport,
+};
+use crate::section::{Section, Setting, Source, State, key_path};
+use crate::settings::{bad_value, read_row, unknown_key};
 use crate::units::{
     RATE_BITS_MAX, RATE_BITS_MIN, TIME_SECONDS_MAX, format_rate, format_rate_in_bytes, format_size,
     format_time, parse_rate,
@@ -65,8 +69,8 @@ pub struct Preset {
     pub source: String,
     /// The presets that it inherits, each by the one before, as the files name them.
     pub inherits: Vec<String>,
-    /// How the adapter carries messages: `native`, or another kind, for programs alone.
-    pub mechanism: &'static str,
+    /// How the adapter carries messages; all but native ones are for programs alone.
+    pub mechanism: MechanismKind,
     /// Each number, in the order of the list of keys.
     pub numbers: Vec<PresetNumber>,
     /// Published figures of programs on such hosts.
@@ -104,7 +108,43 @@ impl Preset {
     /// Whether it is of interfaces with endpoints, which have no VIs: `load_endpoints` is for it.
     #[must_use]
     pub fn has_endpoints(&self) -> bool {
-        self.mechanism == ENDPOINTS
+        self.mechanism == MechanismKind::Endpoints
+    }
+
+    /// A table of its numbers as they are now; none if it leaves the whole of it out.
+    pub(crate) fn section<S: Section>(&self) -> Option<S> {
+        let table = S::table();
+        let mut numbers = self.numbers.iter();
+        numbers.any(|number| number.table == table.root()).then(|| {
+            S::read(&mut Numbers {
+                preset: self,
+                table,
+                keys: table.keys.iter(),
+            })
+        })
+    }
+}
+
+/// The numbers of one table of a preset.
+struct Numbers<'a> {
+    preset: &'a Preset,
+    table: &'static Table,
+    keys: std::slice::Iter<'static, Key>,
+}
+
+impl Source for Numbers<'_> {
+    fn next_key(&mut self) -> Setting<Value> {
+        // A section has as many fields as its table has keys: one list makes both.
+        let key = self.keys.next().unwrap_or(&self.table.keys[0]);
+        let is_it = |it: &&PresetNumber| it.table == self.table.root() && it.key == key.name;
+        let number = self.preset.numbers.iter().find(is_it);
+        let state = number.map_or(State::Unset, |number| State::Value(number.meant.clone()));
+        let around = Place {
+            source: usize::MAX,
+            start: 0,
+            end: 0,
+        };
+        Setting::new((self.table, key), state, None, around)
     }
 }
 
@@ -130,8 +170,7 @@ impl PresetNumber {
     /// The number as so many bytes; `None` for what is no size, or a smaller one at most.
     #[must_use]
     pub fn with_bytes(&self, bytes: u64) -> Option<Self> {
-        let (_, long) = TABLES.iter().find(|(short, _)| *short == self.table)?;
-        match keys::known_table(long).find(self.key)?.kind {
+        match table_at(self.table)?.find(self.key)?.kind {
             Kind::Size(most) if bytes <= most => Some(Self {
                 value: format_size(bytes),
                 meant: Value::Size(bytes),
@@ -164,8 +203,7 @@ impl PresetNumber {
                 (format_time(time), Value::Time(time))
             }
             Value::Size(bytes) => {
-                let (_, long) = TABLES.iter().find(|(short, _)| *short == self.table)?;
-                let bytes = match keys::known_table(long).find(self.key)?.kind {
+                let bytes = match table_at(self.table)?.find(self.key)?.kind {
                     Kind::Size(most) => whole(*bytes, most),
                     _ => return None,
                 };
@@ -191,48 +229,62 @@ impl PresetNumber {
     }
 }
 
-/// The tables of a preset, and what the list of keys calls them.
-pub(crate) const TABLES: [(&str, &str); 14] = [
-    ("cpu", "hosts.model.cpu"),
-    ("bus", "hosts.model.bus"),
-    ("nic", "hosts.model.nic"),
-    ("remote_writes", "preset.remote_writes"),
-    ("firmware", "preset.firmware"),
-    ("kernel", "preset.kernel"),
-    ("rdma", "preset.rdma"),
-    ("memory", "preset.memory"),
-    ("link", "preset.link"),
-    (ENDPOINTS, "preset.endpoints"),
-    ("interface", "preset.interface"),
-    ("host", "preset.host"),
-    ("network", "preset.network"),
-    ("transport", "preset.transport"),
-];
+/// The tables of a preset; what its file calls them is [`Table::root`].
+pub(crate) fn tables() -> [&'static Table; 14] {
+    [
+        Cpu::table(),
+        Bus::table(),
+        Nic::table(),
+        RemoteWrites::table(),
+        Firmware::table(),
+        Kernel::table(),
+        Rdma::table(),
+        Memory::table(),
+        Cable::table(),
+        Endpoints::table(),
+        Interface::table(),
+        HostSide::table(),
+        InterfaceNetwork::table(),
+        Transport::table(),
+    ]
+}
 
-/// The mechanism of interfaces that have endpoints and no VIs.
-pub(crate) const ENDPOINTS: &str = "endpoints";
-
-/// Those that a study has as well.
-const STUDY_TABLES: usize = 3;
+/// The table that a preset's file calls by a name.
+fn table_at(root: &str) -> Option<&'static Table> {
+    tables().into_iter().find(|table| table.root() == root)
+}
 
 /// Which table of its own a mechanism has.
-pub(crate) fn own_table(mechanism: &str) -> &str {
+fn own_table(mechanism: MechanismKind) -> &'static Table {
     match mechanism {
-        "remote-writes" => "remote_writes",
-        "native" => "nic",
-        other => other,
+        MechanismKind::Native => Nic::table(),
+        MechanismKind::RemoteWrites => RemoteWrites::table(),
+        MechanismKind::Firmware => Firmware::table(),
+        MechanismKind::Kernel => Kernel::table(),
+        MechanismKind::Rdma => Rdma::table(),
+        MechanismKind::Endpoints => Endpoints::table(),
     }
 }
 
 /// Whether a preset of a mechanism has use for a table, and whether it must give it.
-fn needs(mechanism: &str, table: &str) -> (bool, bool) {
-    let has_endpoints = mechanism == ENDPOINTS;
-    match table {
-        "cpu" | "bus" => (!has_endpoints, !has_endpoints),
-        "link" | "memory" => (!has_endpoints, false),
-        ENDPOINTS | "interface" | "host" | "network" => (has_endpoints, has_endpoints),
-        "transport" => (has_endpoints, false),
-        table => (own_table(mechanism) == table, own_table(mechanism) == table),
+fn needs(mechanism: MechanismKind, table: &'static Table) -> (bool, bool) {
+    let is = |others: &[&'static Table]| others.iter().any(|other| std::ptr::eq(*other, table));
+    let has_endpoints = mechanism == MechanismKind::Endpoints;
+    if is(&[Cpu::table(), Bus::table()]) {
+        (!has_endpoints, !has_endpoints)
+    } else if is(&[Cable::table(), Memory::table()]) {
+        (!has_endpoints, false)
+    } else if is(&[
+        Interface::table(),
+        HostSide::table(),
+        InterfaceNetwork::table(),
+    ]) {
+        (has_endpoints, has_endpoints)
+    } else if is(&[Transport::table()]) {
+        (has_endpoints, false)
+    } else {
+        let is_own = is(&[own_table(mechanism)]);
+        (is_own, is_own)
     }
 }
 
@@ -247,7 +299,7 @@ pub(crate) fn merge(
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> bool {
-    let (name, place) = match tree.at_path("hosts.nic") {
+    let (name, place) = match tree.at_path(&key_path!(Hosts.nic)) {
         None => (default_name.to_owned(), None),
         Some(entry) => match &entry.node.raw {
             Raw::Text(text) => (text.trim().to_owned(), Some(entry.node.place)),
@@ -272,16 +324,22 @@ pub(crate) fn merge(
     if diagnostics.error_count() > errors_before {
         return false;
     }
-    if preset.mechanism != "native" {
+    if preset.mechanism != MechanismKind::Native {
         let title = "studies take adapters with VIA of their own";
-        let label = format!("`{}` is of the kind {}", preset.name, preset.mechanism);
+        let label = format!(
+            "`{}` is of the kind {}",
+            preset.name,
+            preset.mechanism.word()
+        );
         let native = list_models().into_iter();
-        let native = native.filter(|preset| preset.mechanism == "native");
+        let native = native.filter(|preset| preset.mechanism == MechanismKind::Native);
         let native: Vec<String> = native.map(|preset| preset.name).collect();
         // Interfaces with endpoints stand in a network of their own.
-        let programs = match preset.mechanism {
-            "endpoints" => format!("viaduct measure logp --on sim:{name}"),
-            _ => format!("viaduct measure latency --on sim:{name}@STUDY, in the study's network"),
+        let programs = match preset.has_endpoints() {
+            true => format!("viaduct measure logp --on sim:{name}"),
+            false => {
+                format!("viaduct measure latency --on sim:{name}@STUDY, in the study's network")
+            }
         };
         let help = format!(
             "a study's own traffic runs on {}, or a file that inherits one; programs run on \
@@ -295,7 +353,8 @@ pub(crate) fn merge(
         diagnostics.push(diagnostic);
         return false;
     }
-    for (short, long) in &TABLES[..STUDY_TABLES] {
+    for table in [Cpu::table(), Bus::table(), Nic::table()] {
+        let (short, long) = (table.root(), table.name);
         let Some(Raw::Table(subtree)) = preset_tree.find(short).map(|entry| &entry.node.raw) else {
             continue;
         };
@@ -306,13 +365,14 @@ pub(crate) fn merge(
             }
         }
     }
+    let name_path = key_path!(Model.name);
     if let Some(entry) = preset_tree.find("name")
-        && tree.at_path("hosts.model.name").is_none()
-        && may_hold(tree, "hosts.model")
+        && tree.at_path(&name_path).is_none()
+        && may_hold(tree, Model::table().name)
     {
         let mut node = entry.node.clone();
         node.raw = Raw::Text(preset.name);
-        tree.set("hosts.model.name", entry.name_place, node);
+        tree.set(&name_path, entry.name_place, node);
     }
     true
 }
@@ -390,29 +450,30 @@ fn read(
     }
     let whole = chain.layers.first()?.whole();
     let tree = chain.merged();
-    let text_of = |name: &str| match tree.find(name).map(|entry| &entry.node.raw) {
-        Some(Raw::Text(text)) => text.clone(),
-        _ => String::new(),
-    };
+    // What is wrong in the heads has been said, of each text by itself.
+    let head: PresetHead = read_row(&head_of(&tree), whole, &mut diagnostics.same_sources());
+    let text = |key: Setting<String>| key.known().unwrap_or_default();
+    let mechanism = head.mechanism.known().unwrap_or(MechanismKind::Native);
     let mut preset = Preset {
-        name: text_of("name"),
-        description: text_of("description"),
-        source: text_of("source"),
+        name: text(head.name),
+        description: text(head.description),
+        source: text(head.source),
         inherits: chain.parents.clone(),
-        mechanism: mechanism_of(&text_of("mechanism")),
+        mechanism,
         numbers: Vec::new(),
         published: chain
             .layers
             .first()
             .map_or_else(Vec::new, |own| figure::read(&own.tree, diagnostics)),
     };
-    for (short, long) in TABLES {
-        let (has_use, must_give) = needs(preset.mechanism, short);
+    for table in tables() {
+        let (has_use, must_give) = needs(mechanism, table);
         if !has_use {
             continue;
         }
+        let (short, long) = (table.root(), table.name);
         if let Some(entry) = tree.find(short) {
-            numbers(short, long, entry, chain.is_whole, diagnostics, &mut preset);
+            numbers(table, entry, chain.is_whole, diagnostics, &mut preset);
         } else if must_give
             && chain.is_whole
             && !chain.layers.iter().any(|layer| layer.gives(short))
@@ -427,27 +488,25 @@ fn read(
     Some((preset, tree))
 }
 
-/// The mechanism of a word; what is no such word has its own complaint.
-fn mechanism_of(word: &str) -> &'static str {
-    let known = MECHANISMS.iter().find(|known| **known == word.trim());
-    known.copied().unwrap_or("native")
+/// What stands before the tables of a preset.
+fn head_of(tree: &Tree) -> Tree {
+    let is_head = |entry: &&Entry| PresetHead::table().find(&entry.name).is_some();
+    let entries = tree.entries.iter().filter(is_head).cloned().collect();
+    Tree { entries }
 }
 
 /// What is wrong with one text, whatever inherits it: its head, and keys that no preset has.
 fn check_layer(layer: &Layer, diagnostics: &mut Diagnostics) {
-    let head = keys::known_table("preset");
+    let head = PresetHead::table();
     for entry in &layer.tree.entries {
         // Looking for what was meant takes its time: not for each of a million.
         if diagnostics.is_full() {
             break;
         }
-        let table = TABLES.iter().find(|(short, _)| *short == entry.name);
-        match (table, &entry.node.raw) {
-            (Some((_, long)), Raw::Table(subtree)) => {
-                unknown_numbers(keys::known_table(long), subtree, diagnostics);
-            }
-            (Some((short, _)), raw) => diagnostics.push(
-                Diagnostic::error(format!("`{short}` is a table of numbers"))
+        match (table_at(&entry.name), &entry.node.raw) {
+            (Some(table), Raw::Table(subtree)) => unknown_numbers(table, subtree, diagnostics),
+            (Some(table), raw) => diagnostics.push(
+                Diagnostic::error(format!("`{}` is a table of numbers", table.root()))
                     .at(entry.node.place)
                     .label(format!("this is {}", raw.noun())),
             ),
@@ -486,7 +545,7 @@ fn unknown_numbers(table: &'static Table, subtree: &Tree, diagnostics: &mut Diag
         }
         if table.find(&entry.name).is_none() {
             let mut diagnostic = unknown_key(table, &entry.name).at(entry.name_place);
-            if keys::known_table("preset").find(&entry.name).is_some() {
+            if PresetHead::table().find(&entry.name).is_some() {
                 diagnostic = diagnostic.help("it stands at the top, before the first table");
             }
             diagnostics.push(diagnostic);
@@ -496,14 +555,13 @@ fn unknown_numbers(table: &'static Table, subtree: &Tree, diagnostics: &mut Diag
 
 /// Reads the numbers of a table; one that is missing is an error where `all` must be there.
 fn numbers(
-    short: &'static str,
-    long: &'static str,
+    table: &'static Table,
     entry: &Entry,
     all: bool,
     diagnostics: &mut Diagnostics,
     preset: &mut Preset,
 ) {
-    let table = keys::known_table(long);
+    let short = table.root();
     let Raw::Table(subtree) = &entry.node.raw else {
         return;
     };
@@ -561,7 +619,7 @@ fn written(node: &Node, value: &Value) -> String {
 /// Reads the range of a number, which holds its value.
 fn ends_of(
     table: &'static Table,
-    key: &keys::Key,
+    key: &Key,
     value: &Value,
     node: &Node,
     diagnostics: &mut Diagnostics,

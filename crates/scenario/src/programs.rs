@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::NicAttributes;
-use viaduct_sim::config::{
-    BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
-};
+use viaduct_sim::config::{Frame, LinkConfig, Sharing, SwitchModel, Switching};
 use viaduct_simfabric::config::{
     FirmwareModel, HostModel, KernelModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel,
-    QueueDesign, RdmaModel, RemoteWriteModel, SimulationConfig, Ways,
+    RdmaModel, RemoteWriteModel, SimulationConfig, Ways,
 };
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 
+use crate::build;
 use crate::diagnostics::Diagnostics;
-use crate::preset::{Preset, PresetNumber, load_preset, own_table};
+use crate::preset::{Preset, load_preset};
+use crate::schema::{
+    Cable, Cpu, Firmware, Kernel, MechanismKind, Memory, Nic, Rdma, RemoteWrites, WaysKind,
+};
+use crate::section::{Absent, Section};
 use crate::study::Study;
-use crate::value::Value;
 
 /// Why there are no simulated hosts of a name.
 #[derive(Debug)]
@@ -105,13 +107,10 @@ pub fn programs_of(
         let model = model.to_owned();
         return Err(ProgramsError::NoVia { model });
     }
-    let numbers = Numbers(preset);
-    let Some(host) = numbers.host() else {
-        // A preset that loads has every number.
-        return Err(ProgramsError::NoNetwork {
-            reason: format!("the preset {model} lacks a number"),
-        });
+    let lacking = |Lacking(what)| ProgramsError::NoNetwork {
+        reason: format!("the preset {model} lacks a number: {what}"),
     };
+    let host = host(preset).map_err(lacking)?;
     if let Some(study) = study {
         let Study {
             config,
@@ -129,10 +128,11 @@ pub fn programs_of(
             seed: config.run.seed,
         });
     }
-    let Some(links) = numbers.links() else {
+    let Some(cable) = preset.section::<Cable>() else {
         let model = model.to_owned();
         return Err(ProgramsError::NoLink { model });
     };
+    let links = links(&cable).map_err(|absent| lacking(absent.into()))?;
     let topology = Topology::single_switch(hosts, Ports(hosts));
     let topology = topology.map_err(|error| ProgramsError::NoNetwork {
         reason: error.to_string(),
@@ -152,221 +152,185 @@ pub fn programs_of(
     })
 }
 
-/// The numbers of a preset, by table and key.
-pub(crate) struct Numbers<'a>(pub(crate) &'a Preset);
+/// A table that a preset of this mechanism must have; a preset that loads has it.
+pub(crate) fn table<S: Section>(preset: &Preset) -> Result<S, Lacking> {
+    let is_there = preset.section();
+    is_there.ok_or_else(|| Lacking(format!("[{}]", S::table().root())))
+}
 
-impl Numbers<'_> {
-    pub(crate) fn value(&self, table: &str, key: &str) -> Option<&Value> {
-        let is_it = |number: &&PresetNumber| number.table == table && number.key == key;
-        self.0
-            .numbers
-            .iter()
-            .find(is_it)
-            .map(|number| &number.meant)
+/// What a preset lacks.
+pub(crate) struct Lacking(pub(crate) String);
+
+impl From<Absent> for Lacking {
+    fn from(absent: Absent) -> Self {
+        Self(absent.problem().unwrap_or_else(|| "a number".to_owned()))
     }
+}
 
-    pub(crate) fn time(&self, table: &str, key: &str) -> Option<Time> {
-        match self.value(table, key)? {
-            Value::Time(time) => Some(*time),
-            _ => None,
+fn host(preset: &Preset) -> Result<HostModel, Lacking> {
+    let (mechanism, transfer_max) = mechanism(preset)?;
+    let most = NicAttributes::default();
+    let attributes = NicAttributes {
+        max_transfer_bytes: transfer_max.min(most.max_transfer_bytes),
+        ..most
+    };
+    let cpu: Cpu = table(preset)?;
+    Ok(HostModel {
+        name: preset.name.clone(),
+        processor: ProcessorModel {
+            post: cpu.post.get()?,
+            reap: cpu.reap.get()?,
+            polling_delay: cpu.polling_delay.get()?,
+            interrupt: cpu.interrupt.get()?,
+            wake_up: cpu.wake_up.get()?,
+        },
+        memory: match preset.section::<Memory>() {
+            Some(memory) => MemoryModel {
+                register: memory.register.get()?,
+                register_rate: memory.register_rate.get()?,
+            },
+            // A preset that says nothing of memory registers it at no cost.
+            None => MemoryModel::FREE,
+        },
+        bus: build::bus(&table(preset)?)?,
+        mechanism,
+        attributes,
+    })
+}
+
+/// How the adapter carries messages, and the largest that a descriptor takes.
+fn mechanism(preset: &Preset) -> Result<(Mechanism, u32), Lacking> {
+    Ok(match preset.mechanism {
+        MechanismKind::Native => {
+            let nic: Nic = table(preset)?;
+            (
+                Mechanism::Native(build::nic(&nic)?),
+                nic.transfer_max.get()?,
+            )
         }
-    }
-
-    pub(crate) fn rate(&self, table: &str, key: &str) -> Option<Rate> {
-        match self.value(table, key)? {
-            Value::Rate(rate) => Some(*rate),
-            _ => None,
+        MechanismKind::RemoteWrites => {
+            let table: RemoteWrites = table(preset)?;
+            let model = Mechanism::RemoteWrites(remote_writes(&table)?);
+            (model, table.transfer_max.get()?)
         }
-    }
-
-    pub(crate) fn count(&self, table: &str, key: &str) -> Option<u32> {
-        match self.value(table, key)? {
-            Value::Size(number) | Value::Count(number) => u32::try_from(*number).ok(),
-            _ => None,
+        MechanismKind::Firmware => {
+            let table: Firmware = table(preset)?;
+            (
+                Mechanism::Firmware(firmware(&table)?),
+                table.transfer_max.get()?,
+            )
         }
-    }
-
-    pub(crate) fn choice(&self, table: &str, key: &str) -> Option<&'static str> {
-        match self.value(table, key)? {
-            Value::Choice(word) => Some(word),
-            _ => None,
+        MechanismKind::Kernel => {
+            let table: Kernel = table(preset)?;
+            (
+                Mechanism::Kernel(kernel(&table)?),
+                table.transfer_max.get()?,
+            )
         }
-    }
-
-    fn host(&self) -> Option<HostModel> {
-        let mechanism = match self.0.mechanism {
-            "remote-writes" => Mechanism::RemoteWrites(self.remote_writes()?),
-            "firmware" => Mechanism::Firmware(self.firmware()?),
-            "kernel" => Mechanism::Kernel(self.kernel()?),
-            "rdma" => Mechanism::Rdma(self.rdma()?),
-            _ => Mechanism::Native(self.native()?),
-        };
-        let table = own_table(self.0.mechanism);
-        let most = NicAttributes::default();
-        let transfer_max = self.count(table, "transfer_max")?;
-        let attributes = NicAttributes {
-            max_transfer_bytes: transfer_max.min(most.max_transfer_bytes),
-            ..most
-        };
-        Some(HostModel {
-            name: self.0.name.clone(),
-            processor: ProcessorModel {
-                post: self.time("cpu", "post")?,
-                reap: self.time("cpu", "reap")?,
-                polling_delay: self.time("cpu", "polling_delay")?,
-                interrupt: self.time("cpu", "interrupt")?,
-                wake_up: self.time("cpu", "wake_up")?,
-            },
-            memory: self.memory(),
-            bus: BusModel {
-                rate: self.rate("bus", "rate")?,
-                burst_bytes: self.count("bus", "burst")?,
-                burst_overhead: self.time("bus", "burst_overhead")?,
-                programmed_write: self.time("bus", "programmed_write")?,
-                read: self.time("bus", "read")?,
-                write: self.time("bus", "write")?,
-            },
-            mechanism,
-            attributes,
-        })
-    }
-
-    /// A preset that says nothing of memory registers it at no cost.
-    fn memory(&self) -> MemoryModel {
-        let table = "memory";
-        let register = self.time(table, "register");
-        match (register, self.rate(table, "register_rate")) {
-            (Some(register), Some(register_rate)) => MemoryModel {
-                register,
-                register_rate,
-            },
-            _ => MemoryModel::FREE,
+        MechanismKind::Rdma => {
+            let table: Rdma = table(preset)?;
+            (Mechanism::Rdma(rdma(&table)?), table.transfer_max.get()?)
         }
-    }
+        MechanismKind::Endpoints => return Err(Lacking("VIs".to_owned())),
+    })
+}
 
-    fn links(&self) -> Option<LinkConfig> {
-        let table = "link";
-        let rate = self.rate(table, "rate")?;
-        let propagation = self.time(table, "propagation")?;
-        Some(LinkConfig {
-            sharing: Sharing::Fluid,
-            switching: Switching::CutThrough,
-            rate,
-            host_rate: rate,
-            // Half of it on each side of the switch that stands for the cable.
-            propagation: Time::from_picoseconds(propagation.picoseconds() / 2),
-            frame: Frame {
-                payload_bytes: self.count(table, "frame_payload")?,
-                header_bytes: self.count(table, "frame_header")?,
-            },
-        })
-    }
+fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
+    let (rate, propagation) = (cable.rate.get()?, cable.propagation.get()?);
+    Ok(LinkConfig {
+        sharing: Sharing::Fluid,
+        switching: Switching::CutThrough,
+        rate,
+        host_rate: rate,
+        // Half of it on each side of the switch that stands for the cable.
+        propagation: Time::from_picoseconds(propagation.picoseconds() / 2),
+        frame: Frame {
+            payload_bytes: cable.frame_payload.get()?,
+            header_bytes: cable.frame_header.get()?,
+        },
+    })
+}
 
-    fn native(&self) -> Option<NicModel> {
-        let table = "nic";
-        Some(NicModel {
-            doorbell: self.time(table, "doorbell")?,
-            send_descriptor: self.time(table, "send_descriptor")?,
-            translate: self.time(table, "translate")?,
-            inline_bytes: self.count(table, "inline")?,
-            dma_setup: self.time(table, "dma_setup")?,
-            moving_per_vi: self.count(table, "moving_per_vi")?,
-            rate: self.rate(table, "rate")?,
-            page_bytes: self.count(table, "page")?,
-            page_crossing: self.time(table, "page_crossing")?,
-            forwarding: match self.choice(table, "forwarding")? {
-                "store-and-forward" => Switching::StoreAndForward,
-                _ => Switching::CutThrough,
-            },
-            receive_match: self.time(table, "receive_match")?,
-            completion: self.time(table, "completion")?,
-        })
-    }
+fn remote_writes(table: &RemoteWrites) -> Result<RemoteWriteModel, Absent> {
+    Ok(RemoteWriteModel {
+        adapter: table.adapter.get()?,
+        write_rate: table.write_rate.get()?,
+        segment: table.segment.get()?,
+        map: table.map.get()?,
+        mappings: table.mappings.get()?,
+        dma_from_bytes: table.dma_from.get()?,
+        dma_request: table.dma_request.get()?,
+        dma_written_bytes: table.dma_written.get()?,
+        dma_setup: table.dma_setup.get()?,
+        dma_interrupt: table.dma_interrupt.get()?,
+        slot_bytes: table.slot.get()?,
+        queues: table.queues.get()?,
+        inline_bytes: table.inline.get()?,
+        inline_first_bytes: table.inline_first.get()?,
+        inline_next_bytes: table.inline_next.get()?,
+        returned_every: table.returned_every.get()?,
+        notices: NoticeModel {
+            tripwires: table.tripwires.get()?,
+            tripwire: table.tripwire.get()?,
+            events: table.events.get()?,
+            interrupt: table.event_interrupt.get()?,
+            event: table.event.get()?,
+            look: table.look.get()?,
+        },
+    })
+}
 
-    fn remote_writes(&self) -> Option<RemoteWriteModel> {
-        let table = "remote_writes";
-        Some(RemoteWriteModel {
-            adapter: self.time(table, "adapter")?,
-            write_rate: self.rate(table, "write_rate")?,
-            segment: self.time(table, "segment")?,
-            map: self.time(table, "map")?,
-            mappings: self.count(table, "mappings")?,
-            dma_from_bytes: self.count(table, "dma_from")?,
-            dma_request: self.time(table, "dma_request")?,
-            dma_written_bytes: self.count(table, "dma_written")?,
-            dma_setup: self.time(table, "dma_setup")?,
-            dma_interrupt: self.time(table, "dma_interrupt")?,
-            slot_bytes: self.count(table, "slot")?,
-            queues: match self.choice(table, "queues")? {
-                "lapped" => QueueDesign::Lapped,
-                _ => QueueDesign::Indexed,
-            },
-            inline_bytes: self.count(table, "inline")?,
-            inline_first_bytes: self.count(table, "inline_first")?,
-            inline_next_bytes: self.count(table, "inline_next")?,
-            returned_every: self.count(table, "returned_every")?,
-            notices: NoticeModel {
-                tripwires: self.count(table, "tripwires")?,
-                tripwire: self.time(table, "tripwire")?,
-                events: self.count(table, "events")?,
-                interrupt: self.time(table, "event_interrupt")?,
-                event: self.time(table, "event")?,
-                look: self.time(table, "look")?,
-            },
-        })
-    }
+fn firmware(table: &Firmware) -> Result<FirmwareModel, Absent> {
+    let (written, staged, streamed) = match table.ways.get()? {
+        WaysKind::Staged => (false, true, false),
+        WaysKind::Streamed => (false, false, true),
+        WaysKind::Adaptive => (true, true, true),
+    };
+    Ok(FirmwareModel {
+        cycle: table.cycle.get()?,
+        doorbell_cycles: table.doorbell.get()?,
+        descriptor_cycles: table.descriptor.get()?,
+        page_cycles: table.page.get()?,
+        dma_cycles: table.dma.get()?,
+        send_cycles: table.send.get()?,
+        receive_cycles: table.receive.get()?,
+        completion_cycles: table.completion.get()?,
+        packet_bytes: table.packet.get()?,
+        page_bytes: table.page_size.get()?,
+        write_rate: table.write_rate.get()?,
+        ways: Ways {
+            written,
+            staged,
+            streamed,
+        },
+    })
+}
 
-    fn firmware(&self) -> Option<FirmwareModel> {
-        let table = "firmware";
-        let ways = self.choice(table, "ways")?;
-        Some(FirmwareModel {
-            cycle: self.time(table, "cycle")?,
-            doorbell_cycles: self.count(table, "doorbell")?,
-            descriptor_cycles: self.count(table, "descriptor")?,
-            page_cycles: self.count(table, "page")?,
-            dma_cycles: self.count(table, "dma")?,
-            send_cycles: self.count(table, "send")?,
-            receive_cycles: self.count(table, "receive")?,
-            completion_cycles: self.count(table, "completion")?,
-            packet_bytes: self.count(table, "packet")?,
-            page_bytes: self.count(table, "page_size")?,
-            write_rate: self.rate(table, "write_rate")?,
-            ways: Ways {
-                written: ways == "adaptive",
-                staged: ways != "streamed",
-                streamed: ways != "staged",
-            },
-        })
-    }
+fn kernel(table: &Kernel) -> Result<KernelModel, Absent> {
+    Ok(KernelModel {
+        system_call: table.system_call.get()?,
+        send_frame: table.send_frame.get()?,
+        receive_frame: table.receive_frame.get()?,
+        copy_rate: table.copy_rate.get()?,
+        adapter: table.adapter.get()?,
+        interrupt: table.interrupt.get()?,
+        coalescing: table.coalescing.get()?,
+        frame_bytes: table.frame.get()?,
+    })
+}
 
-    fn kernel(&self) -> Option<KernelModel> {
-        let table = "kernel";
-        Some(KernelModel {
-            system_call: self.time(table, "system_call")?,
-            send_frame: self.time(table, "send_frame")?,
-            receive_frame: self.time(table, "receive_frame")?,
-            copy_rate: self.rate(table, "copy_rate")?,
-            adapter: self.time(table, "adapter")?,
-            interrupt: self.time(table, "interrupt")?,
-            coalescing: self.time(table, "coalescing")?,
-            frame_bytes: self.count(table, "frame")?,
-        })
-    }
-
-    fn rdma(&self) -> Option<RdmaModel> {
-        let table = "rdma";
-        Some(RdmaModel {
-            doorbell: self.time(table, "doorbell")?,
-            inline_bytes: self.count(table, "inline")?,
-            read: self.time(table, "read")?,
-            read_credit_bytes: self.count(table, "read_credit")?,
-            message: self.time(table, "message")?,
-            fetch_batch: self.count(table, "fetch_batch")?,
-            adapters: self.time(table, "adapters")?,
-            completion: self.time(table, "completion")?,
-            connections: self.count(table, "connections")?,
-            retries: self.count(table, "retries")?,
-            timeout: self.time(table, "timeout")?,
-        })
-    }
+fn rdma(table: &Rdma) -> Result<RdmaModel, Absent> {
+    Ok(RdmaModel {
+        doorbell: table.doorbell.get()?,
+        inline_bytes: table.inline.get()?,
+        read: table.read.get()?,
+        read_credit_bytes: table.read_credit.get()?,
+        message: table.message.get()?,
+        fetch_batch: table.fetch_batch.get()?,
+        adapters: table.adapters.get()?,
+        completion: table.completion.get()?,
+        connections: table.connections.get()?,
+        retries: table.retries.get()?,
+        timeout: table.timeout.get()?,
+    })
 }

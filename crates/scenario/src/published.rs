@@ -5,6 +5,8 @@ use crate::document::{Entry, Raw, Tree, quote};
 use crate::keys;
 use crate::overrides::Setter;
 use crate::rows::{List, Row};
+use crate::schema::PublishedRow;
+use crate::section::{Absent, Word};
 use crate::settings::{Settings, bad_value};
 use crate::value::{LIST_LENGTH_MAX, Value};
 
@@ -49,25 +51,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// Of the word that files use.
-    pub(crate) fn of(word: &str) -> Self {
-        match word {
-            "given" => Self::Given,
-            "context" => Self::Context,
-            "predicted" => Self::Predicted,
-            _ => Self::Result,
-        }
-    }
-
     /// The word that files use.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Given => "given",
-            Self::Result => "result",
-            Self::Predicted => "predicted",
-            Self::Context => "context",
-        }
+        Word::word(self)
     }
 
     /// How far a reproduction may be off where the row does not say: less where the model was
@@ -85,9 +72,7 @@ impl Published {
     /// Whether the figure belongs to a point with these settings.
     pub(crate) fn holds_for(&self, settings: &Settings) -> bool {
         self.at.iter().all(|(path, wanted)| {
-            let value = path
-                .rsplit_once('.')
-                .and_then(|(table, key)| settings.value(table, key));
+            let value = settings.at_path(path);
             value.is_some_and(|value| value.plain() == *wanted)
         })
     }
@@ -134,54 +119,56 @@ fn at_value(path: &str, wanted: &str) -> Option<Value> {
     crate::settings::default_value(key, wanted)
 }
 
-/// Published figures, of a study or of a preset, whose keys stand in `table`.
-pub(crate) const fn list(table: &'static str) -> List {
-    List {
-        root: "published",
-        table,
-        nouns: ["a published figure", "published figures"],
-        rows_max: PUBLISHED_MAX,
-    }
-}
+/// Published figures, of a study or of a preset.
+pub(crate) const LIST: List = List {
+    nouns: ["a published figure", "published figures"],
+    rows_max: PUBLISHED_MAX,
+};
 
 /// Takes the published figures out of the tree.
 pub(crate) fn read(tree: &mut Tree, diagnostics: &mut Diagnostics) -> Vec<Published> {
-    let rows = list("published").read(tree, "at", diagnostics);
-    let figures = rows.into_iter();
-    let figures = figures.filter_map(|(row, at)| figure(&row, at, diagnostics));
-    let figures = figures.collect();
+    let rows = LIST.read(tree, "at", diagnostics).into_iter();
+    let figures = rows
+        .filter_map(|row| {
+            let made = figure(&row, diagnostics);
+            diagnostics.tell(made)
+        })
+        .collect();
     tree.remove("published");
     figures
 }
 
-fn figure(row: &Row, at: Option<&Entry>, diagnostics: &mut Diagnostics) -> Option<Published> {
-    let at = match at {
+fn figure(row: &Row<'_, PublishedRow>, diagnostics: &mut Diagnostics) -> Result<Published, Absent> {
+    let at = match row.beside {
         Some(entry) => conditions(entry, diagnostics)?,
         None => Vec::new(),
     };
-    let role = Role::of(row.choice("role")?);
-    Some(Published {
-        quantity: row.text("quantity")?,
-        value: row.real("value")?,
-        unit: row.text("unit")?,
-        source: row.text("source")?,
+    let row = &row.keys;
+    let role = row.role.get()?;
+    Ok(Published {
+        quantity: row.quantity.get()?,
+        value: row.value.get()?,
+        unit: row.unit.get()?,
+        source: row.source.get()?,
         role,
-        tolerance: row.real("tolerance").unwrap_or(role.tolerance()),
-        blind: row.real("blind").zip(row.text("blind_by")),
-        authors_model: row.real("authors_model"),
+        tolerance: row.tolerance.optional()?.unwrap_or(role.tolerance()),
+        blind: row.blind.optional()?.zip(row.blind_by.optional()?),
+        authors_model: row.authors_model.optional()?,
         at,
     })
 }
 
-fn conditions(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<Vec<(String, String)>> {
+fn conditions(
+    entry: &Entry,
+    diagnostics: &mut Diagnostics,
+) -> Result<Vec<(String, String)>, Absent> {
     let mut list = Vec::new();
     let mut whole = true;
     for (path, condition) in flatten(entry, diagnostics) {
         match keyed(&path, condition, diagnostics) {
-            Some((_, key)) => match key.kind.read(&condition.node, false) {
+            Some((table, key)) => match key.kind.read(&condition.node, false) {
                 Ok(value) => list.push((path, value.plain())),
                 Err(error) => {
-                    let (table, key) = keys::key_at(&path)?;
                     diagnostics.push(bad_value(table, key, &condition.node, &error));
                     whole = false;
                 }
@@ -189,7 +176,7 @@ fn conditions(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<Vec<(Strin
             None => whole = false,
         }
     }
-    whole.then_some(list)
+    whole.then_some(list).ok_or(Absent::Told)
 }
 
 /// Keys with dots in them, `"traffic.size"`, and tables, `traffic.size`, mean the same.

@@ -1,31 +1,17 @@
 //! A tree of raw values read by the list of keys: each value typed, defaults filled in.
 
-use viaduct_engine::Time;
-use viaduct_sim::config::Rate;
+use viaduct_sim::config::{Sharing, Switching};
 
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
+use crate::schema::{
+    Bus, BusLoad, Cpu, Detection, Hosts, Links, Model, Network, Nic, Run, StudyWords, Switches,
+    Traffic,
+};
+use crate::section::{AnySetting, Given, Section, Setting, Source, State, Word, key_path};
 use crate::units::UnitError;
 use crate::value::{Kind, Value, as_written};
-
-/// One key of the scenario.
-#[derive(Clone, Debug)]
-pub(crate) struct Setting {
-    pub(crate) table: &'static Table,
-    pub(crate) key: &'static Key,
-    /// None where the key does not count, or its fallback is none.
-    pub(crate) value: Option<Value>,
-    /// Where and how it is given, if it is.
-    pub(crate) given: Option<Given>,
-}
-
-/// How a value was given.
-#[derive(Clone, Debug)]
-pub(crate) struct Given {
-    pub(crate) place: Place,
-    pub(crate) written: String,
-}
 
 /// What reading needs to know beside the tree.
 #[derive(Clone, Copy, Debug)]
@@ -38,258 +24,262 @@ pub(crate) struct Context {
     pub(crate) model_missing: bool,
 }
 
-/// All settings, in the order of the list of keys.
-#[derive(Clone, Debug, Default)]
+/// A typed scenario: the settings of a study, by table.
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) list: Vec<Setting>,
-    /// Optional tables that are there.
-    present: Vec<&'static str>,
-    /// Headers of tables, for what is missing in them.
-    headers: Vec<(&'static str, Place)>,
-    /// Tables that are there in another shape or under a slip of their name: that is said once,
-    /// and not for each of their keys.
-    misshapen: Vec<&'static str>,
-    study_source: usize,
+    pub(crate) study: StudyWords,
+    pub(crate) run: Run,
+    pub(crate) network: Network,
+    pub(crate) switches: Switches,
+    pub(crate) links: Links,
+    pub(crate) hosts: Hosts,
+    pub(crate) model: Model,
+    pub(crate) cpu: Cpu,
+    pub(crate) bus: Bus,
+    pub(crate) nic: Nic,
+    pub(crate) bus_load: Option<BusLoad>,
+    pub(crate) traffic: Traffic,
+    pub(crate) detection: Option<Detection>,
 }
 
 /// Roots of a study that are no tables of settings.
 const OTHER_ROOTS: [&str; 5] = ["published", "fault", "background", "sweep", "files"];
 
 impl Settings {
-    /// Reads a tree. What is wrong goes to the diagnostics; its value is then none.
+    /// Reads a tree. What is wrong goes to the diagnostics.
     pub(crate) fn read(tree: &Tree, context: Context, diagnostics: &mut Diagnostics) -> Self {
-        let mut settings = Self {
-            study_source: context.study_source,
-            ..Self::default()
-        };
         unknown_roots(tree, diagnostics);
-        for table in keys::setting_tables() {
-            let entry = tree.at_path(table.name);
-            let empty = Tree::default();
-            let subtree = match entry.map(|entry| &entry.node.raw) {
-                Some(Raw::Table(subtree)) => subtree,
-                Some(_) => {
-                    diagnostics.extend_not_a_table(table, entry);
-                    settings.misshapen.push(table.name);
-                    &empty
-                }
-                None if table.optional => continue,
-                None => {
-                    if tree
-                        .entries
-                        .iter()
-                        .take(DIAGNOSTICS_MAX)
-                        .any(|entry| root_meant(entry) == Some(table.name))
-                    {
-                        settings.misshapen.push(table.name);
-                    }
-                    &empty
-                }
-            };
-            if table.optional {
-                settings.present.push(table.name);
-            }
-            if let Some(entry) = entry {
-                settings.headers.push((table.name, entry.name_place));
-            }
-            unknown_keys(table, subtree, diagnostics);
-            let reader = Reader {
-                table,
-                subtree,
-                context,
-                header: entry.map(|e| e.name_place),
-            };
-            reader.read(&mut settings, diagnostics);
-        }
-        settings
-    }
-
-    /// Reads one row of a list of tables.
-    pub(crate) fn of_row(
-        table: &'static Table,
-        row: &Tree,
-        place: Place,
-        diagnostics: &mut Diagnostics,
-    ) -> Self {
-        let mut settings = Self {
-            study_source: place.source,
-            headers: vec![(table.name, place)],
-            ..Self::default()
+        let mut tables = Tables {
+            tree,
+            context,
+            diagnostics,
         };
-        unknown_keys(table, row, diagnostics);
-        let reader = Reader {
-            table,
-            subtree: row,
-            context: Context {
-                study_source: place.source,
-                set_source: usize::MAX,
-                model_missing: false,
-            },
-            header: Some(place),
-        };
-        reader.read(&mut settings, diagnostics);
-        settings
-    }
-
-    /// The setting of a key of the list.
-    pub(crate) fn find(&self, table: &str, key: &str) -> Option<&Setting> {
-        self.list
-            .iter()
-            .find(|setting| setting.table.name == table && setting.key.name == key)
-    }
-
-    /// The value of a key that is a time.
-    pub(crate) fn time(&self, table: &str, key: &str) -> Option<Time> {
-        match self.value(table, key)? {
-            Value::Time(time) => Some(*time),
-            _ => None,
+        Self {
+            study: tables.read(),
+            run: tables.read(),
+            network: tables.read(),
+            switches: tables.read(),
+            links: tables.read(),
+            hosts: tables.read(),
+            model: tables.read(),
+            cpu: tables.read(),
+            bus: tables.read(),
+            nic: tables.read(),
+            bus_load: tables.read_if_there(),
+            traffic: tables.read(),
+            detection: tables.read_if_there(),
         }
     }
 
-    /// The value of a key that is a rate.
-    pub(crate) fn rate(&self, table: &str, key: &str) -> Option<Rate> {
-        match self.value(table, key)? {
-            Value::Rate(rate) => Some(*rate),
-            _ => None,
-        }
+    /// All settings, in the order of the list of keys.
+    pub(crate) fn list(&self) -> Vec<&dyn AnySetting> {
+        let optional = |section: Option<Vec<_>>| section.unwrap_or_default();
+        [
+            self.study.list(),
+            self.run.list(),
+            self.network.list(),
+            self.switches.list(),
+            self.links.list(),
+            self.hosts.list(),
+            self.model.list(),
+            self.cpu.list(),
+            self.bus.list(),
+            self.nic.list(),
+            optional(self.bus_load.as_ref().map(Section::list)),
+            self.traffic.list(),
+            optional(self.detection.as_ref().map(Section::list)),
+        ]
+        .concat()
     }
 
-    /// The value of a key.
-    pub(crate) fn value(&self, table: &str, key: &str) -> Option<&Value> {
-        self.find(table, key)?.value.as_ref()
-    }
-
-    /// Where the value of a key stands, if it is given.
-    pub(crate) fn place(&self, table: &str, key: &str) -> Option<Place> {
-        Some(self.find(table, key)?.given.as_ref()?.place)
-    }
-
-    /// Where the value of a key stands; else the head of its table; else the study's text.
-    pub(crate) fn place_or_table(&self, table: &str, key: &str) -> Place {
-        let header = || {
-            self.headers
-                .iter()
-                .find(|(name, _)| *name == table)
-                .map(|(_, place)| *place)
-        };
-        let whole = Place {
-            source: self.study_source,
-            start: 0,
-            end: 0,
-        };
-        self.place(table, key).or_else(header).unwrap_or(whole)
-    }
-
-    /// Whether an optional table is there.
-    pub(crate) fn is_present(&self, table: &str) -> bool {
-        self.present.contains(&table)
-    }
-
-    /// Whether what a table lacks need not be said.
-    pub(crate) fn is_misshapen(&self, table: &str) -> bool {
-        self.misshapen.contains(&table)
-    }
-
-    /// Says that a key follows from another one that is given, which then no longer counts.
-    pub(crate) fn derive(&mut self, table: &str, key: &str, value: Value, from: &str) {
-        let given = self
-            .find(table, from)
-            .and_then(|setting| setting.given.clone());
-        self.assign(table, from, None);
-        let found = |setting: &&mut Setting| setting.table.name == table && setting.key.name == key;
-        if let Some(setting) = self.list.iter_mut().find(found) {
-            setting.value = Some(value);
-            setting.given = given;
-        }
-    }
-
-    /// Puts a value that follows from others; it stays marked as not given.
-    pub(crate) fn assign(&mut self, table: &str, key: &str, value: Option<Value>) {
-        let found = |setting: &&mut Setting| setting.table.name == table && setting.key.name == key;
-        if let Some(setting) = self.list.iter_mut().find(found) {
-            setting.value = value;
-        }
+    /// The value at a path that a user wrote: `traffic.size`.
+    pub(crate) fn at_path(&self, path: &str) -> Option<Value> {
+        let (table, key) = path.rsplit_once('.')?;
+        let list = self.list();
+        let mut found = list.into_iter().filter(|setting| setting.key().name == key);
+        found.find(|setting| setting.table().name == table)?.value()
     }
 }
 
-impl Diagnostics {
-    fn extend_not_a_table(&mut self, table: &Table, entry: Option<&Entry>) {
-        let Some(entry) = entry else { return };
-        self.push(
-            Diagnostic::error(format!("`{}` is a table of keys", table.name))
-                .at(entry.node.place)
-                .label(format!("this is {}", entry.node.raw.noun()))
-                .help(format!("its keys: viaduct keys {}", table.name)),
-        );
+/// Reads the tables of a study.
+struct Tables<'a> {
+    tree: &'a Tree,
+    context: Context,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Tables<'_> {
+    fn read_if_there<S: Section>(&mut self) -> Option<S> {
+        self.tree.at_path(S::table().name)?;
+        Some(self.read())
     }
+
+    fn read<S: Section>(&mut self) -> S {
+        let table = S::table();
+        let entry = self.tree.at_path(table.name);
+        let empty = Tree::default();
+        let (subtree, is_misshapen) = match entry.map(|entry| (entry, &entry.node.raw)) {
+            Some((_, Raw::Table(subtree))) => (subtree, false),
+            Some((entry, raw)) => {
+                self.diagnostics.push(
+                    Diagnostic::error(format!("`{}` is a table of keys", table.name))
+                        .at(entry.node.place)
+                        .label(format!("this is {}", raw.noun()))
+                        .help(format!("its keys: viaduct keys {}", table.name)),
+                );
+                (&empty, true)
+            }
+            None => {
+                let mut entries = self.tree.entries.iter().take(DIAGNOSTICS_MAX);
+                let is_slip = entries.any(|entry| root_meant(entry) == Some(table.name));
+                (&empty, is_slip)
+            }
+        };
+        let model_missing = self.context.model_missing && table.name.starts_with("hosts.model");
+        Reader {
+            table,
+            keys: table.keys.iter(),
+            subtree,
+            set_source: self.context.set_source,
+            around: entry.map_or(whole(self.context.study_source), |entry| entry.name_place),
+            is_told: is_misshapen || model_missing,
+            choices: Vec::new(),
+            missing: Vec::new(),
+            diagnostics: self.diagnostics,
+        }
+        .read()
+    }
+}
+
+/// A text as a whole.
+const fn whole(source: usize) -> Place {
+    Place {
+        source,
+        start: 0,
+        end: 0,
+    }
+}
+
+/// Reads one row of a list of tables.
+pub(crate) fn read_row<S: Section>(row: &Tree, place: Place, diagnostics: &mut Diagnostics) -> S {
+    let table = S::table();
+    Reader {
+        table,
+        keys: table.keys.iter(),
+        subtree: row,
+        set_source: usize::MAX,
+        around: place,
+        is_told: false,
+        choices: Vec::new(),
+        missing: Vec::new(),
+        diagnostics,
+    }
+    .read()
 }
 
 /// Reads the keys of one table.
 struct Reader<'a> {
     table: &'static Table,
+    keys: std::slice::Iter<'static, Key>,
     subtree: &'a Tree,
-    context: Context,
-    header: Option<Place>,
+    set_source: usize,
+    /// The head of the table, or the whole text.
+    around: Place,
+    /// Why the table's keys are not there has been said: it is there in another shape or under a
+    /// slip of its name, or its preset is missing.
+    is_told: bool,
+    /// The words of the choices read so far.
+    choices: Vec<(&'static Key, State<&'static str>)>,
+    missing: Vec<&'static Key>,
+    diagnostics: &'a mut Diagnostics,
 }
 
 /// Whether a key counts.
 enum Applies {
     Yes,
     No,
-    /// What decides it is itself wrong or missing.
+    /// What decides it is left out.
     Unknown,
+    /// What decides it is wrong.
+    Wrong,
+}
+
+impl Source for Reader<'_> {
+    fn next_key(&mut self) -> Setting<Value> {
+        // A section has as many fields as its table has keys: one list makes both.
+        let key = self.keys.next().unwrap_or(&self.table.keys[0]);
+        let entry = self.subtree.find(key.name);
+        let applies = self.applies(key);
+        if let (Some(entry), Applies::No) = (entry, &applies)
+            && !self.choice_was_overridden(entry)
+        {
+            let diagnostic = self.without_effect(key, entry);
+            self.diagnostics.push(diagnostic);
+        }
+        let (state, given) = match (entry, applies) {
+            (_, Applies::No) => (State::Unset, None),
+            (Some(entry), _) => {
+                self.excluded(key, entry);
+                let given = Given {
+                    place: entry.node.place,
+                    written: as_written(&entry.node),
+                };
+                (self.value(key, entry), Some(given))
+            }
+            (None, Applies::Yes) => match key.fallback {
+                Fallback::Value(text) => (
+                    default_value(key, text).map_or(State::Unset, State::Value),
+                    None,
+                ),
+                Fallback::Otherwise(_) if self.is_told => (State::Wrong, None),
+                Fallback::Otherwise(_) => (State::Unset, None),
+                Fallback::Required => {
+                    self.missing.push(key);
+                    (State::Wrong, None)
+                }
+            },
+            (None, Applies::Unknown) => (State::Unset, None),
+            (None, Applies::Wrong) => (State::Wrong, None),
+        };
+        if matches!(key.kind, Kind::Choice(_)) {
+            let word = match &state {
+                State::Value(Value::Choice(word)) => State::Value(*word),
+                State::Wrong => State::Wrong,
+                _ => State::Unset,
+            };
+            self.choices.push((key, word));
+        }
+        Setting::new((self.table, key), state, given, self.around)
+    }
 }
 
 impl Reader<'_> {
-    fn read(&self, settings: &mut Settings, diagnostics: &mut Diagnostics) {
-        let mut missing = Vec::new();
-        for key in &self.table.keys {
-            let entry = self.subtree.find(key.name);
-            let applies = self.applies(key, settings);
-            if let (Some(entry), Applies::No) = (entry, &applies)
-                && !self.choice_was_overridden(entry)
-            {
-                diagnostics.push(self.without_effect(key, entry, settings));
-            }
-            let (value, given) = match (entry, applies) {
-                (_, Applies::No) => (None, None),
-                (Some(entry), _) => {
-                    self.excluded(key, entry, diagnostics);
-                    (self.value(key, entry, diagnostics), Some(given(entry)))
-                }
-                (None, Applies::Yes) => match key.fallback {
-                    Fallback::Value(text) => (default_value(key, text), None),
-                    Fallback::Otherwise(_) => (None, None),
-                    Fallback::Required => {
-                        missing.push(key);
-                        (None, None)
-                    }
-                },
-                (None, Applies::Unknown) => (None, None),
-            };
-            settings.list.push(Setting {
-                table: self.table,
-                key,
-                value,
-                given,
-            });
-        }
-        self.missing(&missing, settings, diagnostics);
+    fn read<S: Section>(mut self) -> S {
+        unknown_keys(self.table, self.subtree, self.diagnostics);
+        let section = S::read(&mut self);
+        self.missing();
+        section
     }
 
-    fn applies(&self, key: &Key, settings: &Settings) -> Applies {
-        for (governing, choices) in &key.when {
-            match settings.value(self.table.name, governing) {
-                Some(Value::Choice(choice)) if choices.contains(choice) => {}
-                Some(_) => return Applies::No,
+    /// A choice that was read, by its name.
+    fn choice(&self, name: &str) -> Option<(&'static Key, State<&'static str>)> {
+        let mut choices = self.choices.iter().copied();
+        choices.find(|(key, _)| key.name == name)
+    }
+
+    fn applies(&self, key: &Key) -> Applies {
+        for (governing, words) in &key.when {
+            let Some((governing, word)) = self.choice(governing) else {
+                continue;
+            };
+            match word {
+                State::Value(word) if words.contains(&word) => {}
+                State::Value(_) => return Applies::No,
                 // What decides it may itself not count here.
-                None => {
-                    return match self
-                        .table
-                        .find(governing)
-                        .map(|key| self.applies(key, settings))
-                    {
-                        Some(Applies::No) => Applies::No,
+                State::Unset | State::Wrong => {
+                    return match (self.applies(governing), word) {
+                        (Applies::No, _) => Applies::No,
+                        (_, State::Wrong) => Applies::Wrong,
                         _ => Applies::Unknown,
                     };
                 }
@@ -311,8 +301,8 @@ impl Reader<'_> {
             })
     }
 
-    fn without_effect(&self, key: &Key, entry: &Entry, settings: &Settings) -> Diagnostic {
-        let condition = self.excluding(key, settings).unwrap_or_default();
+    fn without_effect(&self, key: &Key, entry: &Entry) -> Diagnostic {
+        let condition = self.excluding(key).unwrap_or_default();
         let heading = self.table.heading();
         Diagnostic::error(format!("`{}` in {heading} has no effect here", key.name))
             .at(entry.name_place)
@@ -321,20 +311,20 @@ impl Reader<'_> {
     }
 
     /// The choice with which a key is not used.
-    fn excluding(&self, key: &Key, settings: &Settings) -> Option<String> {
-        key.when.iter().find_map(|(governing, choices)| {
-            let setting = settings.find(self.table.name, governing)?;
-            match &setting.value {
-                Some(Value::Choice(choice)) if !choices.contains(choice) => {
-                    Some(format!("{governing} = \"{choice}\""))
+    fn excluding(&self, key: &Key) -> Option<String> {
+        key.when.iter().find_map(|(governing, words)| {
+            let (governing, word) = self.choice(governing)?;
+            match word {
+                State::Value(word) if !words.contains(&word) => {
+                    Some(format!("{} = \"{word}\"", governing.name))
                 }
-                Some(_) => None,
-                None => self.excluding(setting.key, settings),
+                State::Value(_) => None,
+                State::Unset | State::Wrong => self.excluding(governing),
             }
         })
     }
 
-    fn excluded(&self, key: &Key, entry: &Entry, diagnostics: &mut Diagnostics) {
+    fn excluded(&mut self, key: &Key, entry: &Entry) {
         for other in key.excludes {
             let Some(other) = self.subtree.find(other) else {
                 continue;
@@ -342,16 +332,14 @@ impl Reader<'_> {
             // Said once, at the later of the two.
             if other.name_place < entry.name_place {
                 let (name, earlier) = (key.name, &other.name);
-                let table = self.table.name;
                 let heading = self.table.heading();
                 let title = format!("`{name}` and `{earlier}` in {heading} exclude each other");
-                let help = match table {
-                    "links" => {
-                        "write `rate`, after line coding, or `signal_rate` and `coding`".to_owned()
-                    }
-                    _ => format!("leave out `{name}` or `{earlier}`"),
+                let help = if self.table.name == Links::table().name {
+                    "write `rate`, after line coding, or `signal_rate` and `coding`".to_owned()
+                } else {
+                    format!("leave out `{name}` or `{earlier}`")
                 };
-                diagnostics.push(
+                self.diagnostics.push(
                     Diagnostic::error(title)
                         .at(entry.name_place)
                         .label(format!("`{earlier}` stands above"))
@@ -361,41 +349,33 @@ impl Reader<'_> {
         }
     }
 
-    fn value(
-        &self,
-        key: &'static Key,
-        entry: &Entry,
-        diagnostics: &mut Diagnostics,
-    ) -> Option<Value> {
-        let node = self.unwrapped(entry)?;
-        let bare_frequency = node.place.source == self.context.set_source;
+    fn value(&mut self, key: &'static Key, entry: &Entry) -> State<Value> {
+        let node = self.unwrapped(entry);
+        let bare_frequency = node.place.source == self.set_source;
         match key.kind.read(node, bare_frequency) {
-            Ok(value) => Some(value),
+            Ok(value) => State::Value(value),
             Err(error) => {
-                diagnostics.push(bad_value(self.table, key, node, &error));
-                None
+                self.diagnostics
+                    .push(bad_value(self.table, key, node, &error));
+                State::Wrong
             }
         }
     }
 
     /// The value itself of `{ value = .., source = .., confidence = .. }`, which numbers of the
     /// hardware may be.
-    fn unwrapped<'n>(&self, entry: &'n Entry) -> Option<&'n Node> {
+    fn unwrapped<'n>(&self, entry: &'n Entry) -> &'n Node {
         match &entry.node.raw {
-            Raw::Table(sourced) if self.table.name.starts_with("hosts.model.") => Some(
-                sourced
-                    .find("value")
-                    .map_or(&entry.node, |value| &value.node),
-            ),
-            _ => Some(&entry.node),
+            Raw::Table(sourced) if self.table.name.starts_with("hosts.model.") => sourced
+                .find("value")
+                .map_or(&entry.node, |value| &value.node),
+            _ => &entry.node,
         }
     }
 
     /// Complains of the keys that are due and not there, in one message.
-    fn missing(&self, keys: &[&'static Key], settings: &Settings, diagnostics: &mut Diagnostics) {
-        let table = self.table.name;
-        let model_missing = self.context.model_missing && table.starts_with("hosts.model");
-        if model_missing || settings.is_misshapen(table) {
+    fn missing(&mut self) {
+        if self.is_told {
             return;
         }
         // A slip in a key is said where it stands.
@@ -406,16 +386,9 @@ impl Reader<'_> {
             .take(DIAGNOSTICS_MAX)
             .filter_map(|entry| key_meant(self.table, entry))
             .collect();
-        let keys: Vec<&Key> = keys
-            .iter()
-            .copied()
-            .filter(|key| !meant.contains(&key.name))
-            .collect();
-        let whole = Place {
-            source: self.context.study_source,
-            start: 0,
-            end: 0,
-        };
+        let keys = self.missing.iter().copied();
+        let keys: Vec<&Key> = keys.filter(|key| !meant.contains(&key.name)).collect();
+        let table = self.table.name;
         let heading = self.table.heading();
         let (title, help) = match keys[..] {
             [] => return,
@@ -429,8 +402,8 @@ impl Reader<'_> {
                 (title, format!("what they mean: viaduct keys {table}"))
             }
         };
-        let place = self.header.unwrap_or(whole);
-        diagnostics.push(Diagnostic::error(title).at(place).help(help));
+        self.diagnostics
+            .push(Diagnostic::error(title).at(self.around).help(help));
     }
 }
 
@@ -465,13 +438,6 @@ pub(crate) fn default_value(key: &Key, text: &str) -> Option<Value> {
     key.kind.read(&Node { place, raw }, false).ok()
 }
 
-fn given(entry: &Entry) -> Given {
-    Given {
-        place: entry.node.place,
-        written: as_written(&entry.node),
-    }
-}
-
 /// The message of a value that could not be read.
 pub(crate) fn bad_value(table: &Table, key: &Key, node: &Node, error: &UnitError) -> Diagnostic {
     let title = format!("bad value for `{}` in {}", key.name, table.heading());
@@ -492,16 +458,19 @@ fn lesson(table: &Table, key: &Key, node: &Node) -> Option<String> {
     let Raw::Text(text) = &node.raw else {
         return None;
     };
-    match (table.name, key.name, text.as_str()) {
-        ("links", "model", "store-and-forward" | "cut-through") => Some(format!(
+    let path = format!("{}.{}", table.name, key.name);
+    if path == key_path!(Links.model) && Switching::of_word(text).is_some() {
+        Some(format!(
             "`model` says how flows share a link, `switching` when they move on: \
              write switching = \"{text}\""
-        )),
-        ("links", "switching", "fluid" | "max-min") => Some(format!(
+        ))
+    } else if path == key_path!(Links.switching) && Sharing::of_word(text).is_some() {
+        Some(format!(
             "`switching` says when a message moves on, `model` how flows share a link: \
              write model = \"{text}\""
-        )),
-        _ => None,
+        ))
+    } else {
+        None
     }
 }
 

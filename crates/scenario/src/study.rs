@@ -21,8 +21,9 @@ use crate::network::TopologyCache;
 use crate::overrides::{self, Override, Setter};
 use crate::preset;
 use crate::published::{self, Published, Role};
+use crate::schema::{Hosts, StudyWords};
+use crate::section::{AnySetting, Section, Setting, key_path};
 use crate::settings::{Context, Settings, default_value};
-use crate::value::Value;
 
 /// Most points of a sweep.
 pub const CELLS_MAX: usize = 10_000;
@@ -168,8 +169,7 @@ impl Study {
     /// count or nothing is set.
     #[must_use]
     pub fn value(&self, path: &str) -> Option<String> {
-        let (table, key) = path.rsplit_once('.')?;
-        Some(self.settings.value(table, key)?.plain())
+        Some(self.settings.at_path(path)?.plain())
     }
 
     /// The published figures that belong to this study, or to this point of its sweep.
@@ -186,52 +186,50 @@ impl Study {
     /// count of events, belongs to the whole run.
     fn is_changed_for(&self, published: &Published) -> bool {
         let [_, command_line] = self.own_sources;
-        self.settings
-            .list
-            .iter()
-            .filter(|setting| {
-                setting
-                    .given
-                    .as_ref()
-                    .is_some_and(|given| given.place.source == command_line)
-            })
-            .any(|setting| {
-                let (table, key) = (setting.table.name, setting.key.name);
-                let is_harmless = match published.role {
-                    Role::Context => (table, key) == ("run", "seed"),
-                    Role::Given | Role::Result | Role::Predicted => table == "run",
-                };
-                let path = format!("{table}.{key}");
-                !is_harmless && !published.at.iter().any(|(at, _)| *at == path)
-            })
+        let list = self.settings.list().into_iter();
+        list.filter(|setting| {
+            let given = setting.given();
+            given.is_some_and(|given| given.place.source == command_line)
+        })
+        .any(|setting| {
+            let (table, key) = (setting.table().name, setting.key().name);
+            let run = &self.settings.run;
+            let is_harmless = match published.role {
+                Role::Context => is_same(setting, &run.seed),
+                Role::Given | Role::Result | Role::Predicted => table == run.seed.table.name,
+            };
+            let path = format!("{table}.{key}");
+            !is_harmless && !published.at.iter().any(|(at, _)| *at == path)
+        })
     }
 
     /// What was given and is not the default, but for the words of `[study]`.
     #[must_use]
     pub fn differences_from_defaults(&self) -> Vec<Difference> {
         let mut differences = Vec::new();
-        for setting in &self.settings.list {
-            let (Some(value), Some(given)) = (&setting.value, &setting.given) else {
+        for setting in self.settings.list() {
+            let (Some(value), Some(given)) = (setting.value(), setting.given()) else {
                 continue;
             };
+            let (table, key) = (setting.table(), setting.key());
             // Numbers of a preset come from its own text.
-            if setting.table.name == "study" || !self.own_sources.contains(&given.place.source) {
+            if table.name == StudyWords::table().name
+                || !self.own_sources.contains(&given.place.source)
+            {
                 continue;
             }
-            let default = match setting.key.fallback {
-                Fallback::Value(text)
-                    if default_value(setting.key, text).as_ref() == Some(value) =>
-                {
+            let default = match key.fallback {
+                Fallback::Value(text) if default_value(key, text).as_ref() == Some(&value) => {
                     continue;
                 }
                 Fallback::Required => None,
                 Fallback::Value(text) | Fallback::Otherwise(text) => Some(text.to_owned()),
             };
             differences.push(Difference {
-                key: format!("{}.{}", setting.table.name, setting.key.name),
+                key: format!("{}.{}", table.name, key.name),
                 value: value.plain(),
                 default,
-                meaning: setting.key.meaning,
+                meaning: key.meaning,
             });
         }
         differences
@@ -243,37 +241,25 @@ impl Study {
     #[must_use]
     pub fn resolved_toml(&self) -> String {
         let mut text = String::from("# A scenario in full: it runs again from this text alone.\n");
-        for table in keys::setting_tables() {
-            if table.optional && !self.settings.is_present(table.name) {
-                continue;
+        let (study, hosts) = (&self.settings.study, &self.settings.hosts);
+        let mut head = None;
+        for setting in self.settings.list() {
+            if head != Some(setting.table().name) {
+                head = Some(setting.table().name);
+                text.push_str(&format!("\n[{}]\n", setting.table().name));
             }
-            text.push_str(&format!("\n[{}]\n", table.name));
-            for setting in self
-                .settings
-                .list
-                .iter()
-                .filter(|s| s.table.name == table.name)
-            {
-                let key = setting.key.name;
-                match &setting.value {
-                    Some(_) if (table.name, key) == ("hosts", "nic") => {
-                        text.push_str(&format!("{key} = \"{}\"\n", preset::INLINE));
-                    }
-                    // Whether somebody set it decides what drops are called: not set it stays.
-                    Some(value)
-                        if (table.name, key) == ("hosts", "prepost") && setting.given.is_none() =>
-                    {
-                        text.push_str(&format!("# {key} = {}\n", value.to_toml()));
-                    }
-                    Some(value) => text.push_str(&format!("{key} = {}\n", value.to_toml())),
-                    None if (table.name, key) == ("study", "name") => {
-                        text.push_str(&format!("{key} = {}\n", document::quote(&self.name)));
-                    }
-                    None => {}
-                }
-            }
+            let line = match setting.value() {
+                Some(_) if is_same(setting, &hosts.nic) => document::quote(preset::INLINE),
+                Some(value) => value.to_toml(),
+                None if is_same(setting, &study.name) => document::quote(&self.name),
+                None => continue,
+            };
+            // Whether somebody set it decides what drops are called: not set it stays.
+            let is_comment = is_same(setting, &hosts.prepost) && !hosts.prepost.is_given();
+            let mark = if is_comment { "# " } else { "" };
+            text.push_str(&format!("{mark}{} = {line}\n", setting.key().name));
         }
-        text.push_str(&self.for_programs.to_toml());
+        text.push_str(&self.for_programs.toml);
         for published in &self.published {
             text.push_str(&published.to_toml());
         }
@@ -540,6 +526,11 @@ impl Input<'_> {
     }
 }
 
+/// Whether a setting is that of this key.
+fn is_same<T>(setting: &dyn AnySetting, of: &Setting<T>) -> bool {
+    std::ptr::eq(setting.key(), of.key)
+}
+
 /// Whether a value at one key takes away what stands at another.
 fn excludes(path: &str, other: &str) -> bool {
     let Some((table, key)) = keys::key_at(path) else {
@@ -596,7 +587,8 @@ impl Frame {
         for (axis, node) in point {
             overrides::put(&mut tree, &axis.path, axis.name_place, (*node).clone());
         }
-        let default_nic = keys::key_at("hosts.nic").map_or("", |(_, key)| key.default_text());
+        let default_nic = keys::key_at(&key_path!(Hosts.nic));
+        let default_nic = default_nic.map_or("", |(_, key)| key.default_text());
         let merged = preset::merge(&mut tree, default_nic, &mut self.files, diagnostics);
         let context = Context {
             study_source: self.study_source,
@@ -624,11 +616,9 @@ impl Frame {
             &mut self.files,
             diagnostics,
         );
-        let words = |key| match settings.value("study", key) {
-            Some(Value::Text(text)) => text.clone(),
-            _ => String::new(),
-        };
-        let own_name = words("name");
+        let words = |key: &Setting<String>| key.known().unwrap_or_default();
+        let study = &settings.study;
+        let own_name = words(&study.name);
         let plain = |(axis, node): &(&Setter, &Node)| {
             (
                 axis.path.clone(),
@@ -641,25 +631,25 @@ impl Frame {
             } else {
                 own_name
             },
-            title: words("title"),
-            question: words("question"),
-            source: words("source"),
+            title: words(&study.title),
+            question: words(&study.question),
+            source: words(&study.source),
             config,
             sweep: Vec::new(),
             point: point.iter().map(plain).collect(),
             published: self.published.clone(),
             warnings: Diagnostics::default(),
             files: Arc::new(self.files.used().clone()),
-            handed_in: match settings.value("network", "file") {
-                Some(Value::Text(path)) if self.files.graph(path).is_some() => Some(path.clone()),
-                _ => None,
-            },
-            handed_in_list: match settings.value("traffic", "file") {
-                Some(Value::Text(path)) if self.files.messages(path).is_some() => {
-                    Some(path.clone())
-                }
-                _ => None,
-            },
+            handed_in: settings
+                .network
+                .file
+                .known()
+                .filter(|path| self.files.graph(path).is_some()),
+            handed_in_list: settings
+                .traffic
+                .file
+                .known()
+                .filter(|path| self.files.messages(path).is_some()),
             settings,
             for_programs,
             cells: Vec::new(),

@@ -8,6 +8,8 @@ use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::files::{self, Files};
 use crate::keys;
 use crate::overrides::Override;
+use crate::schema::Run;
+use crate::section::key_path;
 use crate::study::{Input, Opened, Point, Study, SweepAxis, no_study, value_text};
 
 /// A study and the keys that it runs over. A clone shares the network that was made last.
@@ -114,7 +116,8 @@ impl Sweep {
         if opened.frame.diagnostics.has_errors() {
             return Err(opened.frame.diagnostics);
         }
-        if let Some(axis) = opened.axes.iter().find(|axis| axis.path == "run.seed") {
+        let seed = key_path!(Run.seed);
+        if let Some(axis) = opened.axes.iter().find(|axis| axis.path == seed) {
             let mut diagnostics = opened.frame.diagnostics.same_sources();
             let error = Diagnostic::error("each point is run with the same seeds");
             let help = "leave run.seed out, and say how many with --seeds N";

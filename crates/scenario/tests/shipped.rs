@@ -2,8 +2,8 @@
 
 use viaduct_engine::Time;
 use viaduct_scenario::{
-    Confidence, Override, Study, keys_text, list_models, list_studies, load_endpoints, load_preset,
-    load_programs, parse_preset,
+    Confidence, MechanismKind, Override, Study, keys_text, list_models, list_studies,
+    load_endpoints, load_preset, load_programs, parse_preset,
 };
 use viaduct_sim::config::{Arrivals, ClusterConfig, Notice};
 use viaduct_sim::workload::Pattern;
@@ -99,13 +99,12 @@ fn every_preset_loads_and_each_number_has_a_source() {
     assert_eq!(names, all);
     for model in &models {
         let count = match model.mechanism {
-            "native" => 31,
-            "remote-writes" => 41,
-            "firmware" => 31,
-            "kernel" => 27,
-            "endpoints" if model.name == "am-myrinet" => 58,
-            "endpoints" => 49,
-            _ => 30,
+            MechanismKind::Native | MechanismKind::Firmware => 31,
+            MechanismKind::RemoteWrites => 41,
+            MechanismKind::Kernel => 27,
+            MechanismKind::Endpoints if model.name == "am-myrinet" => 58,
+            MechanismKind::Endpoints => 49,
+            MechanismKind::Rdma => 30,
         };
         assert_eq!(model.numbers.len(), count, "{}", model.name);
         // Each makes hosts for programs, in a network of its own, or interfaces with endpoints.

@@ -6,9 +6,10 @@
 use viaduct_simfabric::faults::Fault;
 use viaduct_topology::Topology;
 
-use super::{FAULTS, fault};
+use super::fault;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{Entry, Node, Raw, Tree};
+use crate::settings::read_row;
 
 /// The name under which messages show the options.
 const SOURCE_NAME: &str = "--fault";
@@ -42,11 +43,9 @@ pub fn read_faults(lines: &[String], topology: &Topology) -> Result<Vec<Fault>, 
         let place = line.place(text);
         match line.row() {
             Ok(row) => {
-                let row = FAULTS.row(&row, place, &mut diagnostics);
-                match fault(&row, topology) {
-                    Ok(fault) => faults.extend(fault),
-                    Err(diagnostic) => diagnostics.push(*diagnostic),
-                }
+                let row = read_row(&row, place, &mut diagnostics);
+                let made = fault(&row, place, topology, &mut diagnostics);
+                faults.extend(diagnostics.tell(made));
             }
             Err((part, problem)) => {
                 let error = Diagnostic::error("a fault that cannot be read");

@@ -1,96 +1,71 @@
 //! Keys of what befalls programs on simulated hosts.
 
-use super::{MEAN_INTERVALS, interval_keys, size_keys};
-use crate::keys::Key;
-use crate::value::Kind;
+use viaduct_engine::Time;
 
-const HOST: Kind = Kind::Count(0, u32::MAX as u64);
-const LINKS: &[&str] = &["link-down", "loss", "corruption"];
+use super::{IntervalKind, Intervals, Sizes};
+use crate::section::kinds::{choice, host, number, share, text, time};
+use crate::section::{Setting, group, section, words};
 
-pub(super) fn detection_keys() -> Vec<Key> {
-    vec![
-        Key::new(
-            "transport_timeout",
-            Kind::Time,
-            "until a reliable connection gives a lost message up, and breaks",
-        )
-        .or("1 ms"),
-        Key::new(
-            "host_timeout",
-            Kind::Time,
-            "until hosts that do not hear each other give their connections up",
-        )
-        .or("10 ms"),
-    ]
+section! {
+    Detection Optional "detection": "for programs: how long simulated hosts take to notice a fault" {
+        transport_timeout: Setting<Time> =
+            time("until a reliable connection gives a lost message up, and breaks").or("1 ms");
+        host_timeout: Setting<Time> =
+            time("until hosts that do not hear each other give their connections up").or("10 ms");
+    }
 }
 
-pub(super) fn fault_keys() -> Vec<Key> {
-    const KINDS: &[&str] = &[
-        "link-down",
-        "loss",
-        "corruption",
-        "nic-dies",
-        "host-dies",
-        "slow-host",
-    ];
-    vec![
-        Key::new("kind", Kind::Choice(KINDS), "what goes wrong"),
-        Key::new(
-            "links",
-            Kind::Text,
-            "all; host 1: its cable; s0 -> s1, or s0 <-> s1 for both directions",
-        )
-        .or("all")
-        .with("kind", LINKS),
-        Key::new(
-            "rate",
-            Kind::Ratio,
-            "share of the frames that each such link loses or corrupts",
-        )
-        .with("kind", &["loss", "corruption"]),
-        Key::new("host", HOST, "which host, or whose NIC")
-            .with("kind", &["nic-dies", "host-dies", "slow-host"]),
-        Key::new("at", Kind::Time, "when it dies").with("kind", &["nic-dies", "host-dies"]),
-        Key::new("from", Kind::Time, "when it begins")
-            .or("0 s")
-            .with("kind", &["link-down", "slow-host"]),
-        Key::new("until", Kind::Time, "when the links are up again")
-            .otherwise("never")
-            .with("kind", &["link-down"]),
-        Key::new(
-            "factor",
-            Kind::Real,
-            "how many times as long all work of its processor takes",
-        )
-        .otherwise("per_message is given")
-        .not_beside(&["per_message"])
-        .with("kind", &["slow-host"]),
-        Key::new(
-            "per_message",
-            Kind::Time,
-            "work of its processor for each message that arrives, beside the usual",
-        )
-        .otherwise("factor is given")
-        .not_beside(&["factor"])
-        .with("kind", &["slow-host"]),
-    ]
+words! {
+    pub(crate) enum FaultKind {
+        LinkDown = "link-down",
+        Loss = "loss",
+        Corruption = "corruption",
+        NicDies = "nic-dies",
+        HostDies = "host-dies",
+        SlowHost = "slow-host",
+    }
 }
 
-pub(super) fn background_keys() -> Vec<Key> {
-    let mut keys = vec![
-        Key::new("source", HOST, "the host that it comes from"),
-        Key::new("target", HOST, "the host that it goes to")
-            .otherwise("any other, drawn each time"),
-        Key::new("from", Kind::Time, "no transfer starts before").or("0 s"),
-        Key::new("until", Kind::Time, "none starts at or after").otherwise("the programs' end"),
-    ];
-    keys.extend(interval_keys(|key| key));
-    let mean = Key::new(
-        "interval",
-        Kind::Time,
-        "mean time between the starts of two transfers",
-    );
-    keys.insert(5, mean.with("interval_distribution", MEAN_INTERVALS));
-    keys.extend(size_keys());
-    keys
+section! {
+    FaultRow Rows "fault": "[[fault]], for programs: something that goes wrong, one a row" {
+        kind: Setting<FaultKind> = choice("what goes wrong");
+        links: Setting<String> =
+            text("all; host 1: its cable; s0 -> s1, or s0 <-> s1 for both directions").or("all"),
+            when kind = FaultKind::LinkDown | FaultKind::Loss | FaultKind::Corruption;
+        rate: Setting<f64> = share("share of the frames that each such link loses or corrupts"),
+            when kind = FaultKind::Loss | FaultKind::Corruption;
+        host: Setting<u32> = host("which host, or whose NIC"),
+            when kind = FaultKind::NicDies | FaultKind::HostDies | FaultKind::SlowHost;
+        at: Setting<Time> = time("when it dies"),
+            when kind = FaultKind::NicDies | FaultKind::HostDies;
+        from: Setting<Time> = time("when it begins").or("0 s"),
+            when kind = FaultKind::LinkDown | FaultKind::SlowHost;
+        until: Setting<Time> = time("when the links are up again").otherwise("never"),
+            when kind = FaultKind::LinkDown;
+        factor: Setting<f64> = number("how many times as long all work of its processor takes")
+            .otherwise("per_message is given")
+            .not_beside(&["per_message"]),
+            when kind = FaultKind::SlowHost;
+        per_message: Setting<Time> =
+            time("work of its processor for each message that arrives, beside the usual")
+                .otherwise("factor is given")
+                .not_beside(&["factor"]),
+            when kind = FaultKind::SlowHost;
+    }
+}
+
+section! {
+    Background Rows "background":
+        "[[background]], for programs: traffic of others beside them, one a row" {
+        source: Setting<u32> = host("the host that it comes from");
+        target: Setting<u32> = host("the host that it goes to")
+            .otherwise("any other, drawn each time");
+        from: Setting<Time> = time("no transfer starts before").or("0 s");
+        until: Setting<Time> = time("none starts at or after").otherwise("the programs' end");
+        intervals: Intervals = group();
+        interval: Setting<Time> = time("mean time between the starts of two transfers"),
+            when intervals.interval_distribution = IntervalKind::Exponential
+                | IntervalKind::Constant | IntervalKind::Pareto | IntervalKind::LogNormal;
+        sizes: Sizes = group();
+    }
 }

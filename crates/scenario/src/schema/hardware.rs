@@ -1,137 +1,60 @@
 //! Keys of a host's hardware: those of presets, and of [hosts.model] in a study.
 
-use super::{MESSAGE, NUMBER_FROM_1};
-use crate::keys::Key;
-use crate::value::Kind;
+use viaduct_engine::Time;
+use viaduct_sim::config::{Rate, Switching};
 
-/// Its name.
-pub(super) fn model_keys() -> Vec<Key> {
-    vec![Key::new("name", Kind::Text, "the name of the hardware").otherwise("the preset's")]
+use crate::section::kinds::{choice, count, message, rate_or_infinite, size, text, time};
+use crate::section::{Setting, section, words};
+
+section! {
+    Model "hosts.model": "the hardware of a host, over the preset's values" {
+        name: Setting<String> = text("the name of the hardware").otherwise("the preset's");
+    }
 }
 
-/// What the processor spends on a message.
-pub(super) fn cpu_keys() -> Vec<Key> {
-    vec![
-        Key::new("post", Kind::Time, "building a descriptor and queueing it"),
-        Key::new(
-            "reap",
-            Kind::Time,
-            "taking a completed descriptor off its queue",
-        ),
-        Key::new(
-            "notice",
-            Kind::Choice(&["polling", "interrupt"]),
-            "how the application learns of a message",
-        ),
-        Key::new(
-            "polling_delay",
-            Kind::Time,
-            "from the completion's write to the loop's seeing it",
-        ),
-        Key::new(
-            "interrupt",
-            Kind::Time,
-            "from the interrupt to its handler's end",
-        ),
-        Key::new(
-            "wake_up",
-            Kind::Time,
-            "scheduling the application that waits",
-        ),
-    ]
+words! {
+    pub(crate) enum NoticeBy {
+        Polling = "polling",
+        Interrupt = "interrupt",
+    }
 }
 
-/// The I/O bus.
-pub(super) fn bus_keys() -> Vec<Key> {
-    vec![
-        Key::new("rate", Kind::RateOrInfinite, "peak rate"),
-        Key::new(
-            "burst",
-            Kind::Size(1 << 30),
-            "data of a DMA burst; 0 B: bursts cost nothing",
-        ),
-        Key::new(
-            "burst_overhead",
-            Kind::Time,
-            "arbitration, address and turn-around of a burst",
-        ),
-        Key::new(
-            "programmed_write",
-            Kind::Time,
-            "a write of the processor to the NIC: a doorbell",
-        ),
-        Key::new("read", Kind::Time, "a short read by the NIC: a descriptor"),
-        Key::new(
-            "write",
-            Kind::Time,
-            "a short write by the NIC: a status word",
-        ),
-    ]
+section! {
+    Cpu "hosts.model.cpu": "what the processor spends on a message" {
+        post: Setting<Time> = time("building a descriptor and queueing it");
+        reap: Setting<Time> = time("taking a completed descriptor off its queue");
+        notice: Setting<NoticeBy> = choice("how the application learns of a message");
+        polling_delay: Setting<Time> = time("from the completion's write to the loop's seeing it");
+        interrupt: Setting<Time> = time("from the interrupt to its handler's end");
+        wake_up: Setting<Time> = time("scheduling the application that waits");
+    }
 }
 
-/// The network adapter.
-pub(super) fn nic_keys() -> Vec<Key> {
-    vec![
-        Key::new(
-            "doorbell",
-            Kind::Time,
-            "from the doorbell's arrival to the NIC's reaction",
-        ),
-        Key::new(
-            "send_descriptor",
-            Kind::Time,
-            "reading and checking a send descriptor",
-        ),
-        Key::new(
-            "translate",
-            Kind::Time,
-            "translation and protection check of a segment",
-        ),
-        Key::new(
-            "inline",
-            Kind::Size(1 << 20),
-            "messages up to this travel with the descriptor",
-        ),
-        Key::new(
-            "dma_setup",
-            Kind::Time,
-            "starting a DMA transfer, at each end",
-        ),
-        Key::new(
-            "moving_per_vi",
-            NUMBER_FROM_1,
-            "messages of one VI whose data may move at once",
-        ),
-        Key::new(
-            "rate",
-            Kind::RateOrInfinite,
-            "at which bytes move between bus and link",
-        ),
-        Key::new(
-            "page",
-            Kind::Size(1 << 30),
-            "page of the translation table; 0 B: costs nothing",
-        ),
-        Key::new(
-            "page_crossing",
-            Kind::Time,
-            "going on in the buffer's next page, at each end",
-        ),
-        Key::new(
-            "forwarding",
-            Kind::Choice(&["cut-through", "store-and-forward"]),
-            "send while data still arrives, or when it has",
-        ),
-        Key::new(
-            "receive_match",
-            Kind::Time,
-            "finding the VI and its receive descriptor",
-        ),
-        Key::new("completion", Kind::Time, "preparing the completion"),
-        Key::new(
-            "transfer_max",
-            MESSAGE,
-            "largest message that a descriptor takes",
-        ),
-    ]
+section! {
+    Bus "hosts.model.bus": "the I/O bus" {
+        rate: Setting<Rate> = rate_or_infinite("peak rate");
+        burst: Setting<u32> = size(1 << 30, "data of a DMA burst; 0 B: bursts cost nothing");
+        burst_overhead: Setting<Time> = time("arbitration, address and turn-around of a burst");
+        programmed_write: Setting<Time> = time("a write of the processor to the NIC: a doorbell");
+        read: Setting<Time> = time("a short read by the NIC: a descriptor");
+        write: Setting<Time> = time("a short write by the NIC: a status word");
+    }
+}
+
+section! {
+    Nic "hosts.model.nic": "the network adapter, stage by stage" {
+        doorbell: Setting<Time> = time("from the doorbell's arrival to the NIC's reaction");
+        send_descriptor: Setting<Time> = time("reading and checking a send descriptor");
+        translate: Setting<Time> = time("translation and protection check of a segment");
+        inline: Setting<u32> = size(1 << 20, "messages up to this travel with the descriptor");
+        dma_setup: Setting<Time> = time("starting a DMA transfer, at each end");
+        moving_per_vi: Setting<u32> = count("messages of one VI whose data may move at once");
+        rate: Setting<Rate> = rate_or_infinite("at which bytes move between bus and link");
+        page: Setting<u32> = size(1 << 30, "page of the translation table; 0 B: costs nothing");
+        page_crossing: Setting<Time> = time("going on in the buffer's next page, at each end");
+        forwarding: Setting<Switching> = choice("send while data still arrives, or when it has");
+        receive_match: Setting<Time> = time("finding the VI and its receive descriptor");
+        completion: Setting<Time> = time("preparing the completion");
+        transfer_max: Setting<u32> = message("largest message that a descriptor takes");
+    }
 }
