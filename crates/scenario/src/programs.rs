@@ -238,7 +238,7 @@ fn mechanism(preset: &Preset) -> Result<(Mechanism, u32), Lacking> {
 fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
     let (rate, propagation) = (cable.rate.get()?, cable.propagation.get()?);
     Ok(LinkConfig {
-        sharing: Sharing::Fluid,
+        sharing: Sharing::MaxMin,
         switching: Switching::CutThrough,
         rate,
         host_rate: rate,

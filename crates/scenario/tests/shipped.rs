@@ -3,9 +3,9 @@
 use viaduct_engine::Time;
 use viaduct_scenario::{
     Confidence, MechanismKind, Override, Study, keys_text, list_models, list_studies,
-    load_endpoints, load_preset, load_programs, parse_preset,
+    load_endpoints, load_preset, load_programs, parse_preset, parse_study,
 };
-use viaduct_sim::config::{Arrivals, ClusterConfig, Notice};
+use viaduct_sim::config::{Arrivals, ClusterConfig, Notice, Sharing};
 use viaduct_sim::workload::Pattern;
 
 fn load(name: &str) -> Study {
@@ -544,4 +544,15 @@ fn a_point_of_a_sweep_runs_again_alone() {
     let again = Study::from_resolved(&cell.resolved_toml()).expect("it is whole");
     assert!(again.sweep.is_empty());
     assert_eq!(again.config.hosts.prepost, 4);
+}
+
+#[test]
+fn hosts_of_a_bare_preset_share_links_as_a_study_that_says_nothing() {
+    let study = "[run]\nuntil = \"1 ms\"\n[network]\ntopology = \"switch\"\nhosts = 2\n\
+                 [links]\nrate = \"1 Gbit/s\"\n[traffic]\npattern = \"uniform\"\n\
+                 rate = \"1000/s\"\nsize = \"64 B\"\n";
+    let study = parse_study(study).unwrap();
+    let programs = load_programs("giganet-clan", None, 2).unwrap();
+    assert_eq!(programs.links.sharing, Sharing::MaxMin);
+    assert_eq!(programs.links.sharing, study.config.links.sharing);
 }

@@ -52,7 +52,7 @@
 //!      |  queues.rs: what the message queues of CLAN write
 //!      v
 //!  notices.rs    how CLAN's programs hear of it: tripwires, events
-//!  network.rs    links and buses, shared by viaduct_sim's fluid rule
+//!  network.rs    links and buses, shared by a rule of viaduct_sim
 //!  look_ahead.rs asks for memory before events need it
 //!
 //!  retransmission.rs    what RDMA sends again
