@@ -22,8 +22,8 @@ pub use shares::ROUTE_STEPS_MAX;
 /// The expected load of links and hosts, 1 is full; above 1, more is offered than can be carried.
 ///
 /// It is that of the time in which messages are posted. A list's is that of the time in which the
-/// run measures, from `warmup` to `until`, as the measured utilisation is; [`Self::list`] has what
-/// it asks in its own time.
+/// run measures, as the measured utilisation is: from `warmup` to the last message's arrival, which
+/// no run sees earlier, and not beyond `until`. [`Self::list`] has what it asks in its own time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadBounds {
     /// Links by class; classes without links are left out.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_sim::RunError;
+use viaduct_sim::bounds::load_bounds;
 use viaduct_sim::config::{ClusterConfig, HostModel, TrafficConfig};
 use viaduct_sim::workload::{ListedMessage, MessageList, Pattern, SizeDistribution};
 use viaduct_topology::{Ports, Topology};
@@ -150,4 +151,40 @@ fn a_list_for_another_cluster_is_refused() {
             sizes: (9, 9)
         }
     ));
+}
+
+#[test]
+fn the_bounds_of_a_list_are_what_its_run_reports() {
+    // Ten messages in 9 ms, or all at once, in a run that might take ten times as long.
+    for gap_us in [1000, 0] {
+        let messages: Vec<ListedMessage> = (0..10)
+            .map(|index| ListedMessage {
+                time: Time::from_microseconds(gap_us * index),
+                source: 1 + index as u32,
+                target: 0,
+                bytes: 60_000,
+            })
+            .collect();
+        let mut config = scenario(torus(), ideal_host(), Pattern::Uniform);
+        config.run.until = Time::from_milliseconds(100);
+        config.run.warmup = Time::ZERO;
+        let given = list(&messages, 32, 1);
+        config.traffic = TrafficConfig::listed(given, Time::ZERO, Time::MAX);
+        let bounds = load_bounds(&config).unwrap().unwrap();
+        let result = run(&config);
+        for class in &bounds.classes {
+            let mut links = result.links.iter();
+            let links = links.find(|row| row.class == class.class).unwrap();
+            for (measured, expected) in [
+                (links.usage.utilisation_max, class.load.max),
+                (links.usage.utilisation_mean, class.load.mean),
+            ] {
+                let difference = measured / expected - 1.0;
+                assert!(
+                    difference.abs() < 0.01,
+                    "{gap_us}: {class:?}, not {links:?}"
+                );
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
-use crate::path::PathCosts;
+use crate::path::{PathCosts, floor_over};
 use crate::workload::{ListedMessage, MessageList, PatternError, SizeDistribution, Targets};
 
 use super::shares::{ROUTE_STEPS_MAX, sampling_stream};
@@ -70,8 +70,6 @@ pub(super) fn load_bounds(
         (count, first, last) = (count + 1, first.min(time), last.max(time));
     }
     let span = last.saturating_sub(first).picoseconds() as f64;
-    let measured = config.run.until.saturating_sub(config.run.warmup);
-    let measured = measured.picoseconds().max(1) as f64;
     let weight_of = |time: Time| Weight {
         is_measured: time >= config.run.warmup,
         is_before_last: time < last,
@@ -129,26 +127,38 @@ pub(super) fn load_bounds(
     let is_sampled = add_routes(config, count, posted(), weight_of, &mut links, &mut costs);
 
     let devices = device_load(config);
+    let base_of = |server: &str| if server == "bus" { devices } else { 0.0 };
     let mut busiest = BusiestOfList::new(span);
-    let mut classes = Classes::default();
     for (link, work) in (0..).map(LinkId).zip(&links) {
-        if work.all > 0.0 {
-            busiest.offer(work, 0.0, Place::Link(link));
-            classes.add(topology, link, work.measured / measured, 1);
-        }
+        busiest.offer(work, 0.0, Place::Link(link));
     }
-    let mut loads = [ServerLoad::default(); SERVERS.len()];
     for (host, works) in (0..).map(HostId).zip(&servers) {
-        for ((load, name), work) in loads.iter_mut().zip(SERVERS).zip(works) {
-            let base = if name == "bus" { devices } else { 0.0 };
-            busiest.offer(work, base, Place::Host(name, host));
-            let used = base + work.measured / measured;
-            load.mean += used / hosts as f64;
-            load.max = load.max.max(used);
+        for (name, work) in SERVERS.into_iter().zip(works) {
+            busiest.offer(work, base_of(name), Place::Host(name, host));
         }
     }
     for (host, work) in (0..).map(HostId).zip(&longest_vi) {
         busiest.offer(work, 0.0, Place::Host("a VI", host));
+    }
+
+    let alone = last_alone(config, posted(), &path_costs, &mut costs);
+    let worked = first.saturating_add(busiest.longest());
+    let end = alone.max(worked).min(config.run.until);
+    let measured = end.saturating_sub(config.run.warmup).picoseconds();
+    let measured = measured.max(1) as f64;
+    let mut classes = Classes::default();
+    for (link, work) in (0..).map(LinkId).zip(&links) {
+        if work.all > 0.0 {
+            classes.add(topology, link, work.measured / measured, 1);
+        }
+    }
+    let mut loads = [ServerLoad::default(); SERVERS.len()];
+    for works in &servers {
+        for ((load, name), work) in loads.iter_mut().zip(SERVERS).zip(works) {
+            let used = base_of(name) + work.measured / measured;
+            load.mean += used / hosts as f64;
+            load.max = load.max.max(used);
+        }
     }
     let [processor, bus, nic_send, nic_receive] = loads;
     Ok(LoadBounds {
@@ -161,6 +171,30 @@ pub(super) fn load_bounds(
         is_sampled,
         list: busiest.into_load(config),
     })
+}
+
+/// When the last message has arrived if each is alone in the network. Which one that is, is told by
+/// its time and size: the ways of two differ by little.
+fn last_alone(
+    config: &ClusterConfig,
+    posted: impl Iterator<Item = (Time, ListedMessage)>,
+    path_costs: &PathCosts,
+    costs: &mut CostsBySize<'_>,
+) -> Time {
+    let mut path = Vec::new();
+    let mut last: Option<(f64, Time, ListedMessage)> = None;
+    for (time, message) in posted {
+        let (host, _) = costs.of(message.bytes);
+        let end = time.picoseconds() as f64 + host.vi;
+        if last.is_none_or(|(latest, ..)| end > latest) {
+            last = Some((end, time, message));
+        }
+    }
+    let Some((_, time, message)) = last else {
+        return Time::ZERO;
+    };
+    config.route(message.source, message.target, &mut path);
+    time.saturating_add(floor_over(config, path_costs, &path, message.bytes))
 }
 
 /// Servers of a host, in the order of [`LoadBounds`].
@@ -323,6 +357,12 @@ impl BusiestOfList {
         }
     }
 
+    /// How long the server is busy that has most to do.
+    fn longest(&self) -> Time {
+        let time = self.longest.map_or(0.0, |(time, _)| time);
+        Time::from_picoseconds(time as u64)
+    }
+
     fn into_load(self, config: &ClusterConfig) -> Option<ListLoad> {
         let topology = &*config.topology;
         let (work, place) = self.longest?;
@@ -348,6 +388,7 @@ mod tests {
     use super::super::tests::{bounds, class, near, study};
     use super::*;
     use crate::config::{Arrivals, BusLoad, Notice, TrafficConfig};
+    use crate::path::floor_latency;
     use crate::workload::{Interval, Pattern};
 
     fn message(microseconds: u64, source: u32, target: u32, bytes: u32) -> ListedMessage {
@@ -357,6 +398,11 @@ mod tests {
             target,
             bytes,
         }
+    }
+
+    /// What is due after so many milliseconds is posted, and nothing later.
+    fn just_after(milliseconds: u64) -> Time {
+        Time::from_milliseconds(milliseconds) + Time::from_picoseconds(1)
     }
 
     /// The study's network with a list in place of its traffic.
@@ -382,13 +428,15 @@ mod tests {
         };
         let messages: Vec<ListedMessage> = pairs.iter().flat_map(of_host).collect();
         let mut by_list = listed(&messages);
+        // The run ends as the last round begins: ten of them in 90 ms.
+        by_list.run.until = just_after(90);
         by_list.hosts.bus_load = Some(BusLoad {
             interval: Interval::exponential(1e9).unwrap(),
             size: SizeDistribution::constant(4096),
         });
         let mut by_rate = by_list.clone();
         by_rate.traffic.pattern = Pattern::Pairs(pairs);
-        by_rate.traffic.arrivals = Arrivals::Open(Interval::constant(1e10).unwrap());
+        by_rate.traffic.arrivals = Arrivals::Open(Interval::constant(9e9).unwrap());
         let (list, rate) = (bounds(&by_list), bounds(&by_rate));
         assert!(list.saturation.is_none() && !list.is_sampled);
         for kind in [LinkClass::Mesh, LinkClass::HostUp, LinkClass::HostDown] {
@@ -452,14 +500,19 @@ mod tests {
         let mut config = listed(&each_ms);
         config.traffic.stop = Time::from_milliseconds(8);
         config.run.warmup = Time::from_milliseconds(4);
-        config.run.until = Time::from_milliseconds(14);
-        // 1 ms on a link each: eight are posted, four of them in the 10 ms that are measured.
+        // 1 ms on a link each: eight are posted, four of them in the time that is measured.
+        let alone = floor_latency(&config, HostId(1), HostId(0), 107_000);
+        let last_arrives = 3e9 + alone.picoseconds() as f64;
+        for (until, measured) in [(14, last_arrives), (8, 4e9)] {
+            config.run.until = Time::from_milliseconds(until);
+            let down = class(&bounds(&config), LinkClass::HostDown);
+            let expected = 4e9 / measured;
+            assert!(
+                near(down.max, expected) && near(down.mean, expected / 1024.0),
+                "{down:?}, not {expected}"
+            );
+        }
         let all = bounds(&config);
-        let down = class(&all, LinkClass::HostDown);
-        assert!(
-            near(down.max, 0.4) && near(down.mean, 0.4 / 1024.0),
-            "{down:?}"
-        );
         let load = all.list.unwrap();
         let times = (load.span, load.work);
         assert_eq!(
@@ -506,10 +559,10 @@ mod tests {
             })
             .collect();
         let mut config = listed(&messages);
-        config.run.until = Time::from_milliseconds(10_240);
+        config.run.until = just_after(10_230);
         let found = bounds(&config);
         assert!(found.is_sampled);
-        let each = 100.0 * 8_000.0 / 856e6;
+        let each = 1024.0 * 8_000.0 / 856e6 / 10.23;
         assert!(near(class(&found, LinkClass::HostUp).max, each));
         let mesh = class(&found, LinkClass::Mesh);
         // Two links between switches a message, three from a row's end, and as many links as hosts.
