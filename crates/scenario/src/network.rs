@@ -216,6 +216,13 @@ impl Network<'_> {
             None => Routing::ShortestPath,
         });
         let equal_paths = settings.equal_paths.optional()?;
+        if routing == Routing::Rule && equal_paths.is_some() {
+            let diagnostic = Diagnostic::error("routes by rule have no equal paths to choose from")
+                .at(settings.equal_paths.place())
+                .label("a rule gives one way between two hosts")
+                .help("leave it out, or write routing = \"shortest-path\"");
+            return Err(self.wrong(diagnostic));
+        }
         let equal_paths = equal_paths.unwrap_or(EqualPaths::Hash);
         let shortest = GraphRouting::ShortestPath(equal_paths);
         match routing {
