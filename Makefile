@@ -24,7 +24,7 @@ RECORD = $(CARGO) test $(CARGO_FLAGS) --workspace --test record
 
 PYTHON_ENV = $(TARGET_DIR)/python
 
-.PHONY: help study release test check golden record accept-record bench fuzz-smoke chaos install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record bench fuzz-smoke mutants chaos install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -79,6 +79,9 @@ bench: release ## speed and memory against the targets, beside SimGrid and other
 
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
+
+mutants: cargo c-tools ## break each rule of VIA in turn: the conformance suite of every fabric must notice; ten minutes
+	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-inproc --package viaduct-shm --package viaduct-simfabric --package viaduct-vipl --test conformance -- --mutants
 
 chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at every store, lie to it for minutes: half an hour
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture

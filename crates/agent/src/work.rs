@@ -44,10 +44,9 @@ impl<R: Runtime> AgentProvider<R> {
             let segments_max = attributes.max_segments_per_descriptor;
             let limit = attributes.max_descriptors_per_queue as usize;
             // A region with the VI's tag is one of the VI's NIC handle.
-            let tag = nic.vi_tag(id);
-            let region = nic.region(handle);
-            let region = region.filter(|region| Some(region.attributes.tag) == tag);
-            let room = region.map_or(0, |region| region.room_from(address as u64));
+            let region = nic.vi_tag(id).zip(nic.region(handle));
+            let room = region.and_then(|(tag, region)| region.room_from(tag, address as u64).ok());
+            let room = room.unwrap_or(0);
             let lies_in = |bytes: usize| bytes as u64 <= room;
             let mut place = None;
             if address.is_multiple_of(DESCRIPTOR_ALIGNMENT) && lies_in(CONTROL_SEGMENT_BYTES) {

@@ -56,6 +56,17 @@ impl Errors {
         )
     }
 
+    /// Fails if an error was told about a VI whose code is none of these.
+    #[track_caller]
+    pub(crate) fn only(&self, vi: ViHandle, codes: &[ErrorCode]) -> Outcome {
+        let told = lock(&self.0);
+        let others = told
+            .iter()
+            .filter(|error| error.vi == Some(vi) && !codes.contains(&error.code));
+        let others: Vec<ErrorCode> = others.map(|error| error.code).collect();
+        equal(others, Vec::new(), "what else the error handler was told")
+    }
+
     /// How many errors with this code were told about a VI.
     pub(crate) fn count(&self, vi: ViHandle, code: ErrorCode) -> usize {
         self.with(code)

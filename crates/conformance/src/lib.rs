@@ -15,7 +15,7 @@
 //!
 //! fn main() -> ExitCode {
 //!     let fabric = Fabric { name: "mine", devices: &["nic0"], open };
-//!     viaduct_conformance::main(&[fabric], &[Mode::Threads, Mode::Processes])
+//!     viaduct_conformance::main("mine", &[fabric], &[Mode::Threads, Mode::Processes])
 //! }
 //! ```
 
@@ -25,6 +25,7 @@ mod check;
 mod environment;
 mod errors;
 mod memory;
+mod mutants;
 mod pair;
 mod processes;
 mod report;

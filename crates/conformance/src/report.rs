@@ -44,6 +44,8 @@ pub struct Filter {
     pub words: Vec<String>,
     /// Whether a word must be a whole identifier.
     pub exact: bool,
+    /// Whether nothing more is run after a case that failed, wherever this filter is used.
+    pub until_failure: bool,
 }
 
 impl Filter {
@@ -203,6 +205,7 @@ mod tests {
             Filter {
                 words: words.iter().map(ToString::to_string).collect(),
                 exact,
+                ..Filter::default()
             }
             .takes(&case)
         };

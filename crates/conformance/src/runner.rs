@@ -5,6 +5,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use crate::case::Case;
 use crate::cases::cases;
 use crate::check::{Outcome, Stop};
 use crate::environment::{CASE_LIMIT, Environment, Parts};
+use crate::mutants;
 use crate::processes::{run_child, run_in_processes};
 use crate::report::{Ending, Filter, Report, SideEnding, Summary, ending_of};
 use crate::world::{Link, RealWorld, ThreadLink};
@@ -96,6 +98,9 @@ pub(crate) fn run_all(
     run_cases(&format!("{}, sides in {mode}", fabric.name), filter, run)
 }
 
+/// Whether a case has failed, over whatever fabric.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
 /// Runs cases one after another, in whatever way `run` runs one, and prints the table as they end.
 ///
 /// `run` is told a case and a token that no other case of this or any other run has.
@@ -109,6 +114,9 @@ pub fn run_cases(
     print_line(&format!("\n{title}"));
     let mut reports = Vec::new();
     for case in cases().into_iter().filter(|case| filter.takes(case)) {
+        if filter.until_failure && HAS_FAILED.load(Ordering::Relaxed) {
+            break;
+        }
         let start = Instant::now();
         let ending = run(&case, new_token());
         let report = Report {
@@ -117,6 +125,9 @@ pub fn run_cases(
             duration: start.elapsed(),
         };
         print_line(&report.to_string());
+        if matches!(report.ending, Ending::Failed(_)) {
+            HAS_FAILED.store(true, Ordering::Relaxed);
+        }
         reports.push(report);
     }
     let summary = Summary { title, reports };
@@ -183,16 +194,18 @@ fn new_token() -> u64 {
 }
 
 /// Runs the suite as the `main` of a test target with `harness = false`, over each fabric in each
-/// mode.
+/// mode, and after it some of the [`mutants`] under the name `under`.
 ///
 /// Words on the command line are a filter; `--exact` makes them whole names, `--list` lists the
-/// cases. Other options, as the test tools give them, mean nothing here.
+/// cases, `--mutants` runs all mutants in place of the suite, or those in whose names the words
+/// are. Other options, as the test tools give them, mean nothing here.
 #[must_use]
-pub fn main(fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
+pub fn main(under: &str, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
+    mutants::break_what_is_asked();
     if let Some(code) = run_child(fabrics) {
         return code;
     }
-    main_with(|filter| {
+    main_with(under, |filter| {
         let mut summaries = Vec::new();
         for fabric in fabrics {
             for mode in modes {
@@ -208,13 +221,18 @@ pub fn main(fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
 
 /// As [`main`], for a fabric that runs the cases in its own way, by [`run_cases`].
 #[must_use]
-pub fn main_with(run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
-    let mut filter = Filter::default();
-    let mut list = false;
+pub fn main_with(under: &str, run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
+    let is_mutant = mutants::break_what_is_asked();
+    let mut filter = Filter {
+        until_failure: is_mutant,
+        ..Filter::default()
+    };
+    let (mut list, mut all_mutants) = (false, false);
     for word in std::env::args().skip(1) {
         match word.as_str() {
             "--exact" => filter.exact = true,
             "--list" => list = true,
+            "--mutants" => all_mutants = true,
             "--ignored" => return ExitCode::SUCCESS,
             word if word.starts_with('-') => {}
             word => filter.words.push(word.to_owned()),
@@ -227,13 +245,20 @@ pub fn main_with(run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
             .for_each(|case| print_line(&format!("{}: test", case.identifier())));
         return ExitCode::SUCCESS;
     }
+    if all_mutants {
+        return mutants::run(under, Some(&filter.words));
+    }
     let failed: usize = run(&filter).iter().map(|summary| summary.counts()[2]).sum();
     // A filter that takes no case may be meant for another test target.
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    if failed > 0 {
+        return ExitCode::FAILURE;
     }
+    if is_mutant {
+        mutants::say_whether_asked();
+    } else if filter.words.is_empty() {
+        return mutants::run(under, None);
+    }
+    ExitCode::SUCCESS
 }
 
 /// Prints at once, also into a pipe; a reader that is gone is no failure of the fabric.

@@ -24,12 +24,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if std::env::var_os("VIADUCT_CONFORMANCE_SIDE").is_some() {
-        return viaduct_conformance::main(&[FABRIC], &[Mode::Processes]);
+        return viaduct_conformance::main("nothing", &[FABRIC], &[Mode::Processes]);
     }
     let run = |words: &[&str]| {
         let filter = Filter {
             words: words.iter().map(ToString::to_string).collect(),
-            exact: false,
+            ..Filter::default()
         };
         run_in_processes(&FABRIC, &filter)
     };

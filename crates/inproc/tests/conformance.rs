@@ -45,5 +45,5 @@ fn main() -> ExitCode {
         devices: &["inproc0"],
         open: plain_nic,
     };
-    viaduct_conformance::main(&[one, two, plain], &[Mode::Threads])
+    viaduct_conformance::main("threads", &[one, two, plain], &[Mode::Threads])
 }

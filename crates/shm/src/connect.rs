@@ -33,7 +33,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
-use viaduct_fabric::via::{Address, ConnectError, RemoteViAttributes, ViAttributes, check};
+use viaduct_fabric::via::{
+    Address, ConnectError, ProtectionTag, RemoteViAttributes, ViAttributes, check,
+};
 use viaduct_fabric::{ConnectionHandle, Error, IncomingRequest, Result, ReturnCode};
 
 use self::handshake::Failure;
@@ -141,6 +143,29 @@ pub(crate) struct RemoteEnd {
     pub(crate) tag: u32,
     /// The region table of its NIC, on a trusted link. Untrusted content.
     pub(crate) regions: Option<Arc<RemoteRegionTable>>,
+}
+
+impl RemoteEnd {
+    /// The VI there, as far as the rules ask about it.
+    pub(crate) const fn as_vi(&self) -> ViAttributes {
+        let RemoteViAttributes {
+            reliability,
+            max_transfer_bytes,
+            rdma_write,
+            rdma_read,
+            quality_of_service,
+            extensions,
+        } = self.attributes;
+        ViAttributes {
+            reliability,
+            max_transfer_bytes,
+            tag: ProtectionTag::from_bits(self.tag),
+            rdma_write,
+            rdma_read,
+            quality_of_service,
+            extensions,
+        }
+    }
 }
 
 /// What a process is about to connect.

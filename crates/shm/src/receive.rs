@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use viaduct_fabric::{Counts, ErrorCode};
+use viaduct_fabric::Counts;
 use viaduct_via::outcome::{self, Outcome};
-use viaduct_via::{CompletedOperation, Queue, Status, ViAttributes, protection};
+use viaduct_via::protection::{self, RemoteAccess};
+use viaduct_via::{CompletedOperation, Operation, Queue, Status, ViAttributes};
 
 use crate::channel::{
     COOKIES, Cookie, Direction, Header, INLINE_BYTES_MAX, Kind, OPAQUE, SLOTS, Watch, flag,
@@ -16,7 +17,7 @@ use crate::channel::{
 };
 use crate::copy;
 use crate::link::Link;
-use crate::regions::{Placement, RemoteAccess};
+use crate::regions::Placement;
 use crate::side::Side;
 
 /// The receive side of a VI.
@@ -31,8 +32,8 @@ pub(crate) struct Incoming {
     pub(crate) direction: Direction,
     pub(crate) link: Arc<Link>,
     pub(crate) connection: u64,
-    pub(crate) rdma_write: bool,
-    pub(crate) rdma_read: bool,
+    /// What the VI lets its peer do.
+    attributes: ViAttributes,
     /// Whether a message may take several receives.
     splits: bool,
     /// Receives with fewer bytes are told by no cookie: all that fits goes inline.
@@ -117,8 +118,7 @@ impl Incoming {
             direction,
             link,
             connection,
-            rdma_write: attributes.rdma_write,
-            rdma_read: attributes.rdma_read,
+            attributes: *attributes,
             splits: attributes.extensions.request_splitting,
             cookie_above_bytes: cookie_above_bytes as u32,
             next: 0,
@@ -329,13 +329,13 @@ impl ReceiveSide {
                     self.spoiled(number, header.length.into())
                         .unwrap_or(outcome::message_too_long(level))
                 };
-                self.fail(outcome, CompletedOperation::Receive, 1, header)
+                self.fail(outcome, Operation::SendReceive, 1, header)
             }
             Some(Kind::Pool) => self.pool(header, immediate),
             Some(Kind::RdmaWrite) => self.rdma_write(header, immediate),
             Some(Kind::RdmaRead) => self.rdma_read(header),
             Some(Kind::RdmaImmediate) => {
-                if !incoming.rdma_write {
+                if protection::check_vi(&incoming.attributes, RemoteAccess::Write).is_err() {
                     return Look::Garbage;
                 }
                 self.rdma_immediate(header, immediate)
@@ -472,14 +472,14 @@ impl ReceiveSide {
     #[inline]
     fn succeed(
         &mut self,
-        operation: CompletedOperation,
+        operation: Operation,
         bytes: u32,
         immediate: Option<u32>,
         slots: u32,
         receives: u32,
         header: Header,
     ) -> Look {
-        let mut status = Status::done(operation);
+        let status = |has_immediate| Status::received(operation, Status::PENDING, has_immediate);
         let mut left = bytes;
         for _ in 1..receives {
             let room = self
@@ -489,12 +489,10 @@ impl ReceiveSide {
                 .map_or(0, |entry| entry.bytes);
             let filled = Some((room.min(left), None));
             self.side
-                .complete(Queue::Receive, status | Status::CONTINUES, filled);
+                .complete(Queue::Receive, status(false) | Status::CONTINUES, filled);
             left -= room.min(left);
         }
-        if immediate.is_some() {
-            status = status | Status::IMMEDIATE;
-        }
+        let status = status(immediate.is_some());
         self.side
             .complete(Queue::Receive, status, Some((left, immediate)));
         if let Some(incoming) = &mut self.incoming {
@@ -512,7 +510,7 @@ impl ReceiveSide {
     fn fail(
         &mut self,
         taking: impl Into<Taking>,
-        operation: CompletedOperation,
+        operation: Operation,
         slots: u32,
         header: Header,
     ) -> Look {
@@ -531,15 +529,15 @@ impl ReceiveSide {
                 } else {
                     error
                 };
-                let status = Status::done(operation) | error;
+                let status = Status::received(operation, error, false);
                 self.side.complete(Queue::Receive, status, Some((0, None)));
             }
         }
         if let Some(code) = outcome.event {
-            let about = match code {
-                ErrorCode::RdmaReadProtection => CompletedOperation::RdmaRead,
-                ErrorCode::RdmaWriteProtection => CompletedOperation::RemoteRdmaWrite,
-                _ => operation,
+            let about = match operation {
+                Operation::RdmaRead => CompletedOperation::RdmaRead,
+                Operation::RdmaWrite => CompletedOperation::RemoteRdmaWrite,
+                _ => CompletedOperation::Receive,
             };
             self.side.report_operation(code, None, about);
         }
@@ -574,7 +572,7 @@ impl ReceiveSide {
         if bytes > INLINE_BYTES_MAX {
             return Look::Garbage;
         }
-        let operation = CompletedOperation::Receive;
+        let operation = Operation::SendReceive;
         let slots = inline_slots(bytes);
         let receives = match self.receive_for(bytes as u64) {
             Ok(receives) => receives,
@@ -593,7 +591,7 @@ impl ReceiveSide {
     }
 
     fn placed(&mut self, header: Header, immediate: Option<u32>) -> Look {
-        let operation = CompletedOperation::Receive;
+        let operation = Operation::SendReceive;
         match self.receive_for(header.length.into()) {
             Ok(1) => self.succeed(operation, header.length, immediate, 1, 1, header),
             Ok(_) => Look::Garbage,
@@ -602,7 +600,7 @@ impl ReceiveSide {
     }
 
     fn rdma_immediate(&mut self, header: Header, immediate: Option<u32>) -> Look {
-        let operation = CompletedOperation::RemoteRdmaWrite;
+        let operation = Operation::RdmaWrite;
         match self.receive_of_write() {
             Ok(()) => self.succeed(operation, header.length, immediate, 1, 1, header),
             Err(taking) => self.fail(taking, operation, 1, header),
@@ -687,7 +685,7 @@ impl ReceiveSide {
         if let Some(incoming) = &mut self.incoming {
             incoming.partial = None;
         }
-        let operation = CompletedOperation::Receive;
+        let operation = Operation::SendReceive;
         if let Some(taking) = partial.bad {
             return self.fail(taking, operation, 1, header);
         }
@@ -708,16 +706,10 @@ impl ReceiveSide {
         access: RemoteAccess,
     ) -> Option<Placement> {
         let (incoming, nic) = (self.incoming.as_ref()?, self.side.nic.as_ref()?);
-        let tag = self.side.tag?.bits();
-        let is_enabled = match access {
-            RemoteAccess::Write => incoming.rdma_write,
-            RemoteAccess::Read => incoming.rdma_read,
-        };
-        let check = || {
-            nic.regions
-                .check_remote(handle, address, bytes, tag, access)
-        };
-        is_enabled.then(check)?.ok()
+        let vi = &incoming.attributes;
+        nic.regions
+            .check_remote(handle, address, bytes, vi, access)
+            .ok()
     }
 
     /// Lets the peer reach memory by itself the next time that this side had to.
@@ -759,7 +751,7 @@ impl ReceiveSide {
         if let Some(incoming) = &mut self.incoming {
             incoming.partial = None;
         }
-        let operation = CompletedOperation::RemoteRdmaWrite;
+        let operation = Operation::RdmaWrite;
         if has_immediate && let Err(outcome) = self.receive_of_write() {
             return self.fail(outcome, operation, 1, header);
         }
@@ -785,7 +777,7 @@ impl ReceiveSide {
         if place.is_none() {
             drop(copying);
             let outcome = outcome::rdma_read_refused(self.side.level());
-            return self.fail(outcome, CompletedOperation::RdmaRead, 1, header);
+            return self.fail(outcome, Operation::RdmaRead, 1, header);
         }
         // SAFETY: the range lies in a live region of this process, the target in the pool.
         unsafe { copy::copy(target, words[1] as *const u8, bytes as usize) };
@@ -803,9 +795,9 @@ impl ReceiveSide {
         let level = self.side.level();
         if header.flags & flag::READ != 0 {
             let outcome = outcome::rdma_read_refused(level);
-            return self.fail(outcome, CompletedOperation::RdmaRead, 1, header);
+            return self.fail(outcome, Operation::RdmaRead, 1, header);
         }
-        let operation = CompletedOperation::RemoteRdmaWrite;
+        let operation = Operation::RdmaWrite;
         if immediate.is_some()
             && let Err(outcome) = self.receive_of_write()
         {
@@ -813,6 +805,14 @@ impl ReceiveSide {
         }
         let outcome = outcome::rdma_write_refused(level, immediate.is_some());
         self.fail(outcome, operation, 1, header)
+    }
+
+    /// Tells the program that the connection is gone, if that is what comes of it.
+    #[cold]
+    pub(crate) fn report_loss(&self, outcome: Outcome) {
+        if let Some(code) = outcome.event {
+            self.side.report(code, None, Queue::Receive);
+        }
     }
 
     /// Tells the sender of every slot that was used: it asked.
@@ -840,11 +840,10 @@ impl ReceiveSide {
         true
     }
 
-    /// Ends the connection's part of this side.
+    /// Ends the connection's part of this side; what is posted stays so.
     pub(crate) fn end(&mut self) {
         if let (Some(incoming), Some(nic)) = (self.incoming.take(), &self.side.nic) {
             nic.counting.keep(incoming.counts);
         }
-        self.side.flush(Queue::Receive);
     }
 }

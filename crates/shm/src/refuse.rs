@@ -1,7 +1,7 @@
 //! The errors of the semantics in the codes of the interface.
 
 use viaduct_fabric::{Error, ReturnCode};
-use viaduct_via::ViError;
+use viaduct_via::{MemoryError, ViError};
 
 use crate::shared::FreeError;
 
@@ -15,6 +15,16 @@ pub(crate) fn vi(error: ViError) -> Error {
         ViError::InvalidTag => ReturnCode::InvalidPtag,
         ViError::InvalidRdmaRead => ReturnCode::InvalidRdmaRead,
         ViError::InvalidState { .. } => ReturnCode::InvalidState,
+        _ => ReturnCode::InvalidParameter,
+    };
+    Error::new(code, error.to_string())
+}
+
+/// Why memory was not registered or changed.
+pub(crate) fn memory(error: MemoryError) -> Error {
+    let code = match error {
+        MemoryError::InvalidTag => ReturnCode::InvalidPtag,
+        MemoryError::InvalidRdmaRead => ReturnCode::InvalidRdmaRead,
         _ => ReturnCode::InvalidParameter,
     };
     Error::new(code, error.to_string())

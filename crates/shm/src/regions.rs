@@ -24,12 +24,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag};
+use viaduct_fabric::via::protection::{AccessError, RemoteAccess};
+use viaduct_fabric::via::{
+    MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag, ViAttributes, check,
+};
 use viaduct_fabric::{Error, Result, ReturnCode};
 
-use self::entries::{ENTRY_BYTES, Entries, FLAG_ANY_TAG, MAGIC, VERSION, Wanted};
+use self::entries::{
+    ENTRY_BYTES, Entries, FLAG_ANY_TAG, MAGIC, RIGHT_TO_READ, RIGHT_TO_WRITE, VERSION, Wanted,
+};
 use self::slots::{SLOTS_MAX, Slots, index_of};
 use self::tags::Tags;
+use crate::refuse;
 use crate::segment::Segment;
 use crate::shared::{Pin, SegmentId, SharedAllocations};
 
@@ -49,6 +55,17 @@ pub(crate) enum ProtectionError {
     Unsettled,
 }
 
+impl From<AccessError> for ProtectionError {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::OutOfRange => Self::OutsideRegion,
+            AccessError::OtherTag => Self::WrongTag,
+            AccessError::RegionForbids | AccessError::ViForbids => Self::NotEnabled,
+            _ => Self::UnknownHandle,
+        }
+    }
+}
+
 /// Where bytes that passed a check can be reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Placement {
@@ -64,15 +81,6 @@ impl Placement {
         segment: None,
         offset: 0,
     };
-}
-
-/// What a peer wants to do with remote memory.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RemoteAccess {
-    /// RDMA write.
-    Write,
-    /// RDMA read.
-    Read,
 }
 
 /// The region that a work queue used last. Starts empty; belongs to one table.
@@ -101,6 +109,9 @@ impl RegionCache {
 impl RegionCache {
     /// Whether the bytes lie in the region held, and nothing has changed since `epoch`. The tag is
     /// that of the last check.
+    ///
+    /// The rule is `Region::covers` of `viaduct_via::protection`, which said so of the bytes for
+    /// which the region came here; this says of others in it what that would, in fewer steps.
     #[inline(always)]
     pub(crate) const fn covers(&self, epoch: u32, handle: u32, address: u64, length: u64) -> bool {
         let inside = address.wrapping_sub(self.start);
@@ -449,7 +460,7 @@ impl RegionTable {
             length,
             tag,
         };
-        self.entries.check(wanted, 0, u32::MAX)
+        self.entries.check(wanted, u32::MAX)
     }
 
     /// How many bytes a VI of this NIC may use from an address on.
@@ -481,9 +492,8 @@ impl RegionTable {
         length: u64,
         tag: u32,
     ) -> Check<Placement> {
-        let inside = address.wrapping_sub(cache.start);
-        let known = cache.handle == handle && cache.tag == tag && cache.epoch == self.epoch();
-        if known && length <= cache.length && inside <= cache.length - length {
+        if cache.holds(self.epoch(), handle, address, length, tag) {
+            let inside = address.wrapping_sub(cache.start);
             return Ok(Placement {
                 segment: cache.placement.segment,
                 offset: cache.placement.offset.wrapping_add(inside),
@@ -502,7 +512,7 @@ impl RegionTable {
     fn refill(&self, cache: &mut RegionCache, wanted: Wanted) -> Check<Placement> {
         // Read first: a change during the check makes the cache stale, never wrong.
         let epoch = self.epoch();
-        let placement = self.entries.check(wanted, 0, u32::MAX)?;
+        let placement = self.entries.check(wanted, u32::MAX)?;
         if wanted.length > 0
             && let Some(found) = self.entries.read(index_of(wanted.handle), u32::MAX)
             && found.handle == wanted.handle
@@ -519,7 +529,7 @@ impl RegionTable {
         Ok(placement)
     }
 
-    /// As [`RegionTable::check`], for an access on behalf of a peer.
+    /// As [`RegionTable::check`], for an access on behalf of the peer of `vi`.
     ///
     /// # Errors
     ///
@@ -529,16 +539,16 @@ impl RegionTable {
         handle: u32,
         address: u64,
         length: u64,
-        tag: u32,
+        vi: &ViAttributes,
         access: RemoteAccess,
     ) -> Check<Placement> {
         let wanted = Wanted {
             handle,
             address,
             length,
-            tag,
+            tag: vi.tag.bits(),
         };
-        self.entries.check(wanted, access.right(), u32::MAX)
+        self.entries.check_remote(wanted, vi, access, u32::MAX)
     }
 
     /// Live regions.
@@ -549,12 +559,7 @@ impl RegionTable {
 
     /// Checks attributes and counts their tag.
     fn admit(&self, books: &mut Books, wanted: &MemoryAttributes) -> Result<MemoryAttributes> {
-        if wanted.rdma_read && self.nic.rdma_read_levels.bits() == 0 {
-            return Err(Error::new(
-                ReturnCode::InvalidRdmaRead,
-                "this NIC has no remote reads: register the memory without enabling them",
-            ));
-        }
+        check::memory_is_supported(wanted, &self.nic).map_err(refuse::memory)?;
         let mut attributes = *wanted;
         if attributes.tag.bits() == 0 && books.any_tag {
             attributes.tag = self.default_tag;
@@ -566,10 +571,10 @@ impl RegionTable {
     fn publish(&self, handle: u32, region: &Region) {
         let mut rights = 0;
         if region.attributes.rdma_write {
-            rights |= RemoteAccess::Write.right();
+            rights |= RIGHT_TO_WRITE;
         }
         if region.attributes.rdma_read {
-            rights |= RemoteAccess::Read.right();
+            rights |= RIGHT_TO_READ;
         }
         let (segment, offset) = region
             .pin
@@ -653,15 +658,6 @@ impl Books {
 /// The outcome of a check.
 pub(crate) type Check<T> = std::result::Result<T, ProtectionError>;
 
-impl RemoteAccess {
-    const fn right(self) -> u32 {
-        match self {
-            Self::Write => 1,
-            Self::Read => 2,
-        }
-    }
-}
-
 /// Regions of one NIC at once.
 pub(crate) const REGIONS_MAX: u32 = 65_536;
 
@@ -669,7 +665,7 @@ pub(crate) const REGIONS_MAX: u32 = 65_536;
 mod tests {
     use super::remote::RemoteRegionTable;
     use super::*;
-    use viaduct_fabric::via::{ReliabilityLevel, ReliabilityLevels};
+    use viaduct_fabric::via::{ReliabilityLevel, ReliabilityLevels, protection};
 
     fn limits() -> NicAttributes {
         NicAttributes {
@@ -705,16 +701,58 @@ mod tests {
         table.check_cached(cache, handle.bits(), address, length, tag.bits())
     }
 
+    /// A VI that its peer may write and read through.
+    fn open_vi(tag: ProtectionTag) -> ViAttributes {
+        ViAttributes {
+            rdma_write: true,
+            rdma_read: true,
+            ..ViAttributes::unreliable(tag, 0)
+        }
+    }
+
     fn for_peer(
         table: &RegionTable,
         (handle, address, length, tag): Range,
         access: RemoteAccess,
     ) -> Check<Placement> {
-        table.check_remote(handle.bits(), address, length, tag.bits(), access)
+        table.check_remote(handle.bits(), address, length, &open_vi(tag), access)
     }
 
     fn code<T: std::fmt::Debug>(result: Result<T>) -> ReturnCode {
         result.unwrap_err().code()
+    }
+
+    #[test]
+    fn what_a_cache_covers_is_what_the_rule_says() {
+        let tag = ProtectionTag::from_bits(1);
+        let near = |base: u64| (0..=10).map(move |offset| base.wrapping_add(offset));
+        // Where numbers begin, where they end, and where half of them lies behind.
+        for base in [0, u64::MAX / 2 - 5, u64::MAX - 10] {
+            for (start, length) in near(base).flat_map(|start| (1..=10).map(move |n| (start, n))) {
+                if start.checked_add(length - 1).is_none() {
+                    continue;
+                }
+                let cache = RegionCache {
+                    start,
+                    length,
+                    handle: 7,
+                    ..RegionCache::EMPTY
+                };
+                let region = protection::Region {
+                    address: start,
+                    length,
+                    attributes: MemoryAttributes::local(tag),
+                };
+                let lengths = (0..=11).chain([u64::MAX - 1, u64::MAX]);
+                for (address, bytes) in lengths.flat_map(|n| near(base).map(move |at| (at, n))) {
+                    assert_eq!(
+                        cache.covers(0, 7, address, bytes),
+                        region.covers(address, bytes),
+                        "{bytes} bytes at {address:#x} of {length} at {start:#x}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
@@ -998,7 +1036,7 @@ mod tests {
         };
         let handle = table.register(100, 10, &written).unwrap();
         let check = |address, length, tag: ProtectionTag, access| {
-            remote.check_remote(handle.bits(), address, length, tag.bits(), access)
+            remote.check_remote(handle.bits(), address, length, &open_vi(tag), access)
         };
         use ProtectionError::{NotEnabled, OutsideRegion, UnknownHandle, WrongTag};
         use RemoteAccess::{Read, Write};

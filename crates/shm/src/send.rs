@@ -7,7 +7,6 @@ mod reader;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use viaduct_fabric::ErrorCode;
 use viaduct_via::{CompletedOperation, Operation, Queue, ReliabilityLevel, Status, outcome};
 
 pub(crate) use self::outgoing::Outgoing;
@@ -109,7 +108,7 @@ impl SendSide {
         let Some(entry) = self.side.queue.get(number) else {
             return;
         };
-        let status = Status::done(entry.completed_operation()) | entry.status;
+        let status = Status::sent(entry.asks_for(), entry.status);
         self.side.complete(Queue::Send, status, None);
     }
 
@@ -142,6 +141,9 @@ impl SendSide {
         };
         if entry.fault() != Status::PENDING {
             let outcome = outcome::send_failed(level, entry.fault());
+            if let Some(code) = outcome.event {
+                self.side.report(code, None, Queue::Send);
+            }
             self.begin(number, Completes::Now, outcome.sender);
             return if outcome.breaks {
                 Step::Breaks
@@ -160,7 +162,7 @@ impl SendSide {
     }
 
     /// The completion that a message of this level needs.
-    const fn completes(level: ReliabilityLevel) -> (Completes, u8) {
+    fn completes(level: ReliabilityLevel) -> (Completes, u8) {
         match outcome::completes_when(level) {
             outcome::CompletesWhen::HandedOver => (Completes::Now, 0),
             outcome::CompletesWhen::Placed => (Completes::WhenConsumed, flag::ACKNOWLEDGE),
@@ -181,11 +183,13 @@ impl SendSide {
             return Step::Blocked;
         }
         let outcome = outcome::receive_queue_empty(self.side.level());
-        out.link.send(&LinkMessage::Event {
-            channel: out.channel,
-            code: ErrorCode::ReceiveQueueEmpty as u8,
-            operation: CompletedOperation::Receive as u32,
-        });
+        if let Some(code) = outcome.event {
+            out.link.send(&LinkMessage::Event {
+                channel: out.channel,
+                code: code as u8,
+                operation: CompletedOperation::Receive as u32,
+            });
+        }
         self.begin(number, Completes::Now, outcome.sender);
         if outcome.breaks {
             Step::Breaks
@@ -371,11 +375,10 @@ impl SendSide {
     }
 
     /// Ends the connection's part of this side: what is in flight gets `in_flight`, or what the
-    /// receiver said of it, and the rest is flushed.
+    /// receiver said of it, and the rest stays as it is posted.
     pub(crate) fn end(&mut self, in_flight: Status) {
         self.settle();
         let Some(mut out) = self.out.take() else {
-            self.side.flush(Queue::Send);
             return;
         };
         // The slot after the message that failed, and what its sender is told.
@@ -402,6 +405,5 @@ impl SendSide {
             }
             self.complete(number);
         }
-        self.side.flush(Queue::Send);
     }
 }

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::{
     AsynchronousError, CONTROL_SEGMENT_BYTES, CompletionEntry, Descriptor, DescriptorHandler, Done,
-    Error, ErrorCode, Result, ReturnCode, Segment, ViHandle,
+    Error, ErrorCode, Result, ReturnCode, Segment, ViHandle, control,
 };
+use viaduct_via::check::{self, Shape};
 use viaduct_via::{
-    CompletedOperation, MemoryHandle, Operation, ProtectionTag, Queue, ReliabilityLevel, Status,
-    ViAttributes, protection,
+    CompletedOperation, MemoryHandle, NicAttributes, Operation, ProtectionTag, Queue,
+    ReliabilityLevel, Status, ViAttributes, outcome, protection,
 };
 
 use crate::completion_queue::CompletionQueue;
@@ -34,9 +35,9 @@ pub(crate) struct Side {
     pub(crate) level: Option<ReliabilityLevel>,
     pub(crate) max_transfer_bytes: u32,
     pub(crate) tag: Option<ProtectionTag>,
-    reads_remotely: bool,
     pub(crate) max_descriptors: u32,
-    max_segments: u32,
+    /// Messages of fewer segments go the short way.
+    pub(crate) simple_segments_end: u16,
     /// The epoch of the NIC's region table, kept mapped by `nic`.
     epoch: Option<NonNull<AtomicU32>>,
     pub(crate) descriptors: RegionCache,
@@ -70,7 +71,6 @@ impl Side {
             ..Self::default()
         };
         side.max_descriptors = nic.attributes.max_descriptors_per_queue;
-        side.max_segments = nic.attributes.max_segments_per_descriptor;
         side.epoch = Some(nic.regions.epoch_word());
         side.set_attributes(attributes);
         side
@@ -129,24 +129,16 @@ impl Side {
         }
         // SAFETY: registered memory is readable.
         let head = unsafe { Head::read(descriptor) };
-        let count = u32::from(head.segment_count);
-        let is_short = count <= self.max_segments;
+        let operation = head.operation();
+        let level = self.level.unwrap_or(ReliabilityLevel::Unreliable);
+        let is_well_formed = is_well_formed(head, queue, &nic.attributes, level);
+        let count = u64::from(head.segment_count);
         if (count > 2 || !has_two)
-            && is_short
-            && !is_registered(CONTROL_SEGMENT_BYTES as u64 + 16 * u64::from(count))
+            && is_well_formed
+            && !is_registered(CONTROL_SEGMENT_BYTES as u64 + 16 * count)
         {
             return Err(self.refuse_descriptor(descriptor.as_ptr(), queue));
         }
-        let operation = head.operation();
-        let is_well_formed = is_short
-            && match (queue, operation) {
-                (_, Operation::SendReceive) => true,
-                (Queue::Send, Operation::RdmaWrite) => count > 0,
-                (Queue::Send, Operation::RdmaRead) => {
-                    count > 0 && !head.has_immediate() && self.reads_remotely
-                }
-                _ => false,
-            };
         let entry = self.queue.next_place();
         entry.set(descriptor, handle.bits(), head, epoch);
         if is_well_formed {
@@ -155,7 +147,7 @@ impl Side {
             if !may_touch(nic, &mut self.buffers, epoch, tag, entry) {
                 judge(nic, tag, entry, queue);
             } else if matches!(queue, Queue::Send)
-                && (u64::from(head.length) != sum || head.length > self.max_transfer_bytes)
+                && !check::send_length_is_right(head.length, sum, self.max_transfer_bytes)
             {
                 entry.set_fault(Status::LENGTH_ERROR);
             }
@@ -332,10 +324,9 @@ impl Side {
         self.tag = Some(attributes.tag);
         // What was found was found for another tag.
         (self.descriptors, self.buffers) = (RegionCache::EMPTY, RegionCache::EMPTY);
-        self.reads_remotely = self.nic.as_ref().is_some_and(|nic| {
-            nic.attributes
-                .rdma_read_levels
-                .contains(attributes.reliability)
+        let nic = self.nic.as_ref();
+        self.simple_segments_end = nic.map_or(0, |nic| {
+            simple_segments_end(&nic.attributes, attributes.reliability)
         });
     }
 
@@ -350,22 +341,21 @@ impl Side {
         }
     }
 
-    /// Completes every pending descriptor as flushed.
+    /// Completes every pending descriptor as what a disconnect leaves unfinished.
     pub(crate) fn flush(&mut self, queue: Queue) {
+        let outcome = outcome::peer_disconnected();
         while self.queue.done != self.queue.tail {
-            let operation = self.operation_of(self.queue.done, queue);
-            self.complete(queue, Status::done(operation) | Status::FLUSHED_ERROR, None);
-        }
-    }
-
-    /// The code under which descriptor `number` completes.
-    pub(crate) fn operation_of(&self, number: u32, queue: Queue) -> CompletedOperation {
-        match queue {
-            Queue::Receive => CompletedOperation::Receive,
-            Queue::Send => self
-                .queue
-                .get(number)
-                .map_or(CompletedOperation::Send, Entry::completed_operation),
+            let Some(entry) = self.queue.get(self.queue.done) else {
+                return;
+            };
+            let status = match (queue, outcome.receive) {
+                (Queue::Send, _) => Status::sent(entry.asks_for(), outcome.sender),
+                (Queue::Receive, Some(error)) => {
+                    Status::received(Operation::SendReceive, error, false)
+                }
+                (Queue::Receive, None) => return,
+            };
+            self.complete(queue, status, None);
         }
     }
 
@@ -403,6 +393,44 @@ impl Side {
             code,
         });
     }
+}
+
+/// Whether a descriptor that begins like this is well formed.
+#[inline(always)]
+fn is_well_formed(head: Head, queue: Queue, nic: &NicAttributes, level: ReliabilityLevel) -> bool {
+    let (operation, segments) = (head.operation(), usize::from(head.segment_count));
+    match queue {
+        Queue::Send => check::send_is_well_formed(
+            Shape {
+                operation,
+                has_immediate: head.has_immediate(),
+                has_remote: operation != Operation::SendReceive && segments > 0,
+                segments,
+            },
+            nic,
+            level,
+        ),
+        Queue::Receive => check::receive_is_well_formed(operation, segments, nic),
+    }
+}
+
+/// How many segments a message must have not to go the short way: of fewer, up to one, each is well
+/// formed on either queue.
+fn simple_segments_end(nic: &NicAttributes, level: ReliabilityLevel) -> u16 {
+    let is_good = |segment_count: &u16| {
+        [0, control::IMMEDIATE].into_iter().all(|immediate| {
+            let head = Head {
+                segment_count: *segment_count,
+                control: control::SEND_RECEIVE | immediate,
+                immediate: 0,
+                length: 0,
+            };
+            [Queue::Send, Queue::Receive]
+                .into_iter()
+                .all(|queue| is_well_formed(head, queue, nic, level))
+        })
+    };
+    (0..=1).take_while(is_good).count() as u16
 }
 
 /// Whether a range (handle, address, bytes) lies in a live region of the VI's tag.
@@ -452,4 +480,48 @@ pub(crate) fn bound_to_completion_queue() -> Error {
         ReturnCode::InvalidParameter,
         "the work queue is bound to a completion queue: wait there",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use viaduct_via::ReliabilityLevels;
+
+    use super::*;
+
+    /// Every control word and every number of segments that matters, on NICs that allow few and
+    /// many, at each level.
+    #[test]
+    fn the_short_way_takes_the_messages_that_the_rules_call_well_formed() {
+        for segments_max in [0, 1, 2, 252] {
+            let nic = NicAttributes {
+                max_segments_per_descriptor: segments_max,
+                rdma_read_levels: ReliabilityLevels::ALL,
+                ..NicAttributes::default()
+            };
+            for level in [
+                ReliabilityLevel::Unreliable,
+                ReliabilityLevel::ReliableDelivery,
+                ReliabilityLevel::ReliableReception,
+            ] {
+                let end = simple_segments_end(&nic, level);
+                for (control, segment_count) in
+                    (0..=u16::MAX).flat_map(|word| (0..=3).map(move |count| (word, count)))
+                {
+                    let head = Head {
+                        segment_count,
+                        control,
+                        immediate: 0,
+                        length: 0,
+                    };
+                    let is_right = [Queue::Send, Queue::Receive]
+                        .into_iter()
+                        .all(|queue| is_well_formed(head, queue, &nic, level));
+                    let is_message = head.operation() == Operation::SendReceive;
+                    let expected = is_right && is_message && segment_count <= 1;
+                    let is_taken = head.is_message() && segment_count < end;
+                    assert_eq!(is_taken, expected, "{head:?} at {level:?}, {segments_max}");
+                }
+            }
+        }
+    }
 }

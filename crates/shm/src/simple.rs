@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::{Descriptor, Segment};
-use viaduct_via::{CompletedOperation, MemoryHandle, Operation, Queue, Status};
+use viaduct_via::{MemoryHandle, Operation, Queue, Status};
 
 use crate::channel::{FIRST_PAYLOAD_BYTES, Header, Kind, flag};
 use crate::copy;
@@ -57,7 +57,7 @@ impl Side {
         }
         // SAFETY: registered memory is readable.
         let head = unsafe { Head::read(descriptor) };
-        if !head.is_message() || head.segment_count > 1 {
+        if !head.is_message() || head.segment_count >= self.simple_segments_end {
             return None;
         }
         let mut data = Segment::default();
@@ -158,7 +158,7 @@ impl SendSide {
         let posted = posted.load(Ordering::Relaxed);
         // SAFETY: the source was checked just now, and there is room.
         unsafe { out.put(simple.segment.address, bytes, immediate, posted) };
-        let status = Status::done(CompletedOperation::Send);
+        let status = Status::sent(Operation::SendReceive, Status::PENDING);
         side.queue.push_complete(simple.descriptor, status);
         side.announce(Queue::Send);
         Way::Sent
@@ -196,7 +196,7 @@ impl SendSide {
         // SAFETY: the source was checked when it was posted, and nothing has changed since; there
         // is room.
         unsafe { out.put(entry.first.address, entry.bytes, immediate, posted) };
-        entry.write_completion(Status::done(CompletedOperation::Send), None);
+        entry.write_completion(Status::sent(Operation::SendReceive, Status::PENDING), None);
         side.queue.done = number.wrapping_add(1);
         side.queue.begun = side.queue.done;
         side.announce(Queue::Send);
@@ -271,10 +271,8 @@ impl ReceiveSide {
         // SAFETY: the receive's only range was checked, has as many bytes, and is the provider's;
         // the slot has them, too.
         unsafe { copy::copy(entry.first.address as *mut u8, payload, bytes as usize) };
-        let mut status = Status::done(CompletedOperation::Receive);
-        if immediate.is_some() {
-            status = status | Status::IMMEDIATE;
-        }
+        let has_immediate = immediate.is_some();
+        let status = Status::received(Operation::SendReceive, Status::PENDING, has_immediate);
         entry.write_completion(status, Some((bytes, immediate)));
         side.queue.done = number.wrapping_add(1);
         side.queue.begun = side.queue.done;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use viaduct_fabric::{
-    CompletionQueueHandle, Counts, Error, ErrorCode, NicHandle, Result, ReturnCode, ViHandle,
-    ViInformation,
+    CompletionQueueHandle, Counts, Error, NicHandle, Result, ReturnCode, ViHandle, ViInformation,
 };
-use viaduct_via::{Queue, Status, ViAttributes, ViState, check, outcome, transition};
+use viaduct_via::transition::{self, Transition};
+use viaduct_via::{Queue, Status, ViAttributes, ViState, check, outcome};
 
 pub(crate) use self::source::News;
 pub(crate) use self::transfer::{
@@ -308,16 +308,19 @@ pub(crate) fn disconnect(handle: ViHandle) -> Result<()> {
         return Err(dead_vi());
     }
     let connection = send.connection();
+    let outcome = outcome::peer_disconnected();
     let reason = if receive.take_arrived(&vi.credit) {
         CloseReason::Disconnected
     } else {
-        receive
-            .side
-            .report(ErrorCode::ConnectionLost, None, Queue::Receive);
+        receive.report_loss(outcome);
         CloseReason::Broken
     };
-    let left = vi.end(&mut send, &mut receive, outcome::peer_disconnected().sender);
-    vi.set_state(ViState::Idle);
+    let left = vi.end(
+        &mut send,
+        &mut receive,
+        Transition::Disconnect,
+        outcome.sender,
+    );
     drop(receive);
     drop(send);
     vi.leave(handle.bits(), connection, completions, left, reason);
@@ -340,6 +343,13 @@ impl Vi {
 
     fn set_state(&self, state: ViState) {
         self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Goes where the rules say that a transition leads; stays where there is none.
+    fn follow(&self, transition: Transition) -> Result<()> {
+        let next = transition::next(self.state(), transition).map_err(refuse::vi)?;
+        self.set_state(next);
+        Ok(())
     }
 
     /// The control of an idle VI, which stays idle while it is held.
@@ -391,11 +401,13 @@ impl Vi {
         Ok(())
     }
 
-    /// Takes both sides out of their connection and completes what was posted.
+    /// Takes both sides out of their connection, if there is one: what is in flight completes as
+    /// `in_flight`, and of what is posted becomes what the transition makes of it.
     fn end(
         &self,
         send: &mut SendSide,
         receive: &mut ReceiveSide,
+        transition: Transition,
         in_flight: Status,
     ) -> Option<ChannelEndLeft> {
         let left = send.out.as_ref().map(|out| ChannelEndLeft {
@@ -405,6 +417,12 @@ impl Vi {
         });
         receive.end();
         send.end(in_flight);
+        if transition::flushes(transition) {
+            receive.side.flush(Queue::Receive);
+            send.side.flush(Queue::Send);
+        }
+        // A VI that may not go there stays where it is.
+        let _ = self.follow(transition);
         self.is_waiting.store(false, Ordering::Relaxed);
         left
     }
@@ -441,11 +459,9 @@ impl Vi {
         if at == Queue::Send {
             let _ = receive.take_arrived(&self.credit);
         }
-        let left = self.end(&mut send, &mut receive, outcome::peer_disconnected().sender);
-        self.set_state(ViState::Error);
-        receive
-            .side
-            .report(ErrorCode::ConnectionLost, None, Queue::Receive);
+        let outcome = outcome::peer_disconnected();
+        let left = self.end(&mut send, &mut receive, Transition::Lose, outcome.sender);
+        receive.report_loss(outcome);
         drop(receive);
         drop(send);
         self.leave(handle, connection, completions, left, CloseReason::Broken);

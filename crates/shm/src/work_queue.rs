@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use viaduct_fabric::{CONTROL_SEGMENT_BYTES, Descriptor, Segment, control};
-use viaduct_via::{CompletedOperation, Operation, Status};
+use viaduct_via::{Operation, Status};
 
 /// Entries of a queue before it first grows.
 const FIRST_ENTRIES: usize = 2;
@@ -100,10 +100,7 @@ impl Head {
 
     #[inline(always)]
     pub(crate) const fn operation(self) -> Operation {
-        if self.control & control::RESERVED != 0 {
-            return Operation::Illegal;
-        }
-        operation(self.control)
+        asked(self.control)
     }
 
     #[inline(always)]
@@ -112,6 +109,16 @@ impl Head {
     }
 }
 
+/// What a control word asks for.
+#[inline(always)]
+const fn asked(word: u16) -> Operation {
+    if word & control::RESERVED != 0 {
+        return Operation::Illegal;
+    }
+    operation(word)
+}
+
+/// The same of a word in which no reserved bit is set.
 #[inline(always)]
 const fn operation(word: u16) -> Operation {
     match word & control::OPERATION_MASK {
@@ -348,14 +355,10 @@ impl Entry {
         CONTROL_SEGMENT_BYTES as u64 + SEGMENT_BYTES * self.segment_count as u64
     }
 
-    /// The code of a completion on the send queue.
+    /// What it asks for, well formed or not.
     #[inline(always)]
-    pub(crate) const fn completed_operation(&self) -> CompletedOperation {
-        match self.operation() {
-            Operation::RdmaWrite => CompletedOperation::RdmaWrite,
-            Operation::RdmaRead => CompletedOperation::RdmaRead,
-            Operation::SendReceive | Operation::Illegal => CompletedOperation::Send,
-        }
+    pub(crate) const fn asks_for(&self) -> Operation {
+        asked(self.control)
     }
 
     /// Writes the completion into the descriptor, status last.

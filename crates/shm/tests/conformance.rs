@@ -17,5 +17,9 @@ fn main() -> ExitCode {
         devices: &["viaduct0", "shm"],
         open,
     };
-    viaduct_conformance::main(&[fabric], &[Mode::Threads, Mode::Processes])
+    viaduct_conformance::main(
+        "shared memory",
+        &[fabric],
+        &[Mode::Threads, Mode::Processes],
+    )
 }

@@ -119,7 +119,7 @@ fn run(model: &str, filter: &Filter) -> Option<Summary> {
 }
 
 fn main() -> ExitCode {
-    main_with(|filter| {
+    main_with("simulated hosts", |filter| {
         let models = list_models();
         let names = models.iter().map(|model| &model.name);
         let summaries: Vec<Summary> = names.filter_map(|name| run(name, filter)).collect();

@@ -77,7 +77,7 @@ impl Nic {
         let Connection::Up { peer, .. } = vi.connection else {
             return false;
         };
-        let Outcome { sender, .. } = outcome::transport_failed(vi.attributes.reliability);
+        let outcome = outcome::transport_failed(vi.attributes.reliability);
         if tells_peer {
             self.transmit(
                 peer.host,
@@ -88,7 +88,7 @@ impl Nic {
                 },
             );
         }
-        self.lose_to_transport(id, sender);
+        self.lose_to_transport(id, outcome);
         true
     }
 
@@ -107,7 +107,7 @@ impl Nic {
                     reason,
                 },
             );
-            self.lose_connection(id, under_way);
+            self.lose_connection(id, all_under_way(under_way));
         }
     }
 
@@ -155,11 +155,13 @@ impl Nic {
             return;
         }
         match reason {
-            BreakReason::Local => self.lose_connection(id, Status::FLUSHED_ERROR),
+            BreakReason::Local => {
+                self.lose_connection(id, all_under_way(Status::FLUSHED_ERROR));
+            }
             BreakReason::Transport => {
                 let level = self.vis.get(id.0).map(|vi| vi.attributes.reliability);
                 if let Some(level) = level {
-                    self.lose_to_transport(id, outcome::transport_failed(level).sender);
+                    self.lose_to_transport(id, outcome::transport_failed(level));
                 }
             }
             BreakReason::Refused { message, error } => {
@@ -173,7 +175,7 @@ impl Nic {
                         _ => Status::REMOTE_DESCRIPTOR_ERROR,
                     });
                 }
-                self.lose_connection(id, Status::FLUSHED_ERROR);
+                self.lose_connection(id, all_under_way(Status::FLUSHED_ERROR));
             }
         }
     }
@@ -186,8 +188,8 @@ impl Nic {
         })
     }
 
-    fn lose_to_transport(&mut self, id: ViId, under_way: Status) {
-        let is_rdma_hit = under_way == Status::TRANSPORT_ERROR
+    fn lose_to_transport(&mut self, id: ViId, outcome: Outcome) {
+        let is_rdma_hit = outcome.sender == Status::TRANSPORT_ERROR
             && self
                 .vis
                 .get(id.0)
@@ -195,28 +197,33 @@ impl Nic {
         if is_rdma_hit {
             self.report_error(id, ErrorCode::RdmaTransport);
         }
-        self.lose_connection(id, under_way);
+        self.lose_connection(id, outcome);
     }
 
     /// VIA, connection states: a connection that ends without the consumer's doing leaves the VI
     /// in error, with both queues flushed.
-    pub(crate) fn lose_connection(&mut self, id: ViId, under_way: Status) {
-        self.change_connection(id, Transition::Lose, Connection::Broken);
-        self.flush(id, under_way);
-        self.report(Event::ConnectionLost { vi: id });
+    pub(crate) fn lose_connection(&mut self, id: ViId, outcome: Outcome) {
+        if !outcome.breaks {
+            return;
+        }
+        self.end_connection(id, Transition::Lose, Connection::Broken, outcome);
+        if outcome.event == Some(ErrorCode::ConnectionLost) {
+            self.report(Event::ConnectionLost { vi: id });
+        }
     }
 
-    /// Completes everything pending on both queues: as `under_way` what was started, as flushed
+    /// Completes everything pending on both queues: as `outcome` says what was started, as flushed
     /// what was not.
     ///
     /// VIA, connection states: what was posted is given back in post order when the connection
     /// ends, each descriptor once, and bound completion queues tell of each.
-    pub(crate) fn flush(&mut self, id: ViId, under_way: Status) {
+    pub(crate) fn flush(&mut self, id: ViId, outcome: Outcome) {
         let Some(vi) = self.vis.get_mut(id.0) else {
             return;
         };
-        let sends = vi.sends.flush(Queue::Send, under_way);
-        let receives = vi.receives.flush(Queue::Receive, under_way);
+        let sends = vi.sends.flush(Queue::Send, outcome.sender);
+        let received = outcome.receive.unwrap_or(Status::PENDING);
+        let receives = vi.receives.flush(Queue::Receive, received);
         let (send_queue, receive_queue) = (vi.send_completion_queue, vi.receive_completion_queue);
         for (bound, queue, completions) in [
             (send_queue, Queue::Send, sends),
@@ -224,5 +231,14 @@ impl Nic {
         ] {
             announce(&mut self.completion_queues, bound, (id, queue), completions);
         }
+    }
+}
+
+/// An incident here ends a connection: what is under way on either queue has the same status.
+fn all_under_way(status: Status) -> Outcome {
+    Outcome {
+        sender: status,
+        receive: Some(status),
+        ..outcome::peer_disconnected()
     }
 }

@@ -29,11 +29,7 @@ pub struct Shape {
 /// such a descriptor [`Operation::Illegal`].
 #[inline]
 #[must_use]
-pub const fn send_is_well_formed(
-    shape: Shape,
-    nic: &NicAttributes,
-    level: ReliabilityLevel,
-) -> bool {
+pub fn send_is_well_formed(shape: Shape, nic: &NicAttributes, level: ReliabilityLevel) -> bool {
     let is_legal = match shape.operation {
         Operation::SendReceive => true,
         Operation::RdmaWrite => shape.has_remote,
@@ -42,31 +38,25 @@ pub const fn send_is_well_formed(
         }
         Operation::Illegal => false,
     };
-    is_legal && shape.segments <= nic.max_segments_per_descriptor as usize
+    rule!(is_legal && shape.segments <= nic.max_segments_per_descriptor as usize)
 }
 
 /// Whether a descriptor of the receive queue is well formed.
 #[inline]
 #[must_use]
-pub const fn receive_is_well_formed(
-    operation: Operation,
-    segments: usize,
-    nic: &NicAttributes,
-) -> bool {
-    matches!(operation, Operation::SendReceive)
-        && segments <= nic.max_segments_per_descriptor as usize
+pub fn receive_is_well_formed(operation: Operation, segments: usize, nic: &NicAttributes) -> bool {
+    rule!(
+        matches!(operation, Operation::SendReceive)
+            && segments <= nic.max_segments_per_descriptor as usize
+    )
 }
 
 /// Whether the length that a descriptor of the send queue states is right: the sum of its data
 /// segments, and no more than the VI transfers at once.
 #[inline]
 #[must_use]
-pub const fn send_length_is_right(
-    stated_bytes: u32,
-    sum_bytes: u64,
-    max_transfer_bytes: u32,
-) -> bool {
-    stated_bytes as u64 == sum_bytes && stated_bytes <= max_transfer_bytes
+pub fn send_length_is_right(stated_bytes: u32, sum_bytes: u64, max_transfer_bytes: u32) -> bool {
+    rule!(u64::from(stated_bytes) == sum_bytes && stated_bytes <= max_transfer_bytes)
 }
 
 /// Whether two VIs can be connected: level, largest message and quality of service are equal.
@@ -75,64 +65,57 @@ pub const fn send_length_is_right(
 ///
 /// # Errors
 /// The first that differs, with the remote end's value.
-pub const fn ends_match(
-    local: &ViAttributes,
-    remote: &RemoteViAttributes,
-) -> Result<(), ConnectError> {
-    if local.reliability as u8 != remote.reliability as u8 {
-        return Err(ConnectError::ReliabilityDiffers {
-            remote: remote.reliability,
-        });
-    }
-    if local.max_transfer_bytes != remote.max_transfer_bytes {
+pub fn ends_match(local: &ViAttributes, remote: &RemoteViAttributes) -> Result<(), ConnectError> {
+    rule!(if local.reliability != remote.reliability {
+        let remote = remote.reliability;
+        Err(ConnectError::ReliabilityDiffers { remote })
+    } else if local.max_transfer_bytes != remote.max_transfer_bytes {
         let remote_bytes = remote.max_transfer_bytes;
-        return Err(ConnectError::MaxTransferDiffers { remote_bytes });
-    }
-    if local.quality_of_service != remote.quality_of_service {
+        Err(ConnectError::MaxTransferDiffers { remote_bytes })
+    } else if local.quality_of_service != remote.quality_of_service {
         let remote = remote.quality_of_service;
-        return Err(ConnectError::QualityOfServiceDiffers { remote });
-    }
-    Ok(())
+        Err(ConnectError::QualityOfServiceDiffers { remote })
+    } else {
+        Ok(())
+    })
 }
 
 /// Whether a NIC can have a VI with these attributes. The tag is not looked at.
 ///
 /// # Errors
 /// The first attribute that the NIC does not support.
-pub const fn vi_is_supported(vi: &ViAttributes, nic: &NicAttributes) -> Result<(), ViError> {
+pub fn vi_is_supported(vi: &ViAttributes, nic: &NicAttributes) -> Result<(), ViError> {
     let level = vi.reliability;
-    if !nic.reliability_levels.contains(level) {
-        return Err(ViError::InvalidReliabilityLevel { level });
-    }
-    let limit_bytes = nic.max_transfer_bytes;
-    if vi.max_transfer_bytes > limit_bytes {
-        return Err(ViError::InvalidMaxTransfer { limit_bytes });
-    }
-    let count = nic.qualities_of_service;
-    if vi.quality_of_service >= count {
-        return Err(ViError::InvalidQualityOfService { count });
-    }
-    if vi.rdma_read && !nic.supports_rdma_read(level) {
-        return Err(ViError::InvalidRdmaRead);
-    }
-    Ok(())
+    let (limit_bytes, count) = (nic.max_transfer_bytes, nic.qualities_of_service);
+    rule!(if !nic.reliability_levels.contains(level) {
+        Err(ViError::InvalidReliabilityLevel { level })
+    } else if vi.max_transfer_bytes > limit_bytes {
+        Err(ViError::InvalidMaxTransfer { limit_bytes })
+    } else if vi.quality_of_service >= count {
+        Err(ViError::InvalidQualityOfService { count })
+    } else if vi.rdma_read && !nic.supports_rdma_read(level) {
+        Err(ViError::InvalidRdmaRead)
+    } else {
+        Ok(())
+    })
 }
 
 /// Whether a NIC can have a region with these attributes. The tag is not looked at.
 ///
 /// # Errors
 /// [`MemoryError::InvalidRdmaRead`].
-pub const fn memory_is_supported(
+pub fn memory_is_supported(
     memory: &MemoryAttributes,
     nic: &NicAttributes,
 ) -> Result<(), MemoryError> {
     // A region belongs to no level: it is enough that some VI could be read through.
     let some_level = nic.supports_rdma_read(ReliabilityLevel::ReliableDelivery)
         || nic.supports_rdma_read(ReliabilityLevel::ReliableReception);
-    if memory.rdma_read && !some_level {
-        return Err(MemoryError::InvalidRdmaRead);
-    }
-    Ok(())
+    rule!(if memory.rdma_read && !some_level {
+        Err(MemoryError::InvalidRdmaRead)
+    } else {
+        Ok(())
+    })
 }
 
 #[cfg(test)]

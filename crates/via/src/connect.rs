@@ -15,8 +15,7 @@ use crate::error::ConnectError;
 use crate::event::{ConnectFailure, Event};
 use crate::ledger::Ledger;
 use crate::nic::Nic;
-use crate::outcome;
-use crate::status::Status;
+use crate::outcome::{self, Outcome};
 use crate::time::{Timespan, Timestamp};
 use crate::transition::{self, Transition};
 use crate::vi::{Connection, Peer, Vi, ViId, ViState};
@@ -193,9 +192,8 @@ impl Nic {
             }
             Connection::Up { peer, .. } => self.transmit_disconnect(peer),
         }
-        self.change_connection(vi, Transition::Disconnect, Connection::Idle);
         // Idle VIs are flushed too, so that taking completions until none is left always ends.
-        self.flush(vi, Status::FLUSHED_ERROR);
+        self.change_connection(vi, Transition::Disconnect, Connection::Idle);
         Ok(())
     }
 
@@ -255,7 +253,7 @@ impl Nic {
             }
             ConnectionMessage::Disconnect { vi, connection } => {
                 if self.is_up(vi, from, connection) {
-                    self.lose_connection(vi, outcome::peer_disconnected().sender);
+                    self.lose_connection(vi, outcome::peer_disconnected());
                 }
             }
             ConnectionMessage::PeerRequest {
@@ -346,8 +344,6 @@ impl Nic {
         if connections.knows_client(request.host, request.connection) {
             return;
         }
-        // VIA, connection set-up: what counts is the address asked for, length and bytes; the
-        // client's own address takes no part.
         if let Some(wait) = connections.take_wait_on(&request.asked) {
             request.phase = Phase::Offered;
             let event = requested(wait, id, &request);
@@ -465,20 +461,40 @@ impl Nic {
         }
     }
 
-    /// The only place where the state of a VI changes.
+    /// The only place where the state of a VI changes: to what the rules say, `connection` being
+    /// what it knows there.
     pub(crate) fn change_connection(
         &mut self,
-        vi: ViId,
+        id: ViId,
         transition: Transition,
         connection: Connection,
     ) {
-        if let Some(vi) = self.vis.get_mut(vi.0) {
-            let next = transition::next(vi.state(), transition);
-            vi.connection = connection;
-            debug_assert_eq!(next, Ok(vi.state()), "by {transition:?}");
-            if vi.state() != ViState::Connected {
-                vi.ledger = None;
-            }
+        self.end_connection(id, transition, connection, outcome::peer_disconnected());
+    }
+
+    /// The same for a transition that ends a connection: both queues are flushed, what is under
+    /// way as `outcome` says.
+    pub(crate) fn end_connection(
+        &mut self,
+        id: ViId,
+        transition: Transition,
+        connection: Connection,
+        outcome: Outcome,
+    ) {
+        let Some(vi) = self.vis.get_mut(id.0) else {
+            return;
+        };
+        vi.connection = match transition::next(vi.state(), transition) {
+            Ok(ViState::Idle) => Connection::Idle,
+            Ok(ViState::Error) => Connection::Broken,
+            Ok(ViState::ConnectPending | ViState::Connected) => connection,
+            Err(_) => return,
+        };
+        if vi.state() != ViState::Connected {
+            vi.ledger = None;
+        }
+        if transition::flushes(transition) {
+            self.flush(id, outcome);
         }
     }
 
@@ -492,9 +508,10 @@ impl Nic {
 
     pub(crate) fn idle_vi(&self, vi: ViId) -> Result<&Vi, ConnectError> {
         let vi = self.vis.get(vi.0).ok_or(ConnectError::UnknownVi)?;
-        match vi.state() {
-            ViState::Idle => Ok(vi),
-            state => Err(ConnectError::InvalidState { state }),
+        let state = vi.state();
+        match transition::next(state, Transition::Ask) {
+            Ok(_) => Ok(vi),
+            Err(_) => Err(ConnectError::InvalidState { state }),
         }
     }
 

@@ -1,4 +1,5 @@
-//! What two NICs say to each other to connect, and the table of what is still open.
+//! What two NICs say to each other to connect, who is connected with whom, and the table of what
+//! is still open.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -150,6 +151,24 @@ pub enum BreakReason {
     },
 }
 
+/// Whether a client that asks for an address meets a wait.
+///
+/// VIA, connection set-up: what counts is the address asked for, length and bytes; the client's own
+/// takes no part.
+#[must_use]
+pub fn meets(asked: &Address, waited_on: &Address) -> bool {
+    rule!(asked == waited_on)
+}
+
+/// Whether two requests of peers, each the asker's own address and the one that it asks for, are
+/// for each other.
+///
+/// VIA, peer-to-peer: each asks for the other's own address.
+#[must_use]
+pub fn are_peers(one: (&Address, &Address), other: (&Address, &Address)) -> bool {
+    rule!(one == (other.1, other.0))
+}
+
 /// Everything that is open between a command and its answer. A NIC has one only meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
@@ -288,7 +307,7 @@ impl Connections {
     pub(crate) fn take_wait_on(&mut self, address: &Address) -> Option<WaitId> {
         let from = (address.clone(), WaitId(0));
         let ((found, wait), _) = self.waits.range(from..).next()?;
-        if found != address {
+        if !meets(address, found) {
             return None;
         }
         let wait = *wait;
@@ -324,8 +343,6 @@ impl Connections {
     }
 
     /// Takes the oldest request of a peer that matches an attempt from `local` to `remote`.
-    ///
-    /// VIA, peer-to-peer: each asks for the other's own address.
     pub(crate) fn take_peer_request(
         &mut self,
         local: &Address,
@@ -333,7 +350,7 @@ impl Connections {
     ) -> Option<Request> {
         let from = (local.clone(), remote.clone(), RequestId(0));
         let (asked, own, id) = self.peer_requests.range(from..).next()?;
-        if (asked, own) != (local, remote) {
+        if !are_peers((local, remote), (own, asked)) {
             return None;
         }
         let id = *id;
@@ -361,7 +378,9 @@ impl Connections {
         let number = self
             .peer_attempts
             .range(from..)
-            .take_while(|(local, remote, _)| (local, remote) == (&request.asked, &request.client))
+            .take_while(|(local, remote, _)| {
+                are_peers((local, remote), (&request.client, &request.asked))
+            })
             .map(|(_, _, number)| *number)
             .find(|number| !is_own(*number))?;
         self.take_attempt(number).map(|attempt| (number, attempt))
@@ -387,7 +406,7 @@ impl Connections {
             .held
             .range(from..)
             .next()
-            .filter(|(asked, _)| asked == address)?
+            .filter(|(asked, _)| meets(asked, address))?
             .1;
         let request = self.requests.get_mut(&id)?;
         if let Phase::Held(deadline) = request.phase {

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! The rules themselves are pure functions, for data paths of another shape too: [`outcome`] (what
-//! an incident does at each reliability level), [`protection`], [`transition`] and [`check`].
+//! an incident does at each reliability level), [`protection`], [`transition`], [`check`], and in
+//! [`connection`] who is connected with whom.
 //! `crates/via/README.md` lists what a driver must do and what was decided where VIA leaves room.
 //!
 //! # Example
@@ -88,19 +89,41 @@
 
 extern crate alloc;
 
+/// What a rule says: in builds with debug assertions, unless a test has broken it.
+///
+/// After a comma stands what tells its parts from each other, if it is one of several.
+#[cfg(debug_assertions)]
+macro_rules! rule {
+    ($says:expr) => {
+        rule!($says, ())
+    };
+    ($says:expr, $part:expr) => {{
+        fn here() {}
+        crate::mutation::ask(core::any::type_name_of_val(&here), $part, $says)
+    }};
+}
+#[cfg(not(debug_assertions))]
+macro_rules! rule {
+    ($says:expr $(, $part:expr)?) => {
+        $says
+    };
+}
+
 mod address;
 mod attributes;
 mod breaking;
 pub mod check;
 mod completion_queue;
 mod connect;
-mod connection;
+pub mod connection;
 mod descriptor;
 mod error;
 mod error_code;
 mod event;
 mod ledger;
 mod memory;
+#[cfg(debug_assertions)]
+pub mod mutation;
 pub mod names;
 mod nic;
 pub mod outcome;

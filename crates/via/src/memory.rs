@@ -227,10 +227,8 @@ impl MemoryTable {
             let region = self
                 .region(segment.handle)
                 .ok_or(AccessError::UnknownHandle)?;
-            if region.attributes.tag != tag {
-                return Err(AccessError::OtherTag);
-            }
-            Ok((segment.length, region.room_from(segment.address)))
+            let room = region.room_from(tag, segment.address);
+            room.map(|room| (segment.length, room))
         }));
         let posted = segments.iter().map(|segment| u64::from(segment.length));
         reach.is_ok_and(|reach| protection::fits_within(reach, posted.sum(), bytes))

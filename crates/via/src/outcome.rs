@@ -52,48 +52,48 @@ pub enum Damage {
 }
 
 /// A message arrives and no receive is posted; also a remote write with immediate data.
-pub const fn receive_queue_empty(level: ReliabilityLevel) -> Outcome {
-    Outcome {
+pub fn receive_queue_empty(level: ReliabilityLevel) -> Outcome {
+    rule!(Outcome {
         receive: None,
         event: Some(ErrorCode::ReceiveQueueEmpty),
         breaks: level.is_reliable(),
         sender: at_reception(level, Status::REMOTE_DESCRIPTOR_ERROR),
-    }
+    })
 }
 
 /// A message is longer than the receive that it takes.
-pub const fn message_too_long(level: ReliabilityLevel) -> Outcome {
-    bad_receive(level, Status::LENGTH_ERROR)
+pub fn message_too_long(level: ReliabilityLevel) -> Outcome {
+    rule!(bad_receive(level, Status::LENGTH_ERROR))
 }
 
 /// The receive that a message takes may not touch its memory.
-pub const fn receive_protection(level: ReliabilityLevel) -> Outcome {
-    bad_receive(level, Status::PROTECTION_ERROR)
+pub fn receive_protection(level: ReliabilityLevel) -> Outcome {
+    rule!(bad_receive(level, Status::PROTECTION_ERROR))
 }
 
 /// The receive that a message takes is malformed.
-pub const fn receive_format(level: ReliabilityLevel) -> Outcome {
-    bad_receive(level, Status::FORMAT_ERROR)
+pub fn receive_format(level: ReliabilityLevel) -> Outcome {
+    rule!(bad_receive(level, Status::FORMAT_ERROR))
 }
 
 /// A descriptor of the send queue fails a local check; `error` is its error bit.
 ///
 /// Nothing is sent. What was posted behind it goes on at unreliable delivery and is flushed
 /// otherwise.
-pub const fn send_failed(level: ReliabilityLevel, error: Status) -> Outcome {
-    Outcome {
+pub fn send_failed(level: ReliabilityLevel, error: Status) -> Outcome {
+    rule!(Outcome {
         receive: None,
         event: None,
         breaks: level.is_reliable(),
         sender: error,
-    }
+    })
 }
 
 /// A send, a remote write or a remote read came to harm while it was under way at its initiator.
 ///
 /// At the reliable levels everything that is under way there has the same error.
-pub const fn send_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome {
-    Outcome {
+pub fn send_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome {
+    rule!(Outcome {
         receive: None,
         event: None,
         breaks: level.is_reliable(),
@@ -101,15 +101,15 @@ pub const fn send_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome {
             (ReliabilityLevel::Unreliable, Damage::CutShort) => Status::PARTIAL_ERROR,
             _ => Status::TRANSPORT_ERROR,
         },
-    }
+    })
 }
 
 /// A remote write fails a protection check at its target.
 ///
 /// With immediate data the receive that it consumes tells of it, and there is no event.
-pub const fn rdma_write_refused(level: ReliabilityLevel, has_immediate: bool) -> Outcome {
+pub fn rdma_write_refused(level: ReliabilityLevel, has_immediate: bool) -> Outcome {
     let error = Status::RDMA_PROTECTION_ERROR;
-    Outcome {
+    rule!(Outcome {
         receive: if has_immediate { Some(error) } else { None },
         event: if has_immediate {
             None
@@ -118,45 +118,42 @@ pub const fn rdma_write_refused(level: ReliabilityLevel, has_immediate: bool) ->
         },
         breaks: level.is_reliable(),
         sender: at_reception(level, error),
-    }
+    })
 }
 
 /// A remote write arrives damaged.
 ///
 /// With immediate data the receive that it consumes tells of it, and there is no event.
-pub const fn rdma_write_damaged(
-    level: ReliabilityLevel,
-    damage: Damage,
-    has_immediate: bool,
-) -> Outcome {
+pub fn rdma_write_damaged(level: ReliabilityLevel, damage: Damage, has_immediate: bool) -> Outcome {
     let message = message_damaged(level, damage);
-    if has_immediate {
-        return message;
-    }
-    Outcome {
-        receive: None,
-        event: Some(match damage {
-            Damage::CutShort => ErrorCode::RdmaWriteAbort,
-            Damage::Corrupt => ErrorCode::RdmaWriteData,
-        }),
-        ..message
-    }
+    rule!(if has_immediate {
+        message
+    } else {
+        Outcome {
+            receive: None,
+            event: Some(match damage {
+                Damage::CutShort => ErrorCode::RdmaWriteAbort,
+                Damage::Corrupt => ErrorCode::RdmaWriteData,
+            }),
+            ..message
+        }
+    })
 }
 
 /// A remote read fails a protection check at its target. Unreliable delivery has no remote reads.
-pub const fn rdma_read_refused(level: ReliabilityLevel) -> Outcome {
-    Outcome {
+pub fn rdma_read_refused(level: ReliabilityLevel) -> Outcome {
+    rule!(Outcome {
         receive: None,
         event: Some(ErrorCode::RdmaReadProtection),
         breaks: level.is_reliable(),
         // A read is pending at its initiator until its bytes are there, at every level.
         sender: Status::RDMA_PROTECTION_ERROR,
-    }
+    })
 }
 
 /// A message arrives damaged.
-pub const fn message_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome {
-    Outcome {
+pub fn message_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome {
+    rule!(Outcome {
         receive: Some(match damage {
             Damage::CutShort => Status::PARTIAL_ERROR,
             Damage::Corrupt => Status::TRANSPORT_ERROR,
@@ -164,35 +161,35 @@ pub const fn message_damaged(level: ReliabilityLevel, damage: Damage) -> Outcome
         event: None,
         breaks: level.is_reliable(),
         sender: at_reception(level, Status::TRANSPORT_ERROR),
-    }
+    })
 }
 
 /// The transport gave up: the link was cut, the peer's process died, a loss was not repaired.
 ///
 /// `sender` and `receive` are for what was started and is not complete; what had not started is
 /// flushed. Unreliable delivery tells it as a disconnect of the peer.
-pub const fn transport_failed(level: ReliabilityLevel) -> Outcome {
+pub fn transport_failed(level: ReliabilityLevel) -> Outcome {
     let error = if level.is_reliable() {
         Status::TRANSPORT_ERROR
     } else {
         Status::FLUSHED_ERROR
     };
-    Outcome {
+    rule!(Outcome {
         receive: Some(error),
         event: Some(ErrorCode::ConnectionLost),
         breaks: true,
         sender: error,
-    }
+    })
 }
 
 /// The peer's consumer disconnected. The same at every level.
-pub const fn peer_disconnected() -> Outcome {
-    Outcome {
+pub fn peer_disconnected() -> Outcome {
+    rule!(Outcome {
         receive: Some(Status::FLUSHED_ERROR),
         event: Some(ErrorCode::ConnectionLost),
         breaks: true,
         sender: Status::FLUSHED_ERROR,
-    }
+    })
 }
 
 /// When a send or a remote write counts as complete at its initiator.
@@ -207,16 +204,16 @@ pub enum CompletesWhen {
 /// When a send or a remote write of this level completes. A remote read completes, at every level,
 /// when its bytes lie in the initiator's memory.
 #[must_use]
-pub const fn completes_when(level: ReliabilityLevel) -> CompletesWhen {
-    match level {
+pub fn completes_when(level: ReliabilityLevel) -> CompletesWhen {
+    rule!(match level {
         ReliabilityLevel::Unreliable | ReliabilityLevel::ReliableDelivery => {
             CompletesWhen::HandedOver
         }
         ReliabilityLevel::ReliableReception => CompletesWhen::Placed,
-    }
+    })
 }
 
-const fn bad_receive(level: ReliabilityLevel, error: Status) -> Outcome {
+fn bad_receive(level: ReliabilityLevel, error: Status) -> Outcome {
     Outcome {
         receive: Some(error),
         event: None,
@@ -226,7 +223,7 @@ const fn bad_receive(level: ReliabilityLevel, error: Status) -> Outcome {
 }
 
 /// The sender still waits for its completion at reliable reception only.
-const fn at_reception(level: ReliabilityLevel, error: Status) -> Status {
+fn at_reception(level: ReliabilityLevel, error: Status) -> Status {
     match completes_when(level) {
         CompletesWhen::HandedOver => Status::PENDING,
         CompletesWhen::Placed => error,

@@ -129,7 +129,7 @@ impl Nic {
         });
         if let Some((vi, connection)) = connected {
             self.transmit(from, ConnectionMessage::Withdraw { connection });
-            self.lose_connection(vi, outcome::peer_disconnected().sender);
+            self.lose_connection(vi, outcome::peer_disconnected());
         }
     }
 }

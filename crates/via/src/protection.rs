@@ -63,20 +63,27 @@ impl Region {
     /// Whether every byte of a range lies inside; without a sum that could overflow.
     #[inline]
     #[must_use]
-    pub const fn covers(&self, address: u64, length: u64) -> bool {
-        address >= self.address
-            && length <= self.length
-            && address - self.address <= self.length - length
+    pub fn covers(&self, address: u64, length: u64) -> bool {
+        rule!(
+            address >= self.address
+                && length <= self.length
+                && address - self.address <= self.length - length
+        )
     }
 
-    /// Bytes from an address inside to the region's end; 0 for an address outside.
+    /// Bytes that a VI with `tag` may use from an address inside to the region's end; 0 for an
+    /// address outside.
+    ///
+    /// # Errors
+    /// [`AccessError::OtherTag`].
     #[inline]
-    #[must_use]
-    pub const fn room_from(&self, address: u64) -> u64 {
-        match address.checked_sub(self.address) {
-            Some(offset) => self.length.saturating_sub(offset),
-            None => 0,
-        }
+    pub fn room_from(&self, tag: ProtectionTag, address: u64) -> Result<u64, AccessError> {
+        rule!(if self.attributes.tag != tag {
+            Err(AccessError::OtherTag)
+        } else {
+            let offset = address.checked_sub(self.address);
+            Ok(offset.map_or(0, |offset| self.length.saturating_sub(offset)))
+        })
     }
 
     /// Whether a VI with `tag` may use a range for its own sends and receives.
@@ -93,13 +100,13 @@ impl Region {
         address: u64,
         length: u64,
     ) -> Result<(), AccessError> {
-        if self.attributes.tag != tag {
-            return Err(AccessError::OtherTag);
-        }
-        if !self.covers(address, length) {
-            return Err(AccessError::OutOfRange);
-        }
-        Ok(())
+        rule!(if self.attributes.tag != tag {
+            Err(AccessError::OtherTag)
+        } else if !self.covers(address, length) {
+            Err(AccessError::OutOfRange)
+        } else {
+            Ok(())
+        })
     }
 
     /// Whether the peer of a VI with these attributes may touch a range.
@@ -117,16 +124,15 @@ impl Region {
         address: u64,
         length: u64,
     ) -> Result<(), AccessError> {
-        check_vi(vi, access)?;
-        self.check_local(vi.tag, address, length)?;
         let is_enabled = match access {
             RemoteAccess::Write => self.attributes.rdma_write,
             RemoteAccess::Read => self.attributes.rdma_read,
         };
-        if !is_enabled {
-            return Err(AccessError::RegionForbids);
-        }
-        Ok(())
+        let local = check_vi(vi, access).and_then(|()| self.check_local(vi.tag, address, length));
+        rule!(match local {
+            Ok(()) if !is_enabled => Err(AccessError::RegionForbids),
+            local => local,
+        })
     }
 }
 
@@ -144,23 +150,25 @@ impl Region {
 /// # Errors
 /// The first of `segments`.
 pub fn reach<E>(segments: impl IntoIterator<Item = Result<(u32, u64), E>>) -> Result<u64, E> {
-    let (mut reach, mut is_open) = (0, true);
-    for segment in segments {
+    let first = Ok((0, true));
+    let reached = segments.into_iter().fold(first, |reached, segment| {
+        let (reach, is_open) = reached?;
         let (length, room) = segment?;
         let length = u64::from(length);
         if is_open {
-            reach += room.min(length);
-            is_open = room >= length;
+            Ok((reach + room.min(length), room >= length))
+        } else {
+            Ok((reach, false))
         }
-    }
-    Ok(reach)
+    });
+    rule!(reached.map(|(reach, _)| reach))
 }
 
 /// Whether what a message fills of a receive of `posted_bytes` lies within its [`reach`].
 #[inline]
 #[must_use]
-pub const fn fits_within(reach: u64, posted_bytes: u64, message_bytes: u64) -> bool {
-    message_bytes <= reach || reach >= posted_bytes
+pub fn fits_within(reach: u64, posted_bytes: u64, message_bytes: u64) -> bool {
+    rule!(message_bytes <= reach || reach >= posted_bytes)
 }
 
 /// The VI's part of [`Region::check_remote`]: all there is to check for an access to 0 bytes, whose
@@ -169,16 +177,16 @@ pub const fn fits_within(reach: u64, posted_bytes: u64, message_bytes: u64) -> b
 /// # Errors
 /// [`AccessError::ViForbids`].
 #[inline]
-pub const fn check_vi(vi: &ViAttributes, access: RemoteAccess) -> Result<(), AccessError> {
+pub fn check_vi(vi: &ViAttributes, access: RemoteAccess) -> Result<(), AccessError> {
     let is_enabled = match access {
         RemoteAccess::Write => vi.rdma_write,
         RemoteAccess::Read => vi.rdma_read,
     };
-    if is_enabled {
+    rule!(if is_enabled {
         Ok(())
     } else {
         Err(AccessError::ViForbids)
-    }
+    })
 }
 
 #[cfg(test)]

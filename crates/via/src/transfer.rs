@@ -377,11 +377,11 @@ impl Nic {
     /// reliable levels they must arrive in the order in which they started.
     #[inline]
     pub fn start_send(&mut self, id: ViId) -> Option<StartedSend> {
-        let vi = self.vis.get_mut(id.0)?;
-        let Connection::Up { peer, .. } = vi.connection else {
-            return None;
-        };
         loop {
+            let vi = self.vis.get_mut(id.0)?;
+            let Connection::Up { peer, .. } = vi.connection else {
+                return None;
+            };
             let slot = vi.sends.next()?;
             let descriptor = &slot.descriptor;
             let segments = descriptor.segments.as_slice();
@@ -435,6 +435,9 @@ impl Nic {
                 (id, Queue::Send),
                 completions,
             );
+            if let Some(code) = failure.event {
+                self.report_error(id, code);
+            }
             // VIA, unreliable delivery: nothing is sent for a bad send, those behind it go on.
             if failure.breaks {
                 self.break_connection(id, BreakReason::Local, Status::FLUSHED_ERROR);

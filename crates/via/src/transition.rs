@@ -36,8 +36,8 @@ pub enum Transition {
 /// # Errors
 /// [`ViError::InvalidState`] where this cannot happen, or may not be asked for.
 #[inline]
-pub const fn next(state: ViState, transition: Transition) -> Result<ViState, ViError> {
-    match (transition, state) {
+pub fn next(state: ViState, transition: Transition) -> Result<ViState, ViError> {
+    let next = match (transition, state) {
         (Transition::Ask, ViState::Idle) => Ok(ViState::ConnectPending),
         (Transition::Establish, ViState::Idle | ViState::ConnectPending) => Ok(ViState::Connected),
         (Transition::Lose, ViState::Connected) => Ok(ViState::Error),
@@ -46,15 +46,19 @@ pub const fn next(state: ViState, transition: Transition) -> Result<ViState, ViE
             Ok(ViState::Idle)
         }
         _ => Err(ViError::InvalidState { state }),
-    }
+    };
+    rule!(next, transition)
 }
 
 /// Whether both queues are flushed by this transition.
 ///
 /// A failed attempt leaves the receives posted: programs try again with them.
 #[must_use]
-pub const fn flushes(transition: Transition) -> bool {
-    matches!(transition, Transition::Lose | Transition::Disconnect)
+pub fn flushes(transition: Transition) -> bool {
+    rule!(matches!(
+        transition,
+        Transition::Lose | Transition::Disconnect
+    ))
 }
 
 /// Whether a descriptor that is posted in this state completes at once as flushed.
@@ -62,23 +66,23 @@ pub const fn flushes(transition: Transition) -> bool {
 /// Receives are posted before the connection is made; a send needs it.
 #[inline]
 #[must_use]
-pub const fn flushes_posts(state: ViState, queue: Queue) -> bool {
-    match queue {
+pub fn flushes_posts(state: ViState, queue: Queue) -> bool {
+    rule!(match queue {
         Queue::Send => !matches!(state, ViState::Connected),
         Queue::Receive => matches!(state, ViState::Error),
-    }
+    })
 }
 
 /// Whether a VI in this state may be destroyed. Completions that were not taken are discarded.
 #[must_use]
-pub const fn may_be_destroyed(state: ViState) -> bool {
-    matches!(state, ViState::Idle | ViState::Error)
+pub fn may_be_destroyed(state: ViState) -> bool {
+    rule!(matches!(state, ViState::Idle | ViState::Error))
 }
 
 /// Whether the attributes of a VI in this state may be changed.
 #[must_use]
-pub const fn may_be_changed(state: ViState) -> bool {
-    matches!(state, ViState::Idle)
+pub fn may_be_changed(state: ViState) -> bool {
+    rule!(matches!(state, ViState::Idle))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 use crate::descriptor::{Descriptor, Operation, Segments};
+use crate::outcome;
 use crate::status::Status;
 use crate::vi::Queue;
 
@@ -293,6 +294,11 @@ impl WorkQueue {
     ///
     /// VIA, flush: in post order, each descriptor once; what had finished keeps its own status.
     pub(crate) fn flush(&mut self, queue: Queue, under_way: Status) -> u32 {
+        let disconnected = outcome::peer_disconnected();
+        let not_started = match queue {
+            Queue::Send => disconnected.sender,
+            Queue::Receive => disconnected.receive.unwrap_or(Status::PENDING),
+        };
         self.spread();
         let started = (self.started - self.completed) as usize;
         let pending = self.slots.range_mut(self.completed as usize..);
@@ -300,7 +306,7 @@ impl WorkQueue {
             let error = if index < started {
                 under_way
             } else {
-                Status::FLUSHED_ERROR
+                not_started
             };
             if !slot.status.is_done() {
                 slot.give_back(queue, error);

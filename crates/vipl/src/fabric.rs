@@ -13,3 +13,14 @@ pub(crate) const LOCAL_DEVICE: &str = Fabric::devices()[0];
 pub(crate) fn fabric() -> &'static Fabric {
     Fabric::global()
 }
+
+/// Breaks the rule that the environment names: the tests of this library show by it that they
+/// notice. Builds without debug assertions have nothing of the kind.
+#[cfg(debug_assertions)]
+pub(crate) fn break_rule() {
+    use viaduct_fabric::via::mutation;
+
+    if let Ok(mutant) = std::env::var(mutation::VARIABLE) {
+        mutation::break_rule(&mutant);
+    }
+}

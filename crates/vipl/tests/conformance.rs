@@ -20,5 +20,5 @@ fn main() -> ExitCode {
         devices: &["VINIC"],
         open,
     };
-    viaduct_conformance::main(&[fabric], &[Mode::Threads, Mode::Processes])
+    viaduct_conformance::main("C", &[fabric], &[Mode::Threads, Mode::Processes])
 }

@@ -7,7 +7,7 @@ use viaduct_fabric::via::{MemoryAttributes, Queue, ReliabilityLevel, ViState};
 use viaduct_fabric::{ControlSegment, Done, ErrorCode, Segment, control};
 
 use crate::case::{Case, Level};
-use crate::check::{Outcome, Stop, equal, equal_bytes, equal_status, holds};
+use crate::check::{Outcome, Stop, equal, equal_bytes, equal_status};
 use crate::environment::Environment;
 use crate::errors::Errors;
 use crate::memory::{Block, Work, pattern};
@@ -231,7 +231,9 @@ fn no_receive_sender(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome
     let taken = end.sent(send)?;
     // Reliable delivery does not say: the send may have completed before the target's answer.
     if level == RR {
-        holds(taken.failed, "a send that fails")?;
+        let errors = taken.control.status & status::ERROR_MASK;
+        let expected = status::REMOTE_DESCRIPTOR_ERROR;
+        equal_status(errors, expected, "the error of the send")?;
     }
     broke(&end, &errors)?;
     for receive in receives {
@@ -374,16 +376,19 @@ fn bad_receive_target(
     if level == UD {
         end.received_bytes(next, 1024, &pattern(65, 65)[..64])?;
         end.is_in(ViState::Connected)?;
+        errors.only(end.vi, &[])?;
         return end.close();
     }
     flushed(&end.received(next)?, RECEIVE)?;
     broke(&end, &errors)?;
+    // The receive tells of it, and no handler does.
+    errors.only(end.vi, &[ErrorCode::ConnectionLost])?;
     env.meet("broke")?;
     reconnects(&end)
 }
 
 fn unreliable_bad_send(env: &Arc<Environment>) -> Outcome {
-    let (end, _errors) = watched(env, UD)?;
+    let (end, errors) = watched(env, UD)?;
     end.connect()?;
     env.meet("posted")?;
     end.fill(0, 64, 46);
@@ -397,6 +402,7 @@ fn unreliable_bad_send(env: &Arc<Environment>) -> Outcome {
     )?;
     end.sent_well(good)?;
     end.is_in(ViState::Connected)?;
+    errors.only(end.vi, &[])?;
     end.close()
 }
 
@@ -446,6 +452,7 @@ fn breaking_send(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome {
         flushed(&end.sent(good)?, 0)?;
         flushed(&end.received(receive)?, RECEIVE)?;
         broke(&end, &errors)?;
+        errors.only(end.vi, &[ErrorCode::ConnectionLost])?;
         env.meet("broke")?;
         reconnects(&end)?;
     }

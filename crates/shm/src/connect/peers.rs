@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use viaduct_fabric::via::connection::are_peers;
 use viaduct_fabric::via::{Address, RemoteViAttributes};
 use viaduct_fabric::{Error, Result, ReturnCode};
 
@@ -201,7 +202,8 @@ impl Meeting {
     ) -> std::result::Result<RemoteViAttributes, Failure> {
         let mut desk = Desk::default();
         let is_peer = |request: &Request| {
-            request.peer_to_peer && request.local == self.remote && request.remote == self.local
+            let asked = (&request.local, &request.remote);
+            request.peer_to_peer && are_peers((&self.local, &self.remote), asked)
         };
         loop {
             while let Some((line, request)) = desk.sweep(Some(&listener), is_peer)? {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use viaduct_fabric::via::Address;
+use viaduct_fabric::via::connection::meets;
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use super::line::Line;
@@ -227,7 +228,8 @@ impl Waiters {
                 {
                     return Err(super::invalid("the NIC was closed"));
                 }
-                let is_good = |request: &Request| !request.peer_to_peer && request.remote == *local;
+                let is_good =
+                    |request: &Request| !request.peer_to_peer && meets(&request.remote, local);
                 let taken = point.desk.sweep(point.listener.as_deref(), is_good);
                 if let Some(taken) = taken.map_err(|error| resource(&error))? {
                     return Ok(taken);

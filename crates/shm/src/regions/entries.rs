@@ -13,6 +13,9 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use viaduct_via::protection::{self, AccessError, Region, RemoteAccess};
+use viaduct_via::{MemoryAttributes, ProtectionTag, ViAttributes};
+
 use super::slots::{SLOTS_MAX, index_of};
 use super::{Check, Placement, ProtectionError, sequence};
 use crate::shared::SegmentId;
@@ -157,34 +160,78 @@ impl Entries {
         }
     }
 
+    /// For a VI's own sends and receives.
     #[inline]
-    pub(super) fn check(&self, wanted: Wanted, right: u32, attempts: u32) -> Check<Placement> {
+    pub(super) fn check(&self, wanted: Wanted, attempts: u32) -> Check<Placement> {
+        let Wanted {
+            address, length, ..
+        } = wanted;
+        self.check_by(wanted, attempts, |region, tag| {
+            region.check_local(tag, address, length)
+        })
+    }
+
+    /// For the peer of a VI with these attributes.
+    #[inline]
+    pub(super) fn check_remote(
+        &self,
+        wanted: Wanted,
+        vi: &ViAttributes,
+        access: RemoteAccess,
+        attempts: u32,
+    ) -> Check<Placement> {
+        protection::check_vi(vi, access)?;
+        let Wanted {
+            address, length, ..
+        } = wanted;
+        self.check_by(wanted, attempts, |region, _| {
+            region.check_remote(vi, access, address, length)
+        })
+    }
+
+    #[inline(always)]
+    fn check_by(
+        &self,
+        wanted: Wanted,
+        attempts: u32,
+        rule: impl FnOnce(Region, ProtectionTag) -> Result<(), AccessError>,
+    ) -> Check<Placement> {
         // VIA: a segment of no bytes names no memory.
         if wanted.length == 0 {
             return Ok(Placement::PRIVATE);
         }
         let found = self.find(wanted.handle, attempts)?;
-        let inside = wanted.address.wrapping_sub(found.start);
-        if wanted.length > found.length || inside > found.length - wanted.length {
-            return Err(ProtectionError::OutsideRegion);
-        }
-        if found.tag != wanted.tag && !(wanted.tag == 0 && self.any_tag()) {
-            return Err(ProtectionError::WrongTag);
-        }
-        if found.rights & right != right {
-            return Err(ProtectionError::NotEnabled);
-        }
-        Ok(found.placement(inside))
+        rule(
+            self.region(&found, wanted.tag),
+            ProtectionTag::from_bits(wanted.tag),
+        )?;
+        Ok(found.placement(wanted.address.wrapping_sub(found.start)))
     }
 
     /// See [`super::RegionTable::room`].
     pub(super) fn room(&self, handle: u32, address: u64, tag: u32) -> Check<u64> {
         let found = self.find(handle, u32::MAX)?;
-        if found.tag != tag && !(tag == 0 && self.any_tag()) {
-            return Err(ProtectionError::WrongTag);
+        let region = self.region(&found, tag);
+        Ok(region.room_from(ProtectionTag::from_bits(tag), address)?)
+    }
+
+    /// An entry as the rules see it, for a VI of this tag.
+    #[inline(always)]
+    fn region(&self, found: &Snapshot, tag: u32) -> Region {
+        let tag = if tag == 0 && found.tag != 0 && self.any_tag() {
+            tag
+        } else {
+            found.tag
+        };
+        Region {
+            address: found.start,
+            length: found.length,
+            attributes: MemoryAttributes {
+                tag: ProtectionTag::from_bits(tag),
+                rdma_write: found.rights & RIGHT_TO_WRITE != 0,
+                rdma_read: found.rights & RIGHT_TO_READ != 0,
+            },
         }
-        let inside = address.wrapping_sub(found.start);
-        Ok(found.length.saturating_sub(inside))
     }
 
     /// The live region of a handle.
@@ -236,6 +283,9 @@ pub(super) const TABLE_BYTES_MAX: usize = (SLOTS_MAX as usize + 1) * ENTRY_BYTES
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"VIAREGNS");
 pub(super) const VERSION: u32 = 1;
 pub(super) const FLAG_ANY_TAG: u32 = 1;
+/// What an entry's rights say that peers may do.
+pub(super) const RIGHT_TO_WRITE: u32 = 1;
+pub(super) const RIGHT_TO_READ: u32 = 2;
 /// A change takes some 20 ns, so this is ample; a stopped owner must not stop a peer.
 pub(super) const REMOTE_ATTEMPTS: u32 = 256;
 
@@ -273,19 +323,19 @@ mod tests {
             length: 8,
             tag: 0,
         };
-        assert_eq!(entries.check(wanted, 0, 4), Ok(Placement::PRIVATE));
+        assert_eq!(entries.check(wanted, 4), Ok(Placement::PRIVATE));
         entries
             .entry(0)
             .unwrap()
             .sequence
             .store(3, Ordering::Relaxed);
-        let verdict = entries.check(wanted, 0, 4);
+        let verdict = entries.check(wanted, 4);
         assert_eq!(verdict, Err(ProtectionError::Unsettled));
         let beyond = Wanted {
             handle: handle + 1,
             ..wanted
         };
-        let verdict = entries.check(beyond, 0, 4);
+        let verdict = entries.check(beyond, 4);
         assert_eq!(verdict, Err(ProtectionError::UnknownHandle));
     }
 

@@ -7,7 +7,10 @@ use std::sync::atomic::Ordering;
 use super::entries::{
     ENTRY_BYTES, Entries, MAGIC, REMOTE_ATTEMPTS, TABLE_BYTES_MAX, VERSION, Wanted,
 };
-use super::{Check, Placement, RemoteAccess};
+use viaduct_via::ViAttributes;
+use viaduct_via::protection::RemoteAccess;
+
+use super::{Check, Placement};
 use crate::segment::{Access, Segment};
 
 /// The region table of a peer's NIC, mapped for reading.
@@ -49,8 +52,8 @@ impl RemoteRegionTable {
         })
     }
 
-    /// Whether the peer lets some of its bytes be written or read, and where they are. `tag` is
-    /// that of the peer's VI.
+    /// Whether the peer lets some of its bytes be written or read, and where they are. `vi` is the
+    /// peer's VI.
     ///
     /// # Errors
     ///
@@ -61,16 +64,17 @@ impl RemoteRegionTable {
         handle: u32,
         address: u64,
         length: u64,
-        tag: u32,
+        vi: &ViAttributes,
         access: RemoteAccess,
     ) -> Check<Placement> {
         let wanted = Wanted {
             handle,
             address,
             length,
-            tag,
+            tag: vi.tag.bits(),
         };
-        self.entries.check(wanted, access.right(), REMOTE_ATTEMPTS)
+        self.entries
+            .check_remote(wanted, vi, access, REMOTE_ATTEMPTS)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use viaduct_fabric::Counts;
-use viaduct_via::{ViAttributes, outcome};
+use viaduct_via::{ViAttributes, check, outcome};
 
 use super::Step;
 use super::reader::Reader;
@@ -84,6 +84,14 @@ pub(super) enum Target {
     Nowhere,
 }
 
+/// How many bytes a message must have not to go the short way: of fewer, up to `limit`, each length
+/// that a send states of its only segment is right.
+fn right_bytes_end(limit: u32, max_transfer_bytes: u32) -> u32 {
+    let is_right =
+        |bytes: &u32| check::send_length_is_right(*bytes, u64::from(*bytes), max_transfer_bytes);
+    (0..=limit).take_while(is_right).count() as u32
+}
+
 impl Outgoing {
     pub(crate) fn new(
         direction: Direction,
@@ -98,9 +106,12 @@ impl Outgoing {
         let splits = remote.attributes.extensions.request_splitting;
         let is_simple = !splits
             && outcome::completes_when(own.reliability) == outcome::CompletesWhen::HandedOver;
-        let simple_bytes = (thresholds.inline_bytes() as u32)
-            .min(FIRST_PAYLOAD_BYTES as u32)
-            .min(own.max_transfer_bytes);
+        let simple_bytes = thresholds.inline_bytes().min(FIRST_PAYLOAD_BYTES) as u32;
+        let simple_bytes_end = if is_simple {
+            right_bytes_end(simple_bytes, own.max_transfer_bytes)
+        } else {
+            0
+        };
         Self {
             direction,
             link,
@@ -122,7 +133,7 @@ impl Outgoing {
             splits,
             receives: 1,
             watched_at: 0,
-            simple_bytes_end: if is_simple { simple_bytes + 1 } else { 0 },
+            simple_bytes_end,
             counts: Counts::default(),
         }
     }
@@ -414,4 +425,24 @@ pub(super) fn readable(local: &[(*mut u8, usize)]) -> Vec<(*const u8, usize)> {
         .iter()
         .map(|(address, length)| (address.cast_const(), *length))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_takes_the_lengths_that_the_rule_calls_right() {
+        for (limit, max) in (0..=64).flat_map(|limit| (0..=70).map(move |max| (limit, max))) {
+            let end = right_bytes_end(limit, max);
+            for (stated, sum) in
+                (0..=limit).flat_map(|stated| (0..=limit).map(move |sum| (stated, sum)))
+            {
+                // As `SendSide::post_simple` asks.
+                let is_taken = stated == sum && sum < end;
+                let is_right = check::send_length_is_right(stated, sum.into(), max);
+                assert_eq!(is_taken, is_right, "{stated} for {sum}, at most {max}");
+            }
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! Remote writes and reads, at their initiator.
 
 use viaduct_via::Status;
+use viaduct_via::protection::{self, RemoteAccess};
 
 use super::outgoing::{Outgoing, ReadPart, Target, copy_planned, pieces, readable};
 use super::{Completes, SendSide, Step};
 use crate::channel::{Kind, flag};
 use crate::pool::Chunk;
-use crate::regions::{Placement, ProtectionError, RemoteAccess};
+use crate::regions::{Placement, ProtectionError};
 use crate::transfer::Mechanism;
 use crate::{cma, copy};
 
@@ -318,11 +319,8 @@ impl Outgoing {
         bytes: u64,
         access: RemoteAccess,
     ) -> Verdict {
-        let is_enabled = match access {
-            RemoteAccess::Write => self.remote.attributes.rdma_write,
-            RemoteAccess::Read => self.remote.attributes.rdma_read,
-        };
-        if !is_enabled {
+        let peer = self.remote.as_vi();
+        if protection::check_vi(&peer, access).is_err() {
             return Verdict::Refused;
         }
         if !self.is_consumed(self.placed_there) {
@@ -334,7 +332,7 @@ impl Outgoing {
         let Some(regions) = &self.regions else {
             return Verdict::Unknown;
         };
-        match regions.check_remote(handle, address, bytes, self.remote.tag, access) {
+        match regions.check_remote(handle, address, bytes, &peer, access) {
             Err(ProtectionError::Unsettled) => Verdict::Unknown,
             Err(_) => Verdict::Refused,
             Ok(Placement {

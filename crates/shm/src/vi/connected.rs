@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use viaduct_fabric::{ErrorCode, Result};
-use viaduct_via::{ProtectionTag, Queue, ViAttributes, ViError, ViState, outcome, transition};
+use viaduct_via::transition::{self, Transition};
+use viaduct_via::{ProtectionTag, Queue, ViAttributes, ViError, ViState, outcome};
 
 use super::{Connected, Vi, looking_queue};
 use crate::channel::{Direction, SLOTS};
@@ -73,16 +74,18 @@ impl Connectable for Connected {
         if control.handle != self.vi {
             return Err(dead_vi());
         }
-        let state =
-            transition::next(self.vi().state(), transition::Transition::Ask).map_err(refuse::vi)?;
-        self.vi().set_state(state);
-        Ok(())
+        self.vi().follow(Transition::Ask)
     }
 
     fn cancel_pending(&self) {
         let control = self.vi().control();
         if control.handle == self.vi && self.vi().state() == ViState::ConnectPending {
-            self.vi().set_state(ViState::Idle);
+            let (mut send, mut receive) = (self.vi().send.lock(), self.vi().receive.lock());
+            // There was no connection, so that nothing is in flight.
+            let in_flight = outcome::peer_disconnected().sender;
+            let _ = self
+                .vi()
+                .end(&mut send, &mut receive, Transition::Fail, in_flight);
         }
     }
 
@@ -104,7 +107,8 @@ impl Connectable for Connected {
             if vi.state() != ViState::ConnectPending {
                 return Err(refuse::vi(ViError::InvalidState { state: vi.state() }));
             }
-            let state = ViState::Connected;
+            let connected =
+                transition::next(vi.state(), Transition::Establish).map_err(refuse::vi)?;
             let side = end.side as u8;
             // SAFETY: the block has the bytes, is aligned, and is mapped as long as the link lives,
             // which both sides keep alive.
@@ -141,7 +145,7 @@ impl Connectable for Connected {
                 nic.thresholds.inline_bytes(),
             );
             receive.begin(incoming, &vi.posted);
-            vi.set_state(state);
+            vi.set_state(connected);
         }
         drop(control);
         if let Some(queue) = queue {
@@ -173,16 +177,16 @@ impl Connectable for Connected {
             // What the peer sent before it left still arrives.
             let _ = receive.take_arrived(&vi.credit);
             let level = send.side.level();
-            let in_flight = match reason {
-                CloseReason::Died => outcome::transport_failed(level).sender,
-                _ => outcome::peer_disconnected().sender,
+            let outcome = match reason {
+                CloseReason::Died => outcome::transport_failed(level),
+                _ => outcome::peer_disconnected(),
             };
+            if !outcome.breaks {
+                return;
+            }
             // The peer leaves the channel as well: there is nobody to tell.
-            let _ = vi.end(&mut send, &mut receive, in_flight);
-            vi.set_state(ViState::Error);
-            receive
-                .side
-                .report(ErrorCode::ConnectionLost, None, Queue::Receive);
+            let _ = vi.end(&mut send, &mut receive, Transition::Lose, outcome.sender);
+            receive.report_loss(outcome);
         }
         vi.leave(self.vi, Some(connection), completions, None, reason);
     }

@@ -60,7 +60,9 @@ pub(crate) unsafe fn post_send(
             // SAFETY: the caller's promise.
             unsafe { send.side.post(descriptor, memory, Queue::Send)? };
             if send.out.is_none() {
-                send.side.flush(Queue::Send);
+                if transition::flushes_posts(vi.state(), Queue::Send) {
+                    send.side.flush(Queue::Send);
+                }
                 return Ok(());
             }
         }

@@ -24,6 +24,8 @@ pub unsafe extern "C" fn VipOpenNic(
         let name = unsafe { CStr::from_ptr(name.as_ptr()) };
         let name = (name.to_str()).map_err(|_| invalid("DeviceName is not the name of a NIC"))?;
         let device = fabric_device(name, LOCAL_DEVICE);
+        #[cfg(debug_assertions)]
+        crate::fabric::break_rule();
         let nic = (fabric().open_nic(device)).map_err(|error| refusal(name, error))?;
         let prepared = fabric().query_nic(nic).and_then(|(_, address)| {
             nics::opened(nic, address)?;
