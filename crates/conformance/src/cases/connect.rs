@@ -215,6 +215,8 @@ fn near_names_client(env: &Arc<Environment>) -> Outcome {
     let host = hosts(env, &nic)?;
     let end = End::new(env, &nic, Options::level(nic.any_level()?))?;
     env.meet("waiting soon")?;
+    // Only a wait that has begun can take a request that is not for it.
+    env.sleep(50);
     let local = nic.address(env, "client");
     for name in ["a nam", "", "a name\0", "a names", "A name", "another name"] {
         let remote = theirs(env, host, name);
