@@ -114,11 +114,10 @@ impl RegionCache {
     /// which the region came here; this says of others in it what that would, in fewer steps.
     #[inline(always)]
     pub(crate) const fn covers(&self, epoch: u32, handle: u32, address: u64, length: u64) -> bool {
-        let inside = address.wrapping_sub(self.start);
+        let end = address.wrapping_sub(self.start).checked_add(length);
         self.handle == handle
             && self.epoch == epoch
-            && inside <= self.length
-            && length <= self.length - inside
+            && matches!(end, Some(end) if end <= self.length)
     }
 
     /// The same, for a tag.

@@ -39,12 +39,23 @@ pub(crate) struct Side {
     /// Messages of fewer segments go the short way.
     pub(crate) simple_segments_end: u16,
     /// The epoch of the NIC's region table, kept mapped by `nic`.
-    epoch: Option<NonNull<AtomicU32>>,
+    epoch: Epoch,
     pub(crate) descriptors: RegionCache,
     pub(crate) buffers: RegionCache,
     /// Parkers of threads that wait for a completion here.
     pub(crate) waiters: u64,
     notify: VecDeque<DescriptorHandler>,
+}
+
+/// Where the epoch of a region table lies: without a NIC one that never changes.
+#[derive(Debug)]
+struct Epoch(NonNull<AtomicU32>);
+
+impl Default for Epoch {
+    fn default() -> Self {
+        static NONE: AtomicU32 = AtomicU32::new(0);
+        Self(NonNull::from(&NONE))
+    }
 }
 
 // SAFETY: the epoch is only read, atomically.
@@ -71,7 +82,7 @@ impl Side {
             ..Self::default()
         };
         side.max_descriptors = nic.attributes.max_descriptors_per_queue;
-        side.epoch = Some(nic.regions.epoch_word());
+        side.epoch = Epoch(nic.regions.epoch_word());
         side.set_attributes(attributes);
         side
     }
@@ -79,9 +90,9 @@ impl Side {
     /// Changes whenever a range that was found good might not be any more.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u32 {
-        // SAFETY: the table lives as long as the NIC, which is held beside the pointer.
-        self.epoch
-            .map_or(0, |word| unsafe { word.as_ref() }.load(Ordering::Acquire))
+        // SAFETY: the table lives as long as the NIC, which is held beside the pointer; that of no
+        // NIC lives for ever.
+        unsafe { self.epoch.0.as_ref() }.load(Ordering::Acquire)
     }
 
     #[inline]
@@ -333,11 +344,29 @@ impl Side {
     /// Takes the oldest descriptor if it is complete.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Done {
-        match self.queue.take() {
-            Some((descriptor, status)) if status.is_error() => Done::Failed(descriptor),
-            Some((descriptor, _)) => Done::Complete(descriptor),
-            None if self.queue.is_empty() => Done::Empty,
-            None => Done::NotDone,
+        if self.queue.has_complete() {
+            self.take_complete()
+        } else {
+            self.none_complete()
+        }
+    }
+
+    /// What is said of a queue without a complete one.
+    #[inline(always)]
+    pub(crate) const fn none_complete(&self) -> Done {
+        if self.queue.is_empty() {
+            Done::Empty
+        } else {
+            Done::NotDone
+        }
+    }
+
+    /// The same, of a queue that has one.
+    #[inline(always)]
+    pub(crate) fn take_complete(&mut self) -> Done {
+        match self.queue.take_complete() {
+            (descriptor, status) if status.is_error() => Done::Failed(descriptor),
+            (descriptor, _) => Done::Complete(descriptor),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::copy;
 use crate::receive::ReceiveSide;
 use crate::send::{Outgoing, SendSide};
 use crate::side::Side;
-use crate::work_queue::{Entry, Head, segment};
+use crate::work_queue::{Head, segment};
 
 /// A descriptor that the short way takes, as it was read.
 struct Simple {
@@ -25,16 +25,6 @@ struct Simple {
     segment: Segment,
     /// The region table's epoch at which it was checked.
     epoch: u32,
-}
-
-impl Entry {
-    /// Takes one over.
-    #[inline(always)]
-    fn set_simple(&mut self, handle: u32, simple: &Simple) {
-        self.set(simple.descriptor, handle, simple.head, simple.epoch);
-        self.first = simple.segment;
-        self.bytes = simple.segment.length;
-    }
 }
 
 impl Side {
@@ -76,6 +66,16 @@ impl Side {
             segment: data,
             epoch,
         })
+    }
+
+    /// Puts a descriptor on the queue.
+    #[inline(always)]
+    fn append_simple(&mut self, handle: u32, simple: &Simple) {
+        self.queue.append(simple.descriptor, handle, |entry| {
+            entry.set(simple.descriptor, handle, simple.head, simple.epoch);
+            entry.first = simple.segment;
+            entry.bytes = simple.segment.length;
+        });
     }
 }
 
@@ -144,9 +144,7 @@ impl SendSide {
             return Way::Long;
         }
         if side.queue.done != side.queue.tail {
-            let place = side.queue.next_place();
-            place.set_simple(memory.bits(), &simple);
-            side.queue.push();
+            side.append_simple(memory.bits(), &simple);
             return Way::Waits;
         }
         // With nothing pending there is nothing to wait for, fence or not.
@@ -229,9 +227,7 @@ impl ReceiveSide {
             return false;
         };
         let bytes = simple.segment.length;
-        let place = side.queue.next_place();
-        place.set_simple(memory.bits(), &simple);
-        side.queue.push();
+        side.append_simple(memory.bits(), &simple);
         if incoming.cookies != incoming.posted || bytes > incoming.cookie_above_bytes {
             self.posted(own_posted);
             return true;
@@ -245,10 +241,16 @@ impl ReceiveSide {
         true
     }
 
-    /// Completes the oldest receive with the message of the next slot, whose header was read.
+    /// Completes the oldest receive with the message of the next slot, whose header was read, and
+    /// whose payload lies there.
     /// `false`: nothing was done.
     #[inline(always)]
-    pub(crate) fn take_simple(&mut self, header: Header, immediate: Option<u32>) -> bool {
+    pub(crate) fn take_simple(
+        &mut self,
+        header: Header,
+        immediate: Option<u32>,
+        payload: *const u8,
+    ) -> bool {
         let Self {
             side,
             incoming: Some(incoming),
@@ -267,7 +269,6 @@ impl ReceiveSide {
         if entry.epoch != epoch || !entry.is_simple() || bytes > entry.bytes {
             return false;
         }
-        let payload = incoming.direction.payload(incoming.next);
         // SAFETY: the receive's only range was checked, has as many bytes, and is the provider's;
         // the slot has them, too.
         unsafe { copy::copy(entry.first.address as *mut u8, payload, bytes as usize) };

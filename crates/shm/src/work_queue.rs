@@ -410,6 +410,12 @@ impl WorkQueue {
         self.tail == self.head
     }
 
+    /// Whether there is one to take.
+    #[inline(always)]
+    pub(crate) const fn has_complete(&self) -> bool {
+        self.head != self.done
+    }
+
     /// Whether one more than there are may be posted, and has a place already.
     #[inline(always)]
     pub(crate) fn has_place(&self, descriptors_max: u32) -> bool {
@@ -433,6 +439,34 @@ impl WorkQueue {
         self.done = self.tail;
     }
 
+    /// Appends a descriptor for which there is a place: lets `fill` set its entry, marks it as
+    /// pending and links it behind the one before.
+    #[inline(always)]
+    pub(crate) fn append(
+        &mut self,
+        descriptor: NonNull<Descriptor>,
+        handle: u32,
+        fill: impl FnOnce(&mut Entry),
+    ) {
+        let (mask, tail) = (self.entries.len() - 1, self.tail);
+        fill(&mut self.entries[tail as usize & mask]);
+        let head = descriptor.as_ptr().cast::<u8>();
+        // SAFETY: both descriptors are the provider's now, writable and aligned to 64: Next,
+        // NextHandle and Status lie at 0, 8 and 28.
+        unsafe {
+            head.cast::<u64>().write_volatile(0);
+            head.add(8).cast::<u32>().write_volatile(0);
+            AtomicU32::from_ptr(head.add(28).cast()).store(0, Ordering::Relaxed);
+            if tail != self.done {
+                let before = &self.entries[tail.wrapping_sub(1) as usize & mask];
+                let before = before.descriptor.as_ptr().cast::<u8>();
+                before.cast::<u64>().write_volatile(head.addr() as u64);
+                before.add(8).cast::<u32>().write_volatile(handle);
+            }
+        }
+        self.tail = tail.wrapping_add(1);
+    }
+
     /// The place of the next descriptor, which [`WorkQueue::push`] makes part of the queue.
     #[inline(always)]
     pub(crate) fn next_place(&mut self) -> &mut Entry {
@@ -443,30 +477,13 @@ impl WorkQueue {
         &mut self.entries[self.tail as usize & mask]
     }
 
-    /// Appends what was put into [`WorkQueue::next_place`]: marks the descriptor as pending and
-    /// links it behind the one before.
-    #[inline(always)]
+    /// Appends what was put into [`WorkQueue::next_place`].
+    #[inline]
     pub(crate) fn push(&mut self) {
         let mask = self.entries.len() - 1;
         let entry = &self.entries[self.tail as usize & mask];
-        let (address, handle) = (entry.descriptor, entry.descriptor_handle);
-        let head = address.as_ptr().cast::<u8>();
-        // SAFETY: both descriptors are the provider's now, writable and aligned to 64: Next,
-        // NextHandle and Status lie at 0, 8 and 28.
-        unsafe {
-            head.cast::<u64>().write_volatile(0);
-            head.add(8).cast::<u32>().write_volatile(0);
-            AtomicU32::from_ptr(head.add(28).cast()).store(0, Ordering::Relaxed);
-            if self.tail != self.done {
-                let before = &self.entries[self.tail.wrapping_sub(1) as usize & mask];
-                let before = before.descriptor.as_ptr().cast::<u8>();
-                before
-                    .cast::<u64>()
-                    .write_volatile(address.as_ptr().addr() as u64);
-                before.add(8).cast::<u32>().write_volatile(handle);
-            }
-        }
-        self.tail = self.tail.wrapping_add(1);
+        let (descriptor, handle) = (entry.descriptor, entry.descriptor_handle);
+        self.append(descriptor, handle, |_| {});
     }
 
     #[cold]
@@ -500,15 +517,18 @@ impl WorkQueue {
     /// Takes the oldest if it is complete: the descriptor and its status.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<(NonNull<Descriptor>, Status)> {
-        if self.head == self.done {
-            return None;
-        }
+        self.has_complete().then(|| self.take_complete())
+    }
+
+    /// The same, of a queue that has one.
+    #[inline(always)]
+    pub(crate) fn take_complete(&mut self) -> (NonNull<Descriptor>, Status) {
         let mask = self.entries.len() - 1;
         let entry = &mut self.entries[self.head as usize & mask];
         if entry.more.is_some() {
             entry.forget_more();
         }
         self.head = self.head.wrapping_add(1);
-        Some((entry.descriptor, entry.status))
+        (entry.descriptor, entry.status)
     }
 }

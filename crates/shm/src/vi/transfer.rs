@@ -14,7 +14,7 @@ use crate::deadline::Deadline;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
 use crate::lock::Guard;
-use crate::receive::Look;
+use crate::receive::{Look, ReceiveSide};
 use crate::send::{SendSide, Step};
 use crate::side::{bound_to_completion_queue, dead_vi};
 use crate::simple::Way;
@@ -53,19 +53,32 @@ pub(crate) unsafe fn post_send(
                 drop(send);
                 vi.watch(slot, handle.bits(), Pace::Slow);
             }
-            return Ok(());
+            Ok(())
         }
-        Way::Waits => {}
-        Way::Long => {
-            // SAFETY: the caller's promise.
-            unsafe { send.side.post(descriptor, memory, Queue::Send)? };
-            if send.out.is_none() {
-                if transition::flushes_posts(vi.state(), Queue::Send) {
-                    send.side.flush(Queue::Send);
-                }
-                return Ok(());
-            }
+        Way::Waits => go_on(slot, send, handle),
+        // SAFETY: the caller's promise.
+        Way::Long => unsafe { post_send_long(slot, send, handle, descriptor, memory) },
+    }
+}
+
+/// # Safety
+///
+/// As [`viaduct_fabric::Provider::post_send`].
+#[inline(never)]
+unsafe fn post_send_long(
+    slot: &'static Slot<Vi>,
+    mut send: Guard<'static, SendSide>,
+    handle: ViHandle,
+    descriptor: *mut Descriptor,
+    memory: MemoryHandle,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { send.side.post(descriptor, memory, Queue::Send)? };
+    if send.out.is_none() {
+        if transition::flushes_posts(slot.object.state(), Queue::Send) {
+            send.side.flush(Queue::Send);
         }
+        return Ok(());
     }
     go_on(slot, send, handle)
 }
@@ -129,6 +142,20 @@ pub(crate) unsafe fn post_receive(
     if unsafe { receive.post_simple(descriptor, memory, &vi.posted) } {
         return Ok(());
     }
+    // SAFETY: the caller's promise.
+    unsafe { post_receive_long(vi, receive, descriptor, memory) }
+}
+
+/// # Safety
+///
+/// As [`viaduct_fabric::Provider::post_send`].
+#[inline(never)]
+unsafe fn post_receive_long(
+    vi: &Vi,
+    mut receive: Guard<'static, ReceiveSide>,
+    descriptor: *mut Descriptor,
+    memory: MemoryHandle,
+) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { receive.side.post(descriptor, memory, Queue::Receive)? };
     if receive.incoming.is_some() {
@@ -304,25 +331,30 @@ impl Vi {
         if receive.side.handle != handle {
             return Err(dead_vi());
         }
-        // A peer may send for ever what completes nothing.
-        for _ in 0..SLOTS {
-            if receive.side.queue.head != receive.side.queue.done {
-                break;
-            }
+        if !receive.side.queue.has_complete() {
             match receive.look(&self.credit) {
-                Look::Nothing => break,
-                Look::Dealt => {}
-                Look::Breaks | Look::Garbage => {
-                    let connection = receive.connection();
+                Look::Nothing => {
+                    let done = receive.side.none_complete();
                     drop(receive);
-                    self.break_connection(handle, connection, Queue::Receive);
-                    receive = self.receive.lock();
-                    break;
+                    self.found(done, handle);
+                    return Ok(done);
+                }
+                Look::Dealt if receive.side.queue.has_complete() => {}
+                look => {
+                    receive = self.look_further(receive, handle, look);
+                    let done = receive.side.take();
+                    drop(receive);
+                    self.found(done, handle);
+                    return Ok(done);
                 }
             }
         }
-        let done = receive.side.take();
-        drop(receive);
+        Ok(receive.side.take_complete())
+    }
+
+    /// Does what a look in vain leads to.
+    #[inline(always)]
+    fn found(&self, done: Done, handle: u64) {
         if done == Done::NotDone {
             // Sends that wait for the peer go on while the program waits for its answer.
             if self.is_waiting.load(Ordering::Relaxed) {
@@ -330,7 +362,31 @@ impl Vi {
             }
             wait::looked_in_vain(&self.looks);
         }
-        Ok(done)
+    }
+
+    /// Goes on looking after a look that completed no receive.
+    #[inline(never)]
+    fn look_further<'a>(
+        &'a self,
+        mut receive: Guard<'a, ReceiveSide>,
+        handle: u64,
+        mut look: Look,
+    ) -> Guard<'a, ReceiveSide> {
+        // A peer may send for ever what completes nothing.
+        for _ in 0..SLOTS {
+            match look {
+                Look::Nothing => break,
+                Look::Dealt if receive.side.queue.has_complete() => break,
+                Look::Dealt => look = receive.look(&self.credit),
+                Look::Breaks | Look::Garbage => {
+                    let connection = receive.connection();
+                    drop(receive);
+                    self.break_connection(handle, connection, Queue::Receive);
+                    return self.receive.lock();
+                }
+            }
+        }
+        receive
     }
 
     /// Looks for news of a VI, for its completion queue; how many messages there were.
