@@ -202,7 +202,7 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-sweep",
         own: &["viaduct-report", "viaduct-scenario", "viaduct-sim"],
-        external: Some(&["serde", "serde_json"]),
+        external: Some(&["rayon", "serde", "serde_json"]),
         reason: "which runs are made and what is kept of them, for every face: it shows nothing",
     },
     Wall {
@@ -294,7 +294,6 @@ const HOMES: &[(&str, &str)] = &[
     ("prost", "viaduct-report"),
     ("pyo3", "viaduct-python"),
     ("quick-xml", "viaduct-topology"),
-    ("rayon", "viaduct-cli"),
     ("statrs", "viaduct-statistics"),
     ("tiny-skia", "viaduct-plot"),
     ("ttf-parser", "viaduct-plot"),

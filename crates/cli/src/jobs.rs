@@ -1,17 +1,16 @@
-//! Runs cells and seeds on threads.
+//! The runs of `viaduct run`: cells and seeds, by the pool that makes those of sweeps.
 //!
 //! A run knows nothing of the others and its place in the outcome is fixed beforehand, so the
 //! outcome is the same for any number of threads.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Instant;
 
-use rayon::iter::{ParallelBridge, ParallelIterator};
 use viaduct_report::{CellOutcome, Provenance, Published, RunOutcome, StudyOutcome, Summary};
+use viaduct_sim::Progress;
 use viaduct_sim::config::ClusterConfig;
+use viaduct_sweep::{Job, KeptRuns, Made, Maker, SweepError, Watch, make_runs};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -41,11 +40,6 @@ pub(crate) struct PlannedCell {
     pub(crate) configs: Vec<ClusterConfig>,
 }
 
-struct Job<'a> {
-    number: usize,
-    config: &'a ClusterConfig,
-}
-
 impl Plan {
     /// The configurations of all runs, in order.
     pub(crate) fn configs(&self) -> impl Iterator<Item = &ClusterConfig> {
@@ -69,28 +63,24 @@ impl Plan {
         interrupt: &Interrupt,
     ) -> Result<StudyOutcome, Failure> {
         let started = Instant::now();
-        let jobs = self
-            .configs()
-            .enumerate()
-            .map(|(number, config)| Job { number, config });
-        let mut runs = self.run_jobs(jobs, threads, bar, interrupt)?;
+        let counts = || self.cells.iter().map(|cell| cell.configs.len() as u32);
+        let mut kept = KeptRuns::new(counts());
+        let watched = Watched::new(bar, interrupt, counts());
+        make_runs(&mut kept, &Simulations(self), threads, &watched)?;
         bar.finish();
 
+        let mut made = kept.into_cells();
         let mut cells = Vec::new();
         let mut runs_not_begun = 0;
-        for cell in &self.cells {
-            let rest = runs.split_off(cell.configs.len());
-            let begun: Vec<RunOutcome> = std::mem::replace(&mut runs, rest)
-                .into_iter()
-                .flatten()
-                .collect();
-            runs_not_begun += (cell.configs.len() - begun.len()) as u64;
-            if !begun.is_empty() {
+        for (number, cell) in (0..).zip(&self.cells) {
+            let runs = made.remove(&number).unwrap_or_default();
+            runs_not_begun += (cell.configs.len() - runs.len()) as u64;
+            if !runs.is_empty() {
                 let (set, published) = (cell.set.clone(), cell.published.clone());
                 cells.push(CellOutcome {
                     set,
                     published,
-                    runs: begun,
+                    runs,
                 });
             }
         }
@@ -103,75 +93,88 @@ impl Plan {
             peak_rss_bytes: peak_rss_bytes(),
         })
     }
+}
 
-    /// The outcome of each job in order; none for those not begun.
-    fn run_jobs<'a>(
-        &self,
-        jobs: impl Iterator<Item = Job<'a>> + Send,
-        threads: Option<NonZeroUsize>,
-        bar: &Bar,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<Option<RunOutcome>>, Failure> {
-        let count = self.run_count();
-        let threads = threads
-            .or_else(|| thread::available_parallelism().ok())
-            .map_or(1, NonZeroUsize::get)
-            .min(count);
-        // One failure is enough: it is the user's to mend before anything else runs.
-        let has_failed = AtomicBool::new(false);
-        let run_job = |job: Job<'a>| {
-            if interrupt.is_asked() || has_failed.load(Ordering::Relaxed) {
-                return Ok((job.number, None));
-            }
-            let outcome = self.run_one(&job, bar, interrupt);
-            has_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            outcome.map(|outcome| (job.number, Some(outcome)))
-        };
-        let mut outcomes = if threads <= 1 {
-            jobs.map(run_job).collect::<Result<Vec<_>, Failure>>()?
-        } else {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            let pool = pool.map_err(|error| {
-                let title = format!("cannot start {threads} threads: {error}");
-                Failure::new(title, "give a smaller number with `--threads`")
-            })?;
-            // A bridge hands the jobs out in order, so that an interrupt leaves the first ones.
-            pool.install(|| {
-                jobs.par_bridge()
-                    .map(run_job)
-                    .collect::<Result<Vec<_>, Failure>>()
-            })?
-        };
-        outcomes.sort_by_key(|(number, _)| *number);
-        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
-    }
+/// Makes the runs of a plan, each with all that came of it.
+#[derive(Clone)]
+struct Simulations<'a>(&'a Plan);
 
-    fn run_one(
-        &self,
-        job: &Job<'_>,
-        bar: &Bar,
-        interrupt: &Interrupt,
-    ) -> Result<RunOutcome, Failure> {
+impl Maker for Simulations<'_> {
+    type Made = RunOutcome;
+
+    fn make(
+        &mut self,
+        job: Job,
+        control: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Option<Made<RunOutcome>>, SweepError> {
+        let Self(plan) = *self;
         let started = Instant::now();
-        let mut control = |progress: viaduct_sim::Progress| {
-            bar.update(job.number, &progress);
-            if interrupt.is_asked() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        let result = viaduct_sim::run(job.config, &mut control).map_err(|error| {
-            Failure::plain(format_args!("{} cannot be run: {error}", self.study))
+        let config = &plan.cells[job.cell as usize].configs[job.index as usize];
+        let result = viaduct_sim::run(config, &mut |progress| control(&progress));
+        // One failure is enough: it is the user's to mend before anything else runs.
+        let result = result.map_err(|error| SweepError::Other {
+            title: format!("{} cannot be run: {error}", plan.study),
+            help: None,
         })?;
+        let simulated = started.elapsed();
         let provenance = Provenance {
-            study: self.study.clone(),
+            study: plan.study.clone(),
             version: VERSION.to_owned(),
-            wall_s: started.elapsed().as_secs_f64(),
+            wall_s: simulated.as_secs_f64(),
             peak_rss_bytes: peak_rss_bytes(),
         };
-        bar.run_done(job.number, result.events);
-        let summary = Summary::new(&provenance, job.config, &result);
-        Ok(RunOutcome { summary, result })
+        let summary = Summary::new(&provenance, config, &result);
+        Ok(Some(Made {
+            events: result.events,
+            simulated,
+            kept: RunOutcome { summary, result },
+        }))
+    }
+}
+
+/// Shows progress and listens to Ctrl-C.
+#[derive(Debug)]
+pub(crate) struct Watched<'a> {
+    bar: &'a Bar,
+    interrupt: &'a Interrupt,
+    /// Where the runs of each cell begin among all.
+    first: Vec<usize>,
+}
+
+impl<'a> Watched<'a> {
+    /// For so many runs of each cell.
+    pub(crate) fn new(
+        bar: &'a Bar,
+        interrupt: &'a Interrupt,
+        runs_of_cells: impl Iterator<Item = u32>,
+    ) -> Self {
+        let first = runs_of_cells.scan(0, |next, runs| {
+            let first = *next;
+            *next += runs as usize;
+            Some(first)
+        });
+        Self {
+            bar,
+            interrupt,
+            first: first.collect(),
+        }
+    }
+
+    fn place(&self, job: Job) -> usize {
+        self.first[job.cell as usize] + job.index as usize
+    }
+}
+
+impl Watch for Watched<'_> {
+    fn progress(&self, job: Job, progress: &Progress) {
+        self.bar.update(self.place(job), progress);
+    }
+
+    fn run_done(&self, job: Job, events: u64) {
+        self.bar.run_done(self.place(job), events);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.interrupt.is_asked()
     }
 }

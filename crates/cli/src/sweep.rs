@@ -10,12 +10,12 @@ use viaduct_report::{
     SweepAccount, SweepCell, duration, percent, quantity, sweep_cells_table, sweep_document,
 };
 use viaduct_scenario::{Override, Sweep, parse_ratio};
-use viaduct_sim::Progress;
-use viaduct_sweep::{Campaign, Effort, Job, Ledger, PAGE_FILE, SweepPlan, Watch};
+use viaduct_sweep::{Campaign, Effort, Ledger, PAGE_FILE, SweepPlan};
 
 use crate::arguments::DisplayArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::jobs::Watched;
 use crate::output;
 use crate::progress::Bar;
 use crate::run::{RUNS_FOLDER, file_name};
@@ -119,33 +119,6 @@ struct Begun {
     path: PathBuf,
 }
 
-/// Shows progress and listens to Ctrl-C.
-struct Watched {
-    bar: Bar,
-    interrupt: Interrupt,
-    seeds_max: usize,
-}
-
-impl Watched {
-    fn place(&self, job: Job) -> usize {
-        job.cell as usize * self.seeds_max + job.index as usize
-    }
-}
-
-impl Watch for Watched {
-    fn progress(&self, job: Job, progress: &Progress) {
-        self.bar.update(self.place(job), progress);
-    }
-
-    fn run_done(&self, job: Job, events: u64) {
-        self.bar.run_done(self.place(job), events);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.interrupt.is_asked()
-    }
-}
-
 impl Begun {
     fn run_part(&self, cells: Range<u32>, display: &DisplayArguments) -> Result<Exit, Failure> {
         let mut ledger = self.campaign.ledger_of_cells(cells.clone())?;
@@ -170,15 +143,13 @@ impl Begun {
         display: &DisplayArguments,
     ) -> Result<(Effort, Interrupt), Failure> {
         let plan = self.campaign.plan();
-        let seeds_max = plan.seeds().max as usize;
-        let watched = Watched {
-            bar: Bar::new(plan.cells() as usize * seeds_max, display.quiet),
-            interrupt: Interrupt::listen(),
-            seeds_max,
-        };
+        let seeds_max = plan.seeds().max;
+        let bar = Bar::new(plan.cells() as usize * seeds_max as usize, display.quiet);
+        let interrupt = Interrupt::listen();
+        let watched = Watched::new(&bar, &interrupt, (0..plan.cells()).map(|_| seeds_max));
         let effort = self.campaign.work(ledger, display.threads, &watched)?;
-        watched.bar.finish();
-        Ok((effort, watched.interrupt))
+        bar.finish();
+        Ok((effort, interrupt))
     }
 
     fn run(&self, display: &DisplayArguments) -> Result<Exit, Failure> {

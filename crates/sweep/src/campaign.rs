@@ -1,26 +1,66 @@
 //! A sweep that is under way: its plan and, if it has one, its directory.
 
+use std::fs::File;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use viaduct_report::{SweepAccount, SweepCell, sweep_curves, sweep_page, sweep_parquet};
 use viaduct_scenario::{Sweep, SweepAxis, axis_unit};
+use viaduct_sim::Progress;
 
 use crate::VERSION;
 use crate::directory::Directory;
 use crate::error::SweepError;
 use crate::journal::Records;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, RunCounts, cannot_append};
 use crate::make::RunMaker;
 use crate::plan::SweepPlan;
-use crate::threads::{self, Effort, Watch};
+use crate::pool::{Effort, Watch, make_runs};
+use crate::schedule::Job;
 
 /// The table of a sweep's directory.
 pub const TABLE_FILE: &str = "sweep.parquet";
 
 /// The page in a sweep's directory.
 pub const PAGE_FILE: &str = "report.html";
+
+/// How often what was appended to a journal is made to last.
+const BETWEEN_SYNCS: Duration = Duration::from_secs(1);
+
+/// Who looks on, and makes what the journal got last, now and then.
+struct Lasting<'a> {
+    watch: &'a dyn Watch,
+    journal: Option<File>,
+    synced: Mutex<Instant>,
+}
+
+impl Watch for Lasting<'_> {
+    fn progress(&self, job: Job, progress: &Progress) {
+        self.watch.progress(job, progress);
+    }
+
+    fn run_done(&self, job: Job, events: u64) {
+        self.watch.run_done(job, events);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.watch.is_stopped()
+    }
+
+    fn look(&self, counts: RunCounts) {
+        self.watch.look(counts);
+        let Some(journal) = &self.journal else { return };
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if synced.elapsed() >= BETWEEN_SYNCS {
+            // If it fails here it fails at the end, where it is told.
+            let _ = journal.sync_data();
+            *synced = Instant::now();
+        }
+    }
+}
 
 /// A sweep that is under way.
 #[derive(Debug)]
@@ -150,7 +190,16 @@ impl Campaign {
         watch: &dyn Watch,
     ) -> Result<Effort, SweepError> {
         let maker = RunMaker::of(self.sweep.clone(), &self.plan);
-        threads::work(&maker, ledger, threads, watch)
+        let lasting = Lasting {
+            watch,
+            journal: ledger.journal_handle()?,
+            synced: Mutex::new(Instant::now()),
+        };
+        let effort = make_runs(ledger, &maker, threads, &lasting)?;
+        if let Some(journal) = &lasting.journal {
+            journal.sync_data().map_err(|error| cannot_append(&error))?;
+        }
+        Ok(effort)
     }
 
     /// All that came of the runs so far.

@@ -7,7 +7,9 @@ use viaduct_report::SweepRecord;
 
 use crate::error::SweepError;
 use crate::journal::{self, Journal, Records};
+use crate::make::MadeRun;
 use crate::plan::SweepPlan;
+use crate::pool::Desk;
 use crate::schedule::{Job, Schedule, StopRule};
 
 /// The runs of a sweep, or of some of its cells: those to be made, under way, and made.
@@ -19,7 +21,7 @@ pub struct Ledger {
     journal: Option<Journal>,
 }
 
-/// How far a sweep is.
+/// How far the runs are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RunCounts {
     /// Runs asked for so far; with a width, more may follow.
@@ -86,7 +88,7 @@ impl Ledger {
             kept.map_err(|error| cannot_append(&error))?;
         }
         self.records.keep(record.clone());
-        self.schedule.done(job, record);
+        self.schedule.done(job, Some(record));
         Ok(())
     }
 
@@ -110,11 +112,7 @@ impl Ledger {
     /// How far it is.
     #[must_use]
     pub fn counts(&self) -> RunCounts {
-        let asked = self.schedule.asked();
-        RunCounts {
-            asked,
-            made: asked - self.schedule.left(),
-        }
+        self.schedule.counts()
     }
 
     /// Runs asked for and not made.
@@ -147,6 +145,34 @@ impl Ledger {
     pub fn journal_handle(&self) -> Result<Option<File>, SweepError> {
         let handle = self.journal.as_ref().map(Journal::handle).transpose();
         handle.map_err(|error| cannot_append(&error))
+    }
+}
+
+impl Desk for Ledger {
+    type Made = MadeRun;
+
+    fn next(&mut self, last: Option<u32>) -> Option<Job> {
+        self.next(last)
+    }
+
+    fn keep(&mut self, _: Job, made: MadeRun) -> Result<(), SweepError> {
+        self.keep_read(&made.line, made.record)
+    }
+
+    fn give_back(&mut self, job: Job) {
+        self.give_back(job);
+    }
+
+    fn ready_count(&self) -> usize {
+        self.ready_count()
+    }
+
+    fn counts(&self) -> RunCounts {
+        self.counts()
+    }
+
+    fn runs_max(&self) -> u64 {
+        self.schedule.runs_max()
     }
 }
 

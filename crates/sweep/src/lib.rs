@@ -5,6 +5,8 @@
 //! RunMaker      makes one run of a plan; gives a line, the same wherever it is made
 //! Ledger        which run is next, which were made; keeps the lines in a journal if there is one
 //! Campaign      a plan with its directory: begins, goes on, works on threads, gives the account
+//! make_runs     the one pool of threads: takes runs from a desk (a Ledger, or KeptRuns of
+//!               `viaduct run`), has them made, and puts them back
 //! ```
 //!
 //! Whoever has other processors takes runs from the ledger, has them made there by a [`RunMaker`]
@@ -15,20 +17,22 @@ mod campaign;
 mod directory;
 mod error;
 mod journal;
+mod kept;
 mod ledger;
 mod make;
 mod plan;
+mod pool;
 mod schedule;
-mod threads;
 
 pub use campaign::{Campaign, PAGE_FILE, TABLE_FILE};
 pub use directory::holds_sweep;
 pub use error::SweepError;
+pub use kept::KeptRuns;
 pub use ledger::{Ledger, RunCounts};
 pub use make::{MadeRun, RunMaker};
 pub use plan::{SeedRange, SweepPlan};
+pub use pool::{Desk, Effort, Made, Maker, Watch, make_runs};
 pub use schedule::Job;
-pub use threads::{Effort, Watch};
 
 /// The version that results carry: all runs of a sweep are made by one.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

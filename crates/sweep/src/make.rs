@@ -14,6 +14,7 @@ use crate::VERSION;
 use crate::error::SweepError;
 use crate::journal;
 use crate::plan::SweepPlan;
+use crate::pool::{Made, Maker};
 use crate::schedule::Job;
 
 /// Makes runs of one sweep, one after the other. Clones share the network that was made last.
@@ -111,6 +112,23 @@ impl RunMaker {
             events,
             record,
         })
+    }
+}
+
+impl Maker for RunMaker {
+    type Made = MadeRun;
+
+    fn make(
+        &mut self,
+        job: Job,
+        control: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Option<Made<MadeRun>>, SweepError> {
+        let made = Self::make(self, job, control);
+        Ok(made.map(|run| Made {
+            events: run.events,
+            simulated: run.simulated,
+            kept: run,
+        }))
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use viaduct_report::{SweepCell, SweepRecord};
 
+use crate::ledger::RunCounts;
+
 /// Runs of a cell before its interval is believed.
 pub(crate) const SEEDS_MIN: u32 = 3;
 
@@ -28,7 +30,8 @@ pub(crate) struct StopRule {
 /// The runs of some cells.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    rule: StopRule,
+    /// The half width of the interval over the mean that is small enough.
+    width: Option<f64>,
     cells: BTreeMap<u32, Cell>,
     /// Runs to be made, in the order of cells.
     ready: BTreeSet<Job>,
@@ -39,7 +42,9 @@ pub(crate) struct Schedule {
 /// What is known of a cell's runs, by the place of the seed.
 #[derive(Debug, Default)]
 struct Cell {
-    known: BTreeMap<u32, SweepRecord>,
+    /// Records count where a width is asked for.
+    known: BTreeMap<u32, Option<SweepRecord>>,
+    seeds_max: u32,
     /// Seeds asked for so far, the first ones.
     asked: u32,
     /// Of these, runs not known yet.
@@ -53,22 +58,45 @@ impl Schedule {
         cells: impl Iterator<Item = u32>,
         known: impl Iterator<Item = (Job, SweepRecord)>,
     ) -> Self {
-        let mut schedule = Self {
-            rule,
-            cells: cells.map(|cell| (cell, Cell::default())).collect(),
-            ready: BTreeSet::new(),
-            under_way: BTreeMap::new(),
-        };
+        let cells = cells.map(|cell| (cell, rule.seeds_max));
+        let mut schedule = Self::empty(rule.width, cells);
         for (job, record) in known {
             if let Some(cell) = schedule.cells.get_mut(&job.cell) {
-                cell.known.insert(job.index, record);
+                cell.known.insert(job.index, Some(record));
             }
         }
-        let numbers: Vec<u32> = schedule.cells.keys().copied().collect();
-        for number in numbers {
-            schedule.refill(number);
-        }
+        schedule.refill_all();
         schedule
+    }
+
+    /// Cells from 0 on, each with a number of runs of its own.
+    pub(crate) fn of_seeds(seeds: impl IntoIterator<Item = u32>) -> Self {
+        let mut schedule = Self::empty(None, (0..).zip(seeds));
+        schedule.refill_all();
+        schedule
+    }
+
+    fn empty(width: Option<f64>, cells: impl Iterator<Item = (u32, u32)>) -> Self {
+        let cell = |(number, seeds_max)| {
+            let cell = Cell {
+                seeds_max,
+                ..Cell::default()
+            };
+            (number, cell)
+        };
+        Self {
+            width,
+            cells: cells.map(cell).collect(),
+            ready: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+        }
+    }
+
+    fn refill_all(&mut self) {
+        let numbers: Vec<u32> = self.cells.keys().copied().collect();
+        for number in numbers {
+            self.refill(number);
+        }
     }
 
     /// A run to make now, of the cell `last` if it has one; none if all are under way or done.
@@ -100,8 +128,8 @@ impl Schedule {
         }
     }
 
-    /// A run has ended.
-    pub(crate) fn done(&mut self, job: Job, record: SweepRecord) {
+    /// A run has ended; its record counts where a width is asked for.
+    pub(crate) fn done(&mut self, job: Job, record: Option<SweepRecord>) {
         self.let_go(job);
         if let Some(cell) = self.cells.get_mut(&job.cell) {
             let is_new = cell.known.insert(job.index, record).is_none();
@@ -153,9 +181,19 @@ impl Schedule {
         cells.map(|cell| u64::from(cell.missing)).sum()
     }
 
-    /// Runs that were asked for so far, made or not.
-    pub(crate) fn asked(&self) -> u64 {
-        self.cells.values().map(|cell| u64::from(cell.asked)).sum()
+    /// Most runs that may be asked for.
+    pub(crate) fn runs_max(&self) -> u64 {
+        let cells = self.cells.values();
+        cells.map(|cell| u64::from(cell.seeds_max)).sum()
+    }
+
+    /// How far it is.
+    pub(crate) fn counts(&self) -> RunCounts {
+        let asked = self.cells.values().map(|cell| u64::from(cell.asked)).sum();
+        RunCounts {
+            asked,
+            made: asked - self.left(),
+        }
     }
 
     /// Asks for the next seeds of a cell, once all that it was asked for are known.
@@ -164,7 +202,7 @@ impl Schedule {
             return;
         };
         while cell.missing == 0 {
-            let wanted = cell.seeds_wanted(self.rule);
+            let wanted = cell.seeds_wanted(self.width);
             if wanted <= cell.asked {
                 return;
             }
@@ -189,7 +227,8 @@ const fn first_of(cell: u32) -> Job {
 
 impl Cell {
     /// How many seeds are wanted, when the first `asked` are known.
-    fn seeds_wanted(&self, StopRule { seeds_max, width }: StopRule) -> u32 {
+    fn seeds_wanted(&self, width: Option<f64>) -> u32 {
+        let seeds_max = self.seeds_max;
         let Some(width) = width else { return seeds_max };
         if self.asked == 0 {
             return SEEDS_MIN.min(seeds_max);
@@ -201,7 +240,7 @@ impl Cell {
             records: self
                 .known
                 .range(..self.asked)
-                .map(|(_, record)| record.clone())
+                .filter_map(|(_, record)| record.clone())
                 .collect(),
         };
         // More seeds mend neither what fails nor a mean that grows with the length of the run.
@@ -278,7 +317,7 @@ mod tests {
             }
             for job in batch {
                 made.push((job.cell, job.index));
-                schedule.done(job, record(job, mean_us(job, spread)));
+                schedule.done(job, Some(record(job, mean_us(job, spread))));
             }
         }
     }
@@ -288,6 +327,12 @@ mod tests {
         let schedule = Schedule::new(rule(4, None), 0..3, std::iter::empty());
         assert_eq!(schedule.left(), 12);
         assert_eq!(all_runs(schedule, 1.0, false).len(), 12);
+    }
+
+    #[test]
+    fn cells_may_have_different_numbers_of_runs() {
+        let made = all_runs(Schedule::of_seeds([2, 0, 1]), 1.0, false);
+        assert_eq!(made, [(0, 0), (0, 1), (2, 0)]);
     }
 
     #[test]
@@ -356,7 +401,7 @@ mod tests {
                     run.numbers = None;
                     run.reason = Some("wrong".to_owned());
                 }
-                schedule.done(job, run);
+                schedule.done(job, Some(run));
             }
             assert_eq!(made, SEEDS_MIN, "unstable: {is_unstable}");
         }

@@ -3,9 +3,8 @@
 
 use std::fmt::Write as _;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use viaduct_engine::Time;
 use viaduct_lanai::{Config, Server, contention};
 use viaduct_measure::{Bulk, BulkRow, LogP, bulk, logp};
@@ -166,32 +165,10 @@ fn outcomes(
     name: &str,
     interrupt: &Interrupt,
 ) -> Result<Vec<[f64; OUTCOMES.len()]>, Failure> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut found = Vec::new();
-        loop {
-            // Relaxed: the number guards no other memory.
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(preset) = presets.get(index) else {
-                return Ok(found);
-            };
-            found.push((index, outcome(preset, shipped, name, interrupt)?));
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut all = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = Vec::new();
-        for thread in threads {
-            let found = thread.join().unwrap_or_else(|_| {
-                Err(Failure::plain("a simulation of a range failed".to_owned()))
-            });
-            all.extend(found?);
-        }
-        Ok::<_, Failure>(all)
-    })?;
-    all.sort_unstable_by_key(|(index, _)| *index);
-    Ok(all.into_iter().map(|(_, outcome)| outcome).collect())
+    let outcomes = presets.par_iter();
+    outcomes
+        .map(|preset| outcome(preset, shipped, name, interrupt))
+        .collect()
 }
 
 fn outcome(
