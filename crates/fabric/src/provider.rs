@@ -180,7 +180,8 @@ pub unsafe trait Provider: Send + Sync + 'static {
     ///
     /// `InvalidParameter` for a name this fabric does not have.
     fn open_nic(&self, device: &str) -> Result<NicHandle>;
-    /// Closes it, with everything that was made on it (`VipCloseNic`).
+    /// Closes it, with everything that was made on it (`VipCloseNic`). Memory of
+    /// [`Provider::allocate_shared`] stays, since a program may still use it.
     ///
     /// # Errors
     ///
@@ -510,7 +511,7 @@ pub unsafe trait Provider: Send + Sync + 'static {
     ///
     /// `Resource`.
     fn allocate_shared(&self, nic: NicHandle, length: usize) -> Result<NonNull<u8>>;
-    /// Extension: gives it back.
+    /// Extension: gives it back, by whatever NIC of the process.
     ///
     /// # Safety
     ///

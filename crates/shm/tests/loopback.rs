@@ -352,3 +352,30 @@ fn what_a_vi_counted_stays_counted_when_it_is_gone() {
         assert!(shm.counts(end.nic).is_err());
     }
 }
+
+#[test]
+fn shared_memory_outlives_the_nic_it_was_allocated_on_until_another_frees_it() {
+    let shm = Shm::global();
+    let nic = shm.open_nic("viaduct0").unwrap();
+    let memory = shm.allocate_shared(nic, 4096).unwrap();
+    let tag = shm.create_protection_tag(nic).unwrap();
+    let attributes = MemoryAttributes {
+        tag,
+        rdma_write: false,
+        rdma_read: false,
+    };
+    // SAFETY: the memory is freed at the end, when the registration has gone with its NIC.
+    unsafe { shm.register_memory(nic, memory.as_ptr(), 4096, &attributes) }.unwrap();
+    shm.close_nic(nic).unwrap();
+    // SAFETY: it is still there.
+    unsafe {
+        memory.write_volatile(7);
+        assert_eq!(memory.read_volatile(), 7);
+    }
+    let other = shm.open_nic("viaduct0").unwrap();
+    // SAFETY: nothing uses it any more.
+    unsafe { shm.free_shared(other, memory) }.unwrap();
+    // SAFETY: it is refused.
+    assert!(unsafe { shm.free_shared(other, memory) }.is_err());
+    shm.close_nic(other).unwrap();
+}
