@@ -45,14 +45,15 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy      dependency walls, licences, and the rules of the tree; builds nothing
-  docs      every command shown in README.md and docs/ runs as shown, and what that builds
+  docs      every command shown in README.md and docs/ runs as shown (`docs README.md` runs
+            one page), and what that builds
             for release has no rule that a test can break";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1);
     let outcome = match command.as_deref() {
         Some("tidy") => tidy(),
-        Some("docs") => docs(),
+        Some("docs") => docs(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
@@ -74,9 +75,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn docs() -> Findings {
+fn docs(pages: &[String]) -> Findings {
     let metadata = workspace()?;
-    let mut findings = snippets::run_all(&metadata)?;
+    let mut findings = snippets::run_all(&metadata, pages)?;
     // It has just built what is released.
     findings.extend(released::check(&metadata)?);
     Ok(findings)
@@ -86,7 +87,11 @@ fn tidy() -> Findings {
     let metadata = workspace()?;
     let root = metadata.workspace_root.as_std_path();
     let files = text::read_tree(root)?;
-    let mut findings = walls::check(&metadata, text::find(&files, "docs/dependencies.md"));
+    let mut findings = walls::check(
+        &metadata,
+        text::find(&files, "docs/dependencies.md"),
+        text::find(&files, walls::MAP),
+    );
     findings.extend(text::check(&files));
     println!(
         "tidy: {} files, {} packages",

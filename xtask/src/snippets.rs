@@ -9,7 +9,7 @@
 //!
 //! Blocks tagged `console shell 1` and `console shell 2`, one behind the other, hold a command each
 //! that are run at the same time. Where a block shows output, the command must print just that; of
-//! one that fails, what it says on stderr.
+//! one that fails, what it says on stderr. `...` stands for what differs between two runs.
 
 use std::error::Error;
 use std::path::Path;
@@ -36,8 +36,8 @@ enum Step {
     Word { line: usize, word: String },
 }
 
-/// Runs every page's commands with the release build.
-pub(crate) fn run_all(metadata: &Metadata) -> Findings {
+/// Runs every page's commands with the release build, or those of the pages that are named.
+pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     let root = metadata.workspace_root.as_std_path();
     let viaduct = build_viaduct(metadata)?;
     build(metadata, "viaduct-vipl")?;
@@ -46,7 +46,12 @@ pub(crate) fn run_all(metadata: &Metadata) -> Findings {
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
     let mut findings = Vec::new();
     let mut commands = 0;
-    for page in pages(root)? {
+    let mut pages = pages(root)?;
+    if let Some(unknown) = named.iter().find(|page| !pages.contains(page)) {
+        return Err(format!("{unknown} is neither README.md nor a page below docs/").into());
+    }
+    pages.retain(|page| named.is_empty() || named.contains(page));
+    for page in pages {
         let text = std::fs::read_to_string(root.join(&page))?;
         let scratch = ScratchDirectory::new(&format!("docs-{}", page.replace('/', "-")))?;
         let shells = Shells::new(root, scratch.path(), binaries)?;

@@ -307,12 +307,25 @@ struct Arrow {
     test_only: bool,
 }
 
-/// Checks the workspace's arrows, the licences of all it links, and the reasons in the docs.
-pub(crate) fn check(metadata: &Metadata, dependencies_page: Option<&str>) -> Vec<Finding> {
+/// The page whose table of crates says what each may use.
+pub(crate) const MAP: &str = "ARCHITECTURE.md";
+
+/// Checks the workspace's arrows, the licences of all it links, the reasons in the docs, and the
+/// map's table of crates.
+pub(crate) fn check(
+    metadata: &Metadata,
+    dependencies_page: Option<&str>,
+    map: Option<&str>,
+) -> Vec<Finding> {
     let mut arrows = Vec::new();
     let mut packages = Vec::new();
+    let mut folders = BTreeMap::new();
     for package in metadata.workspace_packages() {
         packages.push(package.name.to_string());
+        let folder = package.manifest_path.parent();
+        let folder = folder.and_then(|it| it.strip_prefix(&metadata.workspace_root).ok());
+        let folder = folder.map(ToString::to_string).unwrap_or_default();
+        folders.insert(package.name.to_string(), folder);
         arrows.extend(package.dependencies.iter().map(|dependency| Arrow {
             from: package.name.to_string(),
             to: dependency.name.clone(),
@@ -331,6 +344,35 @@ pub(crate) fn check(metadata: &Metadata, dependencies_page: Option<&str>) -> Vec
         &arrows,
         dependencies_page.unwrap_or_default(),
     ));
+    findings.extend(check_map(&folders, map.unwrap_or_default()));
+    findings
+}
+
+/// Each package has one row `| `folder` | what it is | what it may use |`, and each row a package.
+fn check_map(folders: &BTreeMap<String, String>, page: &str) -> Vec<Finding> {
+    let mut rows: BTreeMap<&str, &str> = page.lines().filter_map(reason_row).collect();
+    let mut findings = Vec::new();
+    for wall in WALLS {
+        let Some(folder) = folders.get(wall.package) else {
+            continue;
+        };
+        let names = wall.own.iter().map(|name| {
+            let name = name.trim_start_matches("viaduct-");
+            format!("`{name}`")
+        });
+        let uses = match names.collect::<Vec<_>>() {
+            none if none.is_empty() => "nothing".to_owned(),
+            names => names.join(", "),
+        };
+        if rows.remove(&**folder) != Some(&uses) {
+            let text = format!("the row of `{folder}` ends with `| {uses} |`, by WALLS");
+            findings.push(Finding::new(MAP, text));
+        }
+    }
+    for folder in rows.keys().filter(|name| name.starts_with("crates/")) {
+        let text = format!("`{folder}` is no package: delete its row");
+        findings.push(Finding::new(MAP, text));
+    }
     findings
 }
 
@@ -529,6 +571,32 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["bad", "none"]
         );
+    }
+
+    #[test]
+    fn the_map_says_what_each_crate_may_use() {
+        let folders = [
+            ("viaduct-via", "crates/via"),
+            ("viaduct-agent", "crates/agent"),
+        ];
+        let folders = folders.map(|(name, folder)| (name.to_owned(), folder.to_owned()));
+        let folders = BTreeMap::from(folders);
+        let via = "| `crates/via` | rules | nothing |\n";
+        let agent = "| `crates/agent` | operations | `fabric`, `via` |\n";
+        let both = via.to_owned() + agent;
+        assert_eq!(check_map(&folders, &both), []);
+        for (page, wrong) in [
+            (via.to_owned(), "crates/agent"),
+            (both.replace("`fabric`, ", ""), "crates/agent"),
+            (both.replace("nothing", "`engine`"), "crates/via"),
+            (
+                both.clone() + "| `crates/gone` | x | nothing |\n",
+                "crates/gone",
+            ),
+        ] {
+            let found = texts(&check_map(&folders, &page));
+            assert!(found.len() == 1 && found[0].contains(wrong), "{found:?}");
+        }
     }
 
     #[test]

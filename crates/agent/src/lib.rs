@@ -16,6 +16,10 @@
 //!                    v     memory.rs   descriptors and bytes where they lie
 //!                viaduct_via::Nic   <---  the runtime's transport: starts and finishes messages
 //! ```
+//!
+//! # Words
+//!
+//! - VI user agent; where it runs: `Agent`, `Runtime` (`agent.rs`, `runtime.rs`)
 
 mod agent;
 mod connections;

@@ -20,6 +20,11 @@
 //!
 //! There is no clock, thread or source of randomness here: waiting is the carrier's. Programs that
 //! are written against this crate are the same over every carrier.
+//!
+//! # Words
+//!
+//! - endpoint, its name, key; carrier: `Endpoint`, `Name`, `Key`; `Carrier` (`endpoint.rs`,
+//!   `name.rs`, `carrier.rs`)
 
 #![forbid(unsafe_code)]
 

@@ -10,6 +10,12 @@
 //!                           handles: numbers to objects;  objects: stations, endpoints, bundles
 //!   handlers  <--  handlers: what C is given, and the token that replies once
 //! ```
+//!
+//! # Decisions
+//!
+//! - **Handles of `am.h` are numbers**, looked up in places that are never given back
+//!   (`amc/src/handles.rs`): one that was freed, or is of another kind, is an error for the price
+//!   of one atomic exchange. A C handler may only reply, so that no lock is ever asked for twice.
 
 pub mod abi;
 mod call;

@@ -11,6 +11,11 @@
 //! fit        joins them        written   the preset as text        shown   what came of it
 //! warnings   what must be known before it is used
 //! ```
+//!
+//! # Words
+//!
+//! - knob: numbers of a preset that a fit moves together; point: a size and its time, fitted or
+//!   held out: `Knob`; `Measured`, `Point` (`knobs.rs`, `measured.rs`)
 
 mod error;
 mod fit;

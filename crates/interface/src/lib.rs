@@ -18,6 +18,17 @@
 //!
 //! No I/O, clock, thread or random number of their own: time and streams are handed in, and whoever
 //! drives them says what anything costs.
+//!
+//! # Words
+//!
+//! - endpoint, frame; residency, remap (bring to rest, unload, upload), proxy fault: `Endpoint`,
+//!   `Frame`; `Residency`, `Step` (`names.rs`, `residency.rs`)
+//! - word between driver and interface, with its logical clocks: `ToInterface`, `ToDriver`,
+//!   `Stamped` (`agreement.rs`)
+//! - turn of an endpoint: weighted round robin: `Service`, `Discipline` (`service.rs`)
+//! - logical channel, packet, answer, verdict and reason; incarnation (of a boot); return to
+//!   sender: `Transport`, `Packet`, `Answer`, `Verdict`, `Reason`, `ReturnReason` (`transport.rs`,
+//!   `transport/packet.rs`)
 #![forbid(unsafe_code)]
 
 pub mod agreement;

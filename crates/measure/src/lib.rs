@@ -15,6 +15,11 @@
 //!   stop  ------------------------------>  farewell, wait for the end
 //!   probe the line again, next row         wait for a request
 //! ```
+//!
+//! # Words
+//!
+//! - burst: requests one after the other, with a delay between; who makes them: `Burst`, `Requests`
+//!   (`requests.rs`, `requests/prober.rs`)
 
 mod comparison;
 mod cq;

@@ -29,6 +29,11 @@
 //! suggest and the resolved scenario come from that declaration, and code reaches a value by its
 //! field: what is misspelt does not compile.
 //!
+//! # Words
+//!
+//! - study, cell (of a sweep), preset; what a preset inherits: `Study`, `SweepAxis`, `Preset`;
+//!   `Chain` (`study.rs`, `preset.rs`, `inherit.rs`)
+//!
 //! [`ClusterConfig`]: viaduct_sim::config::ClusterConfig
 
 mod build;

@@ -58,6 +58,43 @@
 //!  retransmission.rs    what RDMA sends again
 //!  faults.rs     what goes wrong where and when                      failures.rs: what follows
 //! ```
+//!
+//! # How a run goes
+//!
+//! `Simulation::run` (`executor.rs`) alternates: run every program that can go on, then let one
+//! event happen. A blocking program has a stack of its own (`corosensei`) and leaves it when it
+//! waits (`process.rs: wait`); an asynchronous one is a future. One thread runs all, and what is
+//! ready is taken in the order in which it became so: equal inputs, equal runs.
+//!
+//! 1. An operation (`viaduct-agent`'s `provider.rs`) gives the host's processor its work
+//!    (`Process::spend`), then acts on the host's agent; `Cluster::follow` does what follows. A
+//!    program's own time runs ahead of the clock by what its processor has to do, and catches up
+//!    before it looks at anything (`Process::synchronised`).
+//! 2. A send is kicked (`carry.rs: kick`): by a doorbell, or started by the processor itself.
+//!    `start` asks `via::Nic`, takes the bytes, and has the mechanism plan the message
+//!    (`mechanism.rs: Plan`).
+//! 3. The engine serves (`serve`), the bytes move (`network.rs`, `viaduct_sim::fluid`). The
+//!    target's `via::Nic` gives its verdict when the first byte is there (`Heads`: native, RDMA) or
+//!    the last (`Arrives`). The bytes are placed at `Arrives`, in one event with the check of
+//!    protection: nothing can be deregistered in between. CLAN's programs hear of it as
+//!    `notices.rs` says.
+//! 4. `settle` completes descriptors; whoever watches the host looks again. Futures are woken
+//!    (`Provider::watch`) and take their completions themselves; handlers are called by tasks of
+//!    their own.
+//! 5. Messages about connections take their own way (`control.rs`): ends of connections stay behind
+//!    the data of their host pair, and data behind what opens a connection.
+//!
+//! A program of Python (`viaduct-python`'s `programs.rs`) is a generator that such a future holds:
+//! it is resumed on the thread of the run and never on a stack of the simulation. What blocks,
+//! connecting, is done for it by a blocking program beside it (`meeting.rs`). The run keeps
+//! Python's lock; between events, at most 5 ms apart, others get it and signals are heard. Objects
+//! that Python drops on another thread, or then, end when the run next has a turn (`home.rs`). Over
+//! `shm` the same generator is run by a loop that waits (`real.rs`).
+//!
+//! # Words
+//!
+//! - mechanism: how an adapter carries a message; its plan: `Mechanism`, `Plan` (`config.rs`,
+//!   `mechanism.rs`)
 
 /// The guide's program, run as a test.
 #[cfg(doctest)]

@@ -12,6 +12,12 @@
 //! Whoever has other processors takes runs from the ledger, has them made there by a [`RunMaker`]
 //! of the same plan, and gives the lines back. Which runs are asked for depends on results alone,
 //! so that all ways end with the same [account](viaduct_report::SweepAccount), to the bit.
+//!
+//! `viaduct sweep` (the command's `sweep.rs`) makes its cells one at a time (`viaduct-scenario`'s
+//! `sweep.rs`), so that a wrong cell does not stop the others. A `Schedule` says which runs are
+//! wanted, as a function of those made; threads make them and append one line per run to the
+//! journal; table and curves are made from the journals alone. What a kill leaves is therefore what
+//! a resumed sweep, or the node of a cluster, begins with.
 
 mod campaign;
 mod directory;

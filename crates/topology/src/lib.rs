@@ -53,6 +53,11 @@
 //! Routes are shortest paths by the number of links; where several links lead closer to the target,
 //! the one with the lowest number is taken, which is the one that comes first in the file. Or they
 //! are given: [`Topology::with_tables`].
+//!
+//! # Words
+//!
+//! - plan of a generated network; labels: what a graph that is routed by rule has of its own:
+//!   `Plan`; `Labels` (`topology.rs`, `rule.rs`)
 
 mod builder;
 mod check;

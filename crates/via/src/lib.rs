@@ -83,6 +83,21 @@
 //! assert_eq!((completion.cookie, completion.length, completion.immediate), (7, 64, Some(42)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Words
+//!
+//! - NIC (network interface controller), adapter: `Nic`, `NicAttributes` (`nic.rs`,
+//!   `attributes.rs`)
+//! - virtual interface, VI: `Vi`, named by `ViId`; `ViState` (`vi.rs`)
+//! - work queue, send and receive: `WorkQueue`, entries named by `WorkId` (`work_queue.rs`)
+//! - descriptor, data segment, immediate data: `Descriptor`, `Segments`, `DataSegment`
+//!   (`descriptor.rs`)
+//! - status word of a descriptor: `Status`, `Completion` (`status.rs`, `work_queue.rs`)
+//! - completion queue: `CompletionQueue`, `CompletionEntry` (`completion_queue.rs`)
+//! - memory region, handle; protection tag: `Region`, `MemoryHandle`, `ProtectionTag` (`memory.rs`)
+//! - connect, wait, request, accept, disconnect: `connect_wait`, `connect_request`, `accept`, ...
+//!   (`connect.rs`, `connection.rs`)
+//! - reliability level: `ReliabilityLevel` (`attributes.rs`)
 
 #![no_std]
 #![forbid(unsafe_code)]

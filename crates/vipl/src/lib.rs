@@ -9,6 +9,11 @@
 //!   program  --  vipl.h  --  functions/*  --  Provider  --  shared memory
 //!                 abi         call: no panic crosses, reasons are logged
 //! ```
+//!
+//! # Decisions
+//!
+//! - **The static library is the source of the shared one**: `packaging/link-shared.sh` links it
+//!   with symbol versions, for which rustc has no place.
 
 #![expect(
     non_snake_case,
