@@ -11,6 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::measure::{Ending, LevelName, Task};
 use crate::planning::role;
 use crate::simulated::Simulated;
+use crate::virtual_networks::{Interface, figure_of};
 
 /// Runs the programs that figures of a preset were published for, on its hosts: `hosts` is its
 /// name, or the path of its file.
@@ -24,10 +25,20 @@ pub(crate) fn comparisons(
     interrupt: &Interrupt,
 ) -> Result<Vec<Comparison>, Failure> {
     let mut rows = Vec::new();
+    let study = format!("sim:{hosts}");
+    let interface = match preset.has_endpoints() {
+        true => Interface::named(&study)?,
+        false => None,
+    };
     for figure in &preset.published {
-        let ours = ours(&Simulated::of_model(hosts)?, figure, interrupt)?;
-        let study = format!("sim:{hosts}");
-        let point = format_size(u64::from(figure.bytes));
+        let ours = match &interface {
+            Some(interface) => figure_of(interface, figure, interrupt)?,
+            None => ours(&Simulated::of_model(hosts)?, figure, interrupt)?,
+        };
+        let mut point = format_size(u64::from(figure.bytes));
+        if let FigureTest::CheckingLatency | FigureTest::CheckingGap = figure.test {
+            point.push_str(", error checking");
+        }
         let published = viaduct_report::Figure {
             value: figure.value,
             role: role(figure.role),
@@ -48,10 +59,15 @@ const fn quantity(figure: &Figure) -> &'static str {
         FigureTest::Bandwidth => "bandwidth_mbit_s",
         FigureTest::RawLatency => "remote_write_us",
         FigureTest::RawBandwidth => "remote_writes_mbit_s",
+        FigureTest::Overheads => "overheads_us",
+        FigureTest::Gap => "gap_us",
+        FigureTest::Bulk => "bulk_mbyte_s",
+        FigureTest::CheckingLatency => "added_latency_us",
+        FigureTest::CheckingGap => "added_gap_us",
     }
 }
 
-/// Our figure in the unit of the published one.
+/// Our figure in the unit of the published one; none for a figure of endpoints.
 fn ours(hosts: &Simulated, figure: &Figure, interrupt: &Interrupt) -> Result<Option<f64>, Failure> {
     let test = match figure.test {
         FigureTest::Latency => Test::Latency,
@@ -64,6 +80,7 @@ fn ours(hosts: &Simulated, figure: &Figure, interrupt: &Interrupt) -> Result<Opt
             let rate = remote_write_rate(hosts.config(), figure.bytes).map_err(broken)?;
             return Ok(rate.map(|rate| rate.bits_per_second() / 1e6));
         }
+        _ => return Ok(None),
     };
     let mut plan = Plan::usual(test);
     plan.sizes = vec![figure.bytes];

@@ -1,5 +1,7 @@
 //! `viaduct reproduce`: published figures beside ours.
 
+use std::fs;
+
 use clap::Args;
 use viaduct_report::{
     Comparison, FigureRole, comparison_document, comparison_markdown, comparison_table,
@@ -15,7 +17,6 @@ use crate::output;
 use crate::planning::Prepared;
 use crate::programs;
 use crate::run::{execute, judge};
-use crate::virtual_networks;
 
 #[derive(Args, Debug)]
 pub(crate) struct ReproduceArguments {
@@ -42,23 +43,15 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
         .map(|preset| (preset.name.clone(), preset))
         .collect();
     presets.retain(|(name, _)| asked.is_none_or(|asked| asked == name));
-    if let Some(path) = asked.filter(|name| name.ends_with(".toml"))
-        && let Ok(preset) = load_preset(path)
-    {
-        presets.push((path.to_owned(), preset));
+    if let Some(path) = asked.filter(|name| name.ends_with(".toml") && !is_study(name)) {
+        presets.push((path.to_owned(), load_preset(path)?));
     }
     let named = presets.first().filter(|_| asked.is_some());
     let has_nothing = named.is_some_and(|(_, preset)| preset.published.is_empty());
     presets.retain(|(_, preset)| !preset.published.is_empty());
     let interrupt = Interrupt::listen();
-    let interfaces = virtual_networks::comparisons(asked, &interrupt);
-    let interfaces = if interrupt.is_asked() {
-        return Ok(Exit::Interrupted);
-    } else {
-        interfaces?
-    };
     let plans = match &arguments.scenario {
-        Some(_) if !presets.is_empty() || !interfaces.is_empty() => Vec::new(),
+        Some(_) if !presets.is_empty() => Vec::new(),
         Some(name) if has_nothing => {
             return Err(Failure::new(
                 format!("nothing was published for the preset `{name}`"),
@@ -98,9 +91,12 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
         rows.extend(comparisons(&outcome));
     }
     for (hosts, preset) in &presets {
-        rows.extend(programs::comparisons(hosts, preset, &interrupt)?);
+        let found = programs::comparisons(hosts, preset, &interrupt);
+        if interrupt.is_asked() {
+            return Ok(Exit::Interrupted);
+        }
+        rows.extend(found?);
     }
-    rows.extend(interfaces);
     if interrupt.is_asked() {
         return Ok(Exit::Interrupted);
     }
@@ -117,6 +113,16 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
     } else {
         Ok(Exit::Fine)
     }
+}
+
+/// Whether a file is a study: only those say how long they run. One that cannot be read is left to
+/// the reader of studies, which says so.
+fn is_study(path: &str) -> bool {
+    let text = fs::read_to_string(path);
+    text.map_or(true, |text| {
+        let mut lines = text.lines().map(str::trim_start);
+        lines.any(|line| line.starts_with("[run]") || line.starts_with("run."))
+    })
 }
 
 /// A study's points that figures were published for, with the study's own seed.

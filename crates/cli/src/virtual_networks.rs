@@ -20,7 +20,7 @@ use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
 pub(crate) use self::contention::{ContentionArguments, contention};
 pub(crate) use self::crowd::{ClientArguments, be_client};
-pub(crate) use self::published::comparisons;
+pub(crate) use self::published::figure_of;
 pub(crate) use self::ranges::ranges_text;
 pub(crate) use self::real::{ServerArguments, serve};
 pub(crate) use self::simulated::Interface;
@@ -66,6 +66,14 @@ impl Subject {
         match self {
             Self::Shm => "shm".to_owned(),
             Self::Simulated(interface) => interface.name().to_owned(),
+        }
+    }
+
+    /// Where and when a measurement that begins now is made.
+    fn origin(&self) -> Origin {
+        match self {
+            Self::Shm => Origin::here(VERSION),
+            Self::Simulated(_) => Origin::simulated(VERSION),
         }
     }
 }
@@ -142,6 +150,7 @@ fn run<T: Serialize + 'static>(
     let mut reports = Vec::new();
     let mut exit = Exit::Fine;
     for subject in &subjects {
+        let origin = subject.origin();
         let (cores, outcome) = match (subject, &pair) {
             (Subject::Shm, Some(pair)) => (
                 Some(pair.cores()),
@@ -158,10 +167,7 @@ fn run<T: Serialize + 'static>(
                 fabric: subject.name(),
                 test,
                 cores,
-                origin: match subject {
-                    Subject::Shm => Origin::here(VERSION),
-                    Subject::Simulated(_) => Origin::simulated(VERSION),
-                },
+                origin,
                 figures,
             }),
             Err(_) if interrupt.is_asked() => {

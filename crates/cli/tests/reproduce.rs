@@ -46,14 +46,30 @@ fn every_published_figure_is_met_and_the_docs_say_so() {
         assert!(row.contains("| 2 % |"), "{row}");
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for page in ["README.md", "docs/trust.md"] {
-        assert!(
-            fs::read_to_string(root.join(page))
-                .unwrap()
-                .contains(&table),
-            "{page} has another table than `viaduct reproduce --markdown`:\n{table}"
-        );
+    let page = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    assert!(
+        page("docs/trust.md").contains(&table),
+        "docs/trust.md has another table than `viaduct reproduce --markdown`:\n{table}"
+    );
+    // The README has some rows in its own words: study first, the same figures behind it.
+    let readme = page("README.md");
+    let trust = readme.split("## How far to trust it").nth(1).unwrap();
+    let rows = trust.lines().filter(|line| line.starts_with("| `"));
+    let mut count = 0;
+    for row in rows.take_while(|row| row.ends_with(" |")).take(5) {
+        let (name, figures) = row["| `".len()..].split_once("`: ").unwrap();
+        let figures: Vec<&str> = figures.split(" | ").skip(1).collect();
+        let is_printed = |line: &str| {
+            let cells: Vec<&str> = line.split(" | ").collect();
+            let [study, _, _, published, _, _, ours, difference, _, verdict] = cells[..] else {
+                return false;
+            };
+            study == format!("| {name}") && figures == [published, ours, difference, verdict]
+        };
+        assert!(table.lines().any(is_printed), "not printed: {row}\n{table}");
+        count += 1;
     }
+    assert_eq!(count, 5);
 }
 
 #[test]
@@ -260,6 +276,67 @@ fn a_quarter_more_or_less_of_a_fitted_number_misses_a_row() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn a_figure_that_cannot_be_measured_is_told_by_its_place() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("figure.toml");
+    for (base, test, size, unit, title) in [
+        ("am-myrinet", "gap", "16 B", "us", ""),
+        (
+            "am-myrinet",
+            "gap",
+            "16 B",
+            "MB/s",
+            "figures of `gap` are in us",
+        ),
+        (
+            "am-myrinet",
+            "gap",
+            "32 B",
+            "us",
+            "`gap` has no messages of 32 B",
+        ),
+        (
+            "am-myrinet",
+            "latency",
+            "16 B",
+            "us",
+            "mechanism `endpoints` cannot be measured by `latency`",
+        ),
+        (
+            "clan-pio",
+            "bulk",
+            "4 KiB",
+            "MB/s",
+            "cannot be measured by `bulk`",
+        ),
+        (
+            "clan-pio",
+            "latency",
+            "4 B",
+            "Mbit/s",
+            "figures of `latency` are in us",
+        ),
+    ] {
+        let preset = format!(
+            "name = \"mine\"\ninherits = \"{base}\"\n[[published]]\ntest = \"{test}\"\nsize = \"{size}\"\n\
+             value = 15.2\nunit = \"{unit}\"\nsource = \"a test\"\n"
+        );
+        fs::write(&path, preset).unwrap();
+        let output = reproduce(&[path.to_str().unwrap()]);
+        let errors = text(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(i32::from(!title.is_empty())),
+            "{errors}"
+        );
+        assert!(errors.contains(title), "{errors}");
+        assert!(
+            title.is_empty() || errors.contains("figure.toml:"),
+            "{errors}"
+        );
     }
 }
 

@@ -26,6 +26,26 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+#[test]
+fn every_measurement_says_where_and_when_it_was_made() {
+    let short = ["--seconds", "0.01"];
+    let contention = [&short[..], &["--clients", "1", "--server", "one"]].concat();
+    let timesharing = [&short[..], &["--programs", "1"]].concat();
+    for (test, fabric, options) in [
+        ("logp", "shm", &["--iterations", "3"][..]),
+        ("contention", "shm", &contention),
+        ("contention", "sim:am-myrinet", &contention),
+        ("timesharing", "sim:am-myrinet", &timesharing),
+    ] {
+        let report = json(&[&[test, "--on", fabric], options].concat());
+        assert_eq!(report["version"], env!("CARGO_PKG_VERSION"), "{report}");
+        // Which machine simulates, and when, changes nothing.
+        for key in ["machine", "date"] {
+            assert_eq!(report[key].is_string(), fabric == "shm", "{key}: {report}");
+        }
+    }
+}
+
 fn failure(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));

@@ -30,12 +30,12 @@ pub(crate) const MODELS: [(&str, &str); 15] = [
     ("rnic-gen4", include_str!("../../../models/rnic-gen4.toml")),
     ("rnic-gen5", include_str!("../../../models/rnic-gen5.toml")),
     (
-        "am-myrinet",
-        include_str!("../../../models/am-myrinet.toml"),
-    ),
-    (
         "gam-myrinet",
         include_str!("../../../models/gam-myrinet.toml"),
+    ),
+    (
+        "am-myrinet",
+        include_str!("../../../models/am-myrinet.toml"),
     ),
     ("ideal", include_str!("../../../models/ideal.toml")),
 ];

@@ -461,10 +461,9 @@ fn read(
         inherits: chain.parents.clone(),
         mechanism,
         numbers: Vec::new(),
-        published: chain
-            .layers
-            .first()
-            .map_or_else(Vec::new, |own| figure::read(&own.tree, diagnostics)),
+        published: chain.layers.first().map_or_else(Vec::new, |own| {
+            figure::read(&own.tree, mechanism, diagnostics)
+        }),
     };
     for table in tables() {
         let (has_use, must_give) = needs(mechanism, table);

@@ -16,8 +16,8 @@ use crate::section::kinds::{
 };
 use crate::section::{Section, Setting, Start, Word, group, group_by_heads, section, words};
 pub(crate) use adapters::{
-    Cable, Endpoints, FigureRole, FigureRow, Firmware, HostSide, Interface, InterfaceNetwork,
-    Kernel, Memory, Rdma, RemoteWrites, Transport, WaysKind,
+    Cable, Endpoints, FigureRole, FigureRow, FigureUnit, Firmware, HostSide, Interface,
+    InterfaceNetwork, Kernel, Memory, Rdma, RemoteWrites, Transport, WaysKind,
 };
 pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
 pub(crate) use hardware::{Bus, Cpu, Model, Nic, NoticeBy};

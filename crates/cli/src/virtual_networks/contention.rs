@@ -209,6 +209,7 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
     let interrupt = Interrupt::listen();
     let mut reports = Vec::new();
     for subject in &subjects {
+        let origin = subject.origin();
         let rows = match subject {
             // Simulated time is the same whatever runs beside it.
             Subject::Simulated(interface) => {
@@ -225,6 +226,7 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
         reports.push(ContentionReport {
             fabric: subject.name(),
             test: RequestTest::Contention,
+            origin,
             seconds: points[0].window.as_secs_f64(),
             rows: rows.into_iter().flatten().collect::<Result<_, _>>()?,
         });

@@ -251,7 +251,9 @@ pub(crate) fn timesharing(arguments: &MeasureArguments) -> Result<Exit, Failure>
             "`timesharing` is measured on one fabric: --on sim:am-myrinet",
         ));
     };
-    let interface = match Subject::named(fabric, test)? {
+    let subject = Subject::named(fabric, test)?;
+    let origin = subject.origin();
+    let interface = match subject {
         Subject::Simulated(interface) if interface.has_virtual_networks() => *interface,
         _ => {
             return Err(Failure::new(
@@ -277,6 +279,7 @@ pub(crate) fn timesharing(arguments: &MeasureArguments) -> Result<Exit, Failure>
     let report = TimesharingReport {
         fabric: fabric.clone(),
         test: RequestTest::Timesharing,
+        origin,
         hosts: u32::from(HOSTS),
         quantum_us: setting.quantum.microseconds_f64(),
         spin_us: setting.spin.microseconds_f64(),

@@ -10,6 +10,7 @@ use super::prober::{SERVER, SINK, SMALL};
 use super::{RequestState, RequestTest};
 use crate::error::{MeasureError, Result};
 use crate::host::Host;
+use crate::origin::Origin;
 use crate::report::{aligned, grouped, significant};
 
 /// How a server's endpoints are made and served.
@@ -280,6 +281,9 @@ pub struct ContentionReport {
     pub fabric: String,
     /// The program.
     pub test: RequestTest,
+    /// Where and when it was measured, and by what.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Of each row, measured after a tenth of it: simulated seconds, or this machine's.
     pub seconds: f64,
     /// A row a set-up and number of clients.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::RequestTest;
+use crate::origin::Origin;
 use crate::report::{aligned, grouped, significant};
 
 /// What processes do while they wait for messages.
@@ -107,6 +108,9 @@ pub struct TimesharingReport {
     pub fabric: String,
     /// The program.
     pub test: RequestTest,
+    /// Where and when it was measured, and by what.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Hosts, with a process of each program.
     pub hosts: u32,
     /// Of a process's turn, microseconds.

@@ -241,6 +241,7 @@ words! {
     pub(crate) enum FigureUnit {
         Microseconds = "us",
         Megabits = "Mbit/s",
+        Megabytes = "MB/s",
     }
 }
 
@@ -256,15 +257,23 @@ words!(FigureTest {
     Bandwidth = "bandwidth",
     RawLatency = "raw-latency",
     RawBandwidth = "raw-bandwidth",
+    Overheads = "overheads",
+    Gap = "gap",
+    Bulk = "bulk",
+    CheckingLatency = "checking-latency",
+    CheckingGap = "checking-gap",
 });
 
 section! {
-    FigureRow Rows "preset.published": "a preset's [[published]]: a figure of a program on it, one a row" {
+    FigureRow Rows "preset.published": "a preset's [[published]]: a figure of a program on it, one per row" {
         test: Setting<FigureTest> =
-            choice("half a round trip, messages one way, or remote writes without VIA");
+            choice(
+                "half a round trip, messages one way, remote writes without VIA; of endpoints: overheads of both \
+                 ends, gap, bulk messages, what error checking adds to latency and gap",
+            );
         size: Setting<u32> = message("bytes of a message");
         value: Setting<f64> = number("the published figure");
-        unit: Setting<FigureUnit> = choice("its unit: us or Mbit/s");
+        unit: Setting<FigureUnit> = choice("its unit: us, Mbit/s (bandwidths), or MB/s (bulk)");
         source: Setting<String> = text("where it is published");
         role: Setting<FigureRole> = choice("calibrated on, or to be predicted").or("given");
         tolerance: Setting<f64> =
