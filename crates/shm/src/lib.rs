@@ -39,8 +39,8 @@
 //!    flow control waits.
 //! 4. **Moving the bytes** (`send.rs: send`, `send_long`; RDMA in `send/rdma.rs`):
 //!    `Thresholds::choose` names a mechanism; what is known of the receiver's program
-//!    (`send/reader.rs`) may say the pool instead. Inline writes them into slots; direct writes them
-//!    into the receiver's buffer by the cookie; copy has the kernel do it; pool cuts them into
+//!    (`send/reader.rs`) may say the pool instead. Inline writes them into slots; direct writes
+//!    them into the receiver's buffer by the cookie; copy has the kernel do it; pool cuts them into
 //!    chunks. `publish` stores the slot's header last, with release order: the lap in it tells the
 //!    receiver that the slot is new. A send completes here, or, at reliable reception, when the
 //!    receiver's `consumed` passes its slot.
