@@ -581,7 +581,7 @@ class Network:
     def from_edge_list(
         cls, path: str | PathLike[str], *, title: str = "", nic: str | None = None
     ) -> Network:
-        """Read a file with a link a line, as `network.file` of a study may be."""
+        """Read a file with one link per line, as `network.file` of a study may be."""
         return cls._read(path, "list", title, nic)
 
     @classmethod

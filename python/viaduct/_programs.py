@@ -79,7 +79,7 @@ def cluster(
     wait : str
         How programs wait for completions: `"block"` sleeps and is woken, which takes an interrupt;
         `"poll"` looks again and again, which takes a processor. The same on simulated hosts, where
-        both cost what the model says, and for real.
+        both cost what the model says, and between processes.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def cluster(
     >>> text
     b'hello'
 
-    The same programs, for real:
+    The same programs between processes:
 
     >>> via.cluster("shm", {"asks": asks, "answers": answers}).run().returned["asks"][0]
     b'hello'

@@ -76,7 +76,7 @@ class MakesStudy(Protocol):
 
 
 class Sweep:
-    """What came of a sweep: a table with a row a run, which data frames read without a copy.
+    """What came of a sweep: a table with one row per run, which data frames read without a copy.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Sweep:
         return self.table.__arrow_c_stream__(requested_schema)
 
     def __str__(self) -> str:
-        """Give the table of the command: a row a cell."""
+        """Give the table of the command: one row per cell."""
         return self._text
 
     def _repr_html_(self) -> str:

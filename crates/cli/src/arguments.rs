@@ -33,14 +33,14 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 wrong input, 2 a model assumptio
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a study or a scenario file and show what came of it
+    /// Run a study or a scenario file and show its results
     #[command(after_help = "Examples:\n  viaduct run torus-1024\n  \
         viaduct run four-hop --set traffic.size=\"64 B\"\n  \
         viaduct run torus-1024 --seeds 5 --json > result.json")]
     Run(RunArguments),
     /// Run the scenario of a run directory again and compare the digests
     Rerun(RerunArguments),
-    /// Put run directories, or measurements, beside one another on a page for a browser
+    /// Compare run directories, or measurements, on a page for a browser
     #[command(after_help = "Example:\n  viaduct run two-hosts --out first\n  \
         viaduct run two-hosts --set traffic.size=\"4 KiB\" --out second\n  \
         viaduct report first second -o both.html\n  \
@@ -54,7 +54,7 @@ pub(crate) enum Command {
         viaduct plot machine-a.json machine-b.json -o machines.svg"
     )]
     Plot(PlotArguments),
-    /// Run what figures were published for, and show them beside ours
+    /// Run what has published figures, and show them beside ours
     #[command(
         after_help = "Examples:\n  viaduct reproduce\n  viaduct reproduce four-hop\n  \
         viaduct reproduce --markdown"
@@ -73,7 +73,7 @@ pub(crate) enum Command {
         viaduct sweep torus-1024 --seeds 50 --until-width 1%\n  \
         viaduct sweep --resume runs/torus-1024-sweep-1f0c9a62")]
     Sweep(SweepArguments),
-    /// Run a study and put some of its messages on a time line, a file for Perfetto's viewer
+    /// Run a study and write some of its messages as a time line for Perfetto's viewer
     #[command(
         after_help = "Examples:\n  viaduct trace four-hop -o four-hop.perfetto-trace \
         --set traffic.size=\"1 KiB\"\n  \
@@ -106,13 +106,13 @@ pub(crate) enum Command {
         viaduct measure cq --on sim:clan-pio@four-hop --load auto --plot load.svg\n  \
         viaduct measure logp --on shm,sim:am-myrinet,sim:gam-myrinet")]
     Measure(Box<MeasureArguments>),
-    /// Make a preset from a measurement: fit the numbers of another to it
+    /// Make a preset from a measurement, by fitting the numbers of another preset
     #[command(after_help = "Example:\n  \
         viaduct measure latency --on shm --json > measured.json\n  \
         viaduct fit measured.json --base rnic-gen4 -o my-host.toml\n  \
         viaduct measure latency --on sim:my-host.toml")]
     Fit(FitArguments),
-    /// Print what makes a shell complete the words of this command
+    /// Print the completion script of a shell
     #[command(after_help = "Example:\n  \
         viaduct completions bash > ~/.local/share/bash-completion/completions/viaduct")]
     Completions {
@@ -158,7 +158,8 @@ pub(crate) enum ModelsCommand {
         #[arg(value_name = "B")]
         second: String,
     },
-    /// Show what comes out of am-myrinet or gam-myrinet over the ranges of its numbers: a minute
+    /// Show what comes out of am-myrinet or gam-myrinet over the ranges of its numbers (takes a
+    /// minute)
     Ranges {
         /// A preset's name or file
         #[arg(value_name = "NAME|FILE")]
@@ -239,7 +240,7 @@ pub(crate) struct DisplayArguments {
     /// Show no progress and no warnings
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Runs at a time; the results are the same for any number [default: one a core]
+    /// Runs at a time; the results are the same for any number [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct MeasureArguments {
     #[arg(value_name = "TEST")]
     pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
-    /// `viaduct models` or the path of a preset file, STUDY one whose network they stand in;
+    /// `viaduct models` or the path of a preset file, STUDY the study whose network they are in;
     /// several are measured one after the other and compared. For tests of virtual networks `shm`,
     /// `sim:am-myrinet` or `sim:gam-myrinet`
     #[arg(
@@ -38,28 +38,28 @@ pub(crate) struct MeasureArguments {
         required = true
     )]
     pub(crate) fabrics: Vec<String>,
-    /// Bytes of a message, a row each, as in `--sizes 8,4KiB,1MiB` [default: depends on the test]
+    /// Bytes of a message, one row each, as in `--sizes 8,4KiB,1MiB` [default: depends on the test]
     #[arg(long, value_name = "BYTES", value_delimiter = ',')]
     pub(crate) sizes: Vec<Size>,
-    /// Connections, a row each, for `cq` [default: 1,16,64,256,1024; with `--load` 64]
+    /// Connections, one row each, for `cq` [default: 1,16,64,256,1024; with `--load` 64]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
-    /// Requests a second that the connections of `cq` offer together, a row each, as in
-    /// `--load 50k,100k,200k`; `auto`: around the most that is answered [default: that most]
+    /// Requests a second that the connections of `cq` offer together, one row each, as in `--load
+    /// 50k,100k,200k`; `auto`: around the most that is answered [default: that most]
     #[arg(long = "load", value_name = "REQUESTS/S", value_delimiter = ',')]
     pub(crate) loads: Vec<Load>,
     /// Hosts that the connections of `cq` come from, on simulated hosts, each with its part of them
     /// [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hosts: Option<u32>,
-    /// How both sides wait: look again and again, or sleep
+    /// How both sides wait: they poll, or sleep
     #[arg(long, value_enum, default_value_t = ModeName::Poll)]
     pub(crate) mode: ModeName,
     /// The connections' reliability level: unreliable delivery, reliable delivery, or reliable
     /// reception
     #[arg(long, value_enum, default_value_t = LevelName::Rd)]
     pub(crate) level: LevelName,
-    /// How the fabric moves bytes [default: as it sees fit for each message]
+    /// How the fabric moves bytes [default: the fabric chooses for each message]
     #[arg(long, value_enum)]
     pub(crate) transfer: Option<TransferName>,
     /// Write and read every byte, as an application does
@@ -68,7 +68,7 @@ pub(crate) struct MeasureArguments {
     /// Messages in ordinary memory instead of memory that the fabric shares
     #[arg(long)]
     pub(crate) private: bool,
-    /// Round trips or messages a row [default: as many as fill a third of a second]
+    /// Round trips or messages in each row [default: as many as fill a third of a second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iterations: Option<u64>,
     /// The cores of the two sides [default: the first two that this process may use]
@@ -77,11 +77,11 @@ pub(crate) struct MeasureArguments {
     /// Say what the first side's NIC did meanwhile: remote writes, copies, wake-ups
     #[arg(long)]
     pub(crate) counts: bool,
-    /// What goes wrong on simulated hosts, as in `--fault "loss 0.01 %"`, several times if several
-    /// things do; a wrong one is told all forms, and a study may have fault rows instead
+    /// A fault on simulated hosts, as in `--fault "loss 0.01 %"`; may be repeated. A wrong one is
+    /// answered with all forms. A study may have fault rows instead
     #[arg(long = "fault", value_name = "FAULT")]
     pub(crate) faults: Vec<String>,
-    /// Seed of what is drawn on simulated hosts: what faults strike, traffic of others, phases and
+    /// Seed of random draws on simulated hosts: what faults strike, background traffic, phases and
     /// grains of `timesharing` [default: the study's, else 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -89,7 +89,7 @@ pub(crate) struct MeasureArguments {
     pub(crate) contention: ContentionArguments,
     #[command(flatten)]
     pub(crate) timesharing: TimesharingArguments,
-    /// Draw a line a fabric into this file, as .svg, .pdf or .png
+    /// Draw one line per fabric into this file, as .svg, .pdf or .png
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object and nothing else; of several fabrics an array of objects
@@ -596,7 +596,7 @@ fn plan(arguments: &MeasureArguments, test: Test) -> Result<Plan, Failure> {
     }
     if !arguments.loads.is_empty() && arguments.connections.len() > 1 {
         return Err(Failure::new(
-            "`--load` has a row a load, and `--connections` more than one number",
+            "`--load` has one row per load, and `--connections` more than one number",
             "give one number of connections, as in `--connections 64`",
         ));
     }

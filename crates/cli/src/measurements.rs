@@ -76,7 +76,7 @@ impl Measurements {
         }
     }
 
-    /// A picture of one test, a line a measurement, with its numbers.
+    /// A picture of one test, one line per measurement, with its numbers.
     pub(crate) fn chart(&self) -> Result<(viaduct_plot::LineChart, String), Failure> {
         let test = self.only_test()?;
         let of_test = self.of(test);

@@ -42,7 +42,7 @@ impl PictureFile {
         Ok(file)
     }
 
-    /// Draws reports of one plan, a line each.
+    /// Draws reports of one plan, one line each.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ pub(crate) fn compared(names: &[String]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The chart of reports of one test, a line each; none where the first has no row.
+/// The chart of reports of one test, one line each; none where the first has no row.
 pub(crate) fn chart(comparison: &Comparison<'_>) -> Option<LineChart> {
     let reports = comparison.reports();
     let first = reports.first().filter(|first| !first.rows.is_empty())?;

@@ -15,7 +15,7 @@ use crate::showing::FormerStudy;
 
 #[derive(Args, Debug)]
 pub(crate) struct PlotArguments {
-    /// A directory that `viaduct run` left, or files that `viaduct measure --json` wrote: a line
+    /// A directory that `viaduct run` left, or files that `viaduct measure --json` wrote: one line
     /// each
     #[arg(value_name = "RUN|MEASURED.json", required = true)]
     sources: Vec<PathBuf>,

@@ -22,7 +22,7 @@ pub(crate) struct ShowArguments {
     /// Set a key of the study, as in `--set network.dimensions="[8, 8]"`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// The picture: .svg for small networks, .html for a page that copes with any
+    /// The picture: .svg for small networks, .html for a network of any size
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }

@@ -212,7 +212,7 @@ impl Simulated {
     }
 }
 
-/// Where the time of each size goes, a message alone: a column a size, microseconds.
+/// Where the time of each size goes, a message alone: one column per size, in microseconds.
 pub(crate) fn stages_table(hosts: &Simulated, sizes: &[u32]) -> String {
     let columns: Vec<Vec<(Stage, Time)>> = sizes
         .iter()

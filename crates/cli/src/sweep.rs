@@ -34,14 +34,14 @@ pub(crate) struct SweepArguments {
     /// Runs of each cell, with this many seeds in a row; with --until-width, at most
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seeds: u32,
-    /// Enough seeds once the 95 % interval of the mean latency is within this share of the mean on
+    /// Add seeds until the 95 % interval of the mean latency is within this share of the mean on
     /// either side, as in 5%
     #[arg(long, value_name = "SHARE", value_parser = width)]
     until_width: Option<u32>,
     /// Where to leave journal, table and curves [default: runs/STUDY-sweep-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with a sweep that was stopped or killed: what was run is not run again
+    /// Continue a sweep that was stopped or killed; runs that ended are kept
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "overrides", "seed", "seeds", "until_width", "out"])]
     resume: Option<PathBuf>,
     /// Run nothing: write a job array for Slurm, with these options of sbatch

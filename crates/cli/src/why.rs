@@ -40,7 +40,7 @@ pub(crate) struct ChoiceArguments {
     /// The slowest measured message
     #[arg(long)]
     pub(crate) slowest: bool,
-    /// The measured message that this share of all, 0 to 1, is not slower than
+    /// The measured message at this quantile of latency, 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) quantile: Option<f64>,
 }

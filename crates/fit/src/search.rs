@@ -24,7 +24,7 @@ pub(crate) fn squares(residuals: &[f64]) -> f64 {
     residuals.iter().map(|residual| residual * residual).sum()
 }
 
-/// Slopes of the residuals, a column an unknown.
+/// Slopes of the residuals, one column per unknown.
 pub(crate) fn slopes<E>(
     unknowns: &[f64],
     residuals: &[f64],

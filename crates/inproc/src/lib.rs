@@ -2,9 +2,9 @@
 //! transport.
 //!
 //! [`InProcess`] is a [`Provider`](viaduct_fabric::Provider) over the semantics of `viaduct-via`
-//! alone. Programs can be tried with it where there is no shared memory and no second process;
-//! the conformance suite runs over it, so that it holds the semantics to the same claims as the
-//! fabrics that move data for real.
+//! alone. Programs can be tried with it where there is no shared memory and no second process; the
+//! conformance suite runs over it, so that it holds the semantics to the same claims as the fabrics
+//! that move data between processes.
 //!
 //! ```text
 //!  consumer's threads                            the provider's thread

@@ -42,7 +42,7 @@ pub enum Phases {
 pub struct Scheduler {
     /// Processor's time that a process gets in a turn.
     pub quantum: Time,
-    /// From one process to another, caches included.
+    /// What a switch from one process to another takes, caches included.
     pub switch: Time,
     /// What processes do that wait.
     pub wait: Wait,

@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
         title + &hows.collect::<String>()
     }
 
-    /// A column a fabric, a row a size or a number of connections.
+    /// One column per fabric, one row per size or number of connections.
     #[must_use]
     pub fn table(&self) -> String {
         let Some(first) = self.reports.first() else {

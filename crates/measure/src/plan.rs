@@ -152,11 +152,11 @@ pub trait Tuning {
 pub struct Plan {
     /// The program.
     pub test: Test,
-    /// Bytes of a message, a row each; not for [`Test::Cq`], whose requests have 32.
+    /// Bytes of a message, one row each; not for [`Test::Cq`], whose requests have 32.
     pub sizes: Vec<u32>,
-    /// Connections, a row each; only for [`Test::Cq`].
+    /// Connections, one row each; only for [`Test::Cq`].
     pub connections: Vec<u32>,
-    /// Requests a second that all connections together offer, a row each for every number of
+    /// Requests a second that all connections together offer, one row each for every number of
     /// connections; only for [`Test::Cq`], and if empty, as many as are answered.
     pub loads_requests_s: Vec<u32>,
     /// How both sides wait.
@@ -167,7 +167,7 @@ pub struct Plan {
     pub is_touched: bool,
     /// Where messages lie.
     pub memory: Memory,
-    /// Round trips or messages a row; if not said, as many as fill a third of a second.
+    /// Round trips or messages in each row; if not said, as many as fill a third of a second.
     pub iterations: Option<u64>,
     /// Whether a row says what the initiator's NIC counted while it was timed.
     pub is_counted: bool,

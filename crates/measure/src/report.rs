@@ -383,7 +383,7 @@ impl Report {
             .filter_map(|row| Some((row.variant(), row.noise().counts?)))
             .collect();
         let (_, first) = counted.first()?;
-        // A line a count, a column a row: names are long, and most rows few.
+        // One line per count, one column per row: names are long, and most rows few.
         let mut lines = vec![(
             "remote_writes",
             counted

@@ -57,7 +57,7 @@ impl Picture {
         png::file(&self.scene)
     }
 
-    /// As a PDF file of one page, a point a unit. Its text stays text, with the font inside.
+    /// As a PDF file of one page, one point per unit. Its text stays text, with the font inside.
     #[must_use]
     pub fn to_pdf(&self) -> Vec<u8> {
         pdf::file(&self.scene, &self.title)

@@ -105,7 +105,7 @@ pub(crate) fn deadlock(waiting: &[String], at_us: f64, messages: u64) -> PyErr {
     ))
 }
 
-/// A program that waited too long, for real.
+/// A program between real processes that waited too long.
 pub(crate) fn patience(limit: Duration, words: &str) -> PyErr {
     classes::DeadlockError::new_err(format!(
         "the time limit of the run, {} s, has passed: {words}",

@@ -25,15 +25,15 @@ pub(crate) const BARS_MAX: usize = 4;
 /// What a picture of runs is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Subject {
-    /// The distribution of latency: a line a run.
+    /// The distribution of latency: one line per run.
     Latency,
-    /// The share of messages that are slower, by its logarithm: a line a run.
+    /// The share of messages that are slower, by its logarithm: one line per run.
     Tail,
     /// How busy each link of one run is, laid out as the network is.
     Links,
     /// Where the mean latency goes: a set of bars a cell.
     Stages,
-    /// The mean latency over simulated time: a line a run.
+    /// The mean latency over simulated time: one line per run.
     Time,
 }
 

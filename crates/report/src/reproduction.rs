@@ -171,7 +171,8 @@ impl Comparison {
     }
 }
 
-/// The header and a row each, without the rare columns that are empty; which columns have numbers.
+/// The header and one row each, without the rare columns that are empty; which columns have
+/// numbers.
 fn rows(comparisons: &[Comparison]) -> (Vec<Vec<String>>, Vec<bool>) {
     let all: Vec<[String; 10]> = comparisons.iter().map(Comparison::cells).collect();
     let is_shown = |column: &usize| {
@@ -246,7 +247,7 @@ pub fn comparison_document(comparisons: &[Comparison], version: &str) -> String 
     serde_json::to_string_pretty(&document).expect("plain numbers and strings") + "\n"
 }
 
-/// What sums up, a line each: how many figures are met, with the mean and the worst difference;
+/// What sums up, one line each: how many figures are met, with the mean and the worst difference;
 /// then those that a version predicted blind, with its differences and today's.
 #[must_use]
 pub fn comparison_verdict(comparisons: &[Comparison]) -> String {

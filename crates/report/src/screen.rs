@@ -171,7 +171,7 @@ fn sources<'a>(cells: impl Iterator<Item = &'a CellOutcome>) -> String {
     source_lines(cells.flat_map(|cell| &cell.published.sources))
 }
 
-/// Where published figures stand, a line each after an empty one, and each place once.
+/// Where published figures stand, one line each after an empty one, and each place once.
 pub(crate) fn source_lines<'a>(all: impl Iterator<Item = &'a String>) -> String {
     let mut sources: Vec<&str> = Vec::new();
     for source in all {

@@ -1,4 +1,4 @@
-//! Lists of messages as text: `time_us,source,target,bytes`, a message a line.
+//! Lists of messages as text: `time_us,source,target,bytes`, one message per line.
 //!
 //! All fields are plain numbers, so nothing is quoted and a line is split at its commas.
 

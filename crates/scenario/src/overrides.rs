@@ -69,7 +69,7 @@ pub(crate) struct Setter {
 /// The name under which messages show the options.
 pub(crate) const SOURCE_NAME: &str = "--set";
 
-/// Reads the options; they form one text of a line each, so that messages can point into it. Also
+/// Reads the options; they form one text of one line each, so that messages can point into it. Also
 /// returns the number of that text.
 pub(crate) fn read(overrides: &[Override], diagnostics: &mut Diagnostics) -> (usize, Vec<Setter>) {
     let lines: Vec<String> = overrides

@@ -241,7 +241,7 @@ impl Campaign {
             ),
             (
                 "python3 -c \"import polars; print(polars.read_parquet('sweep.parquet'))\"",
-                "The table, a row a run; pandas and DuckDB read it, too.",
+                "The table, one row per run; pandas and DuckDB read it, too.",
             ),
         ];
         self.replace(PAGE_FILE, sweep_page(account, &commands).as_bytes())?;

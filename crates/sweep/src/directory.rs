@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sweep.json        the study with its files, overrides, seeds and stop rule: written first, whole
-//! journal*.jsonl    a line a run, appended when it ends: its checksum, a space, a JSON record
+//! journal*.jsonl    one line per run, appended when it ends: its checksum, a space, a JSON record
 //! sweep.parquet     the table, made from the journals
 //! report.html       a page with curves and cells, made from them too, as are
 //! *.svg             curves

@@ -23,12 +23,12 @@ use crate::picture::PictureFile;
 /// What only `contention` is told.
 #[derive(Args, Debug)]
 pub(crate) struct ContentionArguments {
-    /// Clients of `contention`, a row each, as in `1..24` or `1,8,9` [default:
+    /// Clients of `contention`, one row each, as in `1..24` or `1,8,9` [default:
     /// 1,2,3,4,6,8,9,10,12,16,20,24]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     clients: Vec<Range>,
-    /// The server of `contention`: one endpoint for all, an endpoint a client served by a single
-    /// thread, or by a thread each [default: one,st,mt]
+    /// The server of `contention`: one endpoint for all clients, or one per client, served by a
+    /// single thread or by one thread each [default: one,st,mt]
     #[arg(long = "server", value_name = "KIND", value_delimiter = ',')]
     servers: Vec<ServerName>,
     /// Frames of the server's interface in `contention`, for endpoints of their own [default:
@@ -38,8 +38,8 @@ pub(crate) struct ContentionArguments {
     /// Bytes of a request in `contention` and `timesharing` [default: 16]
     #[arg(long, value_name = "BYTES")]
     bytes: Option<Size>,
-    /// Seconds that `contention` measures a row, after a tenth as long, or that each process of
-    /// `timesharing` computes [default: 1]
+    /// Seconds measured in each row of `contention`, after a warm-up of a tenth; or seconds that
+    /// each process of `timesharing` computes [default: 1]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
 }

@@ -1,4 +1,5 @@
-//! Contention for real: this process serves, each client is another process of this program.
+//! Contention between real processes: this process serves, each client is another process of this
+//! program.
 
 use std::io::{self, BufRead};
 use std::num::NonZeroUsize;

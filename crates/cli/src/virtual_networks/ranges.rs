@@ -26,8 +26,8 @@ const OUTCOMES: [&str; 7] = [
     "remaps, 1/s",
 ];
 
-/// A table, as the docs have them: a row a number that has a range, or for those of `keys` alone,
-/// behind a row of the preset as it is.
+/// A table, as the docs have them: one row per number that has a range, or for those of `keys`
+/// alone, behind a row of the preset as it is.
 ///
 /// # Errors
 ///

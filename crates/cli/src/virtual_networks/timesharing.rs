@@ -33,11 +33,11 @@ const ROUNDS_MAX: u64 = 10_000_000;
 /// What only `timesharing` is told.
 #[derive(Args, Debug)]
 pub(crate) struct TimesharingArguments {
-    /// Parallel programs of `timesharing`, a row each, as in `2..4` [default: 2..4]
+    /// Parallel programs of `timesharing`, one row each, as in `2..4` [default: 2..4]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     programs: Vec<Range>,
-    /// What their processes do that wait: look again and again, block, or look for `--spin` and
-    /// then block [default: spin,block,two-phase]
+    /// How waiting processes wait: they spin, block, or spin for `--spin` and then block [default:
+    /// spin,block,two-phase]
     #[arg(long = "wait", value_name = "KIND", value_delimiter = ',')]
     waits: Vec<WaitName>,
     /// Turn of a process under the scheduler of each host [default: 10 ms]
@@ -46,20 +46,21 @@ pub(crate) struct TimesharingArguments {
     /// How long a process looks before it blocks [default: 150 us]
     #[arg(long, value_name = "TIME")]
     spin: Option<Span>,
-    /// From one process to another, caches included [default: 50 us]
+    /// What a switch from one process to another takes, caches included [default: 50 us]
     #[arg(long, value_name = "TIME")]
     switch: Option<Span>,
-    /// What a process computes between two exchanges, a row each [default: 1 ms]
+    /// What a process computes between two exchanges, one row each [default: 1 ms]
     #[arg(long = "grain", value_name = "TIME", value_delimiter = ',')]
     grains: Vec<Span>,
-    /// How much less and more than its grain a process computes, percent, a row each [default: 0]
+    /// How much less and more than its grain a process computes, percent, one row each [default: 0]
     #[arg(long = "imbalance", value_name = "PERCENT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=100))]
     imbalances: Vec<u32>,
     /// With whom a process exchanges requests: the two beside it on a ring, or all others
     /// [default: neighbours]
     #[arg(long = "pattern", value_name = "KIND", value_delimiter = ',')]
     patterns: Vec<PatternName>,
-    /// Whether turns of hosts end at any time, or at the same [default: random]
+    /// Whether the turns of different hosts end at random times, or at the same time [default:
+    /// random]
     #[arg(long, value_name = "KIND")]
     phases: Option<PhasesName>,
 }

@@ -286,7 +286,7 @@ pub struct ContentionReport {
     pub origin: Origin,
     /// Of each row, measured after a tenth of it: simulated seconds, or this machine's.
     pub seconds: f64,
-    /// A row a set-up and number of clients.
+    /// One row per set-up and number of clients.
     pub rows: Vec<ContentionRow>,
 }
 

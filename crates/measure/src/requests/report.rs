@@ -60,7 +60,7 @@ impl<T: Serialize> RequestReport<T> {
 }
 
 impl LogP {
-    /// One table of several fabrics, a row each.
+    /// One table of several fabrics, one row each.
     #[must_use]
     pub fn table(reports: &[RequestReport<Self>]) -> String {
         let rows = reports.iter().map(|report| {

@@ -125,7 +125,7 @@ pub struct TimesharingReport {
     pub seconds: f64,
     /// Of all draws.
     pub seed: u64,
-    /// A row a set-up.
+    /// One row per set-up.
     pub rows: Vec<TimesharingRow>,
 }
 

@@ -64,7 +64,8 @@ pub(super) fn page(studies: &[ShownStudy<'_>]) -> Page {
     }
 }
 
-/// A row a quantity, a column a cell; each but the first with its difference from the first.
+/// One row per quantity, one column per cell; each but the first with its difference from the
+/// first.
 fn numbers(cells: &[NamedCell<'_>]) -> Table {
     let views: Vec<View<'_>> = cells
         .iter()

@@ -7,7 +7,7 @@ use crate::figure::{count, difference, duration, percent, quantity, scaled_count
 use crate::outcome::{CellOutcome, FigureRole, Published};
 use crate::summary::{Counts, LatencySummary, Summary};
 
-/// The table of one cell: a row a quantity, published figures beside ours, then where the mean
+/// The table of one cell: one row per quantity, published figures beside ours, then where the mean
 /// latency goes. Ends with a line feed.
 #[must_use]
 pub fn cell_table(cell: &CellOutcome) -> String {

@@ -10,7 +10,7 @@ use crate::figure::{difference, percent};
 use crate::outcome::{Figure, FigureRole, StudyOutcome};
 use crate::summary::Summary;
 
-/// The table of a sweep: a row a cell. Ends with a line feed.
+/// The table of a sweep: one row per cell. Ends with a line feed.
 #[must_use]
 pub fn sweep_table(outcome: &StudyOutcome) -> String {
     let cells: Vec<CellView<'_>> = outcome.cells.iter().map(CellView::new).collect();

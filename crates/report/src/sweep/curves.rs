@@ -1,5 +1,5 @@
-//! Curves over the key of a sweep that has the most values: a file a quantity, a line for each
-//! combination of the others.
+//! Curves over the key of a sweep that has the most values: one file per quantity, one line for
+//! each combination of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 

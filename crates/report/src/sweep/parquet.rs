@@ -1,4 +1,4 @@
-//! The table of a sweep as Parquet: a row a cell and seed.
+//! The table of a sweep as Parquet: one row per cell and seed.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::tables::{Kind, Values, write_column};
 /// What a row of a sweep's table is.
 pub const SWEEP_ROW: &str = "one run: a cell of the sweep and a seed";
 
-/// A column of a sweep's table: a row a cell and seed.
+/// A column of a sweep's table: one row per cell and seed.
 #[derive(Clone, Debug)]
 pub struct SweepColumn {
     /// Its name.

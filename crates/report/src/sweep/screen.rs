@@ -1,4 +1,4 @@
-//! The table of a sweep on the terminal: a row a cell.
+//! The table of a sweep on the terminal: one row per cell.
 
 use comfy_table::CellAlignment;
 

@@ -4,7 +4,7 @@ use viaduct_topology::{HostId, LinkId, Topology};
 
 use super::{Busiest, Drawing, Loads, busiest_of_hosts, switch_links, switch_name};
 
-/// Links that are drawn as a line each, and nodes beside one another.
+/// Links that are drawn as one line each, and nodes beside one another.
 const LINES_MAX: usize = 1_200;
 const LEVEL_MAX: usize = 160;
 /// Switches round a circle.
