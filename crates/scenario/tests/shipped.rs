@@ -92,8 +92,8 @@ fn every_preset_loads_and_each_number_has_a_source() {
         "rnic-gen3",
         "rnic-gen4",
         "rnic-gen5",
-        "am-myrinet",
         "gam-myrinet",
+        "am-myrinet",
         "ideal",
     ];
     assert_eq!(names, all);
