@@ -46,8 +46,7 @@ usage: cargo xtask COMMAND
 
   tidy      dependency walls, licences, and the rules of the tree; builds nothing
   docs      every command shown in README.md and docs/ runs as shown (`docs README.md` runs
-            one page), and what that builds
-            for release has no rule that a test can break";
+            one page), and what that builds for release has no rule that a test can break";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1);
