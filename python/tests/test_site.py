@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ BROWSER = next(
 )
 PAGES = ["index.html", "guides/first-study.html", "guides/python.html", "trust.html", "vipl.html"]
 
-# Opens each page in a frame of each width and tells what is wrong with it: words that are hard to read on what lies
-# behind them, by the contrast of WCAG 2; a background of the wrong kind; what is wider than the screen.
+# Opens each page in a frame of each width and tells what is wrong with it: words that are hard to
+# read on what lies behind them, by the contrast of WCAG 2; a background of the wrong kind; what is
+# wider than the screen.
 LOOK = """<!doctype html><body><pre id="found"></pre><script>
 const light = ([red, green, blue]) => {
-  const linear = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const linear = value =>
+    (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
 };
 const numbers = text => text.match(/[\\d.]+/g).map(Number);
@@ -34,7 +37,8 @@ function complaints(view) {
   const page = view.document, found = new Set();
   const all = page.documentElement;
   if (all.scrollWidth > all.clientWidth) found.add(`${all.scrollWidth} pixels wide`);
-  if ((light(behind(page.querySelector(".wy-nav-content"), view)) < 0.1) !== isDark) found.add("the wrong background");
+  const background = behind(page.querySelector(".wy-nav-content"), view);
+  if ((light(background) < 0.1) !== isDark) found.add("the wrong background");
   const walker = page.createTreeWalker(page.querySelector(".rst-content"), NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
@@ -43,7 +47,8 @@ function complaints(view) {
     if (style.visibility === "hidden" || style.opacity < 1) continue;
     const pair = [light(numbers(style.color)), light(behind(element, view))].sort((a, b) => b - a);
     const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
-    if (contrast < 4.5) found.add(`${element.tagName} ${element.className}: ${contrast.toFixed(1)}`);
+    const what = `${element.tagName} ${element.className}`;
+    if (contrast < 4.5) found.add(`${what}: ${contrast.toFixed(1)}`);
   }
   return [...found];
 }
@@ -70,14 +75,13 @@ onload = () => {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, with the page that looks at the others."""
     folder = tmp_path_factory.mktemp("site")
-    mkdocs = shutil.which("mkdocs")
-    assert mkdocs is not None
-    subprocess.run([mkdocs, "build", "--quiet", "--site-dir", folder], cwd=ROOT, check=True)
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder]
+    subprocess.run(build, cwd=ROOT, check=True)
     (folder / "look.html").write_text(LOOK.replace("PAGES", json.dumps(PAGES)), encoding="ascii")
     return folder
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium (Debian, Ubuntu: apt install chromium)")
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium (Debian, Ubuntu: apt install chromium)")
 @pytest.mark.parametrize("is_dark", [False, True])
 def test_pages_can_be_read(site: Path, is_dark: bool) -> None:
     assert BROWSER is not None
