@@ -75,7 +75,7 @@ onload = () => {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, with the page that looks at the others."""
     folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder]
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True)
     (folder / "look.html").write_text(LOOK.replace("PAGES", json.dumps(PAGES)), encoding="ascii")
     return folder
