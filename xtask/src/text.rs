@@ -23,6 +23,7 @@ const DETERMINISTIC: &[&str] = &[
     "engine",
     "topology",
     "statistics",
+    "hardware",
     "sim",
     "simfabric",
     "interface",

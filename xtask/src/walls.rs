@@ -43,9 +43,16 @@ const WALLS: &[Wall] = &[
         reason: "estimates are the same whatever is measured",
     },
     Wall {
+        package: "viaduct-hardware",
+        own: &["viaduct-engine", "viaduct-interface"],
+        external: Some(&[]),
+        reason: "what a message costs on a host: it knows no network and no other message",
+    },
+    Wall {
         package: "viaduct-sim",
         own: &[
             "viaduct-engine",
+            "viaduct-hardware",
             "viaduct-statistics",
             "viaduct-topology",
             "viaduct-via",
@@ -94,6 +101,7 @@ const WALLS: &[Wall] = &[
             "viaduct-agent",
             "viaduct-engine",
             "viaduct-fabric",
+            "viaduct-hardware",
             "viaduct-interface",
             "viaduct-sim",
             "viaduct-topology",
@@ -166,6 +174,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-engine",
             "viaduct-fabric",
+            "viaduct-hardware",
             "viaduct-interface",
             "viaduct-lanai",
             "viaduct-sim",
@@ -190,6 +199,7 @@ const WALLS: &[Wall] = &[
         package: "viaduct-report",
         own: &[
             "viaduct-engine",
+            "viaduct-hardware",
             "viaduct-plot",
             "viaduct-scenario",
             "viaduct-sim",
@@ -230,6 +240,7 @@ const WALLS: &[Wall] = &[
             "viaduct-engine",
             "viaduct-fabric",
             "viaduct-fit",
+            "viaduct-hardware",
             "viaduct-lanai",
             "viaduct-measure",
             "viaduct-plot",

@@ -10,7 +10,7 @@ mod perfetto;
 use std::collections::BTreeMap;
 
 use prost::Message;
-use viaduct_sim::Stage;
+use viaduct_hardware::Stage;
 use viaduct_sim::config::ClusterConfig;
 use viaduct_sim::record::{RecordedMessage, Recording, Used};
 use viaduct_sim::why::Work;

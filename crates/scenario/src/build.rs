@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Notice, Rate};
 use viaduct_sim::config::{
-    Arrivals, BusLoad, BusModel, ClusterConfig, CpuModel, Frame, HostModel, HostsConfig,
-    LinkConfig, NicModel, Notice, Rate, RunConfig, SwitchModel, TrafficConfig, UNLIMITED,
+    Arrivals, BusLoad, ClusterConfig, HostModel, HostsConfig, LinkConfig, RunConfig, SwitchModel,
+    TrafficConfig, UNLIMITED,
 };
 use viaduct_sim::workload::{
     DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,

@@ -1,8 +1,9 @@
 //! What is wrong, or unwise, with values that are each right by themselves.
 
 use viaduct_engine::Time;
+use viaduct_hardware::Rate;
 use viaduct_sim::bounds::{Fullest, load_bounds};
-use viaduct_sim::config::{Arrivals, ClusterConfig, Rate};
+use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_sim::workload::{Pattern, PatternError, SizeDistribution};
 
 use crate::diagnostics::{Diagnostic, Diagnostics};

@@ -1,10 +1,10 @@
 //! A preset of interfaces with endpoints made into the configuration of simulated ones.
 
 use viaduct_engine::Time;
+use viaduct_hardware::Rate;
 use viaduct_interface::service::Discipline;
 use viaduct_interface::transport;
 use viaduct_lanai::{Config, Firmware, Host, Network, Steps};
-use viaduct_sim::config::Rate;
 
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};

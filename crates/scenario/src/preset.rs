@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use viaduct_engine::Time;
-use viaduct_sim::config::Rate;
+use viaduct_hardware::Rate;
 
 use crate::builtin;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::NicAttributes;
-use viaduct_sim::config::{Frame, LinkConfig, Sharing, SwitchModel, Switching};
-use viaduct_simfabric::config::{
-    FirmwareModel, HostModel, KernelModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel,
-    RdmaModel, RemoteWriteModel, SimulationConfig, Ways,
+use viaduct_hardware::{
+    FirmwareModel, Frame, KernelModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel,
+    RdmaModel, RemoteWriteModel, Switching, Ways,
 };
+use viaduct_sim::config::{LinkConfig, Sharing, SwitchModel};
+use viaduct_simfabric::config::{HostModel, SimulationConfig};
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 

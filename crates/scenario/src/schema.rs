@@ -5,7 +5,8 @@ mod faults;
 mod hardware;
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{Rate, Sharing, Switching};
+use viaduct_hardware::{Rate, Switching};
+use viaduct_sim::config::Sharing;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
 use crate::keys::Table;

@@ -18,7 +18,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{Rate, UNLIMITED};
+use viaduct_hardware::Rate;
+use viaduct_sim::config::UNLIMITED;
 
 use crate::diagnostics::{Diagnostic, Place};
 use crate::keys::{Fallback, Key, Table};

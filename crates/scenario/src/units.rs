@@ -4,7 +4,7 @@
 //! something near it. What is written is the shortest text that gives the same value again.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::Rate;
+use viaduct_hardware::Rate;
 
 /// Longest span of time, seconds: about 100 days, below half of what [`Time`] holds.
 pub const TIME_SECONDS_MAX: u64 = 9_000_000;

@@ -1,7 +1,7 @@
 //! Values of keys: what kinds there are, how each is read and written.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::Rate;
+use viaduct_hardware::Rate;
 
 use crate::diagnostics::excerpt;
 use crate::document::{Node, Raw, quote};

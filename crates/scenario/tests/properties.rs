@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use viaduct_engine::Time;
+use viaduct_hardware::Rate;
 use viaduct_scenario::{
     FREQUENCY_MAX, Override, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, Study, TIME_SECONDS_MAX,
     format_frequency, format_rate, format_ratio, format_size, format_time, parse_frequency,
     parse_preset, parse_rate, parse_ratio, parse_size, parse_study, parse_time,
 };
-use viaduct_sim::config::Rate;
 
 const STUDIES: [&str; 5] = [
     include_str!("../../../studies/torus-1024.toml"),

@@ -1,11 +1,12 @@
 //! Studies and presets that ship: each loads, and its resolved form loads to the same.
 
 use viaduct_engine::Time;
+use viaduct_hardware::Notice;
 use viaduct_scenario::{
     Confidence, MechanismKind, Override, Study, keys_text, list_models, list_studies,
     load_endpoints, load_preset, load_programs, parse_preset, parse_study,
 };
-use viaduct_sim::config::{Arrivals, ClusterConfig, Notice, Sharing};
+use viaduct_sim::config::{Arrivals, ClusterConfig, Sharing};
 use viaduct_sim::workload::Pattern;
 
 fn load(name: &str) -> Study {

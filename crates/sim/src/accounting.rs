@@ -7,8 +7,8 @@ use viaduct_statistics::{BatchMeans, Moments, Quantiles, Transient};
 
 use crate::message::Message;
 use crate::result::{Drops, MessageCounts, MessageRow, SeriesRow};
-use crate::stage::{STAGES, Stage};
 use crate::why::Chooser;
+use viaduct_hardware::{STAGES, Stage};
 
 /// Counts and distributions of one run.
 #[derive(Debug)]

@@ -11,10 +11,11 @@ mod shares;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
-use crate::config::{Arrivals, ClusterConfig, Notice, Sharing};
+use crate::config::{Arrivals, ClusterConfig, Sharing};
 use crate::path::PathCosts;
 use crate::result::Warning;
 use crate::workload::{PatternError, SizeDistribution, Targets};
+use viaduct_hardware::Notice;
 
 use shares::Degree;
 pub use shares::ROUTE_STEPS_MAX;
@@ -372,10 +373,10 @@ mod tests {
 
     use super::*;
     use crate::config::{
-        BusLoad, BusModel, CpuModel, Frame, HostModel, HostsConfig, LinkConfig, NicModel, Rate,
-        RunConfig, SwitchModel, Switching, TrafficConfig,
+        BusLoad, HostModel, HostsConfig, LinkConfig, RunConfig, SwitchModel, TrafficConfig,
     };
     use crate::workload::{Interval, Pattern, SizeDistribution};
+    use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Rate, Switching};
 
     /// The study: its network and traffic; a bus of 264 MB/s without bursts, 0.3, 0.6 and 0.3 us
     /// a write, read and status; processors of 1 us and 9 us; a NIC of 1.3 us a descriptor.

@@ -26,7 +26,7 @@ use viaduct_topology::{HostId, LinkId};
 use viaduct_via::{Nic, NicAttributes, ViId, WorkId};
 
 use crate::accounting::Accounting;
-use crate::config::{Arrivals, ClusterConfig, Switching};
+use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
 use crate::event::Event;
 use crate::fluid::{Fluid, ResourceId};
@@ -38,6 +38,7 @@ use crate::run::ClosedUse;
 use crate::trace::Observer;
 use crate::windows::LinkWindows;
 use crate::workload::Targets;
+use viaduct_hardware::Switching;
 
 /// Purposes of random streams.
 pub(crate) mod purpose {
@@ -466,7 +467,7 @@ impl ClusterConfig {
     }
 
     /// The rate of a link: its own where the topology names one, else that of its kind.
-    pub(crate) fn link_rate(&self, link: LinkId) -> crate::config::Rate {
+    pub(crate) fn link_rate(&self, link: LinkId) -> viaduct_hardware::Rate {
         self.links.rate_of(&self.topology, link)
     }
 

@@ -3,52 +3,10 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Rate, Switching};
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use crate::workload::{Interval, MessageList, Pattern, SizeDistribution};
-
-/// A data rate in bits a second, of payload bits unless said otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Rate {
-    bits_per_second: f64,
-}
-
-impl Rate {
-    /// A rate that no transfer notices.
-    pub const INFINITE: Self = Self {
-        bits_per_second: f64::INFINITY,
-    };
-
-    /// From bits a second.
-    #[must_use]
-    pub const fn from_bits_per_second(bits_per_second: f64) -> Self {
-        Self { bits_per_second }
-    }
-
-    /// In bits a second.
-    #[must_use]
-    pub const fn bits_per_second(self) -> f64 {
-        self.bits_per_second
-    }
-
-    /// In bytes a picosecond, the unit of the fluid model.
-    #[must_use]
-    pub fn bytes_per_picosecond(self) -> f64 {
-        self.bits_per_second / 8e12
-    }
-
-    /// Whether the rate is without bound.
-    #[must_use]
-    pub fn is_infinite(self) -> bool {
-        self.bits_per_second.is_infinite()
-    }
-
-    /// How long `bytes` take at this rate, to the nearest picosecond.
-    #[must_use]
-    pub fn time_for(self, bytes: f64) -> Time {
-        Time::from_picoseconds((bytes / self.bytes_per_picosecond() + 0.5) as u64)
-    }
-}
 
 /// Everything that decides a run. Equal configurations give equal results to the bit.
 #[derive(Clone, Debug)]
@@ -130,41 +88,6 @@ impl Sharing {
     }
 }
 
-/// When a switch, or a NIC, forwards.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Switching {
-    /// While the message still arrives.
-    CutThrough,
-    /// When the whole message has arrived.
-    StoreAndForward,
-}
-
-/// Framing: what a message costs on the link beside its own bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Frame {
-    /// Largest payload of a frame, bytes; 0 means that a message is one frame.
-    pub payload_bytes: u32,
-    /// Header, trailer and gap of a frame, bytes.
-    pub header_bytes: u32,
-}
-
-impl Frame {
-    /// Bytes on the link for a message of `bytes`: at least one frame.
-    #[must_use]
-    pub fn wire_bytes(self, bytes: u64) -> u64 {
-        bytes + self.count(bytes) * u64::from(self.header_bytes)
-    }
-
-    /// Frames of a message of `bytes`: at least one.
-    #[must_use]
-    pub fn count(self, bytes: u64) -> u64 {
-        match self.payload_bytes {
-            0 => 1,
-            payload => bytes.div_ceil(u64::from(payload)).max(1),
-        }
-    }
-}
-
 /// What a switch costs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SwitchModel {
@@ -185,96 +108,6 @@ pub struct HostModel {
     pub bus: BusModel,
     /// The network adapter.
     pub nic: NicModel,
-}
-
-/// Processor costs. One processor a host; its work is served first come, first served.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct CpuModel {
-    /// Building a descriptor and putting it into a work queue.
-    pub post: Time,
-    /// Taking a completed descriptor off its queue.
-    pub reap: Time,
-    /// How the application learns of a received message.
-    pub notice: Notice,
-}
-
-/// How a completion reaches the application.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Notice {
-    /// The application reads the completion word in memory over and over.
-    Polling {
-        /// From the write of the completion to the loop's seeing it, in the mean.
-        delay: Time,
-    },
-    /// The NIC interrupts; the system wakes the application.
-    Interrupt {
-        /// From the interrupt to its handler's end.
-        interrupt: Time,
-        /// Scheduling the application that waits.
-        wake_up: Time,
-    },
-}
-
-/// The I/O bus: a fluid server for DMA, and a cost for each short transaction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BusModel {
-    /// Peak rate.
-    pub rate: Rate,
-    /// Bytes a DMA burst carries; 0: bursts cost nothing.
-    pub burst_bytes: u32,
-    /// Arbitration, address and turn-around of each burst.
-    pub burst_overhead: Time,
-    /// A programmed write of the CPU to the NIC (a doorbell).
-    pub programmed_write: Time,
-    /// A short read by the NIC (a descriptor): request to data.
-    pub read: Time,
-    /// A short write by the NIC (a status word).
-    pub write: Time,
-}
-
-impl BusModel {
-    /// The rate that long DMA transfers reach, bursts' overhead counted.
-    #[must_use]
-    pub fn dma_rate(&self) -> Rate {
-        if self.burst_bytes == 0 || self.rate.is_infinite() {
-            return self.rate;
-        }
-        let bytes = f64::from(self.burst_bytes);
-        let picoseconds =
-            bytes / self.rate.bytes_per_picosecond() + self.burst_overhead.picoseconds() as f64;
-        Rate::from_bits_per_second(bytes / picoseconds * 8e12)
-    }
-}
-
-/// The network adapter, stage by stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NicModel {
-    /// From the doorbell's arrival to the NIC's reaction.
-    pub doorbell: Time,
-    /// Reading and checking a send descriptor, beside the bus read.
-    pub send_descriptor: Time,
-    /// Translation and protection check of one buffer segment.
-    pub translate: Time,
-    /// Messages up to this size travel with their descriptor and need no DMA of their own, bytes.
-    pub inline_bytes: u32,
-    /// Starting a DMA transfer of data, at each end.
-    pub dma_setup: Time,
-    /// Messages of one VI whose data may move at once; the next ones wait in order.
-    ///
-    /// With more than one, a short message may overtake; its latency counts to its own arrival.
-    pub moving_per_vi: u32,
-    /// Rate at which the NIC moves a message's bytes between bus and link.
-    pub rate: Rate,
-    /// Size of a page in the translation table, bytes; 0: pages cost nothing.
-    pub page_bytes: u32,
-    /// Stopping and restarting the stream where a buffer crosses into its next page, at each end.
-    pub page_crossing: Time,
-    /// Whether data is forwarded to the link (and from it to the bus) while it still arrives.
-    pub forwarding: Switching,
-    /// Finding the VI and its next receive descriptor, beside the bus read.
-    pub receive_match: Time,
-    /// Preparing the completion, beside the bus write.
-    pub completion: Time,
 }
 
 /// How each host is used.

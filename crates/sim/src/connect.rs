@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::config::UNLIMITED;
 use crate::connections::Connection;
 use crate::host::Endpoint;
-use crate::path::BUFFER_OFFSET_BYTES;
+use viaduct_hardware::pages::BUFFER_OFFSET_BYTES;
 
 /// Where a process's registered memory begins, in its own addresses.
 const BUFFER_BASE: u64 = 1 << 32;

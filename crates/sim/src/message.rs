@@ -5,7 +5,7 @@ use viaduct_via::{MessageHeader, ViId, WorkId};
 
 use crate::connect::Repost;
 use crate::host::BlockedPost;
-use crate::stage::{STAGES, Stage};
+use viaduct_hardware::{STAGES, Stage};
 
 /// Number of a message under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

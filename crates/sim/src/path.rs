@@ -13,16 +13,13 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
+use viaduct_hardware::pages::page_crossings;
 use viaduct_topology::{HostId, LinkId, Topology};
 
-use crate::config::{ClusterConfig, HostModel, LinkConfig, Notice, SwitchModel, Switching};
+use crate::config::{ClusterConfig, HostModel, LinkConfig, SwitchModel};
 use crate::fluid::{FlowDemand, whole_above};
-use crate::stage::{STAGES, Stage};
-
-/// Buffers begin this many bytes into a page, behind the descriptor that names them.
-///
-/// A descriptor is 64 bytes at an address that is a multiple of 64.
-pub(crate) const BUFFER_OFFSET_BYTES: u64 = 64;
+use viaduct_hardware::{Notice, Switching};
+use viaduct_hardware::{STAGES, Stage};
 
 /// Costs that follow from the configuration alone.
 #[derive(Clone, Debug)]
@@ -187,16 +184,6 @@ pub fn head_delay(
     delay
 }
 
-/// How often a buffer of `bytes` crosses into its next page.
-#[must_use]
-pub fn page_crossings(bytes: u32, page_bytes: u32) -> u32 {
-    if page_bytes == 0 || bytes == 0 {
-        return 0;
-    }
-    let last = BUFFER_OFFSET_BYTES % u64::from(page_bytes) + u64::from(bytes) - 1;
-    (last / u64::from(page_bytes)) as u32
-}
-
 /// The latency of a message alone in the network: the floor that no message can beat.
 ///
 /// One way, from the application's post to its receiver's having it.
@@ -288,18 +275,4 @@ pub(crate) fn floor_stages(
 /// How long a flow of its own takes: as [`crate::fluid`] rounds it.
 pub(crate) fn moving_time(wire_bytes: f64, rate: f64) -> Time {
     Time::from_picoseconds(whole_above(wire_bytes / rate).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn crossings_count_from_behind_the_descriptor() {
-        assert_eq!(page_crossings(0, 4096), 0);
-        assert_eq!(page_crossings(4032, 4096), 0);
-        assert_eq!(page_crossings(4033, 4096), 1);
-        assert_eq!(page_crossings(65_519, 4096), 16);
-        assert_eq!(page_crossings(65_519, 0), 0);
-    }
 }

@@ -4,12 +4,13 @@ use viaduct_engine::Time;
 use viaduct_via::{DropReason, ReceiveOutcome, ReceiveVerdict};
 
 use crate::cluster::Cluster;
-use crate::config::{Arrivals, Notice};
+use crate::config::Arrivals;
 use crate::connect::RECEIVES_AT_FIRST;
 use crate::event::Event;
 use crate::message::MessageId;
-use crate::stage::Stage;
 use crate::why::Work;
+use viaduct_hardware::Notice;
+use viaduct_hardware::Stage;
 
 impl Cluster<'_> {
     /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.

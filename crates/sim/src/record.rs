@@ -16,9 +16,9 @@ use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::fluid::FlowId;
 use crate::message::Message;
-use crate::stage::STAGES;
 use crate::trace::{Observer, Span};
 use crate::why::{Choice, Chooser, MessageName, Work};
+use viaduct_hardware::STAGES;
 
 /// Which messages are recorded: from the first one that is wanted at `from` or later, each
 /// `every`-th in order of posting, so many of them.

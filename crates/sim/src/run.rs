@@ -18,7 +18,7 @@ use crate::result::{
     Ended, Latency, LinkClassUse, LinkRow, QueueDepth, ResourceUse, RunResult, StageShare,
     SteadyState, TooShort, Warning,
 };
-use crate::stage::{STAGES, Stage};
+use viaduct_hardware::{STAGES, Stage};
 
 /// A link may carry this much more than its rate before a run says that its model broke: rounding.
 const RATE_TOLERANCE: f64 = 1e-6;

@@ -5,14 +5,15 @@ use viaduct_topology::{HostId, LinkId};
 use viaduct_via::{Descriptor, Segments, SendOutcome};
 
 use crate::cluster::Cluster;
-use crate::config::{Arrivals, Notice};
+use crate::config::Arrivals;
 use crate::event::Event;
 use crate::fluid::{FlowDemand, ResourceId};
 use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
 use crate::path::{Way, moving_time};
-use crate::stage::Stage;
 use crate::why::Work;
+use viaduct_hardware::Notice;
+use viaduct_hardware::Stage;
 
 impl Cluster<'_> {
     /// The tag of flows that belong to no message.

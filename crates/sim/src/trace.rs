@@ -14,8 +14,8 @@ use crate::fluid::{FlowId, ResourceId};
 use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::record::{Recorder, Used};
-use crate::stage::Stage;
 use crate::why::{MessageName, Work};
+use viaduct_hardware::Stage;
 
 /// What the followed message may have to wait for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -21,8 +21,8 @@ use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::result::Ended;
-use crate::stage::Stage;
 use crate::trace::{Follower, Observer};
+use viaduct_hardware::Stage;
 
 /// How many of those that were met longest are named, at each server.
 pub const NAMED_MAX: usize = 5;

@@ -4,8 +4,9 @@ mod common;
 
 use common::{costly_host, ideal_host, nanoseconds, run, scenario};
 use viaduct_engine::Time;
+use viaduct_hardware::{Notice, Rate, Switching};
 use viaduct_sim::bounds::load_bounds;
-use viaduct_sim::config::{Arrivals, ClusterConfig, HostModel, Notice, Rate, Switching};
+use viaduct_sim::config::{Arrivals, ClusterConfig, HostModel};
 use viaduct_sim::floor_latency;
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{

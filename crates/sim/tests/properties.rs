@@ -7,10 +7,9 @@ use std::ops::ControlFlow;
 use common::{costly_host, ideal_host, nanoseconds, run, scenario};
 use proptest::prelude::*;
 use viaduct_engine::Time;
-use viaduct_sim::Stage;
-use viaduct_sim::config::{
-    Arrivals, BusLoad, ClusterConfig, HostModel, Notice, Rate, Sharing, Switching,
-};
+use viaduct_hardware::Stage;
+use viaduct_hardware::{Notice, Rate, Switching};
+use viaduct_sim::config::{Arrivals, BusLoad, ClusterConfig, HostModel, Sharing};
 use viaduct_sim::why::{Account, Choice, Fate, NAMED_MAX, StageTime, WhyError, explain};
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{ChainHosts, Ports, Topology, TreeShape};

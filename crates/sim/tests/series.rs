@@ -4,7 +4,8 @@ mod common;
 
 use common::{ideal_host, run, scenario};
 use viaduct_engine::Time;
-use viaduct_sim::config::{Arrivals, ClusterConfig, Frame};
+use viaduct_hardware::Frame;
+use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{ChainHosts, Ports, Topology};
 

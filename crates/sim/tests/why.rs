@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::{costly_host, ideal_host, nanoseconds, run, scenario};
 use viaduct_engine::Time;
-use viaduct_sim::Stage;
+use viaduct_hardware::Stage;
 use viaduct_sim::config::{Arrivals, BusLoad, ClusterConfig, HostModel, Sharing};
 use viaduct_sim::why::{Account, Choice, Explanation, Fate, Place, WhyError, Work, explain};
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};

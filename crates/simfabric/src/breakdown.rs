@@ -1,11 +1,11 @@
 //! Where the time of a message goes that is alone in the network.
 
 use viaduct_engine::Time;
+use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State};
 use viaduct_sim::path::head_delay;
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
-use crate::mechanism::{LastPlan, Plan, Request, State};
 
 /// A stage of a message's way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,7 +58,7 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
     let host = &config.host;
     let last = config.topology.host_count() - 1;
     let request = request_alone(config, bytes);
-    let plan = plan_alone(config, &mut State::new(host), &request);
+    let plan = plan_alone(config, &mut State::new(&host.mechanism), &request);
 
     let mut route = Vec::new();
     config.topology.route(HostId(0), HostId(last), &mut route);
@@ -106,15 +106,16 @@ fn request_alone(config: &SimulationConfig, bytes: u32) -> Request {
 fn plan_alone(config: &SimulationConfig, state: &mut State, request: &Request) -> Plan {
     // The first message fills the caches.
     let last = &mut LastPlan::default();
-    state.plan(&config.host, &config.links, request, last);
-    *state.plan(&config.host, &config.links, request, last)
+    let (hardware, link) = (config.hardware(), config.host_link());
+    state.plan(hardware, link, request, last);
+    *state.plan(hardware, link, request, last)
 }
 
 /// How a message of so many bytes and one segment is moved, alone: the word of its adapter.
 #[must_use]
 pub fn way(config: &SimulationConfig, bytes: u32) -> &'static str {
     let request = request_alone(config, bytes);
-    plan_alone(config, &mut State::new(&config.host), &request).way
+    plan_alone(config, &mut State::new(&config.host.mechanism), &request).way
 }
 
 /// Which way messages of up to so many bytes go, each with the size from which on they do.

@@ -18,13 +18,14 @@ use viaduct_fabric::via::{
     DataSegment, Operation, Queue, ReceiveOutcome, ReceiveVerdict, RemoteVerdict, SendOutcome,
     StartedSend, ViId,
 };
+use viaduct_hardware::mechanism::{Mover, Plan, Request};
 use viaduct_sim::fluid::{FlowDemand, FlowId};
 
 use crate::cluster::Cluster;
+use crate::counts;
 use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
-use crate::mechanism::{Mover, Plan, Request};
 use crate::message::{Matched, Message, MessageId};
 use crate::raw::raw_of_tag;
 use crate::traffic::TAG;
@@ -107,12 +108,10 @@ impl Cluster {
             place_in_batch: state.engine.in_batch,
         };
         state.engine.in_batch = state.engine.in_batch.wrapping_add(1);
-        let config = &self.config;
+        let (hardware, link) = (self.config.hardware(), self.config.host_link());
         let last = &mut self.last_plan;
-        let plan = state
-            .mechanism
-            .plan(&config.host, &config.links, &request, last);
-        plan.tally.add_to(&mut state.counts, request.bytes);
+        let plan = state.mechanism.plan(hardware, link, &request, last);
+        counts::add(&mut state.counts, &plan.tally, request.bytes);
         state.stream(target).messages += 1;
         let plan = self.messages.hold_plan(last);
         let id = self.messages.insert(|| Message {
@@ -606,12 +605,10 @@ impl Cluster {
             place_in_batch: 0,
         };
         let state = &mut self.hosts[target as usize];
-        let config = &self.config;
+        let (hardware, link) = (self.config.hardware(), self.config.host_link());
         let last = &mut self.last_plan;
-        let plan = state
-            .mechanism
-            .plan(&config.host, &config.links, &request, last);
-        plan.tally.add_to(&mut state.counts, length);
+        let plan = state.mechanism.plan(hardware, link, &request, last);
+        counts::add(&mut state.counts, &plan.tally, length);
         let plan = Plan {
             processor: Time::ZERO,
             ..*plan

@@ -8,6 +8,7 @@ use viaduct_agent::Call;
 use viaduct_engine::{EventQueue, Time};
 use viaduct_fabric::ViHandle;
 use viaduct_fabric::via::{Timestamp, ViId};
+use viaduct_hardware::mechanism::LastPlan;
 
 use crate::config::SimulationConfig;
 use crate::control::Controls;
@@ -17,7 +18,6 @@ use crate::executor::Spawn;
 use crate::failures::Expected;
 use crate::faults::Faults;
 use crate::host::{DEVICE, DEVICE_NAME, Host};
-use crate::mechanism::LastPlan;
 use crate::message::Messages;
 use crate::network::Network;
 use crate::raw::RawWrites;

@@ -1,5 +1,7 @@
 //! What a simulation counts.
 
+use viaduct_hardware::mechanism::{Tally, Way};
+
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
@@ -25,4 +27,22 @@ pub struct Counts {
     pub connections_broken: u64,
     /// Transfers of generators that ended.
     pub transfers: u64,
+}
+
+/// Adds what carrying a message of so many bytes takes to what is counted at its sender.
+pub(crate) fn add(counts: &mut viaduct_fabric::Counts, tally: &Tally, bytes: u32) {
+    let messages = match tally.way {
+        Way::Inline => &mut counts.inline,
+        Way::Direct => &mut counts.direct,
+        Way::Copied => &mut counts.copied,
+    };
+    *messages += 1;
+    counts.bytes += u64::from(bytes);
+    counts.transfers += u64::from(tally.transfers);
+    counts.slots += u64::from(tally.slots);
+    counts.indexes += u64::from(tally.indexes);
+    counts.returns += u64::from(tally.returns);
+    counts.data_writes += u64::from(tally.data_writes);
+    counts.copies += u64::from(tally.copies);
+    counts.index_requests += u64::from(tally.index_requests);
 }

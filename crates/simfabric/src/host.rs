@@ -7,10 +7,10 @@ use viaduct_agent::{Agent, Device};
 use viaduct_engine::{EventId, Time};
 use viaduct_fabric::Counts;
 use viaduct_fabric::via::{ConnectionMessage, HostAddress, Nic, NicAttributes, ViId};
+use viaduct_hardware::mechanism;
 
 use crate::config::HostModel;
 use crate::faults::Slowing;
-use crate::mechanism;
 use crate::message::MessageId;
 use crate::notices::Notices;
 use crate::queues::Told;
@@ -167,7 +167,7 @@ impl Host {
             lines: Vec::new(),
             watchers: Vec::new(),
             streams: Vec::new(),
-            mechanism: mechanism::State::new(model),
+            mechanism: mechanism::State::new(&model.mechanism),
             recoveries: None,
             notices: Notices::new(&model.mechanism),
             timeout: None,

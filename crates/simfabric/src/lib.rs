@@ -48,7 +48,7 @@
 //!  cluster.rs    events; host.rs: agent, processor, engines
 //!      |
 //!      v
-//!  carry.rs      a message's way, as mechanism.rs planned it          control.rs: connections
+//!  carry.rs      a message's way, as viaduct_hardware planned it          control.rs: connections
 //!      |  queues.rs: what the message queues of CLAN write
 //!      v
 //!  notices.rs    how CLAN's programs hear of it: tripwires, events
@@ -114,7 +114,6 @@ pub mod faults;
 mod host;
 mod lock;
 mod look_ahead;
-mod mechanism;
 mod message;
 mod network;
 mod notices;

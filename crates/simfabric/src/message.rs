@@ -2,9 +2,9 @@
 
 use viaduct_engine::{Time, prefetch_all};
 use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, StartedReceive, ViId, WorkId};
+use viaduct_hardware::mechanism::{LastPlan, Plan};
 
 use crate::faults::Fate;
-use crate::mechanism::{LastPlan, Plan};
 
 /// Number of a message under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,6 +104,8 @@ pub(crate) struct Messages {
     payloads: Vec<Vec<u8>>,
     free: Vec<u32>,
     plans: Plans,
+    /// The plan that was made last, where a message has it.
+    last_plan: Option<PlanId>,
 }
 
 /// Longer payloads are given back, but for those of the first messages.
@@ -114,14 +116,14 @@ impl Messages {
     /// Holds the plan that was made last, for a message that is to be inserted.
     #[inline]
     pub(crate) fn hold_plan(&mut self, last: &mut LastPlan) -> PlanId {
-        let id = match last.kept {
-            Some(id) if !last.is_new => id,
+        let is_new = last.take_new();
+        let id = match self.last_plan {
+            Some(id) if !is_new => id,
             former => {
                 if let Some(former) = former {
                     self.plans.release(former);
                 }
-                last.is_new = false;
-                *last.kept.insert(self.plans.add(last.plan))
+                *self.last_plan.insert(self.plans.add(last.plan))
             }
         };
         self.plans.hold(id);

@@ -1,7 +1,7 @@
 //! Links and buses: routes, shares, delays.
 
 use viaduct_engine::{EventQueue, Time};
-use viaduct_sim::config::{BusModel, Frame, Rate};
+use viaduct_hardware::{BusModel, Frame, Rate};
 use viaduct_sim::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
 use viaduct_sim::path::head_delay;
 use viaduct_topology::{HostId, LinkId};

@@ -20,8 +20,8 @@ use viaduct_fabric::Watched;
 use viaduct_fabric::via::{Nic, Queue, ReliabilityLevel, ViId};
 
 use crate::cluster::Cluster;
-use crate::config::{Mechanism, NoticeModel};
 use crate::host::{DEVICE, reserve_little};
+use viaduct_hardware::{Mechanism, NoticeModel};
 
 /// A location that is written over the network.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -9,9 +9,9 @@ use viaduct_fabric::via::{Queue, ViId};
 use viaduct_fabric::{Counts, ViHandle};
 
 use crate::cluster::Cluster;
-use crate::config::{Mechanism, QueueDesign, RemoteWriteModel};
 use crate::counts;
 use crate::host::{DEVICE, Host, Line};
+use viaduct_hardware::{Mechanism, QueueDesign};
 
 /// What the other ends of one VI's queues were told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,14 +42,6 @@ impl Line {
             };
         }
         &mut self.told
-    }
-}
-
-impl RemoteWriteModel {
-    /// Slots of a message of the transfer queue whose bytes go with it.
-    pub(crate) fn inline_slots(&self, bytes: u32) -> u32 {
-        let more = bytes.saturating_sub(self.inline_first_bytes);
-        1 + more.div_ceil(self.inline_next_bytes.max(1))
     }
 }
 

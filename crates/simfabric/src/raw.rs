@@ -30,8 +30,9 @@ use std::time::Duration;
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use crate::cluster::Cluster;
-use crate::config::{Mechanism, RemoteWriteModel, SimulationConfig};
+use crate::config::SimulationConfig;
 use crate::process::Process;
+use viaduct_hardware::{Mechanism, RemoteWriteModel};
 
 pub(crate) use carry::{RawEvent, RawWrites, WriteId, raw_of_tag};
 pub use measure::{remote_write_latency, remote_write_rate};

@@ -19,14 +19,14 @@
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::{ConnectionNumber, ViId};
-use viaduct_sim::config::Frame;
+use viaduct_hardware::Frame;
 
 use crate::cluster::Cluster;
-use crate::config::Mechanism;
 use crate::failures::Consequence;
 use crate::faults::Fate;
 use crate::host::Host;
 use crate::message::{MessageId, Messages};
+use viaduct_hardware::Mechanism;
 
 /// One direction of a reliable connection, as both its ends see it.
 #[derive(Debug)]

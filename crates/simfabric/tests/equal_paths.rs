@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use viaduct_fabric::{Memory, Nic, ReturnCode};
+use viaduct_hardware::Rate;
 use viaduct_scenario::load_programs;
-use viaduct_sim::config::Rate;
 use viaduct_simfabric::{Process, Simulation};
 use viaduct_topology::{EqualPaths, GraphFormat, GraphRouting, parse_graph};
 

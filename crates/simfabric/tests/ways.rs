@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use viaduct_engine::Time;
+use viaduct_hardware::{Mechanism, Ways};
 use viaduct_scenario::load_programs;
-use viaduct_simfabric::config::{Mechanism, SimulationConfig, Ways};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{breakdown, way, ways};
 
 /// KVIA's adapter with one way only, in its own words, or with all.

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use viaduct_engine::Time;
 use viaduct_fabric::Counts;
+use viaduct_hardware::{BusModel, Rate};
+use viaduct_hardware::{Mechanism, ProcessorModel, RemoteWriteModel};
 use viaduct_scenario::load_programs;
-use viaduct_sim::config::{BusModel, Rate, SwitchModel};
+use viaduct_sim::config::SwitchModel;
 use viaduct_simfabric::Simulation;
-use viaduct_simfabric::config::{Mechanism, ProcessorModel, RemoteWriteModel, SimulationConfig};
+use viaduct_simfabric::config::SimulationConfig;
 
 use crate::program::{Case, Meeting, side};
 

@@ -4,8 +4,8 @@
 //! picosecond.
 
 use comfy_table::{CellAlignment, Table};
+use viaduct_hardware::Stage;
 use viaduct_scenario::format_size;
-use viaduct_sim::Stage;
 use viaduct_sim::config::Sharing;
 use viaduct_sim::why::{Account, Choice, Fate, MessageName, Overlap, PlaceUse, Wait, WayUse, Work};
 

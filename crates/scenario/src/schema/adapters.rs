@@ -1,9 +1,8 @@
 //! Keys of the kinds of adapters that programs run on, beside native VIA, and of a preset's link.
 
 use viaduct_engine::Time;
+use viaduct_hardware::{QueueDesign, Rate};
 use viaduct_interface::residency::{Policy, Stall};
-use viaduct_sim::config::Rate;
-use viaduct_simfabric::config::QueueDesign;
 
 use super::TOLERANCE_DEFAULT;
 use crate::figure::FigureTest;

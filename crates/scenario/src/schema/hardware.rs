@@ -1,7 +1,7 @@
 //! Keys of a host's hardware: those of presets, and of [hosts.model] in a study.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{Rate, Switching};
+use viaduct_hardware::{Rate, Switching};
 
 use crate::section::kinds::{choice, count, message, rate_or_infinite, size, text, time};
 use crate::section::{Setting, section, words};

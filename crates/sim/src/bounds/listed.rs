@@ -387,9 +387,10 @@ mod tests {
 
     use super::super::tests::{bounds, class, near, study};
     use super::*;
-    use crate::config::{Arrivals, BusLoad, Notice, TrafficConfig};
+    use crate::config::{Arrivals, BusLoad, TrafficConfig};
     use crate::path::floor_latency;
     use crate::workload::{Interval, Pattern};
+    use viaduct_hardware::Notice;
 
     fn message(microseconds: u64, source: u32, target: u32, bytes: u32) -> ListedMessage {
         ListedMessage {
@@ -544,7 +545,7 @@ mod tests {
         // Small messages to one peer wait for each other in its VI.
         let to_one: Vec<_> = (0..5).map(|_| message(0, 1, 0, 64)).collect();
         config = listed(&to_one);
-        config.host.nic.rate = crate::config::Rate::from_bits_per_second(8e6);
+        config.host.nic.rate = viaduct_hardware::Rate::from_bits_per_second(8e6);
         let load = list_load(&config);
         assert_eq!(load.place, "a VI of n0-0-1");
         assert_eq!(load.work, Time::from_microseconds(5 * 64));

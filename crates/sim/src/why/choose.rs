@@ -6,7 +6,7 @@ use super::{Choice, MessageName};
 use crate::fluid::whole_above;
 use crate::message::Message;
 use crate::record::Sample;
-use crate::stage::STAGES;
+use viaduct_hardware::STAGES;
 
 /// One delivered message.
 #[derive(Clone, Debug)]

@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Notice, Rate, Switching};
 use viaduct_sim::config::{
-    Arrivals, BusModel, ClusterConfig, CpuModel, Frame, HostModel, HostsConfig, LinkConfig,
-    NicModel, Notice, Rate, RunConfig, Sharing, SwitchModel, Switching, TrafficConfig,
+    Arrivals, ClusterConfig, HostModel, HostsConfig, LinkConfig, RunConfig, Sharing, SwitchModel,
+    TrafficConfig,
 };
 use viaduct_sim::result::RunResult;
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};

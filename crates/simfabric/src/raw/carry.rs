@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use viaduct_engine::Time;
-use viaduct_sim::config::Rate;
+use viaduct_hardware::Rate;
 use viaduct_sim::fluid::FlowDemand;
 
 use super::{Cookie, model_of};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use viaduct_engine::Time;
-use viaduct_sim::config::Rate;
+use viaduct_hardware::Rate;
 
 use super::{Given, Mapped, RemoteWrites};
 use crate::config::SimulationConfig;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use viaduct_engine::Time;
 use viaduct_fabric::{CompletionQueue, Memory, Nic, ReturnCode, Vi};
+use viaduct_hardware::{Mechanism, NoticeModel};
 use viaduct_scenario::load_programs;
-use viaduct_simfabric::config::{Mechanism, NoticeModel, SimulationConfig};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::{Counts, Process, Resource, Shortage, SimulatedFabric, Simulation};
 
 const BYTES: usize = 8;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use viaduct_engine::Time;
 use viaduct_fabric::ReturnCode;
+use viaduct_hardware::{Mechanism, RemoteWriteModel};
 use viaduct_scenario::load_programs;
 use viaduct_sim::path::head_delay;
 use viaduct_sim::workload::{Interval, SizeDistribution};
-use viaduct_simfabric::config::{Mechanism, RemoteWriteModel, SimulationConfig};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::faults::{Fault, Links};
 use viaduct_simfabric::raw::{
     Cookie, Given, RemoteWrites, remote_write_latency, remote_write_rate,

@@ -5,9 +5,10 @@ use std::time::Duration;
 use viaduct_engine::Time;
 use viaduct_fabric::Memory;
 use viaduct_fabric::via::ReliabilityLevel;
+use viaduct_hardware::Mechanism;
 use viaduct_scenario::load_programs;
 use viaduct_simfabric::Outcome;
-use viaduct_simfabric::config::{Mechanism, SimulationConfig};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::faults::{Fault, Links};
 use viaduct_topology::LinkId;
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::NicAttributes;
-use viaduct_sim::config::{
-    BusModel, Frame, LinkConfig, NicModel, Rate, Sharing, SwitchModel, Switching,
+use viaduct_hardware::{BusModel, Frame, NicModel, Rate, Switching};
+use viaduct_hardware::{
+    Mechanism, MemoryModel, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
 };
-use viaduct_simfabric::config::{
-    HostModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
-    SimulationConfig,
-};
+use viaduct_sim::config::{LinkConfig, Sharing, SwitchModel};
+use viaduct_simfabric::config::{HostModel, SimulationConfig};
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 

@@ -7,11 +7,52 @@
 //! which costs a second set-up. The receiver stages what comes and writes it to the host.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{BusModel, Frame, Rate};
-use viaduct_sim::path::page_crossings;
 
 use super::{Mover, Plan, Request};
-use crate::config::FirmwareModel;
+use crate::bus::BusModel;
+use crate::pages::page_crossings;
+use crate::rate::{Frame, Rate};
+
+/// A programmable adapter whose one processor handles every doorbell, descriptor and packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirmwareModel {
+    /// Time of one cycle of its processor.
+    pub cycle: Time,
+    /// Cycles to notice a doorbell and find its VI.
+    pub doorbell_cycles: u32,
+    /// Cycles to fetch a descriptor from the host and read it.
+    pub descriptor_cycles: u32,
+    /// Cycles to translate and check the page of a segment.
+    pub page_cycles: u32,
+    /// Cycles to set up a DMA transfer between host and adapter.
+    pub dma_cycles: u32,
+    /// Cycles to send a packet that lies in the adapter's memory.
+    pub send_cycles: u32,
+    /// Cycles to take a packet in and find its receive.
+    pub receive_cycles: u32,
+    /// Cycles to complete a descriptor.
+    pub completion_cycles: u32,
+    /// Largest payload of a packet, bytes.
+    pub packet_bytes: u32,
+    /// Size of a page in the translation table, bytes.
+    pub page_bytes: u32,
+    /// Rate of the host processor's own writes into the adapter's memory.
+    pub write_rate: Rate,
+    /// How messages may be moved; the adapter's program takes the one that it expects to be
+    /// quickest for a message's size and segments.
+    pub ways: Ways,
+}
+
+/// Which ways of moving a message a programmable adapter knows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ways {
+    /// The host's processor writes descriptor and data into the adapter's memory.
+    pub written: bool,
+    /// The adapter fetches a packet into its memory, then sends it.
+    pub staged: bool,
+    /// The adapter sends a packet while it still fetches it.
+    pub streamed: bool,
+}
 
 /// Bytes of a descriptor that the processor writes with the data.
 const DESCRIPTOR_BYTES: u32 = 64;

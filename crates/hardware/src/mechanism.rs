@@ -5,40 +5,57 @@
 //! queueing wherever a part is busy and sharing wherever links and buses are. What a mechanism
 //! remembers between messages (a cache, say) is its state on each host.
 
-mod firmware;
-mod kernel;
-mod native;
-mod rdma;
-mod remote_writes;
+pub mod firmware;
+pub mod kernel;
+pub mod native;
+pub mod rdma;
+pub mod remote_writes;
 mod tally;
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{BusModel, LinkConfig};
 
-use crate::config::{HostModel, Mechanism};
-use crate::message::PlanId;
-use rdma::Rdma;
-use remote_writes::RemoteWrites;
-pub(crate) use tally::{Tally, Way};
+use crate::bus::BusModel;
+use crate::rate::{Frame, Rate};
+use firmware::FirmwareModel;
+use kernel::KernelModel;
+use native::NicModel;
+use rdma::{Rdma, RdmaModel};
+use remote_writes::{RemoteWriteModel, RemoteWrites};
+pub use tally::{Tally, Way};
+
+/// How an adapter, with the software above it, carries a message.
+#[derive(Clone, Debug)]
+pub enum Mechanism {
+    /// VIA in the adapter: doorbell, descriptor fetch, protection, DMA (Giganet cLAN).
+    Native(NicModel),
+    /// VIA in a library above remote writes and a DMA engine of one request (CLAN).
+    RemoteWrites(RemoteWriteModel),
+    /// VIA in the program of a slow processor on the adapter (Myrinet's LANai).
+    Firmware(FirmwareModel),
+    /// VIA in the kernel, on an ordinary adapter (M-VIA).
+    Kernel(KernelModel),
+    /// A current RDMA adapter on PCI Express.
+    Rdma(RdmaModel),
+}
 
 /// A message, as a mechanism sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// Bytes that cross the network: of a remote read the answer's.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// Segments at the sender.
-    pub(crate) segments: u32,
+    pub segments: u32,
     /// Whether other messages of the engine came just before, with the same fetch.
-    pub(crate) place_in_batch: u32,
+    pub place_in_batch: u32,
     /// Host and region that the bytes go to, as far as the sender knows: what a mapping is for.
-    pub(crate) target: (u32, u64),
+    pub target: (u32, u64),
     /// Whether messages of this VI wait in the engine's queue, which none may overtake.
-    pub(crate) is_behind: bool,
+    pub is_behind: bool,
 }
 
 /// Who begins to move the bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mover {
+pub enum Mover {
     /// The sending program's processor, with its own writes: it is busy for as long as that takes
     /// when nobody else is there.
     Processor(Time),
@@ -50,54 +67,54 @@ pub(crate) enum Mover {
 
 /// What a message costs where.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// What the adapter, or the software above it, calls this way of moving a message.
-    pub(crate) way: &'static str,
+    pub way: &'static str,
     /// Work of the sending processor before the bytes move.
-    pub(crate) processor: Time,
+    pub processor: Time,
     /// Work of the sending processor while the engine serves.
-    pub(crate) beside: Time,
+    pub beside: Time,
     /// Work of the sending engine, its reads over the bus included.
-    pub(crate) service: Time,
-    pub(crate) mover: Mover,
+    pub service: Time,
+    /// Who begins to move the bytes.
+    pub mover: Mover,
     /// On the link, with framing.
-    pub(crate) wire_bytes: f64,
+    pub wire_bytes: f64,
     /// Bytes on the link for each on the bus; infinite if the data does not use it.
-    pub(crate) scale: f64,
+    pub scale: f64,
     /// The fastest that both adapters can go, bytes on the link a picosecond.
-    pub(crate) rate_max: f64,
+    pub rate_max: f64,
     /// From the last byte's leaving to the send's completion.
-    pub(crate) sent: Time,
+    pub sent: Time,
     /// Work of the sending processor when the bytes have left: an interrupt.
-    pub(crate) sent_interrupt: Time,
+    pub sent_interrupt: Time,
     /// From the engine's work on to the bytes' beginning to move, while it goes on to others.
-    pub(crate) fetch: Time,
+    pub fetch: Time,
     /// What the adapters add to the way of each byte.
-    pub(crate) adapters: Time,
+    pub adapters: Time,
     /// Work of the receiving engine, beginning with the first byte.
-    pub(crate) match_service: Time,
+    pub match_service: Time,
     /// Whether a message takes its receive when its first byte comes, not its last.
-    pub(crate) matches_first: bool,
+    pub matches_first: bool,
     /// Whether that is the engine that sends as well.
-    pub(crate) is_one_engine: bool,
+    pub is_one_engine: bool,
     /// Work of the receiving processor, most of it while the bytes come.
-    pub(crate) receive_processor: Time,
+    pub receive_processor: Time,
     /// The part of it that the last byte waits for.
-    pub(crate) receive_last: Time,
+    pub receive_last: Time,
     /// From the last byte to the completion in memory.
-    pub(crate) completion: Time,
+    pub completion: Time,
     /// What is counted at the sender.
-    pub(crate) tally: Tally,
+    pub tally: Tally,
 }
 
 /// The plan that was made last, and of what: the next message is mostly like it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LastPlan {
+pub struct LastPlan {
     of: Option<Likeness>,
-    pub(crate) plan: Plan,
-    /// Whether it is not the one that messages find under `kept`.
-    pub(crate) is_new: bool,
-    pub(crate) kept: Option<PlanId>,
+    /// The plan.
+    pub plan: Plan,
+    is_new: bool,
 }
 
 /// What a plan hangs on, where one is kept: bytes, segments, whether the mapping is there, whether
@@ -110,12 +127,17 @@ impl Default for LastPlan {
             of: None,
             plan: Plan::free(0),
             is_new: true,
-            kept: None,
         }
     }
 }
 
 impl LastPlan {
+    /// Whether it is another one than when this was asked last.
+    #[inline]
+    pub fn take_new(&mut self) -> bool {
+        core::mem::take(&mut self.is_new)
+    }
+
     fn set(&mut self, plan: Plan) -> &Plan {
         self.plan = plan;
         self.is_new = true;
@@ -125,41 +147,42 @@ impl LastPlan {
 
 /// A mechanism's state on one host.
 #[derive(Debug)]
-pub(crate) enum State {
+pub enum State {
     /// It remembers nothing.
     Plain,
+    /// Which remote buffers are mapped.
     RemoteWrites(RemoteWrites),
+    /// Which connections have their state in the adapter.
     Rdma(Box<Rdma>),
 }
 
 impl State {
-    pub(crate) fn new(model: &HostModel) -> Self {
-        match &model.mechanism {
+    /// Of a host that has carried nothing yet.
+    #[must_use]
+    pub fn new(mechanism: &Mechanism) -> Self {
+        match mechanism {
             Mechanism::Native(_) | Mechanism::Firmware(_) | Mechanism::Kernel(_) => Self::Plain,
             Mechanism::RemoteWrites(_) => Self::RemoteWrites(RemoteWrites::default()),
             Mechanism::Rdma(model) => Self::Rdma(Box::new(Rdma::new(model.connections))),
         }
     }
 
-    /// What a message costs. Hosts of one model share what was planned last.
-    pub(crate) fn plan<'a>(
+    /// What a message costs over a host's link. Hosts of one model share what was planned last.
+    pub fn plan<'a>(
         &mut self,
-        model: &HostModel,
-        links: &LinkConfig,
+        (mechanism, bus): (&Mechanism, &BusModel),
+        (frame, link_rate): (Frame, Rate),
         request: &Request,
         last: &'a mut LastPlan,
     ) -> &'a Plan {
-        let (bus, frame) = (&model.bus, links.frame);
-        let plan = match (self, &model.mechanism) {
+        let plan = match (self, mechanism) {
             (Self::RemoteWrites(state), Mechanism::RemoteWrites(clan)) => {
                 return state.plan(clan, bus, frame, request, last);
             }
             (_, Mechanism::Native(nic)) => native::plan(nic, bus, frame, request),
-            (_, Mechanism::Firmware(nic)) => {
-                firmware::plan(nic, bus, (frame, links.host_rate), request)
-            }
+            (_, Mechanism::Firmware(nic)) => firmware::plan(nic, bus, (frame, link_rate), request),
             (_, Mechanism::Kernel(kernel)) => {
-                kernel::plan(kernel, bus, (frame, links.host_rate), request)
+                kernel::plan(kernel, bus, (frame, link_rate), request)
             }
             (Self::Rdma(state), Mechanism::Rdma(nic)) => state.plan(nic, bus, frame, request),
             // The state was made for the model.
@@ -172,7 +195,8 @@ impl State {
 impl Mechanism {
     /// Whether the adapter is told of a post by a doorbell, and how long until it acts; otherwise
     /// the posting processor starts the message itself.
-    pub(crate) fn doorbell(&self, bus: &BusModel) -> Option<Time> {
+    #[must_use]
+    pub fn doorbell(&self, bus: &BusModel) -> Option<Time> {
         match self {
             Self::Native(nic) => Some(bus.programmed_write + nic.doorbell),
             Self::Firmware(nic) => {
@@ -187,7 +211,8 @@ impl Mechanism {
 
 impl Plan {
     /// One that costs nothing but its bytes.
-    pub(crate) fn free(bytes: u32) -> Self {
+    #[must_use]
+    pub fn free(bytes: u32) -> Self {
         Self {
             way: "",
             processor: Time::ZERO,

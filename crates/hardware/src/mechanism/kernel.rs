@@ -5,10 +5,31 @@
 //! frame's part comes behind the last byte.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{BusModel, Frame, Rate};
 
 use super::{Mover, Plan, Request};
-use crate::config::KernelModel;
+use crate::bus::BusModel;
+use crate::rate::{Frame, Rate};
+
+/// VIA in the kernel: a system call, copies, frames, interrupts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelModel {
+    /// Entering and leaving the kernel at a post.
+    pub system_call: Time,
+    /// The protocol's and driver's work on a frame to send.
+    pub send_frame: Time,
+    /// The driver's and protocol's work on a frame that came.
+    pub receive_frame: Time,
+    /// Rate of a copy by the processor, once at each end.
+    pub copy_rate: Rate,
+    /// Adapter: from the driver's word to the first bit, and from the last bit to memory: each.
+    pub adapter: Time,
+    /// The interrupt of a frame, its handler begun.
+    pub interrupt: Time,
+    /// How long the adapter waits for more frames before it interrupts.
+    pub coalescing: Time,
+    /// Largest payload of a frame, bytes.
+    pub frame_bytes: u32,
+}
 
 pub(crate) fn plan(
     kernel: &KernelModel,

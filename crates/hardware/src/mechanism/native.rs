@@ -1,10 +1,42 @@
 //! VIA in the adapter: the stages of the study simulator, for programs.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{BusModel, Frame, NicModel};
-use viaduct_sim::path::page_crossings;
 
 use super::{Mover, Plan, Request};
+use crate::bus::BusModel;
+use crate::pages::page_crossings;
+use crate::rate::{Frame, Rate, Switching};
+
+/// The network adapter, stage by stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NicModel {
+    /// From the doorbell's arrival to the NIC's reaction.
+    pub doorbell: Time,
+    /// Reading and checking a send descriptor, beside the bus read.
+    pub send_descriptor: Time,
+    /// Translation and protection check of one buffer segment.
+    pub translate: Time,
+    /// Messages up to this size travel with their descriptor and need no DMA of their own, bytes.
+    pub inline_bytes: u32,
+    /// Starting a DMA transfer of data, at each end.
+    pub dma_setup: Time,
+    /// Messages of one VI whose data may move at once; the next ones wait in order.
+    ///
+    /// With more than one, a short message may overtake; its latency counts to its own arrival.
+    pub moving_per_vi: u32,
+    /// Rate at which the NIC moves a message's bytes between bus and link.
+    pub rate: Rate,
+    /// Size of a page in the translation table, bytes; 0: pages cost nothing.
+    pub page_bytes: u32,
+    /// Stopping and restarting the stream where a buffer crosses into its next page, at each end.
+    pub page_crossing: Time,
+    /// Whether data is forwarded to the link (and from it to the bus) while it still arrives.
+    pub forwarding: Switching,
+    /// Finding the VI and its next receive descriptor, beside the bus read.
+    pub receive_match: Time,
+    /// Preparing the completion, beside the bus write.
+    pub completion: Time,
+}
 
 pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Request) -> Plan {
     let bytes = request.bytes;

@@ -11,17 +11,44 @@ use std::collections::BTreeMap;
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_interface::Endpoint;
 use viaduct_interface::residency::{Brought, Costs, FRAMES_MAX, Policy, Residency, Stall};
-use viaduct_sim::config::{BusModel, Frame};
 
 use super::{Mover, Plan, Request};
-use crate::config::RdmaModel;
+use crate::bus::BusModel;
+use crate::rate::Frame;
+
+/// A current RDMA adapter: latencies of PCI Express, and caches that miss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RdmaModel {
+    /// A doorbell's way to the adapter.
+    pub doorbell: Time,
+    /// Sends up to this size are written with their descriptor by the processor, bytes.
+    pub inline_bytes: u32,
+    /// A read over PCI Express, request to data, without the data's own time.
+    pub read: Time,
+    /// Bytes of reads that may be outstanding: with the read's latency they bound the rate.
+    pub read_credit_bytes: u32,
+    /// The adapter's time for a message, at each end, pipelined.
+    pub message: Time,
+    /// Descriptors that come with one fetch.
+    pub fetch_batch: u32,
+    /// The adapters' part of the one-way latency, both ends.
+    pub adapters: Time,
+    /// Writing a completion entry.
+    pub completion: Time,
+    /// Connections whose state the adapter keeps, 1 to 65,534; others cost a read.
+    pub connections: u32,
+    /// Times that a reliable connection sends again without progress before it breaks; 0: never.
+    pub retries: u32,
+    /// How long it waits for a message's acknowledgement until then.
+    pub timeout: Time,
+}
 
 /// A connection, by the host and the VI at its other end.
 type Connection = (u32, u32);
 
 /// What an adapter remembers.
 #[derive(Debug)]
-pub(crate) struct Rdma {
+pub struct Rdma {
     /// Connections, and which of them have their state in the adapter.
     residency: Residency,
     endpoints: BTreeMap<Connection, Endpoint>,

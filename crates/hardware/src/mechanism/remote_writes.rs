@@ -9,18 +9,96 @@
 //! message goes in the slot itself, which needs no index: so the real fabric does it.
 
 use viaduct_engine::Time;
-use viaduct_sim::config::{BusModel, Frame};
 
 use super::{LastPlan, Mover, Plan, Request, Tally, Way};
-use crate::config::{QueueDesign, RemoteWriteModel};
-use crate::host::reserve_little;
+use crate::bus::BusModel;
+use crate::rate::{Frame, Rate};
+
+/// CLAN: an adapter that knows remote writes, and a DMA engine that takes one request at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RemoteWriteModel {
+    /// From a write's being on the bus to its first bit on the link, and from the link to the
+    /// bus: at each end.
+    pub adapter: Time,
+    /// Rate of the processor's own writes over the bus.
+    pub write_rate: Rate,
+    /// Library: taking a segment's cookie and finding its mapping.
+    pub segment: Time,
+    /// Making a mapping of a remote buffer that is not in the cache.
+    pub map: Time,
+    /// Mappings that the cache keeps, the least recently used one goes.
+    pub mappings: u32,
+    /// Messages of at least so many bytes go by the DMA engine, bytes.
+    pub dma_from_bytes: u32,
+    /// Library and scheduler: passing a request through the DMA queue.
+    pub dma_request: Time,
+    /// Requests up to this size the scheduler writes itself, bytes.
+    pub dma_written_bytes: u32,
+    /// Starting the engine.
+    pub dma_setup: Time,
+    /// The interrupt at a request's end: its service routine starts the next.
+    pub dma_interrupt: Time,
+    /// A message of the transfer queue, bytes on the bus.
+    pub slot_bytes: u32,
+    /// How the library's message queues are made.
+    pub queues: QueueDesign,
+    /// Messages up to this size go with the message of the transfer queue, bytes. They are not
+    /// written into the receive's buffer, so that no cookie is looked up.
+    pub inline_bytes: u32,
+    /// Bytes of such a message that its first slot takes.
+    pub inline_first_bytes: u32,
+    /// Bytes of such a message that each further slot takes.
+    pub inline_next_bytes: u32,
+    /// Slots after which a reader tells how far it has read; at once where the sender waits for
+    /// it, at reliable reception.
+    pub returned_every: u32,
+    /// How programs hear of what was written.
+    pub notices: NoticeModel,
+}
+
+/// How a message in a queue between two hosts becomes visible to its reader.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum QueueDesign {
+    /// By a write index that is written after it. Of each posted receive the sender gets a message,
+    /// and one for each of its segments.
+    Indexed,
+    /// By a mark in its slot, which is written last. The sender gets a count of posted receives,
+    /// and a message for those of one segment that are longer than what goes inline.
+    Lapped,
+}
+
+/// CLAN's tripwires and its asynchronous event queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NoticeModel {
+    /// Locations that the adapter's content-addressable memory can watch at a time.
+    pub tripwires: u32,
+    /// Setting a tripwire.
+    pub tripwire: Time,
+    /// Entries of the event queue.
+    pub events: u32,
+    /// The interrupt for each message that it tells of: the adapter cannot write an entry itself.
+    pub interrupt: Time,
+    /// Reading an entry of it, at user level.
+    pub event: Time,
+    /// Looking at a location that no tripwire watches, one of many in turn.
+    pub look: Time,
+}
+
+impl RemoteWriteModel {
+    /// Slots of a message of the transfer queue whose bytes go with it.
+    #[must_use]
+    pub fn inline_slots(&self, bytes: u32) -> u32 {
+        let more = bytes.saturating_sub(self.inline_first_bytes);
+        1 + more.div_ceil(self.inline_next_bytes.max(1))
+    }
+}
 
 /// Bytes of a queue's index.
 const INDEX_BYTES: f64 = 4.0;
 
 /// What the library remembers on one host.
 #[derive(Debug, Default)]
-pub(crate) struct RemoteWrites {
+pub struct RemoteWrites {
     /// Mapped remote buffers, the least recently used first.
     mapped: Vec<(u32, u64)>,
 }
@@ -37,7 +115,10 @@ impl RemoteWrites {
         } else if self.mapped.len() >= mappings_max as usize && !self.mapped.is_empty() {
             self.mapped.remove(0);
         }
-        reserve_little(&mut self.mapped);
+        // It doubles from one: most hosts map one or two.
+        if self.mapped.len() == self.mapped.capacity() {
+            self.mapped.reserve_exact(self.mapped.len().max(1));
+        }
         self.mapped.push(buffer);
         found.is_some()
     }
@@ -196,7 +277,6 @@ fn times(time: Time, count: u32) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use viaduct_sim::config::Rate;
 
     /// CLAN's numbers, with a body of so many bytes.
     fn planned(slot_bytes: u32, bytes: u32) -> Plan {
@@ -218,7 +298,7 @@ mod tests {
             inline_first_bytes: 0,
             inline_next_bytes: 0,
             returned_every: 1,
-            notices: crate::config::NoticeModel {
+            notices: NoticeModel {
                 tripwires: 4096,
                 tripwire: nanoseconds(400),
                 events: 1024,

@@ -1,0 +1,36 @@
+//! The I/O bus.
+
+use viaduct_engine::Time;
+
+use crate::rate::Rate;
+
+/// The I/O bus: a fluid server for DMA, and a cost for each short transaction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BusModel {
+    /// Peak rate.
+    pub rate: Rate,
+    /// Bytes a DMA burst carries; 0: bursts cost nothing.
+    pub burst_bytes: u32,
+    /// Arbitration, address and turn-around of each burst.
+    pub burst_overhead: Time,
+    /// A programmed write of the CPU to the NIC (a doorbell).
+    pub programmed_write: Time,
+    /// A short read by the NIC (a descriptor): request to data.
+    pub read: Time,
+    /// A short write by the NIC (a status word).
+    pub write: Time,
+}
+
+impl BusModel {
+    /// The rate that long DMA transfers reach, bursts' overhead counted.
+    #[must_use]
+    pub fn dma_rate(&self) -> Rate {
+        if self.burst_bytes == 0 || self.rate.is_infinite() {
+            return self.rate;
+        }
+        let bytes = f64::from(self.burst_bytes);
+        let picoseconds =
+            bytes / self.rate.bytes_per_picosecond() + self.burst_overhead.picoseconds() as f64;
+        Rate::from_bits_per_second(bytes / picoseconds * 8e12)
+    }
+}

@@ -1,0 +1,24 @@
+//! Hosts as hardware: processor, memory, bus and adapters, and what a message costs on them.
+//!
+//! It knows no network, no clock and no other message: whoever simulates a cluster asks it, and has
+//! parts that are busy waited for.
+
+pub mod bus;
+pub mod mechanism;
+pub mod memory;
+pub mod pages;
+pub mod processor;
+pub mod rate;
+mod stage;
+
+pub use bus::BusModel;
+pub use mechanism::Mechanism;
+pub use mechanism::firmware::{FirmwareModel, Ways};
+pub use mechanism::kernel::KernelModel;
+pub use mechanism::native::NicModel;
+pub use mechanism::rdma::RdmaModel;
+pub use mechanism::remote_writes::{NoticeModel, QueueDesign, RemoteWriteModel};
+pub use memory::MemoryModel;
+pub use processor::{CpuModel, Notice, ProcessorModel};
+pub use rate::{Frame, Rate, Switching};
+pub use stage::{STAGES, Stage};
