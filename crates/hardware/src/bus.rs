@@ -22,6 +22,19 @@ pub struct BusModel {
 }
 
 impl BusModel {
+    /// Whether data crosses it in no time. Short transactions of such a bus cost nothing either.
+    #[inline]
+    #[must_use]
+    pub const fn is_free(&self) -> bool {
+        self.rate.is_infinite()
+    }
+
+    /// A short transaction of native adapters, with nobody else on the bus.
+    #[inline]
+    pub(crate) const fn short(&self, time: Time) -> Time {
+        if self.is_free() { Time::ZERO } else { time }
+    }
+
     /// The rate that long DMA transfers reach, bursts' overhead counted.
     #[must_use]
     pub fn dma_rate(&self) -> Rate {

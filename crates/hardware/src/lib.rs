@@ -1,4 +1,5 @@
-//! Hosts as hardware: processor, memory, bus and adapters, and what a message costs on them.
+//! Hosts as hardware: processor, memory, bus and adapters, and what each step of a
+//! message costs on them.
 //!
 //! It knows no network, no clock and no other message: whoever simulates a cluster asks it, and has
 //! parts that are busy waited for.
@@ -15,7 +16,7 @@ pub use bus::BusModel;
 pub use mechanism::Mechanism;
 pub use mechanism::firmware::{FirmwareModel, Ways};
 pub use mechanism::kernel::KernelModel;
-pub use mechanism::native::NicModel;
+pub use mechanism::native::{Load, NicModel, Step};
 pub use mechanism::rdma::RdmaModel;
 pub use mechanism::remote_writes::{NoticeModel, QueueDesign, RemoteWriteModel};
 pub use memory::MemoryModel;

@@ -198,7 +198,7 @@ impl Mechanism {
     #[must_use]
     pub fn doorbell(&self, bus: &BusModel) -> Option<Time> {
         match self {
-            Self::Native(nic) => Some(bus.programmed_write + nic.doorbell),
+            Self::Native(nic) => Some(nic.doorbell(bus).alone()),
             Self::Firmware(nic) => {
                 let notice = nic.cycle.picoseconds() * u64::from(nic.doorbell_cycles);
                 Some(bus.programmed_write + Time::from_picoseconds(notice))

@@ -34,7 +34,7 @@ impl Rate {
 
     /// Whether the rate is without bound.
     #[must_use]
-    pub fn is_infinite(self) -> bool {
+    pub const fn is_infinite(self) -> bool {
         self.bits_per_second.is_infinite()
     }
 

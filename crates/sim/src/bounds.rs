@@ -15,7 +15,7 @@ use crate::config::{Arrivals, ClusterConfig, Sharing};
 use crate::path::PathCosts;
 use crate::result::Warning;
 use crate::workload::{PatternError, SizeDistribution, Targets};
-use viaduct_hardware::Notice;
+use viaduct_hardware::{Notice, Step};
 
 use shares::Degree;
 pub use shares::ROUTE_STEPS_MAX;
@@ -310,8 +310,6 @@ impl HostCosts {
         let (cpu, bus) = (&config.host.cpu, &config.host.bus);
         let picoseconds = |time: Time| time.picoseconds() as f64;
         let dma_rate = bus.dma_rate();
-        let has_bus = !dma_rate.is_infinite();
-        let on_bus = |time: Time| if has_bus { picoseconds(time) } else { 0.0 };
         let data = size.mean_bytes() / dma_rate.bytes_per_picosecond();
         let notice = match cpu.notice {
             Notice::Polling { .. } => Time::ZERO,
@@ -324,16 +322,20 @@ impl HostCosts {
             let link_rate = config.links.host_rate.bytes_per_picosecond();
             demand.wire_bytes / demand.rate_max.min(bus_rate).min(link_rate)
         });
-        let send_descriptor = size.mean_of(|bytes| picoseconds(costs.send_descriptor(bytes)));
-        let receive_descriptor = size.mean_of(|bytes| picoseconds(costs.receive_descriptor(bytes)));
+        let mean = |step: &dyn Fn(u32) -> Step| {
+            let own = size.mean_of(|bytes| picoseconds(step(bytes).adapter));
+            (own, picoseconds(step(0).bus))
+        };
+        let (send, read) = mean(&|bytes| costs.send(bytes));
+        let (receive, receive_read) = mean(&|bytes| costs.receive(bytes));
         Self {
             processor_send: picoseconds(cpu.post + cpu.reap),
             // The descriptor is posted again.
             processor_receive: picoseconds(notice + cpu.reap + cpu.post),
-            bus_send: data + on_bus(bus.programmed_write) + on_bus(bus.read),
-            bus_receive: data + on_bus(bus.read) + on_bus(bus.write),
-            nic_send: send_descriptor + on_bus(bus.read),
-            nic_receive: receive_descriptor + on_bus(bus.read),
+            bus_send: data + picoseconds(costs.doorbell().bus) + read,
+            bus_receive: data + receive_read + picoseconds(costs.complete().bus),
+            nic_send: send + read,
+            nic_receive: receive + receive_read,
             vi: moving / f64::from(config.host.nic.moving_per_vi.max(1)),
         }
     }

@@ -26,25 +26,14 @@ impl ClusterConfig {
     /// Whether no stage of a host or its adapter takes time, and messages are not stored.
     pub(crate) fn is_direct(&self) -> bool {
         let host = &self.host;
-        let (cpu, nic) = (&host.cpu, &host.nic);
+        let cpu = &host.cpu;
         let notice = match cpu.notice {
             Notice::Polling { delay } => delay,
             Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
         };
-        let stages = [
-            cpu.post,
-            cpu.reap,
-            notice,
-            nic.doorbell,
-            nic.send_descriptor,
-            nic.translate,
-            nic.dma_setup,
-            nic.receive_match,
-            nic.completion,
-        ];
-        stages == [Time::ZERO; 9]
-            && host.bus.dma_rate().is_infinite()
-            && nic.moving_per_vi == u32::MAX
+        [cpu.post, cpu.reap, notice] == [Time::ZERO; 3]
+            && host.bus.is_free()
+            && host.nic.is_free()
             && self.is_all_cut_through()
     }
 

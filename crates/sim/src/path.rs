@@ -13,12 +13,11 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
-use viaduct_hardware::pages::page_crossings;
 use viaduct_topology::{HostId, LinkId, Topology};
 
 use crate::config::{ClusterConfig, HostModel, LinkConfig, SwitchModel};
 use crate::fluid::{FlowDemand, whole_above};
-use viaduct_hardware::{Notice, Switching};
+use viaduct_hardware::{Load, Notice, Step, Switching};
 use viaduct_hardware::{STAGES, Stage};
 
 /// Costs that follow from the configuration alone.
@@ -55,31 +54,32 @@ impl PathCosts {
     pub(crate) fn new(config: &ClusterConfig) -> Self {
         Self {
             model: config.host.clone(),
-            has_buses: !config.host.bus.dma_rate().is_infinite(),
+            has_buses: !config.host.bus.is_free(),
         }
     }
 
-    /// The NIC's time with a send descriptor, beside the bus read.
-    pub(crate) fn send_descriptor(&self, bytes: u32) -> Time {
-        let nic = &self.model.nic;
-        nic.send_descriptor + self.data_setup(bytes)
+    /// A doorbell, of either queue.
+    #[inline]
+    pub(crate) const fn doorbell(&self) -> Step {
+        self.model.nic.doorbell(&self.model.bus)
     }
 
-    /// The receiving NIC's time with a receive descriptor, beside the bus read.
-    pub(crate) fn receive_descriptor(&self, bytes: u32) -> Time {
-        let nic = &self.model.nic;
-        nic.receive_match + self.data_setup(bytes)
+    /// The sending adapter's work before the bytes move.
+    #[inline]
+    pub(crate) fn send(&self, bytes: u32) -> Step {
+        self.model.nic.send(&self.model.bus, bytes)
     }
 
-    fn data_setup(&self, bytes: u32) -> Time {
-        let nic = &self.model.nic;
-        let translate = if bytes > 0 { nic.translate } else { Time::ZERO };
-        let setup = if bytes > nic.inline_bytes {
-            nic.dma_setup
-        } else {
-            Time::ZERO
-        };
-        translate + setup
+    /// The receiving adapter's work when the head is there.
+    #[inline]
+    pub(crate) fn receive(&self, bytes: u32) -> Step {
+        self.model.nic.receive(&self.model.bus, bytes)
+    }
+
+    /// Completing a descriptor.
+    #[inline]
+    pub(crate) const fn complete(&self) -> Step {
+        self.model.nic.complete(&self.model.bus)
     }
 
     /// The way of `bytes` over `links`.
@@ -102,21 +102,15 @@ impl PathCosts {
 
     /// What a message puts on links and buses, and how fast the NICs can move it.
     pub(crate) fn demand(&self, config: &ClusterConfig, bytes: u32, tag: u32) -> FlowDemand {
-        let nic = &self.model.nic;
-        let wire_bytes = config.links.frame.wire_bytes(u64::from(bytes)) as f64;
-        let payload = f64::from(bytes);
-        let crossings = page_crossings(bytes, nic.page_bytes);
-        let stops = nic.page_crossing.picoseconds() as f64 * 2.0 * f64::from(crossings);
-        let moving = payload / nic.rate.bytes_per_picosecond();
+        let Load {
+            wire_bytes,
+            scale,
+            rate_max,
+        } = self.model.nic.load(config.links.frame, bytes);
         FlowDemand {
             wire_bytes,
-            // A message without bytes of its own does not use the bus for data.
-            scale: if bytes == 0 {
-                f64::INFINITY
-            } else {
-                wire_bytes / payload
-            },
-            rate_max: wire_bytes / (moving + stops),
+            scale,
+            rate_max,
             tag,
         }
     }
@@ -212,7 +206,7 @@ pub(crate) fn floor_stages(
     links: &[LinkId],
     bytes: u32,
 ) -> [Time; STAGES] {
-    let HostModel { cpu, bus, nic, .. } = &config.host;
+    let HostModel { cpu, bus, .. } = &config.host;
     let demand = costs.demand(config, bytes, 0);
     let bus_rate = bus.dma_rate().bytes_per_picosecond() * demand.scale;
     let link_rate = |place: usize| config.link_rate(links[place]).bytes_per_picosecond();
@@ -248,22 +242,15 @@ pub(crate) fn floor_stages(
             network += config.switch.delay;
         }
     }
-    let short = |time: Time| if costs.has_buses { time } else { Time::ZERO };
     let mut stages = [Time::ZERO; STAGES];
     for (stage, time) in [
         (Stage::Post, cpu.post),
-        (Stage::Doorbell, short(bus.programmed_write) + nic.doorbell),
-        (
-            Stage::Descriptor,
-            short(bus.read) + costs.send_descriptor(bytes),
-        ),
+        (Stage::Doorbell, costs.doorbell().alone()),
+        (Stage::Descriptor, costs.send(bytes).alone()),
         (Stage::Transfer, moving),
         (Stage::Network, network),
-        (
-            Stage::Receive,
-            short(bus.read) + costs.receive_descriptor(bytes),
-        ),
-        (Stage::Completion, nic.completion + short(bus.write)),
+        (Stage::Receive, costs.receive(bytes).alone()),
+        (Stage::Completion, costs.complete().alone()),
         (Stage::Notice, costs.notice()),
         (Stage::Reap, cpu.reap),
     ] {

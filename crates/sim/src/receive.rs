@@ -31,9 +31,8 @@ impl Cluster<'_> {
                 // The message's own data waits for its descriptor.
                 let is_moving =
                     message.tail_arrives == Time::MAX && !self.is_stored_at_receiver(id);
-                let read =
-                    self.short_transaction(host, self.config.host.bus.read, is_moving.into());
-                let span = read + self.costs.receive_descriptor(bytes);
+                let step = self.costs.receive(bytes);
+                let span = self.short_transaction(host, step.bus, is_moving.into()) + step.adapter;
                 let state = &mut self.hosts[host as usize];
                 let begin = now.max(state.receive_free);
                 state.receive_free = begin + span;
@@ -108,11 +107,12 @@ impl Cluster<'_> {
             return;
         };
         let host = self.host_of(message.target);
-        let write = self.short_transaction(host, self.config.host.bus.write, 0);
+        let step = self.costs.complete();
+        let write = self.short_transaction(host, step.bus, 0);
         let message = self.messages.get_mut(id);
         message.spend(Stage::Network, arrives);
         message.spend(Stage::Receive, arrives + delay);
-        let written = arrives + delay + self.config.host.nic.completion + write;
+        let written = arrives + delay + step.adapter + write;
         message.spend(Stage::Completion, written);
         self.after(self.lanes.tail, written, Event::TailArrives(id));
     }
@@ -207,8 +207,9 @@ impl Cluster<'_> {
         let post = self.config.host.cpu.post;
         let begin = self.hosts[host as usize].work(now, post);
         self.follow_processor(host, id, Work::Repost, begin, begin + post);
-        let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
-        let posted = begin + post + write + self.config.host.nic.doorbell;
+        let doorbell = self.costs.doorbell();
+        let write = self.short_transaction(host, doorbell.bus, 0);
+        let posted = begin + post + write + doorbell.adapter;
         self.after(self.lanes.reposted, posted, Event::Reposted(id));
     }
 

@@ -335,7 +335,7 @@ impl Recorder {
         let (source, target) = message.hosts(config.hosts.processes);
         let mut links: Vec<LinkId> = Vec::new();
         config.route(message.source, message.target, &mut links);
-        let has_buses = !config.host.bus.dma_rate().is_infinite();
+        let has_buses = !config.host.bus.is_free();
         let bus = |host| has_buses.then_some(Used::Bus(host));
         let path: Vec<Used> = bus(source)
             .into_iter()

@@ -163,7 +163,8 @@ impl Cluster<'_> {
             state.processor_free += cpu.reap;
         }
         self.post_descriptor(host, ends, &wish);
-        let write = self.short_transaction(host, self.config.host.bus.programmed_write, 0);
+        let doorbell = self.costs.doorbell();
+        let write = self.short_transaction(host, doorbell.bus, 0);
 
         let id = self.messages.post(&wish, ends);
         let worked = self.hosts[host as usize].processor_free;
@@ -172,7 +173,7 @@ impl Cluster<'_> {
         message.spend(Stage::Buffer, now);
         message.spend(Stage::SenderProcessor, begin);
         message.spend(Stage::Post, begin + cpu.post);
-        message.doorbell = message.mark + write + self.config.host.nic.doorbell;
+        message.doorbell = message.mark + write + doorbell.adapter;
         message.spend(Stage::Doorbell, message.doorbell);
         self.ring(host, process, ends.place, id);
     }
@@ -264,11 +265,12 @@ impl Cluster<'_> {
                 .push(format!("host {host}: a posted send did not start")),
         }
         let now = self.queue.now();
-        let read = self.short_transaction(host, self.config.host.bus.read, 0);
+        let step = self.costs.send(self.messages.get(id).bytes);
+        let read = self.short_transaction(host, step.bus, 0);
         let message = self.messages.get_mut(id);
         let begin = message.doorbell.max(now);
         message.spend(Stage::SendQueue, begin);
-        let ready = begin + read + self.costs.send_descriptor(message.bytes);
+        let ready = begin + read + step.adapter;
         message.spend(Stage::Descriptor, ready);
         self.follow_descriptor(host, id, begin, ready);
         self.after(self.lanes.fetched, ready, Event::Fetched(id));

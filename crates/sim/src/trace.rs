@@ -111,7 +111,7 @@ impl Follower {
         let processes = config.hosts.processes;
         let (source_host, target_host) = message.hosts(processes);
         let first_bus = config.topology.link_count();
-        let has_buses = !config.host.bus.dma_rate().is_infinite();
+        let has_buses = !config.host.bus.is_free();
         let mut follower = Self {
             message,
             processes,

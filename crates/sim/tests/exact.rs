@@ -120,6 +120,16 @@ fn polling_costs_its_delay_in_place_of_the_interrupt() {
 }
 
 #[test]
+fn short_transactions_of_a_bus_without_a_bound_cost_nothing() {
+    let mut config = chain(costly_host());
+    config.host.bus.rate = Rate::INFINITE;
+    let with = measured(&config);
+    let bus = &mut config.host.bus;
+    (bus.programmed_write, bus.read, bus.write) = (Time::ZERO, Time::ZERO, Time::ZERO);
+    assert_eq!(measured(&config), with);
+}
+
+#[test]
 fn an_ideal_host_leaves_the_links_alone() {
     let mut config = chain(ideal_host());
     config.links.frame.header_bytes = 0;

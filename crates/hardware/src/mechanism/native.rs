@@ -1,4 +1,6 @@
-//! VIA in the adapter: the stages of the study simulator, for programs.
+//! VIA in the adapter: doorbell, descriptor fetch, protection, DMA.
+//!
+//! The steps of a message are priced here for drawn traffic and for programs.
 
 use viaduct_engine::Time;
 
@@ -38,43 +40,219 @@ pub struct NicModel {
     pub completion: Time,
 }
 
+/// A step that takes a short transaction of the bus, and the adapter's own time.
+///
+/// Drawn traffic prices the transaction by who else is on the bus, programs as if nobody were.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Step {
+    /// The transaction, with nobody else on the bus.
+    pub bus: Time,
+    /// The adapter's own time.
+    pub adapter: Time,
+}
+
+impl Step {
+    /// Both, with nobody else on the bus.
+    #[inline]
+    #[must_use]
+    pub fn alone(self) -> Time {
+        self.bus + self.adapter
+    }
+}
+
+/// What a message's bytes ask of links and buses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// On the link, with framing.
+    pub wire_bytes: f64,
+    /// Bytes on the link for each on the bus; infinite if the data does not use it.
+    pub scale: f64,
+    /// The fastest that both adapters can go, bytes on the link a picosecond.
+    pub rate_max: f64,
+}
+
+/// The price of a message, step by step.
+impl NicModel {
+    /// From the processor's write to the adapter's knowing of a descriptor, of either queue.
+    #[inline]
+    #[must_use]
+    pub const fn doorbell(&self, bus: &BusModel) -> Step {
+        Step {
+            bus: bus.short(bus.programmed_write),
+            adapter: self.doorbell,
+        }
+    }
+
+    /// Reading and checking a send's descriptor, and starting its data.
+    #[inline]
+    #[must_use]
+    pub fn send(&self, bus: &BusModel, bytes: u32) -> Step {
+        Step {
+            bus: bus.short(bus.read),
+            adapter: self.send_descriptor + self.data_setup(bytes),
+        }
+    }
+
+    /// Finding the receive that a message meets, reading its descriptor, and starting its data.
+    #[inline]
+    #[must_use]
+    pub fn receive(&self, bus: &BusModel, bytes: u32) -> Step {
+        Step {
+            bus: bus.short(bus.read),
+            adapter: self.receive_match + self.data_setup(bytes),
+        }
+    }
+
+    /// Completing a descriptor.
+    #[inline]
+    #[must_use]
+    pub const fn complete(&self, bus: &BusModel) -> Step {
+        Step {
+            bus: bus.short(bus.write),
+            adapter: self.completion,
+        }
+    }
+
+    #[inline]
+    fn data_setup(&self, bytes: u32) -> Time {
+        let translate = if bytes > 0 {
+            self.translate
+        } else {
+            Time::ZERO
+        };
+        let setup = if bytes > self.inline_bytes {
+            self.dma_setup
+        } else {
+            Time::ZERO
+        };
+        translate + setup
+    }
+
+    /// What the bytes of a message ask of links and buses.
+    #[must_use]
+    pub fn load(&self, frame: Frame, bytes: u32) -> Load {
+        let wire_bytes = frame.wire_bytes(u64::from(bytes)) as f64;
+        let payload = f64::from(bytes);
+        let crossings = page_crossings(bytes, self.page_bytes);
+        let stops = self.page_crossing.picoseconds() as f64 * 2.0 * f64::from(crossings);
+        let moving = payload / self.rate.bytes_per_picosecond();
+        Load {
+            wire_bytes,
+            // A message without bytes of its own does not use the bus for data.
+            scale: if bytes == 0 {
+                f64::INFINITY
+            } else {
+                wire_bytes / payload
+            },
+            rate_max: wire_bytes / (moving + stops),
+        }
+    }
+
+    /// Whether it takes no time for anything but the bytes, and lets each message go by itself.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        let times = [
+            self.doorbell,
+            self.send_descriptor,
+            self.translate,
+            self.dma_setup,
+            self.receive_match,
+            self.completion,
+        ];
+        times == [Time::ZERO; 6] && self.moving_per_vi == u32::MAX
+    }
+}
+
 pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Request) -> Plan {
     let bytes = request.bytes;
-    // A host whose bus costs nothing for data has none for short transactions either.
-    let short = |time: Time| {
-        if bus.dma_rate().is_infinite() {
-            Time::ZERO
-        } else {
-            time
-        }
-    };
-    let translate = if bytes > 0 { nic.translate } else { Time::ZERO };
-    let setup = if bytes > nic.inline_bytes {
-        nic.dma_setup
-    } else {
-        Time::ZERO
-    };
-    let data = translate + setup;
-    let wire_bytes = frame.wire_bytes(u64::from(bytes)) as f64;
-    let crossings = page_crossings(bytes, nic.page_bytes);
-    let stops = nic.page_crossing.picoseconds() as f64 * 2.0 * f64::from(crossings);
-    let moving = f64::from(bytes) / nic.rate.bytes_per_picosecond();
+    let Load {
+        wire_bytes,
+        scale,
+        rate_max,
+    } = nic.load(frame, bytes);
     let is_inline = bytes <= nic.inline_bytes;
+    let completion = nic.complete(bus).alone();
     Plan {
         way: if is_inline { "inline" } else { "DMA" },
-        service: short(bus.read) + nic.send_descriptor + data,
+        service: nic.send(bus, bytes).alone(),
         mover: Mover::Engine,
         wire_bytes,
-        scale: if bytes == 0 {
-            f64::INFINITY
-        } else {
-            wire_bytes / f64::from(bytes)
-        },
-        rate_max: wire_bytes / (moving + stops),
-        sent: nic.completion + short(bus.write),
-        match_service: short(bus.read) + nic.receive_match + data,
+        scale,
+        rate_max,
+        sent: completion,
+        match_service: nic.receive(bus, bytes).alone(),
         matches_first: true,
-        completion: nic.completion + short(bus.write),
+        completion,
         ..Plan::free(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every number another power of two, so that a sum says which are in it.
+    #[test]
+    fn each_step_has_its_own_numbers() {
+        let time = |place: u32| Time::from_picoseconds(1 << place);
+        let nic = NicModel {
+            doorbell: time(0),
+            send_descriptor: time(1),
+            translate: time(2),
+            inline_bytes: 4,
+            dma_setup: time(3),
+            moving_per_vi: 1,
+            rate: Rate::from_bits_per_second(8e12),
+            page_bytes: 4096,
+            page_crossing: time(4),
+            forwarding: Switching::CutThrough,
+            receive_match: time(5),
+            completion: time(6),
+        };
+        let bus = BusModel {
+            rate: Rate::from_bits_per_second(8e9),
+            burst_bytes: 0,
+            burst_overhead: Time::ZERO,
+            programmed_write: time(7),
+            read: time(8),
+            write: time(9),
+        };
+        let frame = Frame {
+            payload_bytes: 0,
+            header_bytes: 16,
+        };
+        let sum = |places: &[u32]| Time::from_picoseconds(places.iter().map(|at| 1 << at).sum());
+        for (bytes, data) in [(0, &[][..]), (4, &[2]), (5, &[2, 3])] {
+            let request = Request {
+                bytes,
+                segments: 1,
+                place_in_batch: 0,
+                target: (1, 0),
+                is_behind: false,
+            };
+            let plan = plan(&nic, &bus, frame, &request);
+            assert_eq!(plan.service, sum(&[&[8, 1], data].concat()), "{bytes}");
+            assert_eq!(plan.match_service, sum(&[&[8, 5], data].concat()));
+            assert_eq!((plan.sent, plan.completion), (sum(&[9, 6]), sum(&[9, 6])));
+            assert_eq!(nic.doorbell(&bus).alone(), sum(&[7, 0]));
+        }
+        // Of a bus without a bound the adapter's own time is all there is.
+        let free = BusModel {
+            rate: Rate::INFINITE,
+            ..bus
+        };
+        let steps = [
+            nic.doorbell(&free),
+            nic.send(&free, 5),
+            nic.receive(&free, 5),
+        ];
+        let own = [sum(&[0]), sum(&[1, 2, 3]), sum(&[5, 2, 3])];
+        assert_eq!(steps.map(Step::alone), own);
+        assert_eq!(nic.complete(&free).alone(), sum(&[6]));
+        // One byte a picosecond, and a stop at each end for each of two pages.
+        let load = nic.load(frame, 8192);
+        assert_eq!((load.wire_bytes, load.scale), (8208.0, 8208.0 / 8192.0));
+        assert_eq!(load.rate_max, 8208.0 / (8192.0 + 2.0 * 2.0 * 16.0));
+        assert_eq!(nic.load(frame, 0).scale, f64::INFINITY);
     }
 }
