@@ -2,10 +2,11 @@
 
 use viaduct_engine::Time;
 use viaduct_fit::{Broken, measure_simulated};
+use viaduct_hardware::Stage;
 use viaduct_measure::{Happened, MeasureError, Origin, Report, Row, Stages, Test, Transfer};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
 use viaduct_simfabric::config::SimulationConfig;
-use viaduct_simfabric::{SimulationError, Stage, breakdown, way};
+use viaduct_simfabric::{SimulationError, breakdown, way};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -10,19 +10,24 @@ pub enum Stage {
     SenderProcessor,
     /// Building the descriptor and putting it into the send queue.
     Post,
+    /// The sending software's own part, where the adapter does not do all: cookies and requests of
+    /// a library, the kernel's way, data that the processor writes.
+    Software,
     /// The programmed write over the bus, and the NIC's noticing it.
     Doorbell,
     /// Waiting while the NIC handles earlier descriptors and data.
     SendQueue,
-    /// Reading and checking the descriptor, translating addresses, starting DMA.
+    /// The sending adapter: reading and checking the descriptor, translating addresses, starting
+    /// DMA.
     Descriptor,
     /// Moving the bytes at the rate of the slowest stage, nobody else there.
     Transfer,
     /// What sharing links and buses with others added to the transfer.
     Queued,
-    /// Propagation, and the switches' delays.
+    /// Propagation, the switches' delays, and the adapters' on the way.
     Network,
-    /// At the receiving NIC: finding the VI, reading its descriptor, checking, starting DMA.
+    /// At the receiving NIC: finding the VI, reading its descriptor, checking, starting DMA; where
+    /// the kernel receives, its work and copies.
     Receive,
     /// Writing the completion.
     Completion,
@@ -35,7 +40,7 @@ pub enum Stage {
 }
 
 /// Number of stages.
-pub const STAGES: usize = 14;
+pub const STAGES: usize = 15;
 
 impl Stage {
     /// All stages in order.
@@ -43,6 +48,7 @@ impl Stage {
         Self::Buffer,
         Self::SenderProcessor,
         Self::Post,
+        Self::Software,
         Self::Doorbell,
         Self::SendQueue,
         Self::Descriptor,
@@ -63,6 +69,7 @@ impl Stage {
             Self::Buffer => "buffer",
             Self::SenderProcessor => "sender_processor",
             Self::Post => "post",
+            Self::Software => "software",
             Self::Doorbell => "doorbell",
             Self::SendQueue => "send_queue",
             Self::Descriptor => "descriptor",
@@ -74,6 +81,24 @@ impl Stage {
             Self::ReceiverProcessor => "receiver_processor",
             Self::Notice => "notice",
             Self::Reap => "reap",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_docs_have_every_stage_in_order() {
+        let docs = include_str!("../../../docs/output.md");
+        let table = docs.split("### Stages").nth(1).unwrap_or_default();
+        let table = table.split("\n## ").next().unwrap_or_default();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(names, Stage::ALL.map(Stage::name));
+        for (place, stage) in Stage::ALL.into_iter().enumerate() {
+            assert_eq!(stage as usize, place);
         }
     }
 }

@@ -67,7 +67,7 @@
 //!   peer's first message, not at the start. A VI that only sends holds none. No message can see
 //!   the difference.
 //! - **Latency** is from the wish to post (a wait for a buffer counts) to the end of the reap. It
-//!   is cut into 14 stages that add up to it exactly, in picoseconds.
+//!   is cut into 15 stages that add up to it exactly, in picoseconds.
 //! - **Short bus transactions are not flows.** A doorbell, a descriptor read or a status write is
 //!   priced as one more member of the bus at that moment, and takes its time from those it shares
 //!   the bus with: no event.
@@ -89,10 +89,10 @@
 //!
 //! # Words
 //!
-//! - doorbell: `Stage::Doorbell`, `NicModel::doorbell` (`stage.rs`, `config.rs`)
+//! - doorbell: `Stage::Doorbell`, `NicModel::doorbell` (`viaduct-hardware`)
 //! - host, process (application): `Host`, `Process` (`host.rs`)
 //! - message: one send and its receive: `Message`, `MessageId` (`message.rs`)
-//! - stage: where a message's time goes: `Stage` (14 of them) (`stage.rs`)
+//! - stage: where a message's time goes: `Stage` (15 of them) (`viaduct-hardware`)
 //! - resource: a link or a bus that shares its rate: `Resource`, `ResourceId` (`fluid/resource.rs`)
 //! - flow: a message's bytes on the move: `Flow`, `FlowId`, `FlowDemand` (`fluid.rs`)
 //! - hop of a stored message: what it crosses at once: `Hop` (`path.rs`)

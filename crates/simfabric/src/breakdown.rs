@@ -1,55 +1,12 @@
 //! Where the time of a message goes that is alone in the network.
 
 use viaduct_engine::Time;
+use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State};
 use viaduct_sim::path::head_delay;
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
-
-/// A stage of a message's way.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Stage {
-    /// Building the descriptor and putting it into the send queue.
-    Post,
-    /// The doorbell's way, and the adapter's noticing it.
-    Doorbell,
-    /// The sending processor's own part: cookies, requests, the kernel's way, writing data.
-    Processor,
-    /// The sending engine: descriptor, checks, starting the transfer.
-    Engine,
-    /// Moving the bytes at the rate of the slowest part.
-    Transfer,
-    /// Propagation, switches, and the adapters on the way.
-    Network,
-    /// The receiving engine or kernel: matching, checks, copies.
-    Receive,
-    /// Writing the completion.
-    Completion,
-    /// The polling program's seeing it.
-    Polling,
-    /// Taking the completed descriptor.
-    Reap,
-}
-
-impl Stage {
-    /// Its name in tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Post => "post",
-            Self::Doorbell => "doorbell",
-            Self::Processor => "processor",
-            Self::Engine => "engine",
-            Self::Transfer => "transfer",
-            Self::Network => "network",
-            Self::Receive => "receive",
-            Self::Completion => "completion",
-            Self::Polling => "polling",
-            Self::Reap => "reap",
-        }
-    }
-}
 
 /// The stages of a message of so many bytes from the first host to the last, one segment, its
 /// buffers known to the adapters, both programs polling. They add up to half a round trip.
@@ -81,14 +38,14 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
     let doorbell = host.mechanism.doorbell(&host.bus).unwrap_or(Time::ZERO);
     vec![
         (Stage::Post, host.processor.post),
+        (Stage::Software, plan.processor),
         (Stage::Doorbell, doorbell),
-        (Stage::Processor, plan.processor),
-        (Stage::Engine, plan.service + plan.fetch),
+        (Stage::Descriptor, plan.service + plan.fetch),
         (Stage::Transfer, moving),
         (Stage::Network, network),
         (Stage::Receive, receive),
         (Stage::Completion, plan.completion),
-        (Stage::Polling, host.processor.polling_delay),
+        (Stage::Notice, host.processor.polling_delay),
         (Stage::Reap, host.processor.reap),
     ]
 }

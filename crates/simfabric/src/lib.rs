@@ -93,8 +93,7 @@
 //!
 //! # Words
 //!
-//! - mechanism: how an adapter carries a message; its plan: `Mechanism`, `Plan` (`config.rs`,
-//!   `mechanism.rs`)
+//! - mechanism: how an adapter carries a message; its plan: `Mechanism`, `Plan` (`viaduct-hardware`)
 
 /// The guide's program, run as a test.
 #[cfg(doctest)]
@@ -124,7 +123,7 @@ mod retransmission;
 mod tasks;
 pub mod traffic;
 
-pub use breakdown::{Stage, breakdown, way, ways};
+pub use breakdown::{breakdown, way, ways};
 pub use counts::Counts;
 pub use executor::{Outcome, Simulation, SimulationError, die};
 pub use notices::{Resource, Shortage};
