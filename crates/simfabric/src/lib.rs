@@ -93,7 +93,8 @@
 //!
 //! # Words
 //!
-//! - mechanism: how an adapter carries a message; its plan: `Mechanism`, `Plan` (`viaduct-hardware`)
+//! - mechanism: how an adapter carries a message; its plan: `Mechanism`, `Plan` of
+//!   `viaduct-hardware`
 
 /// The guide's program, run as a test.
 #[cfg(doctest)]
