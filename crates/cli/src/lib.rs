@@ -44,7 +44,7 @@ mod why;
 use std::ffi::OsString;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Exit;
@@ -62,7 +62,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     let words = std::iter::once(OsString::from("viaduct")).chain(arguments);
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
-        Err(error) => return usage(&error).code(),
+        Err(error) => return usage(error).code(),
     };
     let exit = match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
@@ -94,7 +94,18 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
 }
 
 /// Shows help, the version, or what is wrong with the arguments.
-fn usage(error: &clap::Error) -> Exit {
+fn usage(mut error: clap::Error) -> Exit {
+    let stray = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => word.clone(),
+        _ => String::new(),
+    };
+    if stray.contains('=') && !stray.starts_with('-') {
+        let tip = format!("a key of the study is set by `--set {stray}`");
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
     // If neither stream can be written there is nobody to tell.
     let _ = error.print();
     match error.kind() {

@@ -381,3 +381,16 @@ fn a_sweep_where_a_run_is_asked_for_is_told_from_a_run() {
         );
     }
 }
+
+#[test]
+fn a_key_without_set_is_told_how_to_be_set() {
+    let folder = Sweeps::new();
+    let said = folder.failure(1, &["sweep", "small.toml", "traffic.rate=100/s,200/s"]);
+    assert!(
+        said.contains("tip: a key of the study is set by `--set traffic.rate=100/s,200/s`"),
+        "{said}"
+    );
+    // Another stray word is no key.
+    let said = folder.failure(1, &["sweep", "small.toml", "other.toml"]);
+    assert!(!said.contains("--set"), "{said}");
+}
