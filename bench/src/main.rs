@@ -79,7 +79,7 @@ struct Results {
     system: String,
     architecture: String,
     processors: usize,
-    /// Processes that wanted a processor when the bench began, in the mean of a minute; Linux only.
+    /// Processes that wanted a processor when the bench began, over the last minute; Linux only.
     load_before: Option<f64>,
     rows: Vec<Row>,
 }

@@ -289,7 +289,7 @@ class Result:
 
     @property
     def sample(self) -> _native.Table:
-        """An even sample of the messages, one a row."""
+        """An even sample of the messages, one per row."""
         return self.table("messages")
 
     @property

@@ -108,7 +108,7 @@ fn expected_messages(config: &ClusterConfig, sending: f64) -> Option<f64> {
     Some(limit.map_or(posted, |limit| posted.min(limit)))
 }
 
-/// The way of a message, in the mean.
+/// The way of a message, on average.
 struct Way {
     links: f64,
     /// Hosts that a host sends to.

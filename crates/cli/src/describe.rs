@@ -95,7 +95,7 @@ pub(crate) fn bounds_text(bounds: &LoadBounds) -> String {
     }
     if let Some(saturation) = &bounds.saturation {
         parts.push(format!(
-            "{} {} msg/s a process ({}, {})",
+            "{} {} msg/s per process ({}, {})",
             saturation.verb(),
             quantity(saturation.rate_per_s),
             saturation.place,
@@ -156,8 +156,8 @@ fn sizes(config: &ClusterConfig) -> String {
 
 fn arrivals(config: &ClusterConfig) -> String {
     let each = match config.hosts.processes {
-        1 => "a host".to_owned(),
-        processes => format!("for each of {processes} processes a host"),
+        1 => "per host".to_owned(),
+        processes => format!("for each of {processes} processes per host"),
     };
     match &config.traffic.arrivals {
         Arrivals::Open(interval) if interval.is_constant() => {
@@ -170,7 +170,7 @@ fn arrivals(config: &ClusterConfig) -> String {
                 whole if whole >= 1.0 && (rate / whole - 1.0).abs() < 1e-9 => count(whole as u64),
                 _ => quantity(rate),
             };
-            format!("{rate}/s in the mean {each}")
+            format!("{rate}/s {each} on average")
         }
         Arrivals::PingPong => "ping-pong".to_owned(),
         Arrivals::Window(1) => format!("one under way {each}"),

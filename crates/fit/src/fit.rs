@@ -332,7 +332,7 @@ fn changed(base: &Preset, fitted: &Preset, knobs: &[Knob]) -> Vec<FittedNumber> 
 
 impl Fit {
     /// How far predictions are off, as a part of what was measured: of the points of the fit,
-    /// or of those held out, in the mean and at worst. `None` if there is no such point.
+    /// or of those held out, on average and at worst. `None` if there is no such point.
     #[must_use]
     pub fn errors(&self, is_held_out: bool) -> Option<(f64, f64)> {
         mean_and_worst(&self.parts(&self.predicted_us, Some(is_held_out), false))

@@ -22,7 +22,7 @@ impl Fit {
             let (mean, worst) = (percent(mean), percent(worst));
             warn(
                 format!(
-                    "`{base}` does not fit: its times are {mean} off in the mean, {worst} at worst"
+                    "`{base}` does not fit: its times are {mean} off on average, {worst} at worst"
                 ),
                 "take a base of another kind: viaduct models lists them".to_owned(),
             );
@@ -31,7 +31,7 @@ impl Fit {
             let (mean, worst) = (percent(mean), percent(worst));
             warn(
                 format!(
-                    "sizes that the fit did not see are {mean} off in the mean, {worst} at worst"
+                    "sizes that the fit did not see are {mean} off on average, {worst} at worst"
                 ),
                 "other sizes will be as far off; measure more sizes, or take another base"
                     .to_owned(),

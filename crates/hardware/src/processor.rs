@@ -18,7 +18,7 @@ pub struct CpuModel {
 pub enum Notice {
     /// The application reads the completion word in memory over and over.
     Polling {
-        /// From the write of the completion to the loop's seeing it, in the mean.
+        /// From the write of the completion to the loop's seeing it, on average.
         delay: Time,
     },
     /// The NIC interrupts; the system wakes the application.
@@ -37,7 +37,7 @@ pub struct ProcessorModel {
     pub post: Time,
     /// Taking a completed descriptor off its queue.
     pub reap: Time,
-    /// From a completion's being written to a polling program's seeing it, in the mean: half a
+    /// From a completion's being written to a polling program's seeing it, on average: half a
     /// turn of the loop. A look that finds nothing takes two of these.
     pub polling_delay: Time,
     /// From an interrupt to its handler's end, when a program sleeps.

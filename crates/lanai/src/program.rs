@@ -115,7 +115,7 @@ impl ServerState {
     }
 
     /// A message comes while nothing else is there: how long until the server looks at its
-    /// endpoint, in the mean. Whoever looks at several in turn is anywhere among them.
+    /// endpoint, on average. Whoever looks at several in turn is anywhere among them.
     pub(crate) fn notice(&mut self, endpoint: Endpoint, look: impl Fn(Endpoint) -> Time) -> Time {
         let index = endpoint.index() as u32;
         let round = if self.is_single {
@@ -129,7 +129,7 @@ impl ServerState {
     }
 }
 
-/// What is waited for an event in the mean that is looked for once in each `round`.
+/// What is waited for an event on average that is looked for once in each `round`.
 pub(crate) const fn half(round: Time) -> Time {
     Time::from_picoseconds(round.picoseconds() / 2)
 }

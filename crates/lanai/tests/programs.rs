@@ -394,7 +394,7 @@ fn assert_near(ours: f64, wanted: f64, what: &str) {
 }
 
 const CYCLE_US: f64 = 1.0 / 37.5;
-/// Whoever waits for a message is half a look late, in the mean.
+/// Whoever waits for a message is half a look late, on average.
 const NOTICED_US: f64 = 0.25;
 
 /// What the steps add up to: 217 cycles of a message sent and taken in; with virtual networks 221

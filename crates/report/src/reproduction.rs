@@ -284,7 +284,7 @@ fn off(differences: impl Iterator<Item = f64>) -> String {
     let off: Vec<f64> = differences.map(|off| off.abs() * 100.0).collect();
     let mean = off.iter().sum::<f64>() / (off.len().max(1)) as f64;
     let worst = off.iter().copied().fold(0.0, f64::max);
-    format!("off by {mean:.1} % in the mean, {worst:.1} % at worst")
+    format!("off by {mean:.1} % on average, {worst:.1} % at worst")
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ section! {
             choice("how routes are made").otherwise("rule; for a graph shortest-path");
         routes: Setting<String> = file("file of routing tables"), when routing = Routing::Table;
         equal_paths: Setting<EqualPaths> =
-            choice("of equally good links: one a flow, or always the first").otherwise("hash"),
+            choice("of equally good links: one per flow, or always the first").otherwise("hash"),
             when topology = Shape::Graph;
     }
 }
@@ -183,7 +183,7 @@ section! {
             rate("of a link between host and switch, after line coding").otherwise("links.rate");
         propagation: Setting<Time> = time("signal propagation of one link").or("0 s");
         frame_payload: Setting<u32> =
-            message("largest payload of a frame; 0 B: one frame a message").or("0 B");
+            message("largest payload of a frame; 0 B: one frame per message").or("0 B");
         frame_header: Setting<u32> = size(1 << 16, "header, trailer and gap of a frame").or("0 B");
     }
 }
@@ -202,7 +202,7 @@ section! {
             preset("the hardware: a preset, a file, or inline (all in hosts.model)")
                 .or("giganet-clan");
         processes: Setting<u32> =
-            whole(1, PROCESSES_MAX as u32, "application processes a host").or("1");
+            whole(1, PROCESSES_MAX as u32, "application processes per host").or("1");
         prepost: Setting<u32> = count_or_unlimited(
             DESCRIPTORS_MAX as u32,
             "receive descriptors kept on each VI; unlimited if not set with `ideal`",
@@ -271,7 +271,7 @@ section! {
             when size_distribution = SizeKind::Pareto;
         size_variation: Setting<f64> = number("deviation over mean"),
             when size_distribution = SizeKind::LogNormal;
-        size_file: Setting<String> = file("flow-size table: `bytes cumulative_percent` a line"),
+        size_file: Setting<String> = file("flow-size table: one `bytes cumulative_percent` per line"),
             when size_distribution = SizeKind::Empirical;
     }
 }
@@ -316,7 +316,7 @@ section! {
             "post by the clock, after the answer, with so many sends open, or what a file lists",
         )
         .or("open");
-        file: Setting<String> = file("messages, one a line, below `time_us,source,target,bytes`"),
+        file: Setting<String> = file("messages, one per line, below `time_us,source,target,bytes`"),
             when arrivals = ArrivalKind::List;
         pattern: Setting<PatternKind> = choice("to whom each host sends"),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
@@ -333,7 +333,7 @@ section! {
         window: Setting<u32> = count("messages posted whose sends are not complete"),
             when arrivals = ArrivalKind::Window;
         intervals: Intervals = group(), when arrivals = ArrivalKind::Open;
-        rate: Setting<f64> = frequency("messages a second and process")
+        rate: Setting<f64> = frequency("messages per second and process")
             .otherwise("from interval")
             .not_beside(&["interval"]),
             when arrivals = ArrivalKind::Open,
@@ -364,7 +364,7 @@ words!(Role {
 });
 
 section! {
-    PublishedRow Rows "published": "[[published]]: a published figure, one a row" {
+    PublishedRow Rows "published": "[[published]]: a published figure, one per row" {
         quantity: Setting<String> = text("the result that it stands beside: latency_us.mean");
         value: Setting<f64> = number("the published figure");
         unit: Setting<String> = text("its unit").or("");

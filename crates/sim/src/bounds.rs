@@ -253,7 +253,7 @@ enum Place {
 }
 
 impl Busiest {
-    /// A server that each message of a host keeps for `time` in the mean, picoseconds, and that
+    /// A server that each message of a host keeps for `time` on average, picoseconds, and that
     /// is busy for a share `base` of the time without any.
     fn offer(&mut self, time: f64, base: f64, place: Place) {
         if time <= 0.0 {

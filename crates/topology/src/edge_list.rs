@@ -1,4 +1,4 @@
-//! Graphs as lists of edges, one a line.
+//! Graphs as lists of edges, one per line.
 //!
 //! ```text
 //! # comment, to the end of the line

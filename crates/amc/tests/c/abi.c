@@ -1,4 +1,4 @@
-/* Prints every size, offset and value of am.h, one a line. C and C++. */
+/* Prints every size, offset and value of am.h, one per line. C and C++. */
 
 #include "am.h"
 

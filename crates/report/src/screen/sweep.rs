@@ -185,7 +185,7 @@ pub(crate) fn note(view: &View<'_>) -> String {
     notes.collect::<Vec<_>>().join(", ")
 }
 
-/// How far the published figures are, in the mean and at worst; apart, those that the model was
+/// How far the published figures are, on average and at worst; apart, those that the model was
 /// calibrated on, and those that a version predicted blind.
 fn agreement(cells: &[CellView<'_>]) -> String {
     let mut misses = [
@@ -223,7 +223,7 @@ fn agreement(cells: &[CellView<'_>]) -> String {
             "figures"
         };
         text += &format!(
-            "  {} {figures} {what}: {mean:.1} % off in the mean, {worst:.1} % at worst\n",
+            "  {} {figures} {what}: {mean:.1} % off on average, {worst:.1} % at worst\n",
             misses.len(),
         );
     }

@@ -27,7 +27,7 @@ words! {
 }
 
 section! {
-    FaultRow Rows "fault": "[[fault]], for programs: something that goes wrong, one a row" {
+    FaultRow Rows "fault": "[[fault]], for programs: something that goes wrong, one per row" {
         kind: Setting<FaultKind> = choice("what goes wrong");
         links: Setting<String> =
             text("all; host 1: its cable; s0 -> s1, or s0 <-> s1 for both directions").or("all"),
@@ -56,7 +56,7 @@ section! {
 
 section! {
     Background Rows "background":
-        "[[background]], for programs: traffic of others beside them, one a row" {
+        "[[background]], for programs: traffic of others beside them, one per row" {
         source: Setting<u32> = host("the host that it comes from");
         target: Setting<u32> = host("the host that it goes to")
             .otherwise("any other, drawn each time");

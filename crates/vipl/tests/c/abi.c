@@ -1,4 +1,4 @@
-/* Prints every size, offset and value of vipl.h, one a line. C and C++. */
+/* Prints every size, offset and value of vipl.h, one per line. C and C++. */
 
 #include "vipl.h"
 #include "viplx.h"
