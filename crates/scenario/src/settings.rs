@@ -126,14 +126,20 @@ impl Tables<'_> {
                     Diagnostic::error(format!("`{}` is a table of keys", table.name))
                         .at(entry.node.place)
                         .label(format!("this is {}", raw.noun()))
-                        .help(format!("its keys: viaduct keys {}", table.name)),
+                        .help(match (table.name, raw) {
+                            ("hosts.model", Raw::Text(name)) => {
+                                let name = excerpt(name);
+                                format!("a preset is named in [hosts]: nic = \"{name}\"")
+                            }
+                            _ => format!("its keys: viaduct keys {}", table.name),
+                        }),
                 );
                 (&empty, true)
             }
             None => {
                 let mut entries = self.tree.entries.iter().take(DIAGNOSTICS_MAX);
                 let is_slip = entries.any(|entry| root_meant(entry) == Some(table.name));
-                (&empty, is_slip)
+                (&empty, is_slip || self.is_within_misshapen(table.name))
             }
         };
         let model_missing = self.context.model_missing && table.name.starts_with("hosts.model");
@@ -149,6 +155,16 @@ impl Tables<'_> {
             diagnostics: self.diagnostics,
         }
         .read()
+    }
+}
+
+impl Tables<'_> {
+    /// Whether a table around the one of this name is none in this text, which is said there.
+    fn is_within_misshapen(&self, name: &str) -> bool {
+        name.match_indices('.').any(|(end, _)| {
+            let around = self.tree.at_path(&name[..end]);
+            around.is_some_and(|entry| !matches!(entry.node.raw, Raw::Table(_)))
+        })
     }
 }
 
@@ -508,6 +524,9 @@ fn unknown_roots(tree: &Tree, diagnostics: &mut Diagnostics) {
         let help = match (home_of(&entry.name), root_meant(entry)) {
             (Some(table), _) if !is_table => format!("it belongs into [{}]", table.name),
             (_, Some(near)) => format!("did you mean [{near}]? all tables: viaduct keys"),
+            (Some(table), None) => {
+                format!("`{name}` is a key of [{}]: viaduct keys {0}", table.name)
+            }
             _ => "all tables and keys: viaduct keys".to_owned(),
         };
         diagnostics.push(diagnostic.at(entry.name_place).help(help));

@@ -142,6 +142,8 @@ fn keys_and_words() {
             "arrivals = \"ping-pong\"\nrate = \"100/s\"",
         ),
         ("\"giganet-clan\"", "\"gigganet\""),
+        ("nic = \"giganet-clan\"", "model = \"giganet-clan\""),
+        ("[traffic]", "[nic]\npreset = \"ideal\"\n[traffic]"),
         ("\"giganet-clan\"", "\"mine.toml\""),
         ("\"giganet-clan\"", "3"),
         ("\"giganet-clan\"", "\"inline\""),
