@@ -194,7 +194,7 @@ fn new_token() -> u64 {
 }
 
 /// Runs the suite as the `main` of a test target with `harness = false`, over each fabric in each
-/// mode, and after it some of the [`mutants`] under the name `under`.
+/// mode, and after it some of the mutants of VIA's rules under the name `under`.
 ///
 /// Words on the command line are a filter; `--exact` makes them whole names, `--list` lists the
 /// cases, `--mutants` runs all mutants in place of the suite, or those in whose names the words
