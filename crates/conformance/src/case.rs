@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use viaduct_fabric::via::outcome::Harm;
+
 use crate::check::Outcome;
 use crate::environment::Environment;
 
@@ -58,6 +60,8 @@ pub struct Case {
     pub sides: &'static [Side],
     /// Whether a side dies in it, so that it needs processes.
     pub kills: bool,
+    /// What becomes of every message in it, so that it needs a fabric that harms its messages.
+    pub harm: Option<Harm>,
 }
 
 impl Case {
@@ -74,6 +78,7 @@ impl Case {
             level,
             sides,
             kills: false,
+            harm: None,
         }
     }
 
@@ -90,6 +95,7 @@ impl Case {
             level,
             sides,
             kills: false,
+            harm: None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use viaduct_fabric::via::outcome::Harm;
 use viaduct_fabric::{NicHandle, Provider};
 
 use crate::check::{Outcome, Stop, holds};
@@ -33,6 +34,8 @@ pub struct Parts {
     pub token: u64,
     /// Ends the process of this side at once, as `SIGKILL` does, if it has one of its own.
     pub die: Option<fn()>,
+    /// What becomes of every message of this case.
+    pub harm: Option<Harm>,
 }
 
 impl fmt::Debug for Parts {
@@ -90,6 +93,11 @@ impl Environment {
     #[must_use]
     pub fn side(&self) -> usize {
         self.parts.side
+    }
+
+    /// What becomes of every message of this case.
+    pub(crate) fn harm(&self) -> Option<Harm> {
+        self.parts.harm
     }
 
     /// A discriminator of this case, equal at both sides for equal names.

@@ -14,7 +14,7 @@
 //! # fn open() -> Arc<dyn viaduct_fabric::Provider> { unimplemented!() }
 //!
 //! fn main() -> ExitCode {
-//!     let fabric = Fabric { name: "mine", devices: &["nic0"], open };
+//!     let fabric = Fabric { name: "mine", devices: &["nic0"], open, harm: None };
 //!     viaduct_conformance::main("mine", &[fabric], &[Mode::Threads, Mode::Processes])
 //! }
 //! ```

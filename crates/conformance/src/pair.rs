@@ -31,9 +31,11 @@ pub(crate) mod status {
     pub(crate) const LENGTH_ERROR: u32 = 0x0000_0008;
     pub(crate) const PARTIAL_ERROR: u32 = 0x0000_0010;
     pub(crate) const FLUSHED: u32 = 0x0000_0020;
+    pub(crate) const TRANSPORT_ERROR: u32 = 0x0000_0040;
     pub(crate) const RDMA_PROTECTION_ERROR: u32 = 0x0000_0080;
     pub(crate) const REMOTE_DESCRIPTOR_ERROR: u32 = 0x0000_0100;
     pub(crate) const ERROR_MASK: u32 = 0x0000_01FE;
+    pub(crate) const IMMEDIATE: u32 = 0x0008_0000;
 }
 
 pub(crate) const UD: ReliabilityLevel = ReliabilityLevel::Unreliable;

@@ -176,14 +176,19 @@ fn run_wanted(fabrics: &[Fabric], wanted: &str) -> Outcome {
     } else {
         None
     };
+    let provider = match case.harm {
+        Some(harm) => fabric.open_harmed(harm)?,
+        None => (fabric.open)(),
+    };
     let environment = Environment::new(Parts {
-        provider: (fabric.open)(),
+        provider,
         device: fabric.device(side as usize),
         world: Arc::new(RealWorld::new()),
         link,
         side: side as usize,
         token,
         die: Some(die),
+        harm: case.harm,
     });
     run_side(&case, &environment)
 }

@@ -10,10 +10,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use viaduct_fabric::Provider;
+use viaduct_fabric::via::outcome::Harm;
 
 use crate::case::Case;
 use crate::cases::cases;
-use crate::check::{Outcome, Stop};
+use crate::check::{Outcome, Stop, skip};
 use crate::environment::{CASE_LIMIT, Environment, Parts};
 use crate::mutants;
 use crate::processes::{run_child, run_in_processes};
@@ -29,6 +30,8 @@ pub struct Fabric {
     pub devices: &'static [&'static str],
     /// Opens it: once for all threads, or once in each process.
     pub open: fn() -> Arc<dyn Provider>,
+    /// Opens it for a case in which every message comes to harm; `None` if its messages never do.
+    pub harm: Option<fn(Harm) -> Arc<dyn Provider>>,
 }
 
 impl fmt::Debug for Fabric {
@@ -42,6 +45,14 @@ impl fmt::Debug for Fabric {
 }
 
 impl Fabric {
+    /// Opens it for a case with harm.
+    pub(crate) fn open_harmed(&self, harm: Harm) -> Outcome<Arc<dyn Provider>> {
+        match self.harm {
+            Some(open) => Ok(open(harm)),
+            None => skip("messages of this fabric come to no harm on their way"),
+        }
+    }
+
     pub(crate) fn device(&self, side: usize) -> String {
         let device = self.devices.get(side).or_else(|| self.devices.first());
         device.map_or_else(String::new, ToString::to_string)
@@ -84,7 +95,14 @@ pub fn run_in_threads(fabric: &Fabric, filter: &Filter) -> Summary {
         if case.kills {
             return Ending::Skipped("a side dies in it: needs processes".to_owned());
         }
-        run_case_in_threads(fabric, &provider, case, (token, CASE_LIMIT))
+        let harmed = case.harm.map(|harm| fabric.open_harmed(harm)).transpose();
+        match harmed {
+            Ok(harmed) => {
+                let provider = harmed.as_ref().unwrap_or(&provider);
+                run_case_in_threads(fabric, provider, case, (token, CASE_LIMIT))
+            }
+            Err(stop) => ending_of(&[Some(Err(stop))]),
+        }
     })
 }
 
@@ -160,6 +178,7 @@ fn run_case_in_threads(
             side,
             token,
             die: None,
+            harm: case.harm,
         };
         let (case, report) = (*case, report.clone());
         let spawned = std::thread::Builder::new()
@@ -278,6 +297,7 @@ mod tests {
         name: "inproc",
         devices: &["inproc0"],
         open: || Arc::new(InProcess::new()),
+        harm: None,
     };
 
     fn ending(case: &Case, limit: Duration) -> Ending {

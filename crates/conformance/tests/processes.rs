@@ -11,6 +11,7 @@ const FABRIC: Fabric = Fabric {
     name: "inproc",
     devices: &["inproc0"],
     open: || Arc::new(InProcess::new()),
+    harm: None,
 };
 
 /// Of one side: these need nobody else.

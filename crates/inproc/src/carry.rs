@@ -2,42 +2,39 @@
 
 use viaduct_agent::{Agent, copy};
 use viaduct_fabric::ViHandle;
+use viaduct_fabric::via::outcome::{Damage, Harm};
 use viaduct_fabric::via::{
     DataSegment, Operation, ReceiveOutcome, ReceiveVerdict, RemoteVerdict, SendOutcome,
     StartedSend, Timestamp, Transmit, ViId,
 };
 
-/// Moves what is to be moved.
-pub(crate) trait Carry {
-    /// Everything that can happen by itself, after an operation on `vi` if there was one.
-    fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>);
-    /// A message about connections reaches its host.
-    fn deliver(&mut self, from: usize, transmit: Transmit, now: Timestamp);
-    /// Starts, carries and finishes every send that a VI has.
-    fn send_all(&mut self, device: usize, vi: ViId, touched: &mut Vec<ViHandle>);
-    /// Carries one.
-    fn send_one(&mut self, from: usize, vi: ViId, send: &StartedSend, touched: &mut Vec<ViHandle>);
+/// Moves what is to be moved between an agent's devices.
+pub(crate) struct Carrier<'a> {
+    pub(crate) agent: &'a mut Agent,
+    /// What every message comes to.
+    pub(crate) harm: Option<Harm>,
 }
 
-impl Carry for Agent {
-    fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>) {
+impl Carrier<'_> {
+    /// Everything that can happen by itself, after an operation on `vi` if there was one.
+    pub(crate) fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>) {
         let mut touched: Vec<ViHandle> = vi.into_iter().collect();
-        if let Some((device, id)) = vi.and_then(|vi| self.place_of(vi)) {
+        if let Some((device, id)) = vi.and_then(|vi| self.agent.place_of(vi)) {
             self.send_all(device, id, &mut touched);
         }
         loop {
             let mut moved = false;
-            for device in 0..self.devices.len() {
-                while let Some(transmit) = self.devices[device].nic.poll_transmit() {
+            for device in 0..self.agent.devices.len() {
+                while let Some(transmit) = self.agent.devices[device].nic.poll_transmit() {
                     self.deliver(device, transmit, now);
                     moved = true;
                 }
-                while let Some(ready) = self.devices[device].nic.poll_ready() {
+                while let Some(ready) = self.agent.devices[device].nic.poll_ready() {
                     self.send_all(device, ready, &mut touched);
                     moved = true;
                 }
-                while let Some(event) = self.devices[device].nic.poll_event() {
-                    self.hear(device, event, &mut touched);
+                while let Some(event) = self.agent.devices[device].nic.poll_event() {
+                    self.agent.hear(device, event, &mut touched);
                     moved = true;
                 }
             }
@@ -48,43 +45,63 @@ impl Carry for Agent {
         touched.sort_unstable();
         touched.dedup();
         for vi in touched {
-            self.settle(vi);
+            self.agent.settle(vi);
         }
-        self.notify_entries();
+        self.agent.notify_entries();
     }
 
+    /// A message about connections reaches its host.
     fn deliver(&mut self, from: usize, Transmit { to, message }: Transmit, now: Timestamp) {
-        let source = self.devices[from].address;
-        let target = self.devices.iter_mut().find(|device| device.address == to);
+        let source = self.agent.devices[from].address;
+        let target = self
+            .agent
+            .devices
+            .iter_mut()
+            .find(|device| device.address == to);
         match target {
             Some(device) => device.nic.handle_connection_message(source, message, now),
             None => {
-                self.devices[from].nic.handle_host_unreachable(to);
+                self.agent.devices[from].nic.handle_host_unreachable(to);
             }
         }
     }
 
+    /// Starts, carries and finishes every send that a VI has.
     fn send_all(&mut self, device: usize, vi: ViId, touched: &mut Vec<ViHandle>) {
         let mut any = false;
-        while let Some(send) = self.devices[device].nic.start_send(vi) {
+        while let Some(send) = self.agent.devices[device].nic.start_send(vi) {
             any = true;
             self.send_one(device, vi, &send, touched);
         }
         if any {
-            touched.extend(self.handle_of(device, vi));
+            touched.extend(self.agent.handle_of(device, vi));
         }
     }
 
+    /// Carries one.
     fn send_one(&mut self, from: usize, vi: ViId, send: &StartedSend, touched: &mut Vec<ViHandle>) {
         let peer = send.peer;
-        let Some(to) = self.devices.iter().position(|d| d.address == peer.host) else {
-            self.devices[from].nic.handle_host_unreachable(peer.host);
+        let Some(to) = self
+            .agent
+            .devices
+            .iter()
+            .position(|d| d.address == peer.host)
+        else {
+            self.agent.devices[from]
+                .nic
+                .handle_host_unreachable(peer.host);
             return;
         };
-        touched.extend(self.handle_of(to, peer.vi));
+        touched.extend(self.agent.handle_of(to, peer.vi));
         let length = send.header.length;
-        let local = self.devices[from].nic.send_segments(vi, send.work).to_vec();
-        let remote = self.devices[from].nic.send_remote(vi, send.work);
+        let local = self.agent.devices[from]
+            .nic
+            .send_segments(vi, send.work)
+            .to_vec();
+        let remote = self.agent.devices[from].nic.send_remote(vi, send.work);
+        if self.harm_on_leaving(from, vi, send) {
+            return;
+        }
         // The peer's memory as one range. Its rights are checked before it is touched.
         let remote_range = remote.map(|remote| {
             [DataSegment {
@@ -93,8 +110,25 @@ impl Carry for Agent {
                 length,
             }]
         });
-        let target = &mut self.devices[to].nic;
-        let length = length as usize;
+        let target = &mut self.agent.devices[to].nic;
+        let damage = match self.harm {
+            Some(Harm::Arriving(damage)) => Some(damage),
+            _ => None,
+        };
+        let placed_bytes = length / 2;
+        let (arrived_bytes, outcome, answered) = match damage {
+            None => (length, ReceiveOutcome::Placed, SendOutcome::Sent),
+            Some(Damage::CutShort) => {
+                let outcome = ReceiveOutcome::CutShort { placed_bytes };
+                (placed_bytes, outcome, SendOutcome::CutShort)
+            }
+            // The other half is not what was sent.
+            Some(Damage::Corrupt) => {
+                let outcome = ReceiveOutcome::Corrupt;
+                (placed_bytes, outcome, SendOutcome::TransportFailed)
+            }
+        };
+        let length = arrived_bytes as usize;
         let placed = match (send.header.operation, remote, remote_range) {
             (Operation::RdmaWrite, Some(remote), Some(range)) => {
                 match target.start_remote_write(peer.vi, &send.header, remote) {
@@ -102,7 +136,6 @@ impl Carry for Agent {
                         // SAFETY: `start_send` has checked the segments, `start_remote_write` the
                         // range, each against registrations that are alive under this lock.
                         unsafe { copy(&local, &range, length) };
-                        let outcome = ReceiveOutcome::Placed;
                         target.finish_remote_write(peer.vi, started, outcome)
                     }
                     RemoteVerdict::Drop(_) => false,
@@ -113,8 +146,8 @@ impl Carry for Agent {
                     RemoteVerdict::Access(_) => {
                         // SAFETY: as for a remote write, the other way round.
                         unsafe { copy(&range, &local, length) };
-                        let nic = &mut self.devices[from].nic;
-                        nic.finish_send(vi, send.work, SendOutcome::Sent);
+                        let nic = &mut self.agent.devices[from].nic;
+                        nic.finish_send(vi, send.work, answered);
                     }
                     // The target's refusal breaks the connection, with what the read gets.
                     RemoteVerdict::Drop(_) => {}
@@ -131,16 +164,42 @@ impl Carry for Agent {
                         .collect();
                     // SAFETY: as for a remote write; the receive's segments by `start_receive`.
                     unsafe { copy(&local, &into, length) };
-                    target.finish_receive(peer.vi, receive.work, ReceiveOutcome::Placed)
+                    target.finish_receive(peer.vi, receive.work, outcome)
                 }
                 ReceiveVerdict::Drop(_) => false,
             },
         };
-        let acknowledges = placed && target.acknowledges(peer.vi);
-        let nic = &mut self.devices[from].nic;
+        let is_whole = placed && outcome == ReceiveOutcome::Placed;
+        let acknowledges = is_whole && target.acknowledges(peer.vi);
+        let nic = &mut self.agent.devices[from].nic;
         nic.finish_send(vi, send.work, SendOutcome::Sent);
         if acknowledges {
             nic.handle_acknowledgement(vi, send.work);
         }
+    }
+    /// Whether a message comes to harm of which nothing arrives, and what that is at its sender.
+    fn harm_on_leaving(&mut self, from: usize, vi: ViId, send: &StartedSend) -> bool {
+        let nic = &mut self.agent.devices[from].nic;
+        match self.harm {
+            None | Some(Harm::Arriving(_)) => return false,
+            Some(Harm::Leaving(damage)) => {
+                let outcome = match damage {
+                    Damage::CutShort => SendOutcome::CutShort,
+                    Damage::Corrupt => SendOutcome::TransportFailed,
+                };
+                nic.finish_send(vi, send.work, outcome);
+            }
+            Some(Harm::Lost) => {
+                // A read stays under way: its bytes have not come.
+                if send.header.operation != Operation::RdmaRead {
+                    nic.finish_send(vi, send.work, SendOutcome::Sent);
+                }
+                let attributes = nic.query_vi(vi).map(|vi| vi.attributes);
+                if attributes.is_ok_and(|vi| vi.reliability.is_reliable()) {
+                    nic.handle_transport_failure(vi);
+                }
+            }
+        }
+        true
     }
 }

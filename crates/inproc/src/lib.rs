@@ -33,4 +33,4 @@ mod handlers;
 mod shared;
 mod threads;
 
-pub use threads::{InProcess, Threads, with_nics};
+pub use threads::{InProcess, Threads, with_harm, with_nics};

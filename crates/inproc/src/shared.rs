@@ -4,18 +4,27 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use viaduct_fabric::via::Timestamp;
+use viaduct_fabric::via::outcome::Harm;
 use viaduct_fabric::{Result, ViHandle};
 
 use viaduct_agent::Agent;
 
-use crate::carry::Carry;
+use crate::carry::Carrier;
 
 /// What the lock protects.
 pub(crate) struct State {
     pub(crate) agent: Agent,
+    harm: Option<Harm>,
     pub(crate) is_closing: bool,
     /// Threads that wait for something to change.
     waiters: u32,
+}
+
+impl State {
+    fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>) {
+        let (agent, harm) = (&mut self.agent, self.harm);
+        Carrier { agent, harm }.carry(now, vi);
+    }
 }
 
 /// What the consumer's threads and the provider's own share.
@@ -29,10 +38,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(agent: Agent) -> Self {
+    pub(crate) fn new(agent: Agent, harm: Option<Harm>) -> Self {
         Self {
             state: Mutex::new(State {
                 agent,
+                harm,
                 is_closing: false,
                 waiters: 0,
             }),
@@ -84,7 +94,7 @@ impl Shared {
         let now = self.now();
         state.agent.expire(now);
         let result = act(&mut state.agent, now);
-        state.agent.carry(now, vi);
+        state.carry(now, vi);
         self.wake(&state);
         result
     }
@@ -100,7 +110,7 @@ impl Shared {
         loop {
             let now = self.now();
             state.agent.expire(now);
-            state.agent.carry(now, None);
+            state.carry(now, None);
             let seen = look(&mut state.agent);
             self.wake(&state);
             if let Some(seen) = seen? {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use viaduct_agent::{Agent, AgentProvider, Device, Runtime};
 use viaduct_fabric::via::names::NameTable;
+use viaduct_fabric::via::outcome::Harm;
 use viaduct_fabric::via::{HostAddress, Nic, NicAttributes, Timespan, Timestamp};
 use viaduct_fabric::{Error, Result, ReturnCode, ViHandle};
 
@@ -25,7 +26,17 @@ pub type InProcess = AgentProvider<Threads>;
 #[must_use]
 pub fn with_nics(count: u32, attributes: NicAttributes) -> InProcess {
     AgentProvider {
-        runtime: Threads::with_nics(count, &attributes),
+        runtime: Threads::with_nics(count, &attributes, None),
+    }
+}
+
+/// With so many NICs, as [`with_nics`], every message of which comes to harm.
+///
+/// For programs that want to see what then becomes of them. Connections are made as ever.
+#[must_use]
+pub fn with_harm(count: u32, attributes: NicAttributes, harm: Harm) -> InProcess {
+    AgentProvider {
+        runtime: Threads::with_nics(count, &attributes, Some(harm)),
     }
 }
 
@@ -50,12 +61,12 @@ impl fmt::Debug for Threads {
 impl Default for Threads {
     /// With one NIC, `inproc0`.
     fn default() -> Self {
-        Self::with_nics(1, &NicAttributes::default())
+        Self::with_nics(1, &NicAttributes::default(), None)
     }
 }
 
 impl Threads {
-    fn with_nics(count: u32, attributes: &NicAttributes) -> Self {
+    fn with_nics(count: u32, attributes: &NicAttributes, harm: Option<Harm>) -> Self {
         let mut names = NameTable::new();
         let mut device = |index: u32| {
             let name = format!("inproc{index}");
@@ -73,7 +84,7 @@ impl Threads {
         let first = device(0);
         let others = (1..count).map(device).collect();
         Self {
-            shared: Arc::new(Shared::new(Agent::new(first, others))),
+            shared: Arc::new(Shared::new(Agent::new(first, others), harm)),
             names,
             worker: Mutex::new(None),
         }

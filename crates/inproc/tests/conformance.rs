@@ -7,7 +7,7 @@ use std::sync::Arc;
 use viaduct_conformance::{Fabric, Mode};
 use viaduct_fabric::Provider;
 use viaduct_fabric::via::{NicAttributes, ReliabilityLevels};
-use viaduct_inproc::{InProcess, with_nics};
+use viaduct_inproc::{InProcess, with_harm, with_nics};
 
 fn one_nic() -> Arc<dyn Provider> {
     Arc::new(InProcess::new())
@@ -17,16 +17,19 @@ fn two_nics() -> Arc<dyn Provider> {
     Arc::new(with_nics(2, NicAttributes::default()))
 }
 
-fn plain_nic() -> Arc<dyn Provider> {
-    let attributes = NicAttributes {
+fn plain() -> NicAttributes {
+    NicAttributes {
         reliability_levels: ReliabilityLevels::UNRELIABLE,
         rdma_read_levels: ReliabilityLevels::NONE,
         max_transfer_bytes: 32_768,
         max_descriptors_per_queue: 1024,
         max_segments_per_descriptor: 8,
         ..NicAttributes::default()
-    };
-    Arc::new(with_nics(1, attributes))
+    }
+}
+
+fn plain_nic() -> Arc<dyn Provider> {
+    Arc::new(with_nics(1, plain()))
 }
 
 fn main() -> ExitCode {
@@ -34,16 +37,19 @@ fn main() -> ExitCode {
         name: "inproc, one NIC",
         devices: &["inproc0"],
         open: one_nic,
+        harm: Some(|harm| Arc::new(with_harm(1, NicAttributes::default(), harm))),
     };
     let two = Fabric {
         name: "inproc, a NIC each",
         devices: &["inproc0", "inproc1"],
         open: two_nics,
+        harm: Some(|harm| Arc::new(with_harm(2, NicAttributes::default(), harm))),
     };
     let plain = Fabric {
         name: "inproc, a NIC that can do little",
         devices: &["inproc0"],
         open: plain_nic,
+        harm: Some(|harm| Arc::new(with_harm(1, plain(), harm))),
     };
     viaduct_conformance::main("threads", &[one, two, plain], &[Mode::Threads])
 }

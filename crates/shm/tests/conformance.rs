@@ -16,6 +16,8 @@ fn main() -> ExitCode {
         name: "shm",
         devices: &["viaduct0", "shm"],
         open,
+        // Memory carries the bytes: what a processor wrote another reads.
+        harm: None,
     };
     viaduct_conformance::main(
         "shared memory",

@@ -11,8 +11,11 @@ use viaduct_conformance::{
     Case, Ending, Environment, Filter, Link, Outcome, Parts, Summary, World, ending_of, main_with,
     run_cases, run_side,
 };
+use viaduct_fabric::via::outcome::{Damage, Harm};
+use viaduct_hardware::Mechanism;
 use viaduct_scenario::{ProgramsError, list_models, load_programs};
 use viaduct_simfabric::config::SimulationConfig;
+use viaduct_simfabric::faults::{Fault, Links};
 use viaduct_simfabric::{Process, Simulation, die};
 
 /// Time and tasks of a simulated host.
@@ -66,8 +69,29 @@ impl Link for SimulatedLink {
     }
 }
 
+/// The fault by which every message comes to harm, or why there is none.
+fn fault(harm: Harm, hosts: &SimulationConfig) -> Result<Fault, &'static str> {
+    let (links, rate) = (Links::All, 1.0);
+    match harm {
+        Harm::Lost => Ok(Fault::Loss { links, rate }),
+        Harm::Arriving(Damage::Corrupt) => match hosts.host.mechanism {
+            Mechanism::Rdma(_) => Err("what arrives corrupt is sent again"),
+            _ => Ok(Fault::Corruption { links, rate }),
+        },
+        Harm::Arriving(Damage::CutShort) => Err("no fault cuts every message"),
+        Harm::Leaving(_) => Err("no fault strikes before a message is on its way"),
+    }
+}
+
 fn run_case(hosts: &SimulationConfig, case: &Case, token: u64) -> Ending {
-    let mut simulation = Simulation::new(hosts.clone());
+    let mut hosts = hosts.clone();
+    if let Some(harm) = case.harm {
+        match fault(harm, &hosts) {
+            Ok(fault) => hosts.faults.push(fault),
+            Err(reason) => return Ending::Skipped(reason.to_owned()),
+        }
+    }
+    let mut simulation = Simulation::new(hosts);
     let ways: [Bytes; 2] = Default::default();
     let endings: Arc<Mutex<Vec<Option<Outcome>>>> =
         Arc::new(Mutex::new(vec![None; case.sides.len()]));
@@ -87,6 +111,7 @@ fn run_case(hosts: &SimulationConfig, case: &Case, token: u64) -> Ending {
                 side,
                 token,
                 die: Some(die),
+                harm: case.harm,
             });
             let outcome = run_side(&case, &environment);
             endings.lock().unwrap()[side] = Some(outcome);

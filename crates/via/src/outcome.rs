@@ -51,6 +51,18 @@ pub enum Damage {
     Corrupt,
 }
 
+/// Where a message comes to harm, and how: what a fabric that does so on purpose is asked for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Harm {
+    /// While it leaves: nothing of it arrives. Its initiator asks [`send_damaged`].
+    Leaving(Damage),
+    /// On its way. Its target asks [`message_damaged`] or [`rdma_write_damaged`].
+    Arriving(Damage),
+    /// Nothing of it arrives, which the transport notices at the reliable levels alone, and cannot
+    /// repair: [`transport_failed`].
+    Lost,
+}
+
 /// A message arrives and no receive is posted; also a remote write with immediate data.
 pub fn receive_queue_empty(level: ReliabilityLevel) -> Outcome {
     rule!(Outcome {

@@ -470,22 +470,15 @@ impl Nic {
             }
             ledger.end(operation);
         }
-        match outcome {
-            SendOutcome::Sent => slot.finish_send(Status::PENDING),
-            failed => {
-                let damage = match failed {
-                    SendOutcome::CutShort => Damage::CutShort,
-                    _ => Damage::Corrupt,
-                };
-                let failure = outcome::send_damaged(vi.attributes.reliability, damage);
-                if failure.breaks {
-                    // It is under way still: it has the status of all that is.
-                    self.fail_sends(id, failure.sender);
-                    return true;
-                }
-                slot.finish_send(failure.sender);
-            }
+        let damage = match outcome {
+            SendOutcome::Sent => None,
+            SendOutcome::CutShort => Some(Damage::CutShort),
+            SendOutcome::TransportFailed => Some(Damage::Corrupt),
+        };
+        if let Some(damage) = damage {
+            return self.harm_send(id, work, damage);
         }
+        slot.finish_send(Status::PENDING);
         let completions = vi.sends.settle();
         let bound = vi.send_completion_queue;
         announce(
@@ -702,14 +695,34 @@ impl Nic {
         segments.map_or(&[], |segments| segments.as_slice())
     }
 
-    /// The transport failed under a send: what is under way at this end fails with it.
+    /// A send under way came to harm here. If that breaks the connection, all that is under way at
+    /// this end fails with it.
     #[cold]
-    fn fail_sends(&mut self, id: ViId, error: Status) {
-        let vi = self.vis.get(id.0);
-        if vi.is_some_and(|vi| vi.sends.has_remote_work_under_way()) {
-            self.report_error(id, ErrorCode::RdmaTransport);
+    fn harm_send(&mut self, id: ViId, work: WorkId, damage: Damage) -> bool {
+        let Some(vi) = self.vis.get_mut(id.0) else {
+            return false;
+        };
+        let failure = outcome::send_damaged(vi.attributes.reliability, damage);
+        let has_remote_work = vi.sends.has_remote_work_under_way();
+        if let Some(slot) = vi.sends.under_way(work)
+            && !failure.breaks
+        {
+            slot.finish_send(failure.sender);
+            let completions = vi.sends.settle();
+            let bound = vi.send_completion_queue;
+            let entry = (id, Queue::Send);
+            announce(&mut self.completion_queues, bound, entry, completions);
         }
-        self.break_connection(id, BreakReason::Transport, error);
+        if let Some(code) = failure.event {
+            self.report_error(id, code);
+        }
+        if failure.breaks {
+            if has_remote_work {
+                self.report_error(id, ErrorCode::RdmaTransport);
+            }
+            self.break_connection(id, BreakReason::Transport, failure.sender);
+        }
+        true
     }
 }
 

@@ -8,6 +8,7 @@ mod disconnect;
 mod errors;
 mod extensions;
 mod habits;
+mod harm;
 mod levels;
 mod looking;
 mod malformed;
@@ -46,6 +47,7 @@ pub fn cases() -> Vec<Case> {
         sizes::CASES,
         habits::CASES,
         extensions::CASES,
+        harm::CASES,
     ]
     .concat();
     all.sort_by_key(|case| case.number);
