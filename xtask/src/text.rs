@@ -23,6 +23,7 @@ const DETERMINISTIC: &[&str] = &[
     "engine",
     "topology",
     "statistics",
+    "network",
     "hardware",
     "sim",
     "simfabric",

@@ -43,16 +43,25 @@ const WALLS: &[Wall] = &[
         reason: "estimates are the same whatever is measured",
     },
     Wall {
-        package: "viaduct-hardware",
-        own: &["viaduct-engine", "viaduct-interface"],
+        package: "viaduct-network",
+        own: &["viaduct-engine", "viaduct-topology"],
         external: Some(&[]),
-        reason: "what a message costs on a host: it knows no network and no other message",
+        reason: "it carries bytes between adapters: hosts, adapters, programs and messages are \
+                 unknown to it",
+    },
+    Wall {
+        package: "viaduct-hardware",
+        own: &["viaduct-engine", "viaduct-interface", "viaduct-network"],
+        external: Some(&[]),
+        reason: "what a message costs on a host: of the network it knows rates and frames, of \
+                 other messages nothing",
     },
     Wall {
         package: "viaduct-sim",
         own: &[
             "viaduct-engine",
             "viaduct-hardware",
+            "viaduct-network",
             "viaduct-statistics",
             "viaduct-topology",
             "viaduct-via",
@@ -103,6 +112,7 @@ const WALLS: &[Wall] = &[
             "viaduct-fabric",
             "viaduct-hardware",
             "viaduct-interface",
+            "viaduct-network",
             "viaduct-sim",
             "viaduct-topology",
             "viaduct-via",
@@ -177,6 +187,7 @@ const WALLS: &[Wall] = &[
             "viaduct-hardware",
             "viaduct-interface",
             "viaduct-lanai",
+            "viaduct-network",
             "viaduct-sim",
             "viaduct-simfabric",
             "viaduct-topology",
@@ -200,6 +211,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-engine",
             "viaduct-hardware",
+            "viaduct-network",
             "viaduct-plot",
             "viaduct-scenario",
             "viaduct-sim",

@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 
-use crate::rate::Rate;
+use viaduct_network::Rate;
 
 /// The I/O bus: a fluid server for DMA, and a cost for each short transaction.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,7 +9,6 @@ pub mod mechanism;
 pub mod memory;
 pub mod pages;
 pub mod processor;
-pub mod rate;
 mod stage;
 
 pub use bus::BusModel;
@@ -21,5 +20,5 @@ pub use mechanism::rdma::RdmaModel;
 pub use mechanism::remote_writes::{NoticeModel, QueueDesign, RemoteWriteModel};
 pub use memory::MemoryModel;
 pub use processor::{CpuModel, Notice, ProcessorModel};
-pub use rate::{Frame, Rate, Switching};
 pub use stage::{STAGES, Stage};
+pub use viaduct_network::{Frame, Rate, Switching};

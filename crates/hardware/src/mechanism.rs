@@ -15,13 +15,13 @@ mod tally;
 use viaduct_engine::Time;
 
 use crate::bus::BusModel;
-use crate::rate::{Frame, Rate};
 use firmware::FirmwareModel;
 use kernel::KernelModel;
 use native::NicModel;
 use rdma::{Rdma, RdmaModel};
 use remote_writes::{RemoteWriteModel, RemoteWrites};
 pub use tally::{Tally, Way};
+use viaduct_network::{Frame, Rate};
 
 /// How an adapter, with the software above it, carries a message.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 
-use crate::rate::Rate;
+use viaduct_network::Rate;
 
 /// What it costs the processor to register memory: locking pages and telling the adapter of them.
 #[derive(Clone, Copy, Debug, PartialEq)]

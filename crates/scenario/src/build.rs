@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Notice, Rate};
+use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_sim::config::{
-    Arrivals, BusLoad, ClusterConfig, HostModel, HostsConfig, LinkConfig, RunConfig, SwitchModel,
-    TrafficConfig, UNLIMITED,
+    Arrivals, BusLoad, ClusterConfig, HostModel, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
 };
 use viaduct_sim::workload::{
     DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,

@@ -9,7 +9,7 @@ use viaduct_hardware::{
     FirmwareModel, Frame, KernelModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel,
     RdmaModel, RemoteWriteModel, Switching, Ways,
 };
-use viaduct_sim::config::{LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{LinkConfig, Sharing, SwitchModel};
 use viaduct_simfabric::config::{HostModel, SimulationConfig};
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};

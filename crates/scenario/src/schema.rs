@@ -6,7 +6,7 @@ mod hardware;
 
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
-use viaduct_sim::config::Sharing;
+use viaduct_network::Sharing;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
 use crate::keys::Table;

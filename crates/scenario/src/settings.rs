@@ -1,7 +1,7 @@
 //! A tree of raw values read by the list of keys: each value typed, defaults filled in.
 
 use viaduct_hardware::Switching;
-use viaduct_sim::config::Sharing;
+use viaduct_network::Sharing;
 
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};

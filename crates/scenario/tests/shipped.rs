@@ -2,11 +2,12 @@
 
 use viaduct_engine::Time;
 use viaduct_hardware::Notice;
+use viaduct_network::Sharing;
 use viaduct_scenario::{
     Confidence, MechanismKind, Override, Study, keys_text, list_models, list_studies,
     load_endpoints, load_preset, load_programs, parse_preset, parse_study,
 };
-use viaduct_sim::config::{Arrivals, ClusterConfig, Sharing};
+use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_sim::workload::Pattern;
 
 fn load(name: &str) -> Study {

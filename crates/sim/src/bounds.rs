@@ -11,11 +11,12 @@ mod shares;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
-use crate::config::{Arrivals, ClusterConfig, Sharing};
+use crate::config::{Arrivals, ClusterConfig};
 use crate::path::PathCosts;
 use crate::result::Warning;
 use crate::workload::{PatternError, SizeDistribution, Targets};
 use viaduct_hardware::{Notice, Step};
+use viaduct_network::Sharing;
 
 use shares::Degree;
 pub use shares::ROUTE_STEPS_MAX;
@@ -374,11 +375,10 @@ mod tests {
     use viaduct_topology::Ports;
 
     use super::*;
-    use crate::config::{
-        BusLoad, HostModel, HostsConfig, LinkConfig, RunConfig, SwitchModel, TrafficConfig,
-    };
+    use crate::config::{BusLoad, HostModel, HostsConfig, RunConfig, TrafficConfig};
     use crate::workload::{Interval, Pattern, SizeDistribution};
     use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Rate, Switching};
+    use viaduct_network::{LinkConfig, SwitchModel};
 
     /// The study: its network and traffic; a bus of 264 MB/s without bursts, 0.3, 0.6 and 0.3 us
     /// a write, read and status; processors of 1 us and 9 us; a NIC of 1.3 us a descriptor.

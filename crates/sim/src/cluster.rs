@@ -29,16 +29,16 @@ use crate::accounting::Accounting;
 use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
 use crate::event::Event;
-use crate::fluid::{Fluid, ResourceId};
 use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
 use crate::path::{PathCosts, Way};
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
 use crate::trace::Observer;
-use crate::windows::LinkWindows;
 use crate::workload::Targets;
 use viaduct_hardware::Switching;
+use viaduct_network::fluid::{Fluid, ResourceId};
+use viaduct_network::windows::LinkWindows;
 
 /// Purposes of random streams.
 pub(crate) mod purpose {
@@ -205,7 +205,7 @@ impl<'config> Cluster<'config> {
             observer: None,
             link_scratch: Vec::new(),
             path_scratch: Vec::new(),
-            windows: LinkWindows::new(config),
+            windows: LinkWindows::new(topology, config.run.until),
             series: Vec::new(),
             violations: Vec::new(),
             completions_taken: 0,

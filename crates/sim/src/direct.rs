@@ -16,11 +16,11 @@ use viaduct_via::{MessageHeader, ReceiveOutcome, ReceiveVerdict, SendOutcome};
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, ClusterConfig};
 use crate::event::Event;
-use crate::fluid::FlowDemand;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::receive::drop_cause;
 use viaduct_hardware::Notice;
+use viaduct_network::fluid::FlowDemand;
 
 impl ClusterConfig {
     /// Whether no stage of a host or its adapter takes time, and messages are not stored.

@@ -1,7 +1,7 @@
 //! What can happen in a simulated cluster.
 
-use crate::fluid::FlowId;
 use crate::message::MessageId;
+use viaduct_network::fluid::FlowId;
 
 /// One event: eight bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -93,8 +93,8 @@
 //! - host, process (application): `Host`, `Process` (`host.rs`)
 //! - message: one send and its receive: `Message`, `MessageId` (`message.rs`)
 //! - stage: where a message's time goes: `Stage` (15 of them) (`viaduct-hardware`)
-//! - resource: a link or a bus that shares its rate: `Resource`, `ResourceId` (`fluid/resource.rs`)
-//! - flow: a message's bytes on the move: `Flow`, `FlowId`, `FlowDemand` (`fluid.rs`)
+//! - resource: a link or a bus that shares its rate: `Resource`, `ResourceId` (`viaduct-network`)
+//! - flow: a message's bytes on the move: `Flow`, `FlowId`, `FlowDemand` (`viaduct-network`)
 //! - hop of a stored message: what it crosses at once: `Hop` (`path.rs`)
 
 mod accounting;
@@ -106,7 +106,6 @@ mod connections;
 mod direct;
 mod error;
 mod event;
-pub mod fluid;
 mod host;
 mod interval;
 mod look_ahead;
@@ -119,7 +118,6 @@ mod run;
 mod send;
 mod trace;
 pub mod why;
-mod windows;
 pub mod workload;
 
 pub use cluster::Progress;

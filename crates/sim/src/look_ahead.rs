@@ -11,8 +11,8 @@ use viaduct_via::ViId;
 use crate::cluster::Cluster;
 use crate::connections::Connection;
 use crate::event::Event;
-use crate::fluid::FlowId;
 use crate::message::{Message, MessageId};
+use viaduct_network::fluid::FlowId;
 
 /// From so many hosts on the events ahead are worth a look. A smaller cluster's state is mostly in
 /// the cache, and its lanes are nearly empty: an event there is due soon after it was scheduled.

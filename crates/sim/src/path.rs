@@ -13,12 +13,14 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
-use viaduct_topology::{HostId, LinkId, Topology};
+use viaduct_topology::{HostId, LinkId};
 
-use crate::config::{ClusterConfig, HostModel, LinkConfig, SwitchModel};
-use crate::fluid::{FlowDemand, whole_above};
-use viaduct_hardware::{Load, Notice, Step, Switching};
+use crate::config::{ClusterConfig, HostModel};
+use viaduct_hardware::{Load, Notice, Step};
 use viaduct_hardware::{STAGES, Stage};
+use viaduct_network::Switching;
+use viaduct_network::delay::{head_delay, moving_time};
+use viaduct_network::fluid::FlowDemand;
 
 /// Costs that follow from the configuration alone.
 #[derive(Clone, Debug)]
@@ -157,27 +159,6 @@ impl PathCosts {
     }
 }
 
-/// From the start of a message's first byte on the first of `path` to its arrival at the end of the
-/// last link, forwarding on the way included.
-#[must_use]
-pub fn head_delay(
-    topology: &Topology,
-    links: &LinkConfig,
-    switch: &SwitchModel,
-    path: &[LinkId],
-    wire_bytes: f64,
-) -> Time {
-    let mut delay = Time::ZERO;
-    for (index, &link) in path.iter().enumerate() {
-        delay += links.propagation_of(topology, link);
-        if index + 1 < path.len() {
-            let needed = f64::from(switch.cut_through_bytes).min(wire_bytes);
-            delay += switch.delay + links.rate_of(topology, link).time_for(needed);
-        }
-    }
-    delay
-}
-
 /// The latency of a message alone in the network: the floor that no message can beat.
 ///
 /// One way, from the application's post to its receiver's having it.
@@ -257,9 +238,4 @@ pub(crate) fn floor_stages(
         stages[stage as usize] = time;
     }
     stages
-}
-
-/// How long a flow of its own takes: as [`crate::fluid`] rounds it.
-pub(crate) fn moving_time(wire_bytes: f64, rate: f64) -> Time {
-    Time::from_picoseconds(whole_above(wire_bytes / rate).max(1))
 }

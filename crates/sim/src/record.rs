@@ -14,11 +14,11 @@ use viaduct_topology::{HostId, LinkId};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
-use crate::fluid::FlowId;
 use crate::message::Message;
 use crate::trace::{Observer, Span};
 use crate::why::{Choice, Chooser, MessageName, Work};
 use viaduct_hardware::STAGES;
+use viaduct_network::fluid::FlowId;
 
 /// Which messages are recorded: from the first one that is wanted at `from` or later, each
 /// `every`-th in order of posting, so many of them.

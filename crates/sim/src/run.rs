@@ -9,9 +9,8 @@ use viaduct_topology::{LinkClass, LinkId};
 
 use crate::bounds::{FLUID_LOAD_MAX, beyond_fluid};
 use crate::cluster::{Cluster, Progress};
-use crate::config::{Arrivals, ClusterConfig, Sharing};
+use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
-use crate::fluid::ResourceId;
 use crate::host::AlignedNic;
 use crate::interval::{Measured, half_width};
 use crate::result::{
@@ -19,6 +18,8 @@ use crate::result::{
     SteadyState, TooShort, Warning,
 };
 use viaduct_hardware::{STAGES, Stage};
+use viaduct_network::Sharing;
+use viaduct_network::fluid::ResourceId;
 
 /// A link may carry this much more than its rate before a run says that its model broke: rounding.
 const RATE_TOLERANCE: f64 = 1e-6;

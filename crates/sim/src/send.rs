@@ -7,13 +7,14 @@ use viaduct_via::{Descriptor, Segments, SendOutcome};
 use crate::cluster::Cluster;
 use crate::config::Arrivals;
 use crate::event::Event;
-use crate::fluid::{FlowDemand, ResourceId};
 use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
-use crate::path::{Way, moving_time};
+use crate::path::Way;
 use crate::why::Work;
 use viaduct_hardware::Notice;
 use viaduct_hardware::Stage;
+use viaduct_network::delay::moving_time;
+use viaduct_network::fluid::{FlowDemand, ResourceId};
 
 impl Cluster<'_> {
     /// The tag of flows that belong to no message.

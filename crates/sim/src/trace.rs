@@ -10,12 +10,12 @@ use viaduct_topology::{HostId, LinkId};
 
 use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
-use crate::fluid::{FlowId, ResourceId};
 use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::record::{Recorder, Used};
 use crate::why::{MessageName, Work};
 use viaduct_hardware::Stage;
+use viaduct_network::fluid::{FlowId, ResourceId};
 
 /// What the followed message may have to wait for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,7 +3,7 @@
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State};
-use viaduct_sim::path::head_delay;
+use viaduct_network::delay::head_delay;
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;

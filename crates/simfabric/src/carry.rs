@@ -19,7 +19,7 @@ use viaduct_fabric::via::{
     StartedSend, ViId,
 };
 use viaduct_hardware::mechanism::{Mover, Plan, Request};
-use viaduct_sim::fluid::{FlowDemand, FlowId};
+use viaduct_network::fluid::{FlowDemand, FlowId};
 
 use crate::cluster::Cluster;
 use crate::counts;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use viaduct_fabric::via::NicAttributes;
 use viaduct_hardware::{BusModel, Frame, Mechanism, MemoryModel, ProcessorModel, Rate};
-use viaduct_sim::config::{LinkConfig, SwitchModel};
+use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
 use crate::faults::{Detection, Fault};

@@ -1,7 +1,7 @@
 //! What can happen in a simulated cluster of programs.
 
 use viaduct_fabric::via::ViId;
-use viaduct_sim::fluid::FlowId;
+use viaduct_network::fluid::FlowId;
 
 use crate::message::MessageId;
 use crate::raw::{RawEvent, WriteId};

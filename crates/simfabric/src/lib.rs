@@ -73,7 +73,7 @@
 //! 2. A send is kicked (`carry.rs: kick`): by a doorbell, or started by the processor itself.
 //!    `start` asks `via::Nic`, takes the bytes, and has the mechanism plan the message
 //!    (`mechanism.rs: Plan`).
-//! 3. The engine serves (`serve`), the bytes move (`network.rs`, `viaduct_sim::fluid`). The
+//! 3. The engine serves (`serve`), the bytes move (`network.rs`, `viaduct_network::fluid`). The
 //!    target's `via::Nic` gives its verdict when the first byte is there (`Heads`: native, RDMA) or
 //!    the last (`Arrives`). The bytes are placed at `Arrives`, in one event with the check of
 //!    protection: nothing can be deregistered in between. CLAN's programs hear of it as

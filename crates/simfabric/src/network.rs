@@ -2,8 +2,8 @@
 
 use viaduct_engine::{EventQueue, Time};
 use viaduct_hardware::{BusModel, Frame, Rate};
-use viaduct_sim::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
-use viaduct_sim::path::head_delay;
+use viaduct_network::delay::head_delay;
+use viaduct_network::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::SimulationConfig;

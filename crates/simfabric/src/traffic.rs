@@ -7,7 +7,7 @@
 use std::fmt;
 
 use viaduct_engine::{Stream, StreamKey, Time};
-use viaduct_sim::fluid::FlowDemand;
+use viaduct_network::fluid::FlowDemand;
 use viaduct_sim::workload::{Interval, SizeDistribution};
 
 use crate::cluster::Cluster;

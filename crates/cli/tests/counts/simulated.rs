@@ -7,8 +7,8 @@ use viaduct_engine::Time;
 use viaduct_fabric::Counts;
 use viaduct_hardware::{BusModel, Rate};
 use viaduct_hardware::{Mechanism, ProcessorModel, RemoteWriteModel};
+use viaduct_network::SwitchModel;
 use viaduct_scenario::load_programs;
-use viaduct_sim::config::SwitchModel;
 use viaduct_simfabric::Simulation;
 use viaduct_simfabric::config::SimulationConfig;
 

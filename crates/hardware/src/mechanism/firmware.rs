@@ -11,7 +11,7 @@ use viaduct_engine::Time;
 use super::{Mover, Plan, Request};
 use crate::bus::BusModel;
 use crate::pages::page_crossings;
-use crate::rate::{Frame, Rate};
+use viaduct_network::{Frame, Rate};
 
 /// A programmable adapter whose one processor handles every doorbell, descriptor and packet.
 #[derive(Clone, Copy, Debug, PartialEq)]

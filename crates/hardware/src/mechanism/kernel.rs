@@ -8,7 +8,7 @@ use viaduct_engine::Time;
 
 use super::{Mover, Plan, Request};
 use crate::bus::BusModel;
-use crate::rate::{Frame, Rate};
+use viaduct_network::{Frame, Rate};
 
 /// VIA in the kernel: a system call, copies, frames, interrupts.
 #[derive(Clone, Copy, Debug, PartialEq)]

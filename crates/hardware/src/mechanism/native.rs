@@ -7,7 +7,7 @@ use viaduct_engine::Time;
 use super::{Mover, Plan, Request};
 use crate::bus::BusModel;
 use crate::pages::page_crossings;
-use crate::rate::{Frame, Rate, Switching};
+use viaduct_network::{Frame, Rate, Switching};
 
 /// The network adapter, stage by stage.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use viaduct_interface::residency::{Brought, Costs, FRAMES_MAX, Policy, Residency
 
 use super::{Mover, Plan, Request};
 use crate::bus::BusModel;
-use crate::rate::Frame;
+use viaduct_network::Frame;
 
 /// A current RDMA adapter: latencies of PCI Express, and caches that miss.
 #[derive(Clone, Copy, Debug, PartialEq)]

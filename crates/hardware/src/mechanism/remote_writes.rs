@@ -12,7 +12,7 @@ use viaduct_engine::Time;
 
 use super::{LastPlan, Mover, Plan, Request, Tally, Way};
 use crate::bus::BusModel;
-use crate::rate::{Frame, Rate};
+use viaduct_network::{Frame, Rate};
 
 /// CLAN: an adapter that knows remote writes, and a DMA engine that takes one request at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,8 +5,8 @@
 
 use comfy_table::{CellAlignment, Table};
 use viaduct_hardware::Stage;
+use viaduct_network::Sharing;
 use viaduct_scenario::format_size;
-use viaduct_sim::config::Sharing;
 use viaduct_sim::why::{Account, Choice, Fate, MessageName, Overlap, PlaceUse, Wait, WayUse, Work};
 
 use super::Explained;

@@ -10,12 +10,13 @@ use super::sharing::{SharedServer, covered, lost};
 use super::{
     Account, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse, Work,
 };
-use crate::config::{ClusterConfig, Sharing};
-use crate::fluid::FlowDemand;
+use crate::config::ClusterConfig;
 use crate::path::{PathCosts, floor_stages};
 use crate::trace::{Follower, Move, Server, Span, Use};
 use viaduct_hardware::Notice;
 use viaduct_hardware::Stage;
+use viaduct_network::Sharing;
+use viaduct_network::fluid::FlowDemand;
 
 /// What a delivered message's time went to.
 pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follower) -> Account {

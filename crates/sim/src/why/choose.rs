@@ -3,7 +3,6 @@
 use viaduct_engine::Time;
 
 use super::{Choice, MessageName};
-use crate::fluid::whole_above;
 use crate::message::Message;
 use crate::record::Sample;
 use viaduct_hardware::STAGES;
@@ -126,7 +125,7 @@ impl Chooser {
             return self.candidates.last().copied();
         };
         let count = self.candidates.len();
-        let rank = whole_above(quantile * count as f64).clamp(1, count.max(1) as u64);
+        let rank = ((quantile * count as f64).ceil() as u64).clamp(1, count.max(1) as u64);
         if self.candidates.is_empty() {
             return None;
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Notice, Rate, Switching};
+use viaduct_network::{LinkConfig, Sharing, SwitchModel};
 use viaduct_sim::config::{
-    Arrivals, ClusterConfig, HostModel, HostsConfig, LinkConfig, RunConfig, Sharing, SwitchModel,
-    TrafficConfig,
+    Arrivals, ClusterConfig, HostModel, HostsConfig, RunConfig, TrafficConfig,
 };
 use viaduct_sim::result::RunResult;
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};

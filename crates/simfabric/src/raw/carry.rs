@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
-use viaduct_sim::fluid::FlowDemand;
+use viaduct_network::fluid::FlowDemand;
 
 use super::{Cookie, model_of};
 use crate::cluster::Cluster;

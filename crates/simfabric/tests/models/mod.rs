@@ -8,7 +8,7 @@ use viaduct_hardware::{BusModel, Frame, NicModel, Rate, Switching};
 use viaduct_hardware::{
     Mechanism, MemoryModel, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
 };
-use viaduct_sim::config::{LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{LinkConfig, Sharing, SwitchModel};
 use viaduct_simfabric::config::{HostModel, SimulationConfig};
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};

@@ -3,9 +3,20 @@
 use proptest::prelude::*;
 use viaduct_engine::{EventQueue, Time};
 
-use super::{CROWD_MIN, FlowDemand, Fluid, ResourceId};
-use crate::config::Sharing;
-use crate::event::Event;
+use super::{CROWD_MIN, FlowDemand, FlowId, Fluid, ResourceId};
+use crate::links::Sharing;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Arrival(u32),
+    FlowEnds(FlowId),
+}
+
+impl From<FlowId> for Event {
+    fn from(flow: FlowId) -> Self {
+        Self::FlowEnds(flow)
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Plan {
@@ -96,7 +107,6 @@ fn ends_in_crowds(sharing: Sharing, plans: &[Plan], crowd_min: u32) -> Vec<f64> 
                 let index = fluid.end(&mut queue, flow);
                 ends[index as usize] = now.picoseconds() as f64;
             }
-            other => panic!("unexpected {other:?}"),
         }
         fluid.settle(&mut queue);
         for resource in 0..RESOURCES {

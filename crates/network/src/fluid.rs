@@ -25,7 +25,7 @@ use viaduct_topology::LinkId;
 use self::crowd::{CROWD_MIN, Crowd};
 use self::max_min::MaxMin;
 use self::resource::Resource;
-use crate::config::Sharing;
+use crate::links::Sharing;
 
 /// Number of a link or bus.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -268,7 +268,7 @@ impl Fluid {
 
     /// Asks for the memory of a flow's resources; returns its tag.
     #[inline]
-    pub(crate) fn prefetch_path(&self, id: FlowId) -> u32 {
+    pub fn prefetch_path(&self, id: FlowId) -> u32 {
         let flow = &self.flows[id.0 as usize];
         self.prefetch_resources(self.paths.of(id, flow.path_len));
         flow.demand.tag
@@ -282,14 +282,14 @@ impl Fluid {
     }
 
     /// What the flows that have not ended belong to.
-    pub(crate) fn active_tags(&self) -> impl Iterator<Item = u32> {
+    pub fn active_tags(&self) -> impl Iterator<Item = u32> {
         let active = self.flows.iter().filter(|flow| flow.active);
         active.map(|flow| flow.demand.tag)
     }
 
     /// Asks for the memory of resources.
     #[inline]
-    pub(crate) fn prefetch_resources(&self, path: &[ResourceId]) {
+    pub fn prefetch_resources(&self, path: &[ResourceId]) {
         for &resource in path {
             prefetch(&raw const self.resources[resource.0 as usize]);
         }
@@ -302,7 +302,7 @@ impl Fluid {
     }
 
     /// A short transaction takes `time` of a bus away from the flows that it limits.
-    pub(crate) fn hold_up<E: Copy + From<FlowId>>(
+    pub fn hold_up<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         bus: ResourceId,
@@ -327,7 +327,7 @@ impl Fluid {
     }
 
     /// Credits all resources with what active flows have moved up to now.
-    pub(crate) fn credit_all(&mut self, now: Time) {
+    pub fn credit_all(&mut self, now: Time) {
         for index in 0..self.flows.len() {
             let flow = &self.flows[index];
             if flow.active && !flow.rides {
@@ -358,28 +358,33 @@ impl Fluid {
     }
 
     /// Begins a new account of what resources carry.
-    pub(crate) fn clear_credit(&mut self) {
+    pub fn clear_credit(&mut self) {
         for resource in &mut self.resources {
             resource.carried = 0.0;
         }
     }
 
     /// Bytes credited to a resource.
-    pub(crate) fn carried(&self, resource: ResourceId) -> f64 {
+    #[must_use]
+    pub fn carried(&self, resource: ResourceId) -> f64 {
         self.resources[resource.0 as usize].carried
     }
 
     /// A resource's rate, bytes a picosecond.
-    pub(crate) fn rate(&self, resource: ResourceId) -> f64 {
+    #[must_use]
+    pub fn rate(&self, resource: ResourceId) -> f64 {
         self.resources[resource.0 as usize].rate
     }
 
     /// Most flows that a resource ever had.
-    pub(crate) fn flows_max(&self, resource: ResourceId) -> u32 {
+    #[must_use]
+    pub fn flows_max(&self, resource: ResourceId) -> u32 {
         self.resources[resource.0 as usize].flows_max
     }
 
-    pub(crate) fn state_bytes(&self) -> usize {
+    /// Memory of all this.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
         let resources = self.resources.capacity() * size_of::<Resource>();
         let spilled: usize = self.resources.iter().map(Resource::spilled_bytes).sum();
         let paths = self.paths.places.capacity() * size_of::<ResourceId>();

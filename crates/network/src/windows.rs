@@ -1,8 +1,8 @@
 //! How busy links were, window by window.
 
 use viaduct_engine::Time;
+use viaduct_topology::Topology;
 
-use crate::config::ClusterConfig;
 use crate::fluid::{Fluid, ResourceId};
 
 /// Windows of a run's time series.
@@ -13,14 +13,16 @@ const WINDOWS_MIN: u64 = 4;
 
 /// Utilisation of the links between switches in one window, 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WindowUse {
-    pub(crate) mean: f64,
-    pub(crate) max: f64,
+pub struct WindowUse {
+    /// Of all of them.
+    pub mean: f64,
+    /// Of the busiest.
+    pub max: f64,
 }
 
 /// The account of the links between switches at the end of the window before.
 #[derive(Debug)]
-pub(crate) struct LinkWindows {
+pub struct LinkWindows {
     width: Time,
     index: u64,
     begun: Time,
@@ -32,11 +34,13 @@ pub(crate) struct LinkWindows {
 }
 
 impl LinkWindows {
-    pub(crate) fn new(config: &ClusterConfig) -> Self {
-        let hosts = config.topology.host_count();
-        let links = 2 * hosts..config.topology.link_count();
+    /// The windows of a run that lasts until a time.
+    #[must_use]
+    pub fn new(topology: &Topology, until: Time) -> Self {
+        let hosts = topology.host_count();
+        let links = 2 * hosts..topology.link_count();
         let windows = (LINK_VISITS_MAX / (links.len() as u64).max(1)).clamp(WINDOWS_MIN, WINDOWS);
-        let width = config.run.until.picoseconds().div_ceil(windows).max(1);
+        let width = until.picoseconds().div_ceil(windows).max(1);
         Self {
             width: Time::from_picoseconds(width),
             index: 0,
@@ -47,12 +51,13 @@ impl LinkWindows {
     }
 
     /// The end of the present window.
-    pub(crate) fn next_end(&self) -> Time {
+    #[must_use]
+    pub fn next_end(&self) -> Time {
         self.width.saturating_mul(self.index + 1)
     }
 
     /// Ends a window at `now`.
-    pub(crate) fn close(&mut self, fluid: &mut Fluid, now: Time) -> WindowUse {
+    pub fn close(&mut self, fluid: &mut Fluid, now: Time) -> WindowUse {
         let span = now.saturating_sub(self.begun).picoseconds() as f64;
         self.index = now.picoseconds() / self.width.picoseconds();
         self.begun = now;
@@ -75,13 +80,15 @@ impl LinkWindows {
 
     /// The resources' account is about to be cleared: what they carried in the present window still
     /// belongs to it.
-    pub(crate) fn before_clearing(&mut self, fluid: &Fluid) {
+    pub fn before_clearing(&mut self, fluid: &Fluid) {
         for (link, before) in self.links.clone().zip(&mut self.carried) {
             *before -= fluid.carried(ResourceId(link));
         }
     }
 
-    pub(crate) fn state_bytes(&self) -> usize {
+    /// Memory of the account.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
         self.carried.capacity() * size_of::<f64>()
     }
 }

@@ -1,0 +1,13 @@
+//! What carries bytes between adapters: links, switches, and how messages share them.
+//!
+//! It knows no host, no adapter and no program, and not what a message means. Whoever simulates a
+//! cluster says who sends how many bytes to whom and how fast the two ends can go.
+
+pub mod delay;
+pub mod fluid;
+pub mod links;
+pub mod rate;
+pub mod windows;
+
+pub use links::{LinkConfig, Sharing, SwitchModel};
+pub use rate::{Frame, Rate, Switching};

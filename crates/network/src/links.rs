@@ -1,0 +1,76 @@
+//! How fast links are, how flows share them, and what a switch costs.
+
+use viaduct_engine::Time;
+use viaduct_topology::{LinkClass, LinkId, Topology};
+
+use crate::rate::{Frame, Rate, Switching};
+
+/// The links of the network.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// How a link shares its rate among its active flows.
+    pub sharing: Sharing,
+    /// Whether a message crosses its links at once or one after the other.
+    pub switching: Switching,
+    /// Rate of a link between switches, after line coding.
+    pub rate: Rate,
+    /// Rate of the link between a host and its switch, after line coding.
+    pub host_rate: Rate,
+    /// Signal propagation of one link.
+    pub propagation: Time,
+    /// Framing on the link.
+    pub frame: Frame,
+}
+
+impl LinkConfig {
+    /// The rate of one link: its own, if the network's file gives one.
+    #[must_use]
+    pub fn rate_of(&self, topology: &Topology, link: LinkId) -> Rate {
+        if let Some(bits_per_second) = topology.link_rate_bits_per_second(link) {
+            return Rate::from_bits_per_second(bits_per_second);
+        }
+        match topology.link_class(link) {
+            LinkClass::HostUp | LinkClass::HostDown => self.host_rate,
+            LinkClass::Mesh | LinkClass::TreeUp | LinkClass::TreeDown => self.rate,
+        }
+    }
+
+    /// The propagation of one link: its own, if the network's file gives one.
+    #[must_use]
+    pub fn propagation_of(&self, topology: &Topology, link: LinkId) -> Time {
+        topology
+            .link_latency_picoseconds(link)
+            .map_or(self.propagation, Time::from_picoseconds)
+    }
+}
+
+/// How a link's rate is shared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sharing {
+    /// Ours: each of n active flows gets 1/n of each link on its path, moves at the smallest of
+    /// these, and what it does not use is lost. The published rule shares each queue in this way by
+    /// itself, and couples nothing over a path.
+    Fluid,
+    /// Max-min fairness: unused shares are handed on.
+    MaxMin,
+}
+
+impl Sharing {
+    /// Its word in a study.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fluid => "fluid",
+            Self::MaxMin => "max-min",
+        }
+    }
+}
+
+/// What a switch costs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SwitchModel {
+    /// From the arrival of the part that decides the route to the start of forwarding.
+    pub delay: Time,
+    /// Bytes that must have arrived before a cut-through switch forwards, at most the message.
+    pub cut_through_bytes: u32,
+}
