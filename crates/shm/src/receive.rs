@@ -36,8 +36,9 @@ pub(crate) struct Incoming {
     attributes: ViAttributes,
     /// Whether a message may take several receives.
     splits: bool,
-    /// Receives with fewer bytes are told by no cookie: all that fits goes inline.
-    pub(crate) cookie_above_bytes: u32,
+    /// Receives with fewer bytes are told by no cookie: all that fits goes inline. A sender that
+    /// splits counts on every receive.
+    pub(crate) cookie_from_bytes: u32,
     /// The next slot to look at.
     pub(crate) next: u32,
     /// Slots that the sender was told are used.
@@ -112,7 +113,7 @@ impl Incoming {
         link: Arc<Link>,
         connection: u64,
         attributes: &ViAttributes,
-        cookie_above_bytes: usize,
+        inline_bytes: usize,
     ) -> Self {
         Self {
             direction,
@@ -120,7 +121,10 @@ impl Incoming {
             connection,
             attributes: *attributes,
             splits: attributes.extensions.request_splitting,
-            cookie_above_bytes: cookie_above_bytes as u32,
+            cookie_from_bytes: match attributes.extensions.request_splitting {
+                true => 0,
+                false => inline_bytes as u32 + 1,
+            },
             next: 0,
             published: 0,
             base: 0,
@@ -198,7 +202,7 @@ impl ReceiveSide {
                 .side
                 .queue
                 .get(last)
-                .is_some_and(|entry| entry.bytes <= incoming.cookie_above_bytes)
+                .is_some_and(|entry| entry.bytes < incoming.cookie_from_bytes)
         {
             incoming.cookies = posted;
         } else {
@@ -249,7 +253,7 @@ impl ReceiveSide {
         if !incoming.link.trusted()
             || entry.fault() != Status::PENDING
             || !entry.is_single()
-            || entry.reach() <= incoming.cookie_above_bytes
+            || entry.reach() < incoming.cookie_from_bytes
             // A sender that splits counts on all that was posted.
             || incoming.splits && !entry.is_sound()
         {
@@ -487,8 +491,8 @@ impl ReceiveSide {
                 .get(self.side.queue.done)
                 .map_or(0, |entry| entry.bytes);
             let filled = Some((room.min(left), None));
-            self.side
-                .complete(Queue::Receive, status(false) | Status::CONTINUES, filled);
+            let status = status(false) | outcome::part_of_split(Status::PENDING, false);
+            self.side.complete(Queue::Receive, status, filled);
             left -= room.min(left);
         }
         let status = status(immediate.is_some());
@@ -504,6 +508,48 @@ impl ReceiveSide {
         Look::Dealt
     }
 
+    /// Completes the receives of a message that fails.
+    fn complete_failed(&mut self, Taking { outcome, receives }: Taking, operation: Operation) {
+        let Some(error) = outcome.receive else {
+            return;
+        };
+        for _ in 0..receives {
+            let number = self.side.queue.done;
+            if number == self.side.queue.tail {
+                break;
+            }
+            let error = if receives == 1 {
+                error
+            } else {
+                let own = self.spoiled(number, 0).and_then(|outcome| outcome.receive);
+                outcome::part_of_split(own.unwrap_or(Status::PENDING), true)
+            };
+            let status = Status::received(operation, error, false);
+            self.side.complete(Queue::Receive, status, Some((0, None)));
+        }
+    }
+
+    /// Completes the receives of a message that ends in the middle.
+    fn complete_under_way(&mut self, partial: Partial, error: Status) {
+        let operation = Operation::SendReceive;
+        if partial.kind != Kind::Pool {
+            return;
+        }
+        let taking = match partial.bad {
+            Some(taking) => Err(taking),
+            None => self.receive_for(partial.bytes),
+        };
+        match taking {
+            Ok(receives) => {
+                let status = Status::received(operation, error, false);
+                for _ in 0..receives {
+                    self.side.complete(Queue::Receive, status, Some((0, None)));
+                }
+            }
+            Err(taking) => self.complete_failed(taking, operation),
+        }
+    }
+
     /// Lets an incident have its outcome.
     #[cold]
     fn fail(
@@ -513,25 +559,9 @@ impl ReceiveSide {
         slots: u32,
         header: Header,
     ) -> Look {
-        let Taking { outcome, receives } = taking.into();
-        if let Some(error) = outcome.receive {
-            for _ in 0..receives {
-                let number = self.side.queue.done;
-                if number == self.side.queue.tail {
-                    break;
-                }
-                let entry = self.side.queue.get(number);
-                // Of several receives the good ones lose their part of the message.
-                let is_good = entry.is_some_and(|entry| entry.fault() == Status::PENDING);
-                let error = if receives > 1 && is_good {
-                    Status::PARTIAL_ERROR
-                } else {
-                    error
-                };
-                let status = Status::received(operation, error, false);
-                self.side.complete(Queue::Receive, status, Some((0, None)));
-            }
-        }
+        let taking = taking.into();
+        self.complete_failed(taking, operation);
+        let outcome = taking.outcome;
         if let Some(code) = outcome.event {
             let about = match operation {
                 Operation::RdmaRead => CompletedOperation::RdmaRead,
@@ -840,7 +870,11 @@ impl ReceiveSide {
     }
 
     /// Ends the connection's part of this side; what is posted stays so.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self, under_way: Status) {
+        let partial = self.incoming.as_mut().and_then(|it| it.partial.take());
+        if let Some(partial) = partial {
+            self.complete_under_way(partial, under_way);
+        }
         if let (Some(incoming), Some(nic)) = (self.incoming.take(), &self.side.nic) {
             nic.counting.keep(incoming.counts);
         }

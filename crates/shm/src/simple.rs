@@ -228,7 +228,7 @@ impl ReceiveSide {
         };
         let bytes = simple.segment.length;
         side.append_simple(memory.bits(), &simple);
-        if incoming.cookies != incoming.posted || bytes > incoming.cookie_above_bytes {
+        if incoming.cookies != incoming.posted || bytes >= incoming.cookie_from_bytes {
             self.posted(own_posted);
             return true;
         }

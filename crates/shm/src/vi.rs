@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use viaduct_fabric::{
     CompletionQueueHandle, Counts, Error, NicHandle, Result, ReturnCode, ViHandle, ViInformation,
 };
+use viaduct_via::outcome::{self, Outcome};
 use viaduct_via::transition::{self, Transition};
-use viaduct_via::{Queue, Status, ViAttributes, ViState, check, outcome};
+use viaduct_via::{Queue, Status, ViAttributes, ViState, check};
 
 pub(crate) use self::source::News;
 pub(crate) use self::transfer::{
@@ -315,12 +316,7 @@ pub(crate) fn disconnect(handle: ViHandle) -> Result<()> {
         receive.report_loss(outcome);
         CloseReason::Broken
     };
-    let left = vi.end(
-        &mut send,
-        &mut receive,
-        Transition::Disconnect,
-        outcome.sender,
-    );
+    let left = vi.end(&mut send, &mut receive, Transition::Disconnect, outcome);
     drop(receive);
     drop(send);
     vi.leave(handle.bits(), connection, completions, left, reason);
@@ -401,22 +397,22 @@ impl Vi {
         Ok(())
     }
 
-    /// Takes both sides out of their connection, if there is one: what is in flight completes as
-    /// `in_flight`, and of what is posted becomes what the transition makes of it.
+    /// Takes both sides out of their connection, if there is one: what is under way completes as the
+    /// outcome says, and of what is posted becomes what the transition makes of it.
     fn end(
         &self,
         send: &mut SendSide,
         receive: &mut ReceiveSide,
         transition: Transition,
-        in_flight: Status,
+        outcome: Outcome,
     ) -> Option<ChannelEndLeft> {
         let left = send.out.as_ref().map(|out| ChannelEndLeft {
             link: Arc::clone(&out.link),
             channel: out.channel,
             connection: out.connection,
         });
-        receive.end();
-        send.end(in_flight);
+        receive.end(outcome.receive.unwrap_or(Status::PENDING));
+        send.end(outcome.sender);
         if transition::flushes(transition) {
             receive.side.flush(Queue::Receive);
             send.side.flush(Queue::Send);
@@ -460,7 +456,7 @@ impl Vi {
             let _ = receive.take_arrived(&self.credit);
         }
         let outcome = outcome::peer_disconnected();
-        let left = self.end(&mut send, &mut receive, Transition::Lose, outcome.sender);
+        let left = self.end(&mut send, &mut receive, Transition::Lose, outcome);
         receive.report_loss(outcome);
         drop(receive);
         drop(send);

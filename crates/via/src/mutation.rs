@@ -171,6 +171,7 @@ fn ways(says: &str) -> Option<&'static [&'static str]> {
         "bool" => bool::WAYS,
         "u64" => u64::WAYS,
         "Outcome" => Outcome::WAYS,
+        "Status" => Status::WAYS,
         "CompletesWhen" => CompletesWhen::WAYS,
         "Result<u64, E>" | "Result<u64, AccessError>" => <Result<u64, AccessError>>::WAYS,
         "Result<(), AccessError>" => <Result<(), AccessError>>::WAYS,
@@ -207,6 +208,14 @@ impl<E> Breakable for Result<u64, E> {
             (2, Err(_)) => Ok(u64::MAX),
             (_, right) => right,
         }
+    }
+}
+
+impl Breakable for Status {
+    const WAYS: &'static [&'static str] = &["nothing", "other-error"];
+
+    fn broken(self, way: usize) -> Self {
+        [Self::PENDING, Self::LENGTH_ERROR][way]
     }
 }
 

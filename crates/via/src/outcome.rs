@@ -19,6 +19,8 @@
 //! | transport failed, peer died | [`transport_failed`] | `TRANSPORT_ERROR` or flushed |
 //! | peer disconnected | [`peer_disconnected`] | flushed |
 //!
+//! [`part_of_split`] says what the receives of one message complete with that takes several.
+//!
 //! At unreliable delivery nothing but the last two breaks the connection, and the sender learns
 //! nothing. At the reliable levels everything breaks it: both VIs go to the error state, both
 //! queues of each are flushed, and `ConnectionLost` is told once at each end.
@@ -201,6 +203,21 @@ pub fn peer_disconnected() -> Outcome {
         event: Some(ErrorCode::ConnectionLost),
         breaks: true,
         sender: Status::FLUSHED_ERROR,
+    })
+}
+
+/// What each receive completes with that a split message takes, but for the last of a message that
+/// arrives: [`Status::CONTINUES`] in place of error bits where the message goes on in the next.
+///
+/// `own` is what is wrong with the receive itself. One bad receive is enough to fail the message,
+/// and then the good ones beside it lose their part of it.
+pub fn part_of_split(own: Status, message_fails: bool) -> Status {
+    rule!(if own.is_error() {
+        own
+    } else if message_fails {
+        Status::PARTIAL_ERROR
+    } else {
+        Status::CONTINUES
     })
 }
 

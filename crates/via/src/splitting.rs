@@ -64,13 +64,7 @@ impl Nic {
         }
         if let Some((outcome, reason)) = failure {
             for slot in vi.receives.unstarted_slots().take(taken) {
-                // A good receive beside a bad one was part of a message that did not arrive.
-                let own = slot.noted();
-                let error = if own.is_error() {
-                    own
-                } else {
-                    Status::PARTIAL_ERROR
-                };
+                let error = outcome::part_of_split(slot.noted(), true);
                 slot.finish_receive(header.operation, error, 0, None);
             }
             for _ in 0..taken {
@@ -93,7 +87,7 @@ impl Nic {
             if index + 1 == taken {
                 slot.descriptor.immediate = header.immediate;
             } else {
-                slot.note(Status::CONTINUES);
+                slot.note(outcome::part_of_split(Status::PENDING, false));
             }
         }
         let work = vi.receives.start();

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use viaduct_fabric::via::{MemoryAttributes, MemoryHandle, Queue, Status, ViState};
-use viaduct_fabric::{Done, ReturnCode, Segment, ViHandle};
+use viaduct_fabric::via::{
+    MemoryAttributes, MemoryHandle, Queue, ReliabilityLevel, Status, ViState,
+};
+use viaduct_fabric::{ControlSegment, Done, ErrorCode, ReturnCode, Segment, ViHandle, control};
 
 use crate::case::{Case, Level};
-use crate::check::{Outcome, equal, equal_bytes, equal_status, refused, skip};
+use crate::check::{Outcome, equal, equal_bytes, equal_status, holds, refused, skip};
 use crate::environment::Environment;
+use crate::errors::Errors;
 use crate::memory::{Block, free_shared, pattern};
 use crate::pair::{End, Nic, Options, UD, pair, status};
 
@@ -35,6 +38,21 @@ pub(super) const CASES: &[Case] = &[
         Level::Decision,
         "deferred_sends_are_flushed_in_order",
         &[deferred_and_left, never_posting],
+    ),
+    Case {
+        kills: true,
+        ..Case::pair(
+            148,
+            Level::Decision,
+            "receives_half_filled_by_a_peer_that_dies_have_failed",
+            &[dies_sending, has_half],
+        )
+    },
+    Case::pair(
+        149,
+        Level::Decision,
+        "each_receive_of_a_split_message_that_fails_says_its_own_error",
+        &[sends_too_much, has_bad_receives],
     ),
 ];
 
@@ -201,7 +219,11 @@ pub(super) const CONTINUES: u32 = Status::CONTINUES.bits();
 
 fn splitting(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
     nic.need(UD)?;
-    let end = End::new(env, nic, Options::level(UD))?;
+    splitting_at(env, nic, Options::level(UD))
+}
+
+fn splitting_at(env: &Arc<Environment>, nic: &Nic, options: Options) -> Outcome<End> {
+    let end = End::new(env, nic, options)?;
     enable(env, end.vi, |fabric, vi| {
         fabric.set_request_splitting(vi, true)
     })?;
@@ -246,5 +268,123 @@ fn split_receiver(env: &Arc<Environment>) -> Outcome {
         )?;
     }
     end.received_bytes(receives[3], 1200, &message[..100])?;
+    end.close()
+}
+
+/// More than fits between two processes at once.
+const LONG_BYTES: u32 = 24 << 20;
+
+fn splits_long(env: &Arc<Environment>, nic: &Nic, level: ReliabilityLevel) -> Outcome<End> {
+    let bytes = nic.attributes.max_transfer_bytes.min(LONG_BYTES);
+    let options = Options {
+        transfer_max: bytes,
+        ..Options::level(level).bytes(bytes as usize)
+    };
+    splitting_at(env, nic, options)
+}
+
+fn dies_sending(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in nic.levels() {
+        let end = splits_long(env, &nic, level)?;
+        env.meet("posted")?;
+        end.fill(0, end.data.length(), 148);
+        end.post_send(0, end.data.length())?;
+    }
+    env.die()
+}
+
+fn has_half(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let errors = Errors::of(env, nic.handle)?;
+    let mut ends = Vec::new();
+    for level in nic.levels() {
+        let end = splits_long(env, &nic, level)?;
+        let half = end.data.length() / 2;
+        let receives = [
+            end.post_receive(0, half)?,
+            end.post_receive(half, end.data.length() - half)?,
+        ];
+        env.meet("posted")?;
+        ends.push((level, end, receives));
+    }
+    for (level, end, receives) in ends {
+        let message = pattern(148, end.data.length());
+        for (index, receive) in receives.into_iter().enumerate() {
+            let taken = end.received(receive)?;
+            let bits = taken.control.status;
+            // What was begun before its first byte is there is not to be seen.
+            let has_begun = end.data.read(0, 64) == message[..64];
+            let allowed: &[u32] = match bits & status::ERROR_MASK {
+                0 => {
+                    let all = end.data.read(0, message.len());
+                    equal_bytes(&all, &message, "a message whose sender has died")?;
+                    continue;
+                }
+                // Its end was seen, or no end was.
+                _ if level == UD => &[status::PARTIAL_ERROR, status::FLUSHED],
+                _ if has_begun => &[status::PARTIAL_ERROR, status::TRANSPORT_ERROR],
+                _ => &[
+                    status::PARTIAL_ERROR,
+                    status::TRANSPORT_ERROR,
+                    status::FLUSHED,
+                ],
+            };
+            holds(
+                allowed.contains(&(bits & status::ERROR_MASK)),
+                format_args!("receive {index} at {level:?} with status {bits:#010x}"),
+            )?;
+        }
+        end.comes_to(ViState::Error)?;
+        errors.about_vi(env, nic.handle, end.vi, ErrorCode::ConnectionLost)?;
+    }
+    Ok(())
+}
+
+/// A message of 1000 bytes for six receives, of which two may not be used; a malformed one holds
+/// nothing.
+fn sends_too_much(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = splitting(env, &nic)?;
+    env.meet("posted")?;
+    end.sent_well(end.post_send(0, SPLIT)?)?;
+    end.sent_well(end.post_send(0, 100)?)?;
+    end.close()
+}
+
+fn has_bad_receives(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = splitting(env, &nic)?;
+    let good = |offset| end.post_receive(offset, 200);
+    let not_ours = Segment {
+        handle: u32::MAX,
+        ..end.segment(200, 200)
+    };
+    let malformed = end.work(1)?.receive(&[end.segment(600, 200)]);
+    malformed.set_control(ControlSegment {
+        control: control::OPERATION_MASK,
+        ..malformed.control()
+    });
+    let unusable = end.work(1)?.receive(&[not_ours]);
+    let works = [
+        (good(0)?, status::PARTIAL_ERROR),
+        (end.post_to_receive(unusable)?, status::PROTECTION_ERROR),
+        (good(400)?, status::PARTIAL_ERROR),
+        (end.post_to_receive(malformed)?, status::FORMAT_ERROR),
+        (good(600)?, status::PARTIAL_ERROR),
+        (good(800)?, status::PARTIAL_ERROR),
+    ];
+    let next = end.post_receive(0, 200)?;
+    env.meet("posted")?;
+    for (index, (receive, error)) in works.into_iter().enumerate() {
+        let taken = end.received(receive)?;
+        let expected = status::RECEIVED | error;
+        equal_status(taken.control.status, expected, format_args!("part {index}"))?;
+    }
+    equal(
+        end.received(next)?.control.length,
+        100,
+        "bytes of the next message",
+    )?;
     end.close()
 }

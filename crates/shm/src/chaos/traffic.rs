@@ -339,8 +339,14 @@ impl<'a> Traffic<'a> {
             );
             was_flushed = is_flushed;
         }
-        for error in &self.receive_errors {
-            assert_eq!(*error, flushed, "{:x?}", self.receive_errors);
+        // The oldest may be half filled; the sender has begun no other.
+        for (index, error) in self.receive_errors.iter().enumerate() {
+            assert!(
+                *error == flushed || index == 0 && in_flight & error != 0,
+                "{:x?} at {:?}",
+                self.receive_errors,
+                self.way
+            );
         }
         shm.disconnect(self.vi).unwrap();
         shm.destroy_vi(self.vi).unwrap();

@@ -81,11 +81,11 @@ impl Connectable for Connected {
         let control = self.vi().control();
         if control.handle == self.vi && self.vi().state() == ViState::ConnectPending {
             let (mut send, mut receive) = (self.vi().send.lock(), self.vi().receive.lock());
-            // There was no connection, so that nothing is in flight.
-            let in_flight = outcome::peer_disconnected().sender;
+            // There was no connection, so that nothing is under way.
+            let outcome = outcome::peer_disconnected();
             let _ = self
                 .vi()
-                .end(&mut send, &mut receive, Transition::Fail, in_flight);
+                .end(&mut send, &mut receive, Transition::Fail, outcome);
         }
     }
 
@@ -185,7 +185,7 @@ impl Connectable for Connected {
                 return;
             }
             // The peer leaves the channel as well: there is nobody to tell.
-            let _ = vi.end(&mut send, &mut receive, Transition::Lose, outcome.sender);
+            let _ = vi.end(&mut send, &mut receive, Transition::Lose, outcome);
             receive.report_loss(outcome);
         }
         vi.leave(self.vi, Some(connection), completions, None, reason);
