@@ -194,6 +194,12 @@ class Result:
     """Messages lost, by cause."""
     queue_depths: list[QueueDepth]
     delivered_bytes: int
+    offered_messages_per_s: float | None
+    """Posted a second between warm-up and end of traffic; none if the run is too short to tell."""
+    carried_messages_per_s: float | None
+    """Delivered or dropped a second in the same time."""
+    is_unstable: bool
+    """Whether more was offered than carried, so that latency grows with the length of the run."""
     events: int
     wall_s: float
     events_per_s: float
@@ -214,7 +220,8 @@ class Result:
             name: summary[name]
             for name in (
                 "study seed version digest hosts switches simulated_s warmup_s ended breakdown_us "
-                "drops delivered_bytes events wall_s events_per_s state_bytes violations"
+                "drops delivered_bytes offered_messages_per_s carried_messages_per_s is_unstable "
+                "events wall_s events_per_s state_bytes violations"
             ).split()
         }
         return cls(

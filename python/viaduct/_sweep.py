@@ -83,7 +83,7 @@ class Sweep:
     document : dict
         The object of `viaduct sweep --json`: the cells with their means over the seeds.
     table : Table
-        A row a cell and seed; `sweep.parquet` of the command is the same.
+        One row per cell and seed; `sweep.parquet` of the command is the same.
     """
 
     __slots__ = ("_text", "document", "table")
@@ -249,7 +249,7 @@ def sweep(
             is_whole = _run_elsewhere(native, executor, workers or _workers(executor), report)
     finally:
         finish()
-    table, document, text, violations = native.account()
+    table, document, text, violations = native.outcome()
     result = Sweep(table, json.loads(document), text)
     if violations:
         failed = "\n".join(

@@ -7,9 +7,10 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use viaduct_report::{CellOutcome, Provenance, Published, RunOutcome, StudyOutcome, Summary};
+use viaduct_report::{CellOutcome, Cost, Provenance, Published, RunRecord, StudyOutcome, Summary};
 use viaduct_sim::Progress;
 use viaduct_sim::config::ClusterConfig;
+use viaduct_sim::result::RunResult;
 use viaduct_sweep::{Job, KeptRuns, Made, Maker, SweepError, Watch, make_runs};
 
 use crate::failure::Failure;
@@ -36,7 +37,7 @@ pub(crate) struct PlannedCell {
     pub(crate) set: Vec<(String, String)>,
     /// Published figures for it.
     pub(crate) published: Published,
-    /// One configuration a seed.
+    /// One configuration per seed.
     pub(crate) configs: Vec<ClusterConfig>,
 }
 
@@ -51,7 +52,8 @@ impl Plan {
         self.configs().count()
     }
 
-    /// Runs everything, `threads` at a time, until the user interrupts.
+    /// Runs everything, `threads` at a time, until the user interrupts. Gives the outcome, and what
+    /// each of its runs left, in their order.
     ///
     /// # Errors
     ///
@@ -61,7 +63,7 @@ impl Plan {
         threads: Option<NonZeroUsize>,
         bar: &Bar,
         interrupt: &Interrupt,
-    ) -> Result<StudyOutcome, Failure> {
+    ) -> Result<(StudyOutcome, Vec<RunResult>), Failure> {
         let started = Instant::now();
         let counts = || self.cells.iter().map(|cell| cell.configs.len() as u32);
         let mut kept = KeptRuns::new(counts());
@@ -70,28 +72,40 @@ impl Plan {
         bar.finish();
 
         let mut made = kept.into_cells();
-        let mut cells = Vec::new();
+        let (mut cells, mut results) = (Vec::new(), Vec::new());
         let mut runs_not_begun = 0;
         for (number, cell) in (0..).zip(&self.cells) {
-            let runs = made.remove(&number).unwrap_or_default();
-            runs_not_begun += (cell.configs.len() - runs.len()) as u64;
+            let made = made.remove(&number).unwrap_or_default();
+            runs_not_begun += (cell.configs.len() - made.len()) as u64;
+            let mut runs = Vec::new();
+            for (summary, result) in made {
+                runs.push(RunRecord {
+                    cell: number,
+                    seed: summary.seed,
+                    made: Ok(summary),
+                });
+                results.push(result);
+            }
             if !runs.is_empty() {
-                let (set, published) = (cell.set.clone(), cell.published.clone());
                 cells.push(CellOutcome {
-                    set,
-                    published,
+                    number,
+                    set: cell.set.clone(),
+                    published: cell.published.clone(),
                     runs,
                 });
             }
         }
-        Ok(StudyOutcome {
+        let outcome = StudyOutcome {
             study: self.study.clone(),
             version: VERSION.to_owned(),
             cells,
             runs_not_begun,
-            wall_s: started.elapsed().as_secs_f64(),
-            peak_rss_bytes: peak_rss_bytes(),
-        })
+            cost: Some(Cost {
+                wall_s: started.elapsed().as_secs_f64(),
+                peak_rss_bytes: peak_rss_bytes(),
+            }),
+        };
+        Ok((outcome, results))
     }
 }
 
@@ -100,13 +114,13 @@ impl Plan {
 struct Simulations<'a>(&'a Plan);
 
 impl Maker for Simulations<'_> {
-    type Made = RunOutcome;
+    type Made = (Box<Summary>, RunResult);
 
     fn make(
         &mut self,
         job: Job,
         control: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-    ) -> Result<Option<Made<RunOutcome>>, SweepError> {
+    ) -> Result<Option<Made<Self::Made>>, SweepError> {
         let Self(plan) = *self;
         let started = Instant::now();
         let config = &plan.cells[job.cell as usize].configs[job.index as usize];
@@ -127,7 +141,7 @@ impl Maker for Simulations<'_> {
         Ok(Some(Made {
             events: result.events,
             simulated,
-            kept: RunOutcome { summary, result },
+            kept: (Box::new(summary), result),
         }))
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<Exit, Failure>
     };
     let mut rows: Vec<Comparison> = Vec::new();
     for prepared in &plans {
-        let outcome = execute(&prepared.plan, display, &interrupt)?;
+        let (outcome, _) = execute(&prepared.plan, display, &interrupt)?;
         let exit = judge(&outcome, display);
         if exit != Exit::Fine {
             return Ok(exit);

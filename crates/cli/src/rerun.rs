@@ -42,12 +42,12 @@ pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
     if !display.json {
         output::result(&describe::headline(&prepared.plan))?;
     }
-    let outcome = execute(&prepared.plan, display, &interrupt)?;
+    let (outcome, results) = execute(&prepared.plan, display, &interrupt)?;
     if let Some(directory) = new_directory.filter(|_| !outcome.cells.is_empty()) {
         let commands = showing::rerun_command(directory.path());
-        let page = showing::page(&prepared, &outcome, commands);
+        let page = showing::page(&prepared, &outcome, &results, commands);
         directory
-            .write(&prepared.scenarios, &outcome, Some(&page))
+            .write(&prepared.scenarios, &outcome, &results, Some(&page))
             .map_err(Failure::plain)?;
     }
     show(&outcome, display)?;
@@ -56,10 +56,10 @@ pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     let mut differences = 0;
-    for ((place, run), former) in labelled_runs(&outcome).zip(&former.runs) {
-        if run.summary.digest != former.digest {
+    for ((place, summary), former) in labelled_runs(&outcome).zip(&former.runs) {
+        if summary.digest != former.digest {
             differences += 1;
-            let (ours, theirs) = (&run.summary.digest, &former.digest);
+            let (ours, theirs) = (&summary.digest, &former.digest);
             let title = format!("{place}digest {ours}, and {theirs} in the directory");
             output::message("error", &title, None);
         }

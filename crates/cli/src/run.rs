@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use viaduct_report::{
-    CellOutcome, DirectoryError, REPORT_FILE, RunDirectory, StudyOutcome, cell_table, document,
-    scenario_hash, sweep_table,
+    CellOutcome, DirectoryError, REPORT_FILE, RunDirectory, StudyOutcome, Summary, cell_table,
+    document, run_cells_table, scenario_hash,
 };
+use viaduct_sim::result::RunResult;
 
 use crate::arguments::{DisplayArguments, RunArguments};
 use crate::describe;
@@ -37,7 +38,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         output::result(&describe::headline(&prepared.plan))?;
         output::result(&describe::bounds(&prepared.plan))?;
     }
-    let outcome = execute(&prepared.plan, display, &interrupt)?;
+    let (outcome, results) = execute(&prepared.plan, display, &interrupt)?;
     let directory = match place.path(outcome.is_interrupted()) {
         Some(path) if directory.as_ref().is_some_and(|known| known.path() != path) => {
             Some(prepare(path)?)
@@ -48,9 +49,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let directory = directory.filter(|_| !outcome.cells.is_empty());
     if let Some(directory) = &directory {
         let commands = showing::run_commands(arguments, directory.path());
-        let page = showing::page(&prepared, &outcome, commands);
+        let page = showing::page(&prepared, &outcome, &results, commands);
         directory
-            .write(&prepared.scenarios, &outcome, Some(&page))
+            .write(&prepared.scenarios, &outcome, &results, Some(&page))
             .map_err(|error| Failure::new(error.to_string(), OUT_HELP))?;
     }
     show(&outcome, display)?;
@@ -77,12 +78,12 @@ pub(crate) fn prepare(path: &Path, study: &str, force: bool) -> Result<RunDirect
     })
 }
 
-/// Runs a plan under a progress bar.
+/// Runs a plan under a progress bar; gives what each run left beside the outcome.
 pub(crate) fn execute(
     plan: &Plan,
     display: &DisplayArguments,
     interrupt: &Interrupt,
-) -> Result<StudyOutcome, Failure> {
+) -> Result<(StudyOutcome, Vec<RunResult>), Failure> {
     let bar = Bar::new(plan.run_count(), display.quiet);
     plan.run(display.threads, &bar, interrupt)
 }
@@ -94,24 +95,26 @@ pub(crate) fn show(outcome: &StudyOutcome, display: &DisplayArguments) -> Result
     }
     match outcome.cells.as_slice() {
         [] => output::result("\nstopped before the first result\n"),
-        [cell] if !outcome.is_sweep() => output::result(&format!("\n{}", cell_table(cell))),
-        _ => output::result(&format!("\n{}", sweep_table(outcome))),
+        [cell] if !outcome.is_sweep() => {
+            output::result(&format!("\n{}", cell_table(&cell.record())))
+        }
+        _ => output::result(&format!("\n{}", run_cells_table(outcome))),
     }
 }
 
 /// Says on stderr what must be known of the runs, and gives the exit code.
 pub(crate) fn judge(outcome: &StudyOutcome, display: &DisplayArguments) -> Exit {
     if !display.quiet {
-        for (place, run) in labelled_runs(outcome) {
-            for warning in &run.summary.warnings {
+        for (place, summary) in labelled_runs(outcome) {
+            for warning in &summary.warnings {
                 let title = format!("{place}{}", warning.text);
                 output::message("warning", &title, warning.help.as_deref());
             }
         }
     }
     let mut is_sound = true;
-    for (place, run) in labelled_runs(outcome) {
-        for violation in &run.summary.violations {
+    for (place, summary) in labelled_runs(outcome) {
+        for violation in &summary.violations {
             is_sound = false;
             let title = format!("{place}a check of the run on itself failed: {violation}");
             let help =
@@ -133,9 +136,7 @@ pub(crate) fn judge(outcome: &StudyOutcome, display: &DisplayArguments) -> Exit 
 }
 
 /// Each run with words that tell it from the others: `traffic.size = 64 B, seed 2: `.
-pub(crate) fn labelled_runs(
-    outcome: &StudyOutcome,
-) -> impl Iterator<Item = (String, &viaduct_report::RunOutcome)> {
+pub(crate) fn labelled_runs(outcome: &StudyOutcome) -> impl Iterator<Item = (String, &Summary)> {
     let label = |cell: &CellOutcome, seed: u64| {
         let set = cell
             .set
@@ -149,9 +150,10 @@ pub(crate) fn labelled_runs(
             words.join(", ") + ": "
         }
     };
-    outcome
-        .runs()
-        .map(move |(cell, run)| (label(&outcome.cells[cell], run.summary.seed), run))
+    outcome.cells.iter().flat_map(move |cell| {
+        let runs = cell.record().runs.into_iter();
+        runs.map(move |summary| (label(cell, summary.seed), summary))
+    })
 }
 
 /// Where the run directory goes.

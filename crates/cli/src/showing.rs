@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use viaduct_report::{
     FormerTables, ShownCell, ShownRun, ShownStudy, StudyOutcome, Summary, read_tables, run_page,
 };
+use viaduct_sim::result::RunResult;
 
 use crate::arguments::RunArguments;
 use crate::describe;
@@ -17,9 +18,18 @@ use crate::planning::Prepared;
 pub(crate) type Commands = Vec<(String, String)>;
 
 /// The page of runs that were just made.
-pub(crate) fn page(prepared: &Prepared, outcome: &StudyOutcome, commands: Commands) -> String {
-    let runs = outcome.cells.iter();
-    let runs = runs.map(|cell| cell.runs.iter().map(ShownRun::new).collect());
+pub(crate) fn page(
+    prepared: &Prepared,
+    outcome: &StudyOutcome,
+    results: &[RunResult],
+    commands: Commands,
+) -> String {
+    let mut results = results.iter();
+    let runs = outcome.cells.iter().map(|cell| {
+        let runs = cell.record().runs.into_iter().zip(results.by_ref());
+        let shown = runs.map(|(summary, result)| ShownRun::new(summary, result));
+        shown.collect()
+    });
     let mut shown = study(prepared, runs, commands);
     shown.version = VERSION.to_owned();
     shown.digest = outcome.digest();

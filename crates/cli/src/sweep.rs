@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use viaduct_report::{
-    SweepAccount, SweepCell, duration, percent, quantity, sweep_cells_table, sweep_document,
+    CellRecord, StudyOutcome, duration, percent, quantity, sweep_cells_table, sweep_document,
 };
 use viaduct_scenario::{Override, Sweep, parse_ratio};
 use viaduct_sweep::{Campaign, Effort, Ledger, PAGE_FILE, SweepPlan};
@@ -165,10 +165,10 @@ impl Begun {
             output::result(&self.headline(ledger.known_count()))?;
         }
         let (effort, interrupt) = self.work(&mut ledger, display)?;
-        let account = self.campaign.account(&ledger);
-        let files = self.campaign.leave(&account)?;
+        let outcome = self.campaign.outcome(&ledger);
+        let files = self.campaign.leave(&outcome)?;
         if display.json {
-            output::result(&sweep_document(&account))?;
+            output::result(&sweep_document(&outcome))?;
         } else {
             let path = self.path.display();
             let next = match interrupt.is_asked() {
@@ -177,13 +177,13 @@ impl Begun {
             };
             output::result(&format!(
                 "\n{}\n  sweep    {}; {}\n  report   {path}/{PAGE_FILE}\n  data     {path}/{}\n{next}",
-                sweep_cells_table(&account),
+                sweep_cells_table(&outcome),
                 effort_text(&effort),
-                verdict(&account),
+                verdict(&outcome),
                 files.join(", "),
             ))?;
         }
-        Ok(judge(&account, &interrupt))
+        Ok(judge(&outcome, &interrupt))
     }
 
     fn headline(&self, known: usize) -> String {
@@ -237,25 +237,24 @@ fn effort_text(effort: &Effort) -> String {
     text
 }
 
-fn verdict(account: &SweepAccount) -> String {
+fn verdict(outcome: &StudyOutcome) -> String {
+    let cells: Vec<CellRecord<'_>> = outcome.cells.iter().map(|cell| cell.record()).collect();
     let count =
-        |holds: fn(&SweepCell) -> bool| account.cells.iter().filter(|cell| holds(cell)).count();
-    let failed = count(|cell| cell.reason().is_some());
-    let unstable = count(SweepCell::is_unstable);
-    let left = match account.runs_not_begun {
+        |holds: fn(&CellRecord<'_>) -> bool| cells.iter().filter(|cell| holds(cell)).count();
+    let failed = count(|cell| cell.reason.is_some());
+    let unstable = count(|cell| cell.is_unstable());
+    let left = match outcome.runs_not_begun {
         0 => String::new(),
         left => format!(", {left} runs not made"),
     };
     format!("{failed} failed, {unstable} unstable{left}")
 }
 
-fn judge(account: &SweepAccount, interrupt: &Interrupt) -> Exit {
-    let is_unsound = account
-        .cells
-        .iter()
-        .flat_map(SweepCell::runs)
-        .any(|run| !run.violations.is_empty());
-    let has_failed = account.cells.iter().any(|cell| cell.reason().is_some());
+fn judge(outcome: &StudyOutcome, interrupt: &Interrupt) -> Exit {
+    let is_unsound = outcome
+        .summaries()
+        .any(|summary| !summary.violations.is_empty());
+    let has_failed = outcome.runs().any(|run| run.made.is_err());
     if is_unsound {
         let help = "do not use these results; this is an error in the program, please report it";
         output::message("error", "a check of a run on itself failed", Some(help));

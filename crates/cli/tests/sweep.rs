@@ -93,10 +93,39 @@ fn the_table_is_the_same_for_any_number_of_threads() {
         text.contains("traffic.rate   traffic.size   seeds"),
         "{text}"
     );
-    for name in ["latency-mean.svg", "latency-p99.svg", "carried.svg"] {
+    for name in [
+        "latency-mean.svg",
+        "latency-p99.svg",
+        "carried.svg",
+        "links.svg",
+    ] {
         let picture = fs::read_to_string(folder.join("one").join(name)).unwrap();
         assert!(picture.contains("traffic.rate, 1/s"), "{picture}");
     }
+}
+
+#[test]
+fn run_and_sweep_say_the_same_of_the_same_runs() {
+    let folder = Sweeps::new();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = folder.ended(0, &with(arguments, &["--seeds=3", "--json", "--quiet"]));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let run = json(&["run", "small.toml", "--no-out"]);
+    let sweep = json(&["sweep", "small.toml", "--out=one"]);
+    assert_eq!(run["digest"], sweep["digest"]);
+    let (across, cell) = (&run["across_seeds"], &sweep["cells"][0]);
+    assert_eq!(across["latency_us"]["mean"], cell["latency_mean_us"]);
+    assert_eq!(across["latency_us"]["p99"]["mean"], cell["latency_p99_us"]);
+    let bus = &across["buses"]["utilisation_max"]["mean"];
+    assert_eq!(*bus, cell["bus_utilisation_max_fraction"]);
+    let runs = run["runs"].as_array().unwrap();
+    let carried = runs
+        .iter()
+        .map(|run| run["carried_messages_per_s"].as_f64().unwrap());
+    let mean = carried.sum::<f64>() / runs.len() as f64;
+    let theirs = cell["carried_messages_per_s"].as_f64().unwrap();
+    assert!((mean / theirs - 1.0).abs() < 1e-8, "{mean} {theirs}");
 }
 
 #[test]

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use viaduct_report::{
-    CellOutcome, Explained, Published, RunDirectory, RunOutcome, ShownCell, ShownRun, ShownStudy,
-    StudyOutcome, TABLES, cell_table, explanation_document, explanation_text, run_page,
+    CellOutcome, CellRecord, Cost, Explained, RunDirectory, RunRecord, ShownCell, ShownRun,
+    ShownStudy, StudyOutcome, Summary, TABLES, cell_table, explanation_document, explanation_text,
+    run_page,
 };
 use viaduct_sim::config::ClusterConfig;
+use viaduct_sim::result::RunResult;
 use viaduct_sim::why::{Choice, WhyError, explain};
 
 use crate::errors;
@@ -22,37 +24,57 @@ use crate::watch::Watch;
 pub(crate) struct Run {
     study: Arc<viaduct_scenario::Study>,
     config: ClusterConfig,
-    outcome: RunOutcome,
-    /// Figures that were published for this study.
-    published: Published,
+    result: RunResult,
+    /// The run as the only one of a study.
+    outcome: StudyOutcome,
 }
 
 impl Run {
     pub(crate) fn new(
         study: Arc<viaduct_scenario::Study>,
         config: ClusterConfig,
-        outcome: RunOutcome,
+        (summary, result): (Summary, RunResult),
     ) -> Self {
-        Self {
+        let cost = Cost {
+            wall_s: summary.wall_s,
+            peak_rss_bytes: summary.peak_rss_bytes,
+        };
+        let cell = CellOutcome {
+            number: 0,
+            set: Vec::new(),
             published: viaduct_cli::published(&study),
+            runs: vec![RunRecord {
+                cell: 0,
+                seed: summary.seed,
+                made: Ok(Box::new(summary)),
+            }],
+        };
+        let outcome = StudyOutcome {
+            study: study.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cells: vec![cell],
+            runs_not_begun: 0,
+            cost: Some(cost),
+        };
+        Self {
             study,
             config,
+            result,
             outcome,
         }
     }
 
-    /// The run as the only one of a study.
-    fn cell(&self) -> CellOutcome {
-        CellOutcome {
-            set: Vec::new(),
-            published: self.published.clone(),
-            runs: vec![self.outcome.clone()],
-        }
+    fn cell(&self) -> CellRecord<'_> {
+        self.outcome.cells[0].record()
+    }
+
+    fn summary(&self) -> &Summary {
+        self.cell().runs[0]
     }
 
     /// The report, one page of HTML.
-    fn page(&self, scenario_toml: &str, outcome: &StudyOutcome) -> String {
-        let summary = &self.outcome.summary;
+    fn page(&self, scenario_toml: &str) -> String {
+        let summary = self.summary();
         let (simulated_s, seed) = (summary.simulated_s, summary.seed);
         let again = "The same run from this directory, and whether all comes out the same:";
         run_page(&ShownStudy {
@@ -65,14 +87,14 @@ impl Run {
                 summary.study, summary.hosts, summary.switches
             ),
             version: summary.version.clone(),
-            digest: outcome.digest(),
+            digest: self.outcome.digest(),
             runs_not_begun: 0,
             cells: vec![ShownCell {
                 set: &[],
-                published: &self.published,
+                published: &self.outcome.cells[0].published,
                 config: &self.config,
                 scenario_toml,
-                runs: vec![ShownRun::new(&self.outcome)],
+                runs: vec![ShownRun::new(summary, &self.result)],
             }],
             differences: self.study.differences_from_defaults(),
             commands: vec![("viaduct rerun .".to_owned(), again.to_owned())],
@@ -84,7 +106,7 @@ impl Run {
 impl Run {
     /// The summary, the object of `viaduct run --json`.
     fn summary_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.outcome.summary).map_err(|error| errors::run(error, None))
+        serde_json::to_string(self.summary()).map_err(|error| errors::run(error, None))
     }
 
     /// The table of `viaduct run`.
@@ -95,26 +117,18 @@ impl Run {
     /// One of the tables of a run directory; none if there is no such table.
     fn table(&self, py: Python<'_>, name: &str) -> Option<Table> {
         let table = TABLES.iter().find(|table| table.name == name)?;
-        Some(py.detach(|| Table::new(table, &self.outcome.result)))
+        Some(py.detach(|| Table::new(table, &self.result)))
     }
 
     /// Writes the run directory, which `viaduct rerun` reads.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let summary = &self.outcome.summary;
         let written = py.detach(|| {
-            let outcome = StudyOutcome {
-                study: summary.study.clone(),
-                version: summary.version.clone(),
-                cells: vec![self.cell()],
-                runs_not_begun: 0,
-                wall_s: summary.wall_s,
-                peak_rss_bytes: None,
-            };
             let scenario = self.study.resolved_toml();
-            let page = self.page(&scenario, &outcome);
-            RunDirectory::prepare(&path, &summary.study, false)?.write(
+            let page = self.page(&scenario);
+            RunDirectory::prepare(&path, &self.outcome.study, false)?.write(
                 &[scenario],
-                &outcome,
+                &self.outcome,
+                std::slice::from_ref(&self.result),
                 Some(&page),
             )
         });
@@ -155,7 +169,7 @@ impl Run {
             ),
             _ => errors::run(error, None),
         })?;
-        let summary = &self.outcome.summary;
+        let summary = self.summary();
         let explained = Explained {
             study: &summary.study,
             version: &summary.version,

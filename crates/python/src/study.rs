@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pyo3::prelude::*;
-use viaduct_report::{Provenance, RunOutcome, Summary};
+use viaduct_report::{Provenance, Summary};
 use viaduct_scenario::{
     Diagnostics, HandedIn, Override, Sweep, list_models, list_studies, parse_study_on,
     parse_study_with,
@@ -296,8 +296,8 @@ impl Study {
             peak_rss_bytes: None,
         };
         let summary = Summary::new(&provenance, &config, &result);
-        let outcome = RunOutcome { summary, result };
-        Ok(Run::new(Arc::clone(&self.inner), config, outcome))
+        let study = Arc::clone(&self.inner);
+        Ok(Run::new(study, config, (summary, result)))
     }
 }
 

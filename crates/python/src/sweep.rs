@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use viaduct_report::{SweepCell, sweep_cells_table, sweep_columns, sweep_document};
+use viaduct_report::{sweep_cells_table, sweep_columns, sweep_document};
 use viaduct_scenario::{Override, key_at, parse_ratio};
 use viaduct_sweep::{Campaign, Job, Ledger, RunCounts, SweepPlan, Watch};
 
@@ -169,16 +169,15 @@ impl Sweep {
     /// What came of it so far: the table, the object of `viaduct sweep --json`, the table of the
     /// screen, and the checks of runs on themselves that failed. Leaves table and curves in the
     /// directory.
-    fn account(&self, py: Python<'_>) -> PyResult<(Table, String, String, Vec<String>)> {
+    fn outcome(&self, py: Python<'_>) -> PyResult<(Table, String, String, Vec<String>)> {
         let left = py.detach(|| {
-            let account = self.campaign.account(&self.ledger());
-            self.campaign.leave(&account)?;
-            let runs = account.cells.iter().flat_map(SweepCell::runs);
-            let violations = runs.flat_map(|run| run.violations.iter().cloned());
+            let outcome = self.campaign.outcome(&self.ledger());
+            self.campaign.leave(&outcome)?;
+            let violations = outcome.summaries().flat_map(|run| run.violations.clone());
             Ok((
-                Table::of_sweep(sweep_columns(&account)),
-                sweep_document(&account),
-                sweep_cells_table(&account),
+                Table::of_sweep(sweep_columns(&outcome)),
+                sweep_document(&outcome),
+                sweep_cells_table(&outcome),
                 violations.collect(),
             ))
         });

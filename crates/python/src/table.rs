@@ -15,7 +15,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList};
-use viaduct_report::{SWEEP_ROW, SweepColumn, Values};
+use viaduct_report::{Column, SWEEP_ROW, Values};
 use viaduct_sim::result::RunResult;
 
 /// Name, unit and meaning of a column.
@@ -59,20 +59,26 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(table: &'static viaduct_report::Table, result: &RunResult) -> Self {
-        let columns = table.columns.iter().zip(table.values(result));
-        let columns = columns.map(|(column, values)| {
-            let words = [column.name, column.unit, column.meaning].map(str::to_owned);
-            (words.into(), array(values))
-        });
-        Self::of(table.name, table.row, columns)
+        let columns = table.columns.iter().cloned().zip(table.values(result));
+        Self::described(table.name, table.row, columns)
     }
 
-    pub(crate) fn of_sweep(columns: Vec<SweepColumn>) -> Self {
-        let columns = columns.into_iter().map(|column| {
-            let words = (column.name, column.unit.to_owned(), column.meaning);
-            (words, array(column.values))
+    pub(crate) fn of_sweep(columns: Vec<(Column, Values)>) -> Self {
+        Self::described("sweep", SWEEP_ROW, columns.into_iter())
+    }
+
+    fn described(name: &str, row: &str, columns: impl Iterator<Item = (Column, Values)>) -> Self {
+        let columns = columns.map(|(column, values)| {
+            let Column {
+                name,
+                unit,
+                meaning,
+                ..
+            } = column;
+            let words = (name.into_owned(), unit.to_owned(), meaning.into_owned());
+            (words, array(values))
         });
-        Self::of("sweep", SWEEP_ROW, columns)
+        Self::of(name, row, columns)
     }
 
     fn of(

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use thiserror::Error;
+use viaduct_sim::result::RunResult;
 
 use crate::document::document;
 use crate::outcome::{Fnv, StudyOutcome};
@@ -123,8 +124,8 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Writes the directory and puts it into its place; `resolved_toml` has one text a cell, `page`
-    /// is the report.
+    /// Writes the directory and puts it into its place; `resolved_toml` has one text per cell,
+    /// `results` what each run left, in their order; `page` is the report.
     ///
     /// # Errors
     ///
@@ -133,11 +134,12 @@ impl RunDirectory {
         &self,
         resolved_toml: &[String],
         outcome: &StudyOutcome,
+        results: &[RunResult],
         page: Option<&str>,
     ) -> Result<(), DirectoryError> {
         let partial = self.beside("partial")?;
         let written = fs::create_dir(&partial)
-            .and_then(|()| write_files(&partial, resolved_toml, outcome, page))
+            .and_then(|()| write_files(&partial, resolved_toml, outcome, results, page))
             .and_then(|()| self.replace_by(&partial));
         written.map_err(|source| {
             // The error of the write is the one to tell.
@@ -226,6 +228,7 @@ fn write_files(
     place: &Path,
     resolved_toml: &[String],
     outcome: &StudyOutcome,
+    results: &[RunResult],
     page: Option<&str>,
 ) -> io::Result<()> {
     for (cell, text) in resolved_toml.iter().enumerate() {
@@ -238,7 +241,7 @@ fn write_files(
     }
     for table in &TABLES {
         let file = File::create(place.join(format!("{}.parquet", table.name)))?;
-        write_table(table, outcome, file).map_err(io::Error::other)?;
+        write_table(table, outcome, results, file).map_err(io::Error::other)?;
     }
     Ok(())
 }
@@ -288,7 +291,12 @@ mod tests {
         let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
         let scenarios = ["cell = 0\n".to_owned(), "cell = 1\n".to_owned()];
         directory
-            .write(&scenarios, &sample::sweep(), Some("<p>"))
+            .write(
+                &scenarios,
+                &sample::sweep(),
+                &sample::results(2),
+                Some("<p>"),
+            )
             .unwrap();
         assert_eq!(
             names(&place),
@@ -306,7 +314,7 @@ mod tests {
         assert_eq!(names(&folder.join("runs")), ["study-1"]);
 
         let messages = rows(&place.join("messages.parquet"));
-        assert_eq!(messages.len(), 4, "two rows a run, two runs");
+        assert_eq!(messages.len(), 4, "two rows per run, two runs");
         let first = &messages[0];
         assert_eq!(first.get_uint(0).unwrap(), 0);
         assert_eq!(first.get_ulong(1).unwrap(), 1);
@@ -351,7 +359,7 @@ mod tests {
         let place = folder.join("study-1");
         RunDirectory::prepare(&place, STUDY, false)
             .unwrap()
-            .write(&[], &sample::one_run(), None)
+            .write(&[], &sample::one_run(), &sample::results(1), None)
             .unwrap();
         for table in &TABLES {
             let file = place.join(format!("{}.parquet", table.name));
@@ -384,11 +392,21 @@ mod tests {
         let place = folder.join("out");
         let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
         directory
-            .write(&["first = 1\n".to_owned()], &sample::one_run(), None)
+            .write(
+                &["first = 1\n".to_owned()],
+                &sample::one_run(),
+                &sample::results(1),
+                None,
+            )
             .unwrap();
         let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
         directory
-            .write(&["second = 2\n".to_owned()], &sample::one_run(), None)
+            .write(
+                &["second = 2\n".to_owned()],
+                &sample::one_run(),
+                &sample::results(1),
+                None,
+            )
             .unwrap();
         assert_eq!(
             fs::read_to_string(place.join("scenario.toml")).unwrap(),
@@ -436,7 +454,7 @@ mod tests {
         let is_there = |name: &str| text.contains(&format!("`{name}`"));
         for table in &TABLES {
             for column in RUN_COLUMNS.iter().chain(table.columns) {
-                assert!(is_there(column.name), "{}.{}", table.name, column.name);
+                assert!(is_there(&column.name), "{}.{}", table.name, column.name);
             }
         }
         let summary = serde_json::to_value(sample::summary()).unwrap();

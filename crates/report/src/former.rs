@@ -273,12 +273,17 @@ mod tests {
         let outcome = sample::sweep();
         let directory = RunDirectory::prepare(&place, "torus-1024", false).unwrap();
         directory
-            .write(&[String::new(), String::new()], &outcome, None)
+            .write(
+                &[String::new(), String::new()],
+                &outcome,
+                &sample::results(2),
+                None,
+            )
             .unwrap();
         let network = network();
         let runs = [(0, 1, &network), (1, 1, &network)];
         let tables = read_tables(&place, &runs).unwrap();
-        let result = &outcome.cells[1].runs[0].result;
+        let result = &sample::result();
         assert_eq!(tables[1].series, result.series);
         assert_eq!(tables[1].links, result.link_rows);
         assert_eq!(tables[1].latency, crate::tables::latency_points(result));
@@ -291,7 +296,12 @@ mod tests {
         let place = folder("misfit");
         let directory = RunDirectory::prepare(&place, "torus-1024", false).unwrap();
         directory
-            .write(&[String::new()], &sample::one_run(), None)
+            .write(
+                &[String::new()],
+                &sample::one_run(),
+                &sample::results(1),
+                None,
+            )
             .unwrap();
         let network = network();
         let tiny = Topology::single_switch(1, Ports(8)).unwrap();

@@ -5,11 +5,14 @@
 //! codes. `docs/output.md` is the dictionary of every field and column.
 //!
 //! ```text
-//! RunResult --Summary::new--> Summary --> StudyOutcome --document--> the object of --json
-//!     |                                        |     +----screen----> the table
-//!     |                                        |     +-reproduction-> published beside ours
-//!     +---------------tables-------------------+----------directory-> scenario, object, *.parquet
+//! RunResult --Summary::new--> Summary --> StudyOutcome --CellRecord--> tables on the screen,
+//!     |                                        |                       documents, curves, pages
+//!     +---------------tables-------------------+--directory--> scenario, object, *.parquet, page
 //! ```
+//!
+//! One run alone, several seeds and a sweep of thousands of cells are the same types: a
+//! [`StudyOutcome`] has cells, a cell has runs, a run has its [`Summary`] or the reason why it
+//! failed. What a cell's runs say together is its [`CellRecord`].
 //!
 //! What is shown of a [`ShownStudy`], which is either an outcome or a run directory read again, is
 //! a page ([`run_page`], [`comparison_page`]) or a picture ([`draw`]).
@@ -21,17 +24,18 @@ mod directory;
 mod document;
 mod explanation;
 mod figure;
+mod flow;
 mod former;
 mod network;
 mod ordered;
 mod outcome;
 mod page;
 mod pictures;
+mod record;
 mod reproduction;
 mod screen;
 mod shown;
 mod summary;
-mod sweep;
 mod tables;
 mod timeline;
 
@@ -40,30 +44,27 @@ mod sample;
 
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross, Spread};
 pub use directory::{DirectoryError, REPORT_FILE, RunDirectory, scenario_file, scenario_hash};
-pub use document::document;
+pub use document::{document, sweep_document};
 pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
 pub use network::{Layout, NETWORK_SVG_NODES_MAX, network_page, network_svg};
 pub use ordered::OrderedMap;
 pub use outcome::{
-    CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome, content_hash,
+    CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome, content_hash,
 };
 pub use page::{ShownTest, comparison_page, measurement_page, run_page, sweep_page};
-pub use pictures::{Drawn, Subject, draw};
+pub use pictures::{Drawn, Subject, draw, sweep_curves};
+pub use record::{CellRecord, Status};
 pub use reproduction::{
     Comparison, comparison_document, comparison_markdown, comparison_table, comparison_verdict,
     comparisons,
 };
-pub use screen::{cell_table, sweep_table};
+pub use screen::{cell_table, run_cells_table, sweep_cells_table};
 pub use shown::{ShownCell, ShownRun, ShownStudy};
 pub use summary::{
     Counts, LatencySummary, Provenance, QueueDepthSummary, SteadySummary, Summary, Usage,
     WarningSummary,
 };
-pub use sweep::{
-    SWEEP_ROW, SweepAccount, SweepCell, SweepColumn, SweepNumbers, SweepRecord, sweep_cells_table,
-    sweep_columns, sweep_curves, sweep_document, sweep_parquet,
-};
-pub use tables::{Column, TABLES, Table, Values};
+pub use tables::{Column, SWEEP_ROW, TABLES, Table, Values, sweep_columns, sweep_parquet};
 pub use timeline::timeline;

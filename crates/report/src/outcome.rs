@@ -2,25 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use viaduct_sim::result::RunResult;
+use serde::{Deserialize, Serialize};
 
-use crate::across::AcrossSeeds;
+use crate::record::CellRecord;
 use crate::summary::Summary;
 
-/// A study's runs and what they cost.
-///
-/// A study without a sweep has one cell whose `set` is empty.
-#[derive(Clone, Debug)]
+/// What came of a study: its cells with their runs. One run alone is a study of one cell with one
+/// seed.
+#[derive(Clone, Debug, PartialEq)]
 pub struct StudyOutcome {
     /// Name of the study or of the scenario file.
     pub study: String,
     /// Version of the program.
     pub version: String,
-    /// The cells that were run, in the order of the study.
+    /// Its cells, in order.
     pub cells: Vec<CellOutcome>,
-    /// Runs that were not begun because the user stopped the study.
+    /// Runs that were asked for and not made: the user stopped the study, or a journal is not full.
     pub runs_not_begun: u64,
+    /// What the runs cost; none where they were made at several times or in several places.
+    pub cost: Option<Cost>,
+}
+
+/// What runs cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cost {
     /// Wall clock of all runs together, seconds.
     pub wall_s: f64,
     /// Most memory the process has held, bytes, where the system tells.
@@ -28,23 +33,28 @@ pub struct StudyOutcome {
 }
 
 /// One point of a study's sweep.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CellOutcome {
-    /// The keys that differ between cells, with this cell's values.
+    /// Its number, from 0, the last key fastest.
+    pub number: u32,
+    /// The keys that differ between cells, with this cell's values; empty if nothing is swept.
     pub set: Vec<(String, String)>,
     /// Published figures for this cell.
     pub published: Published,
-    /// One run a seed, in the order of the seeds; never empty.
-    pub runs: Vec<RunOutcome>,
+    /// Its runs in the order of the seeds; empty if none was made yet.
+    pub runs: Vec<RunRecord>,
 }
 
-/// One run.
-#[derive(Clone, Debug)]
-pub struct RunOutcome {
-    /// Its summary.
-    pub summary: Summary,
-    /// Its result, for the tables.
-    pub result: RunResult,
+/// One run: a line of a sweep's journal, an entry of a summary.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecord {
+    /// Number of its cell.
+    pub cell: u32,
+    /// Its seed.
+    pub seed: u64,
+    /// What came of it, or why it failed.
+    pub made: Result<Box<Summary>, String>,
 }
 
 /// Published figures by the summary's path: `latency_us.mean`, `links.mesh.utilisation_mean`, ...
@@ -92,36 +102,34 @@ impl StudyOutcome {
         self.cells.iter().any(|cell| !cell.set.is_empty())
     }
 
-    /// All runs, with the number of their cell.
-    pub fn runs(&self) -> impl Iterator<Item = (usize, &RunOutcome)> {
-        self.cells
-            .iter()
-            .enumerate()
-            .flat_map(|(cell, outcome)| outcome.runs.iter().map(move |run| (cell, run)))
+    /// All runs, in the order of cells and seeds.
+    pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
+        self.cells.iter().flat_map(|cell| &cell.runs)
+    }
+
+    /// The summaries of all runs that did not fail, in the same order.
+    pub fn summaries(&self) -> impl Iterator<Item = &Summary> {
+        self.runs().filter_map(|run| run.made.as_deref().ok())
     }
 
     /// Whether the user stopped it before its end.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.runs_not_begun > 0
-            || self
-                .runs()
-                .any(|(_, run)| run.summary.ended == "interrupted")
+        self.runs_not_begun > 0 || self.summaries().any(Summary::is_interrupted)
     }
 
-    /// The run's own digest, or for several runs a hash of all theirs in order.
+    /// The run's own digest, or for several runs a hash of all theirs in order: the same whichever
+    /// command made them.
     #[must_use]
     pub fn digest(&self) -> String {
-        let mut runs = self.runs();
-        match (runs.next(), runs.next()) {
-            (Some((_, only)), None) => only.summary.digest.clone(),
-            _ => {
-                let mut hash = Fnv::default();
-                for (_, run) in self.runs() {
-                    hash.write(run.summary.digest.as_bytes());
-                }
-                format!("{:016x}", hash.value())
-            }
+        let digest = |run: &RunRecord| match &run.made {
+            Ok(summary) => summary.digest.clone(),
+            Err(_) => "failed".to_owned(),
+        };
+        let mut digests: Vec<String> = self.runs().map(digest).collect();
+        match digests.len() {
+            1 => digests.swap_remove(0),
+            _ => content_hash(digests.concat().as_bytes()),
         }
     }
 }
@@ -135,10 +143,10 @@ impl Published {
 }
 
 impl CellOutcome {
-    /// The estimates over this cell's seeds.
+    /// What its runs say together.
     #[must_use]
-    pub fn across_seeds(&self) -> AcrossSeeds {
-        AcrossSeeds::new(self.runs.iter().map(|run| &run.summary))
+    pub fn record(&self) -> CellRecord<'_> {
+        CellRecord::of_runs(&self.set, &self.published, &self.runs)
     }
 }
 

@@ -14,8 +14,8 @@ use serde::Serialize;
 use viaduct_plot::page_style;
 
 pub use self::measurement::ShownTest;
+use crate::outcome::StudyOutcome;
 use crate::shown::{NamedRun, ShownStudy};
-use crate::sweep::SweepAccount;
 
 /// More warnings are counted, not shown.
 const WARNINGS_MAX: usize = 100;
@@ -61,8 +61,8 @@ pub fn measurement_page(
 ///
 /// Never, as [`run_page`].
 #[must_use]
-pub fn sweep_page(account: &SweepAccount, commands: &[(&str, &str)]) -> String {
-    render(&sweep::page(account, commands))
+pub fn sweep_page(outcome: &StudyOutcome, commands: &[(&str, &str)]) -> String {
+    render(&sweep::page(outcome, commands))
 }
 
 #[derive(Serialize)]

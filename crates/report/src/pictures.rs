@@ -12,6 +12,7 @@ use viaduct_plot::{Format, LineChart, Marks, Picture};
 use crate::shown::{ShownStudy, chosen, named_cells, named_runs};
 
 pub(crate) use curves::curves;
+pub use curves::sweep_curves;
 pub(crate) use distribution::{distribution, tail};
 pub(crate) use links::{LinkMap, busiest, link_map};
 pub(crate) use stages::stages;
@@ -19,7 +20,7 @@ pub(crate) use time::{TimeQuantity, over_time};
 
 /// Lines of one picture: more could not be told apart.
 pub(crate) const LINES_MAX: usize = 7;
-/// Bars a stage.
+/// Bars of one stage.
 pub(crate) const BARS_MAX: usize = 4;
 
 /// What a picture of runs is about.
@@ -31,7 +32,7 @@ pub enum Subject {
     Tail,
     /// How busy each link of one run is, laid out as the network is.
     Links,
-    /// Where the mean latency goes: a set of bars a cell.
+    /// Where the mean latency goes: one set of bars per cell.
     Stages,
     /// The mean latency over simulated time: one line per run.
     Time,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::figure::difference;
 use crate::outcome::{CellOutcome, Figure, FigureRole, StudyOutcome};
-use crate::screen::{View, figure_format, indented, is_fraction, plain_table, source_lines};
+use crate::screen::{figure_format, indented, is_fraction, plain_table, source_lines};
 use crate::summary::tidy;
 
 /// A published figure beside ours.
@@ -52,7 +52,7 @@ pub fn comparisons(outcome: &StudyOutcome) -> Vec<Comparison> {
 }
 
 fn cell_comparisons(study: &str, cell: &CellOutcome) -> Vec<Comparison> {
-    let view = View::new(cell);
+    let record = cell.record();
     let point = cell
         .set
         .iter()
@@ -63,7 +63,7 @@ fn cell_comparisons(study: &str, cell: &CellOutcome) -> Vec<Comparison> {
     figures
         .filter(|(_, figure)| figure.role != FigureRole::Context)
         .map(|(path, figure)| {
-            let ours = view.mean(|run| run.number(path));
+            let ours = record.mean(|run| run.number(path));
             let sources = cell.published.sources.clone();
             Comparison::new([study, &point, path], figure, ours, sources)
         })

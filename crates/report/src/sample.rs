@@ -11,7 +11,7 @@ use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Ports, Topology};
 
 use crate::ordered::OrderedMap;
-use crate::outcome::{CellOutcome, Figure, FigureRole, Published, RunOutcome, StudyOutcome};
+use crate::outcome::{CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome};
 use crate::summary::{
     Counts, LatencySummary, QueueDepthSummary, SteadySummary, Summary, Usage, WarningSummary,
 };
@@ -82,6 +82,9 @@ pub(crate) fn summary() -> Summary {
             place: 512,
         }],
         delivered_bytes: 28_521_660_416,
+        offered_messages_per_s: Some(102_401.4),
+        carried_messages_per_s: Some(102_400.0),
+        is_unstable: false,
         events: 17_204_118,
         events_pending_max: 3_012,
         wall_s: 0.91,
@@ -237,8 +240,29 @@ fn outcome(cells: Vec<CellOutcome>) -> StudyOutcome {
         version: "0.1.0".to_owned(),
         cells,
         runs_not_begun: 0,
-        wall_s: 1.25,
-        peak_rss_bytes: Some(18_350_080),
+        cost: Some(Cost {
+            wall_s: 1.25,
+            peak_rss_bytes: Some(18_350_080),
+        }),
+    }
+}
+
+/// What so many runs left.
+pub(crate) fn results(runs: usize) -> Vec<RunResult> {
+    vec![result(); runs]
+}
+
+fn run(cell: u32, summary: Summary) -> RunRecord {
+    RunRecord {
+        cell,
+        seed: summary.seed,
+        made: Ok(Box::new(summary)),
+    }
+}
+
+impl RunRecord {
+    pub(crate) fn summary_mut(&mut self) -> &mut Summary {
+        self.made.as_mut().unwrap()
     }
 }
 
@@ -266,14 +290,11 @@ pub(crate) fn one_run() -> StudyOutcome {
         .into(),
         sources: vec!["a paper, table 3".to_owned(), "its report".to_owned()],
     };
-    let run = RunOutcome {
-        summary: summary(),
-        result: result(),
-    };
     outcome(vec![CellOutcome {
+        number: 0,
         set: Vec::new(),
         published,
-        runs: vec![run],
+        runs: vec![run(0, summary())],
     }])
 }
 
@@ -283,10 +304,7 @@ pub(crate) fn three_seeds() -> StudyOutcome {
         let mut summary = summary();
         summary.seed = seed;
         summary.latency_us.mean = Some(mean);
-        RunOutcome {
-            summary,
-            result: result(),
-        }
+        run(0, summary)
     });
     let published = Published {
         figures: [(
@@ -297,6 +315,7 @@ pub(crate) fn three_seeds() -> StudyOutcome {
         sources: Vec::new(),
     };
     outcome(vec![CellOutcome {
+        number: 0,
         set: Vec::new(),
         published,
         runs: runs.into(),
@@ -305,24 +324,64 @@ pub(crate) fn three_seeds() -> StudyOutcome {
 
 /// Two cells, each with a published mean.
 pub(crate) fn sweep() -> StudyOutcome {
-    let cell = |size: &str, mean: f64, published: Figure| {
+    let cell = |number, size: &str, mean: f64, published: Figure| {
         let mut summary = summary();
         summary.latency_us.mean = Some(mean);
         summary.latency_us.ci95 = None;
         CellOutcome {
+            number,
             set: vec![("traffic.size".to_owned(), size.to_owned())],
             published: Published {
                 figures: [("latency_us.mean".to_owned(), published)].into(),
                 sources: vec!["a paper, table 3".to_owned()],
             },
-            runs: vec![RunOutcome {
-                summary,
-                result: result(),
-            }],
+            runs: vec![run(number, summary)],
         }
     };
     outcome(vec![
-        cell("64 B", 33.4, figure(33.2, FigureRole::Given)),
-        cell("1 KiB", 40.9, figure(40.8, FigureRole::Result)),
+        cell(0, "64 B", 33.4, figure(33.2, FigureRole::Given)),
+        cell(1, "1 KiB", 40.9, figure(40.8, FigureRole::Result)),
     ])
+}
+
+/// A sweep over two keys: four cells of two seeds; the last but one unstable, the last failed.
+pub(crate) fn grid() -> StudyOutcome {
+    let record = |cell: u32, seed: u64, load: f64| {
+        let mut summary = summary();
+        summary.seed = seed;
+        summary.latency_us.mean = Some(300.0 + load + seed as f64);
+        summary.offered_messages_per_s = Some(1024.0 * load);
+        summary.carried_messages_per_s = Some(1024.0 * load.min(250.0));
+        summary.is_unstable = load > 250.0;
+        let busy = Usage {
+            count: 1024,
+            utilisation_mean: load / 1000.0,
+            utilisation_max: load / 900.0,
+        };
+        summary.links = OrderedMap::from_iter([("mesh".to_owned(), busy)]);
+        match cell {
+            3 => RunRecord {
+                cell,
+                seed,
+                made: Err("no preset `giganet-clam`".to_owned()),
+            },
+            _ => run(cell, summary),
+        }
+    };
+    let cell = |number: u32| {
+        let load = f64::from(number + 1) * 100.0;
+        CellOutcome {
+            number,
+            set: vec![
+                ("traffic.rate".to_owned(), format!("{load}/s")),
+                ("links.model".to_owned(), "fluid".to_owned()),
+            ],
+            published: Published::default(),
+            runs: [1, 2].map(|seed| record(number, seed, load)).to_vec(),
+        }
+    };
+    StudyOutcome {
+        cost: None,
+        ..outcome((0..4).map(cell).collect())
+    }
 }

@@ -1,97 +1,19 @@
-//! The table on the screen: what one cell's and a sweep's have in common.
+//! The table on the screen: what one cell's and that of several cells have in common.
 
 mod cell;
-mod sweep;
+mod cells;
 
 pub use cell::cell_table;
 pub(crate) use cell::headline_rows;
-pub use sweep::sweep_table;
-pub(crate) use sweep::{CellsTable, cells_table, note};
+pub(crate) use cells::{CellsTable, cells_table};
+pub use cells::{run_cells_table, sweep_cells_table};
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use crate::across::{AcrossSeeds, Spread};
+use crate::across::Spread;
 use crate::figure::{decimals, percent, quantity, with_decimals};
-use crate::outcome::{CellOutcome, Figure, FigureRole, Published};
-use crate::summary::{LatencySummary, Summary};
-
-/// A cell's numbers: of its run, or over its seeds.
-pub(crate) struct View<'a> {
-    pub(crate) runs: Vec<&'a Summary>,
-    pub(crate) mean_us: Option<Spread>,
-}
-
-/// A cell as a table of cells sees it.
-pub(crate) struct CellView<'a> {
-    pub(crate) set: &'a [(String, String)],
-    pub(crate) published: &'a Published,
-    pub(crate) view: View<'a>,
-}
-
-impl<'a> CellView<'a> {
-    pub(crate) fn new(cell: &'a CellOutcome) -> Self {
-        Self {
-            set: &cell.set,
-            published: &cell.published,
-            view: View::new(cell),
-        }
-    }
-}
-
-impl<'a> View<'a> {
-    pub(crate) fn new(cell: &'a CellOutcome) -> Self {
-        Self::of(cell.runs.iter().map(|run| &run.summary).collect())
-    }
-
-    /// Whether none of its runs was told to be on its way to somewhere else.
-    pub(crate) fn is_steady(&self) -> bool {
-        let mut states = self.runs.iter().map(|run| run.steady_state.state.as_str());
-        !states.any(|state| ["transient", "overloaded"].contains(&state))
-    }
-
-    /// Of a cell's runs, one a seed.
-    pub(crate) fn of(runs: Vec<&'a Summary>) -> Self {
-        let mean_us = match runs.as_slice() {
-            [only] => {
-                let LatencySummary { mean, ci95, .. } = only.latency_us;
-                mean.map(|mean| Spread { mean, ci95 })
-            }
-            _ => AcrossSeeds::new(runs.iter().copied()).latency_us.mean,
-        };
-        Self { runs, mean_us }
-    }
-
-    /// The mean over the runs that have the number.
-    pub(crate) fn mean(&self, of: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| of(run)).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    }
-
-    pub(crate) fn sum(&self, of: impl Fn(&Summary) -> u64) -> u64 {
-        self.runs.iter().map(|run| of(run)).sum()
-    }
-
-    pub(crate) fn latency(&self, of: impl Fn(&LatencySummary) -> Option<f64>) -> Option<f64> {
-        self.mean(|run| of(&run.latency_us))
-    }
-
-    pub(crate) fn link(&self, class: &str) -> Option<(f64, f64)> {
-        let mean = self.mean(|run| run.links.value(class).map(|usage| usage.utilisation_mean))?;
-        let max = self.mean(|run| run.links.value(class).map(|usage| usage.utilisation_max))?;
-        Some((mean, max))
-    }
-
-    pub(crate) fn has_switch_links(&self) -> bool {
-        ["mesh", "tree_up", "tree_down"]
-            .iter()
-            .any(|class| self.link(class).is_some())
-    }
-
-    pub(crate) fn dropped_fraction(&self) -> f64 {
-        self.mean(|run| Some(run.dropped_fraction()))
-            .unwrap_or_default()
-    }
-}
+use crate::outcome::{Figure, FigureRole, Published};
+use crate::record::TOO_SHORT;
 
 pub(crate) fn plain_table(header: Vec<String>) -> Table {
     let mut table = Table::new();
@@ -138,12 +60,6 @@ pub(crate) fn mean_text(mean: Option<Spread>) -> String {
     }
 }
 
-/// Said where a mean has no interval.
-pub(crate) const TOO_SHORT: &str = "too short for an interval";
-
-/// The same of a mean over seeds, whose interval knows nothing of what all runs have in common.
-pub(crate) const RUNS_TOO_SHORT: &str = "a run alone is too short for an interval";
-
 pub(crate) fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), quantity)
 }
@@ -166,9 +82,9 @@ pub(crate) fn is_fraction(path: &str) -> bool {
     path.ends_with("fraction") || path.contains("utilisation")
 }
 
-/// Where the published figures of some cells stand.
-fn sources<'a>(cells: impl Iterator<Item = &'a CellOutcome>) -> String {
-    source_lines(cells.flat_map(|cell| &cell.published.sources))
+/// Where published figures stand.
+fn sources<'a>(published: impl Iterator<Item = &'a Published>) -> String {
+    source_lines(published.flat_map(|published| &published.sources))
 }
 
 /// Where published figures stand, one line each after an empty one, and each place once.

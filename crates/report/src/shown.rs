@@ -2,10 +2,11 @@
 
 use viaduct_scenario::Difference;
 use viaduct_sim::config::ClusterConfig;
-use viaduct_sim::result::{LinkRow, SeriesRow};
+use viaduct_sim::result::{LinkRow, RunResult, SeriesRow};
 
 use crate::former::FormerTables;
-use crate::outcome::{Published, RunOutcome};
+use crate::outcome::Published;
+use crate::record::CellRecord;
 use crate::summary::Summary;
 use crate::tables::latency_points;
 
@@ -47,7 +48,7 @@ pub struct ShownCell<'a> {
     pub config: &'a ClusterConfig,
     /// The resolved scenario.
     pub scenario_toml: &'a str,
-    /// One run a seed; never empty.
+    /// One run per seed; never empty.
     pub runs: Vec<ShownRun<'a>>,
 }
 
@@ -67,12 +68,12 @@ pub struct ShownRun<'a> {
 impl<'a> ShownRun<'a> {
     /// Of a run that was just made.
     #[must_use]
-    pub fn new(run: &'a RunOutcome) -> Self {
+    pub fn new(summary: &'a Summary, result: &'a RunResult) -> Self {
         Self {
-            summary: &run.summary,
-            latency: latency_points(&run.result),
-            series: &run.result.series,
-            links: &run.result.link_rows,
+            summary,
+            latency: latency_points(result),
+            series: &result.series,
+            links: &result.link_rows,
         }
     }
 
@@ -89,6 +90,12 @@ impl<'a> ShownRun<'a> {
 }
 
 impl ShownCell<'_> {
+    /// What its runs say together.
+    pub(crate) fn record(&self) -> CellRecord<'_> {
+        let summaries = self.runs.iter().map(|run| run.summary).collect();
+        CellRecord::of(self.set, self.published, summaries)
+    }
+
     /// `traffic.size = 64 B`; empty for the only cell of a study.
     pub(crate) fn point(&self) -> String {
         let values = self

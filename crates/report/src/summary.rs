@@ -7,6 +7,7 @@ use viaduct_sim::config::ClusterConfig;
 use viaduct_sim::result::{Ended, Latency, ResourceUse, RunResult, SteadyState};
 use viaduct_topology::LinkClass;
 
+use crate::flow::Flow;
 use crate::ordered::OrderedMap;
 
 /// What is known of a run beside its configuration and result.
@@ -67,6 +68,16 @@ pub struct Summary {
     pub queue_depths: Vec<QueueDepthSummary>,
     /// Payload delivered after warm-up, bytes.
     pub delivered_bytes: u64,
+    /// Posted a second of simulated time between warm-up and end of traffic, by all processes;
+    /// none of a run that is too short to tell.
+    #[serde(default)]
+    pub offered_messages_per_s: Option<f64>,
+    /// Delivered or dropped a second in the same time.
+    #[serde(default)]
+    pub carried_messages_per_s: Option<f64>,
+    /// Whether more was offered than carried, so that latency grows with the length of the run.
+    #[serde(default)]
+    pub is_unstable: bool,
     /// Events handled.
     pub events: u64,
     /// Most events pending at once.
@@ -182,6 +193,8 @@ impl Summary {
         for row in &result.drops {
             *drops.entry(row.cause.to_owned()).or_default() += row.count;
         }
+        let flow = Flow::of(config, result);
+        let steady_state = SteadySummary::new(result.steady);
         Self {
             study: provenance.study.clone(),
             seed: config.run.seed,
@@ -192,7 +205,8 @@ impl Summary {
             simulated_s: seconds(result.simulated.picoseconds()),
             warmup_s: seconds(config.run.warmup.picoseconds()),
             ended: ended_word(result.ended).to_owned(),
-            steady_state: SteadySummary::new(result.steady),
+            is_unstable: steady_state.state == "overloaded" || flow.grows(),
+            steady_state,
             messages: Counts {
                 posted: result.messages.posted,
                 delivered: result.messages.delivered,
@@ -228,6 +242,8 @@ impl Summary {
                 })
                 .collect(),
             delivered_bytes: result.delivered_bytes,
+            offered_messages_per_s: flow.per_second(flow.posted),
+            carried_messages_per_s: flow.per_second(flow.left),
             events: result.events,
             events_pending_max: result.events_pending_max,
             wall_s: tidy(provenance.wall_s),
@@ -258,7 +274,24 @@ impl Summary {
 
     /// Whether there is a mean, and no interval for it though nothing else is said to be wrong.
     pub(crate) fn is_too_short(&self) -> bool {
-        is_too_short(&self.latency_us, &self.steady_state)
+        let latency = &self.latency_us;
+        let is_told = matches!(self.steady_state.state.as_str(), "transient" | "overloaded");
+        latency.mean.is_some() && latency.ci95.is_none() && !is_told
+    }
+
+    /// Whether the user stopped the run before its end.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.ended == "interrupted"
+    }
+
+    /// The class of links that has the busiest link.
+    pub(crate) fn busiest_links(&self) -> Option<&Usage> {
+        let usages = self.links.iter().map(|(_, usage)| usage);
+        usages.reduce(|a, b| match a.utilisation_max >= b.utilisation_max {
+            true => a,
+            false => b,
+        })
     }
 
     /// The number at a path such as `latency_us.mean` or `links.mesh.utilisation_mean`, the
@@ -273,12 +306,6 @@ impl Summary {
             .pointer(&format!("/{}", path.replace('.', "/")))?
             .as_f64()
     }
-}
-
-/// The same of a run of a sweep.
-pub(crate) fn is_too_short(latency: &LatencySummary, steady: &SteadySummary) -> bool {
-    let is_told = matches!(steady.state.as_str(), "transient" | "overloaded");
-    latency.mean.is_some() && latency.ci95.is_none() && !is_told
 }
 
 impl LatencySummary {

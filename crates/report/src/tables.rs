@@ -1,8 +1,13 @@
 //! The tables of a run directory and their data dictionary.
 //!
 //! Each table begins with the columns `cell` and `seed`, so that one file holds all runs of a
-//! study; each run is a row group.
+//! study; each run is a row group. A sweep's table, with one row per run, is in [`sweep`].
 
+mod sweep;
+
+pub use sweep::{SWEEP_ROW, sweep_columns, sweep_parquet};
+
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -16,6 +21,7 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use viaduct_sim::result::{LinkRow, RunResult};
 use viaduct_topology::{LinkId, Node};
 
+use crate::ordered::OrderedMap;
 use crate::outcome::StudyOutcome;
 use crate::summary::{class_word, quantile_us, seconds};
 
@@ -33,20 +39,20 @@ pub struct Table {
 }
 
 /// One column: the unit is part of the name, save for counts, numbers of things and fractions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Column {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its unit: `us`, `s`, `byte`, `0 to 1`, `count`; `number` and `word` have none.
     pub unit: &'static str,
     /// What it says.
-    pub meaning: &'static str,
+    pub meaning: Cow<'static, str>,
     kind: Kind,
 }
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+enum Kind {
     Number,
     Count,
     OptionalCount,
@@ -84,15 +90,15 @@ const fn column(
     meaning: &'static str,
 ) -> Column {
     Column {
-        name,
+        name: Cow::Borrowed(name),
         unit,
-        meaning,
+        meaning: Cow::Borrowed(meaning),
         kind,
     }
 }
 
 /// The columns that every table begins with.
-pub(crate) const RUN_COLUMNS: [Column; 2] = [
+pub(crate) static RUN_COLUMNS: [Column; 2] = [
     column(
         "cell",
         Kind::Number,
@@ -254,7 +260,7 @@ pub static TABLES: [Table; 4] = [
     },
 ];
 
-/// Writes a table of all runs as Parquet.
+/// Writes a table of all runs as Parquet; `results` has what each left, in their order.
 ///
 /// # Errors
 ///
@@ -262,18 +268,18 @@ pub static TABLES: [Table; 4] = [
 pub(crate) fn write_table<W: Write + Send>(
     table: &Table,
     outcome: &StudyOutcome,
+    results: &[RunResult],
     sink: W,
 ) -> Result<W, ParquetError> {
-    let mut file =
-        SerializedFileWriter::new(sink, table.schema()?, Arc::new(table.properties(outcome)))?;
-    for (cell, run) in outcome.runs() {
-        let cell = u32::try_from(cell).unwrap_or(u32::MAX);
-        let columns = (table.values)(&run.result);
-        let rows = columns.first().map_or(0, Values::len);
-        let cell = Values::Number(vec![cell; rows]);
-        let seed = Values::Count(vec![run.summary.seed; rows]);
+    let columns: Vec<&Column> = RUN_COLUMNS.iter().chain(table.columns).collect();
+    let mut file = begin_file(outcome, table.name, table.row, &columns, sink)?;
+    for (run, result) in outcome.runs().zip(results) {
+        let values = (table.values)(result);
+        let rows = values.first().map_or(0, Values::len);
+        let cell = Values::Number(vec![run.cell; rows]);
+        let seed = Values::Count(vec![run.seed; rows]);
         let mut group = file.next_row_group()?;
-        for values in [cell, seed].into_iter().chain(columns) {
+        for values in [cell, seed].into_iter().chain(values) {
             write_column(&mut group, &values)?;
         }
         group.close()?;
@@ -281,12 +287,65 @@ pub(crate) fn write_table<W: Write + Send>(
     file.into_inner()
 }
 
+/// Begins a file of a table.
+///
+/// It carries its dictionary: `viaduct.row` says what a row is, `viaduct.columns` is a JSON object
+/// of unit and meaning by column. Integers are stored as differences, which shrink numbers in
+/// order to next to nothing; words and what is constant in a run as a dictionary.
+///
+/// # Errors
+///
+/// When the sink cannot be written.
+fn begin_file<W: Write + Send>(
+    outcome: &StudyOutcome,
+    name: &str,
+    row: &str,
+    columns: &[&Column],
+    sink: W,
+) -> Result<SerializedFileWriter<W>, ParquetError> {
+    let fields = columns.iter().map(|column| column.kind.field(&column.name));
+    let fields = fields.collect::<Result<Vec<_>, ParquetError>>()?;
+    let schema = Type::group_type_builder(name).with_fields(fields).build()?;
+    let dictionary: OrderedMap<serde_json::Value> = columns
+        .iter()
+        .map(|column| {
+            let entry = serde_json::json!({ "unit": column.unit, "meaning": column.meaning });
+            (column.name.to_string(), entry)
+        })
+        .collect();
+    let metadata = [
+        ("viaduct.study", outcome.study.clone()),
+        ("viaduct.version", outcome.version.clone()),
+        ("viaduct.digest", outcome.digest()),
+        ("viaduct.row", row.to_owned()),
+        (
+            "viaduct.columns",
+            serde_json::to_string(&dictionary).unwrap_or_default(),
+        ),
+    ];
+    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value));
+    let mut properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_key_value_metadata(Some(metadata.to_vec()));
+    for column in columns {
+        let path = ColumnPath::from(&*column.name);
+        properties = match column.kind {
+            Kind::Number | Kind::Count | Kind::OptionalCount => {
+                properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+            }
+            Kind::Word | Kind::OptionalWord => properties.set_column_dictionary_enabled(path, true),
+            Kind::Real | Kind::OptionalReal => properties,
+        };
+    }
+    SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties.build()))
+}
+
 /// Writes the next column of a row group.
 ///
 /// # Errors
 ///
 /// When the sink cannot be written, or the table has no more columns.
-pub(crate) fn write_column<W: Write + Send>(
+fn write_column<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &Values,
 ) -> Result<(), ParquetError> {
@@ -365,77 +424,11 @@ impl Table {
     pub fn values(&self, result: &RunResult) -> Vec<Values> {
         (self.values)(result)
     }
-
-    fn all_columns(&self) -> impl Iterator<Item = &Column> {
-        RUN_COLUMNS.iter().chain(self.columns)
-    }
-
-    fn schema(&self) -> Result<TypePtr, ParquetError> {
-        let fields = self
-            .all_columns()
-            .map(Column::field)
-            .collect::<Result<Vec<_>, ParquetError>>()?;
-        Ok(Arc::new(
-            Type::group_type_builder(self.name)
-                .with_fields(fields)
-                .build()?,
-        ))
-    }
-
-    /// Integers are stored as differences, which shrink numbers in order to next to nothing;
-    /// words and what is constant in a run as a dictionary.
-    fn properties(&self, outcome: &StudyOutcome) -> WriterProperties {
-        let mut properties = WriterProperties::builder()
-            .set_dictionary_enabled(false)
-            .set_key_value_metadata(Some(self.metadata(outcome)));
-        for column in self.all_columns() {
-            let path = ColumnPath::from(column.name);
-            properties = match column.kind {
-                Kind::Number | Kind::Count | Kind::OptionalCount => {
-                    properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
-                }
-                Kind::Word | Kind::OptionalWord => {
-                    properties.set_column_dictionary_enabled(path, true)
-                }
-                Kind::Real | Kind::OptionalReal => properties,
-            };
-        }
-        properties.build()
-    }
-
-    /// The data dictionary: `viaduct.row` says what a row is, `viaduct.columns` is a JSON object
-    /// of unit and meaning by column.
-    fn metadata(&self, outcome: &StudyOutcome) -> Vec<KeyValue> {
-        let columns: crate::OrderedMap<serde_json::Value> = self
-            .all_columns()
-            .map(|column| {
-                let entry = serde_json::json!({ "unit": column.unit, "meaning": column.meaning });
-                (column.name.to_owned(), entry)
-            })
-            .collect();
-        let columns = serde_json::to_string(&columns).unwrap_or_default();
-        [
-            ("viaduct.study", outcome.study.clone()),
-            ("viaduct.version", outcome.version.clone()),
-            ("viaduct.digest", outcome.digest()),
-            ("viaduct.row", self.row.to_owned()),
-            ("viaduct.columns", columns),
-        ]
-        .into_iter()
-        .map(|(key, value)| KeyValue::new(key.to_owned(), value))
-        .collect()
-    }
-}
-
-impl Column {
-    fn field(&self) -> Result<TypePtr, ParquetError> {
-        self.kind.field(self.name)
-    }
 }
 
 impl Kind {
     /// A column of this kind in a schema.
-    pub(crate) fn field(self, name: &str) -> Result<TypePtr, ParquetError> {
+    fn field(self, name: &str) -> Result<TypePtr, ParquetError> {
         let (physical, converted, repetition) = match self {
             Self::Number => (
                 PhysicalType::INT32,

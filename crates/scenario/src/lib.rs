@@ -82,7 +82,7 @@ pub use study::{
     CELLS_MAX, Difference, HandedIn, Study, SweepAxis, list_studies, parse_study, parse_study_on,
     parse_study_with,
 };
-pub use sweep::{Sweep, SweepSource, axis_unit};
+pub use sweep::{Sweep, SweepSource, axis_number, axis_unit};
 pub use units::{
     FREQUENCY_MAX, RATE_BITS_MAX, RATE_BITS_MIN, SIZE_BYTES_MAX, TIME_SECONDS_MAX, UnitError,
     format_frequency, format_rate, format_ratio, format_size, format_time, parse_frequency,

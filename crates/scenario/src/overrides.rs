@@ -205,7 +205,7 @@ pub(crate) fn find_key(name: &str) -> Result<(&'static Table, &'static Key), Dia
 }
 
 /// A value as TOML where it is, else as text.
-fn value(key: &Key, text: &str, place: Place) -> Node {
+pub(crate) fn value(key: &Key, text: &str, place: Place) -> Node {
     let bare = |text: &str| Node {
         place,
         raw: Raw::Text(text.to_owned()),

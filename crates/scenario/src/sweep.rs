@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::builtin;
-use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::{self, Files};
 use crate::keys;
 use crate::overrides::Override;
@@ -175,21 +175,6 @@ impl Sweep {
             .collect()
     }
 
-    /// The same values as numbers, in the units that [`axis_unit`] names; none where a value is a
-    /// word, a list or without end, or cannot be read.
-    #[must_use]
-    pub fn numbers(&self, number: usize) -> Vec<Option<f64>> {
-        let point = point(&self.opened, number).into_iter().flatten();
-        point
-            .map(|(axis, node)| {
-                let (_, key) = keys::key_at(&axis.path)?;
-                let is_bare = node.place.source == self.opened.frame.set_source;
-                let value = key.kind.read(node, is_bare).ok()?;
-                value.number().filter(|number| number.is_finite())
-            })
-            .collect()
-    }
-
     /// The seed of the points: it is not swept.
     ///
     /// # Errors
@@ -276,11 +261,26 @@ fn point_of(axes: &[crate::overrides::Setter], mut number: usize) -> Option<Poin
     (number == 0).then_some(point)
 }
 
-/// The unit in which [`Sweep::numbers`] gives a key's values, as the end of a column's name: `us`,
+/// The unit in which [`axis_number`] gives a key's values, as the end of a column's name: `us`,
 /// `bytes`, `per_s`; none of a key whose values are no numbers.
 #[must_use]
 pub fn axis_unit(path: &str) -> Option<&'static str> {
     keys::key_at(path).and_then(|(_, key)| key.kind.number_unit())
+}
+
+/// A key's value, as a person writes it, as a number; none where it is a word, a list or without
+/// end, or cannot be read.
+#[must_use]
+pub fn axis_number(path: &str, text: &str) -> Option<f64> {
+    let (_, key) = keys::key_at(path)?;
+    let nowhere = Place {
+        source: 0,
+        start: 0,
+        end: text.len(),
+    };
+    let node = crate::overrides::value(key, text, nowhere);
+    let value = key.kind.read(&node, true).ok()?;
+    value.number().filter(|number| number.is_finite())
 }
 
 #[cfg(test)]
@@ -316,7 +316,9 @@ mod tests {
         assert_eq!(all, wanted);
         let study = sweep.point(4).expect("a sound point");
         assert_eq!(study.value("traffic.size").as_deref(), Some("1 KiB"));
-        assert_eq!(sweep.numbers(4), [Some(1024.0), Some(2.0)]);
+        let numbers = sweep.values(4);
+        let numbers = numbers.iter().map(|(key, value)| axis_number(key, value));
+        assert_eq!(numbers.collect::<Vec<_>>(), [Some(1024.0), Some(2.0)]);
         assert_eq!(study.config.run.seed, 4);
         assert!(sweep.point(6).is_err());
         assert_eq!(axis_unit("traffic.size"), Some("bytes"));

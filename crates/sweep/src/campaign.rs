@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use viaduct_report::{SweepAccount, SweepCell, sweep_curves, sweep_page, sweep_parquet};
-use viaduct_scenario::{Sweep, SweepAxis, axis_unit};
+use viaduct_report::{
+    CellOutcome, Published, StudyOutcome, sweep_curves, sweep_page, sweep_parquet,
+};
+use viaduct_scenario::{Sweep, SweepAxis};
 use viaduct_sim::Progress;
 
 use crate::VERSION;
@@ -204,23 +206,19 @@ impl Campaign {
 
     /// All that came of the runs so far.
     #[must_use]
-    pub fn account(&self, ledger: &Ledger) -> SweepAccount {
-        let axes = self.sweep.axes().into_iter().map(|axis| {
-            let unit = axis_unit(&axis.key);
-            (axis.key, unit)
-        });
-        let cells = (0..self.plan.cells).map(|number| SweepCell {
+    pub fn outcome(&self, ledger: &Ledger) -> StudyOutcome {
+        let cells = (0..self.plan.cells).map(|number| CellOutcome {
             number,
             set: self.sweep.values(number as usize),
-            numbers: self.sweep.numbers(number as usize),
-            records: ledger.records().of(number).cloned().collect(),
+            published: Published::default(),
+            runs: ledger.records().of(number).cloned().collect(),
         });
-        SweepAccount {
+        StudyOutcome {
             study: self.plan.study().to_owned(),
             version: VERSION.to_owned(),
-            axes: axes.collect(),
             cells: cells.collect(),
             runs_not_begun: ledger.left(),
+            cost: None,
         }
     }
 
@@ -229,7 +227,7 @@ impl Campaign {
     /// # Errors
     ///
     /// When they cannot be written.
-    pub fn leave(&self, account: &SweepAccount) -> Result<Vec<&'static str>, SweepError> {
+    pub fn leave(&self, outcome: &StudyOutcome) -> Result<Vec<&'static str>, SweepError> {
         if self.directory.is_none() {
             return Ok(Vec::new());
         }
@@ -244,12 +242,12 @@ impl Campaign {
                 "The table, one row per run; pandas and DuckDB read it, too.",
             ),
         ];
-        self.replace(PAGE_FILE, sweep_page(account, &commands).as_bytes())?;
+        self.replace(PAGE_FILE, sweep_page(outcome, &commands).as_bytes())?;
         let mut table = Vec::new();
-        sweep_parquet(account, &mut table).map_err(SweepError::plain)?;
+        sweep_parquet(outcome, &mut table).map_err(SweepError::plain)?;
         self.replace(TABLE_FILE, &table)?;
         let mut files = vec![TABLE_FILE];
-        for (name, picture) in sweep_curves(account) {
+        for (name, picture) in sweep_curves(outcome) {
             self.replace(name, picture.as_bytes())?;
             files.push(name);
         }

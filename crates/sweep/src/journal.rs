@@ -1,19 +1,19 @@
-//! Lines of a journal: a run each, with a checksum, so that one that was cut short is known.
+//! Lines of a journal, one per run, with a checksum, so that one that was cut short is known.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 
-use viaduct_report::{SweepRecord, content_hash};
+use viaduct_report::{RunRecord, content_hash};
 
 /// The line of a run: its checksum, a space, a JSON record.
-pub(crate) fn line(record: &SweepRecord) -> io::Result<String> {
+pub(crate) fn line(record: &RunRecord) -> io::Result<String> {
     let text = serde_json::to_string(record).map_err(io::Error::other)?;
     Ok(format!("{} {text}\n", content_hash(text.as_bytes())))
 }
 
 /// The run of a line without its line feed; none if the line is not whole.
-pub(crate) fn parse(line: &[u8]) -> Option<SweepRecord> {
+pub(crate) fn parse(line: &[u8]) -> Option<RunRecord> {
     let (sum, text) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     if content_hash(text.as_bytes()) != sum {
         return None;
@@ -46,7 +46,7 @@ impl Journal {
 /// Runs that were made.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    runs: BTreeMap<(u32, u64), SweepRecord>,
+    runs: BTreeMap<(u32, u64), RunRecord>,
     /// Lines that were torn or changed.
     pub(crate) lines_dropped: u64,
 }
@@ -65,14 +65,14 @@ impl Records {
     }
 
     /// Keeps a run; the first of several of one cell and seed counts.
-    pub(crate) fn keep(&mut self, record: SweepRecord) {
+    pub(crate) fn keep(&mut self, record: RunRecord) {
         self.runs
             .entry((record.cell, record.seed))
             .or_insert(record);
     }
 
     /// The runs of a cell in the order of seeds.
-    pub(crate) fn of(&self, cell: u32) -> impl Iterator<Item = &SweepRecord> {
+    pub(crate) fn of(&self, cell: u32) -> impl Iterator<Item = &RunRecord> {
         self.runs
             .range((cell, 0)..=(cell, u64::MAX))
             .map(|(_, record)| record)
@@ -87,12 +87,11 @@ impl Records {
 mod tests {
     use super::*;
 
-    fn record(cell: u32, seed: u64) -> SweepRecord {
-        SweepRecord {
+    fn record(cell: u32, seed: u64) -> RunRecord {
+        RunRecord {
             cell,
             seed,
-            numbers: None,
-            reason: Some("it failed\nfor a reason".to_owned()),
+            made: Err("it failed\nfor a reason".to_owned()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 
-use viaduct_report::SweepRecord;
+use viaduct_report::RunRecord;
 
 use crate::error::SweepError;
 use crate::journal::{self, Journal, Records};
@@ -75,7 +75,7 @@ impl Ledger {
     }
 
     /// As [`Ledger::keep`], of a line that was read already.
-    pub(crate) fn keep_read(&mut self, line: &str, record: SweepRecord) -> Result<(), SweepError> {
+    pub(crate) fn keep_read(&mut self, line: &str, record: RunRecord) -> Result<(), SweepError> {
         let index = record.seed.checked_sub(self.first_seed);
         let index = index.and_then(|index| u32::try_from(index).ok());
         let cell = record.cell;

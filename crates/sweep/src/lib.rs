@@ -4,14 +4,14 @@
 //! SweepPlan     what is to be run: text alone, so that any process anywhere can make its runs
 //! RunMaker      makes one run of a plan; gives a line, the same wherever it is made
 //! Ledger        which run is next, which were made; keeps the lines in a journal if there is one
-//! Campaign      a plan with its directory: begins, goes on, works on threads, gives the account
+//! Campaign      a plan with its directory: begins, goes on, works on threads, gives the outcome
 //! make_runs     the one pool of threads: takes runs from a desk (a Ledger, or KeptRuns of
 //!               `viaduct run`), has them made, and puts them back
 //! ```
 //!
 //! Whoever has other processors takes runs from the ledger, has them made there by a [`RunMaker`]
 //! of the same plan, and gives the lines back. Which runs are asked for depends on results alone,
-//! so that all ways end with the same [account](viaduct_report::SweepAccount), to the bit.
+//! so that all ways end with the same [outcome](viaduct_report::StudyOutcome), to the bit.
 //!
 //! `viaduct sweep` (the command's `sweep.rs`) makes its cells one at a time (`viaduct-scenario`'s
 //! `sweep.rs`), so that a wrong cell does not stop the others. A `Schedule` says which runs are

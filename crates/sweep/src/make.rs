@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use viaduct_report::{Provenance, Summary, SweepNumbers, SweepRecord};
+use viaduct_report::{Provenance, RunRecord, Summary};
 use viaduct_scenario::{Diagnostics, Study, Sweep};
 use viaduct_sim::Progress;
 use viaduct_sim::config::ClusterConfig;
@@ -36,7 +36,7 @@ pub struct MadeRun {
     /// Events handled.
     pub events: u64,
     /// The line, read again: what whoever reads the journal later sees.
-    pub(crate) record: SweepRecord,
+    pub(crate) record: RunRecord,
 }
 
 impl RunMaker {
@@ -73,7 +73,7 @@ impl RunMaker {
         let (_, study) = self.study.as_ref()?;
         let started = Instant::now();
         let seed = self.first_seed + u64::from(job.index);
-        let numbers = match study {
+        let made = match study {
             Ok(study) => {
                 let mut config = study.config.clone();
                 config.run.seed = seed;
@@ -88,21 +88,12 @@ impl RunMaker {
             Ok(_) => started.elapsed(),
             Err(_) => Duration::ZERO,
         };
-        let record = match numbers {
-            Ok(numbers) => SweepRecord {
-                cell: job.cell,
-                seed,
-                numbers: Some(Box::new(numbers?)),
-                reason: None,
-            },
-            Err(reason) => SweepRecord {
-                cell: job.cell,
-                seed,
-                numbers: None,
-                reason: Some(reason),
-            },
+        let record = RunRecord {
+            cell: job.cell,
+            seed,
+            made: made.transpose()?.map(Box::new),
         };
-        let events = record.numbers.as_ref().map_or(0, |numbers| numbers.events);
+        let events = record.made.as_ref().map_or(0, |summary| summary.events);
         // Numbers and texts: there is nothing that JSON cannot say.
         let line = journal::line(&record).ok()?;
         let record = journal::parse(line.trim_end().as_bytes())?;
@@ -137,20 +128,20 @@ fn simulate(
     study: &Study,
     config: &ClusterConfig,
     control: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Option<SweepNumbers>, String> {
+) -> Result<Option<Summary>, String> {
     let result = viaduct_sim::run(config, &mut |progress| control(&progress));
     let result = result.map_err(|error| error.to_string())?;
     if result.ended == Ended::Interrupted {
         return Ok(None);
     }
+    // The line is the same wherever it is made: it says nothing of this machine.
     let provenance = Provenance {
         study: study.name.clone(),
         version: VERSION.to_owned(),
         wall_s: 0.0,
         peak_rss_bytes: None,
     };
-    let summary = Summary::new(&provenance, config, &result);
-    Ok(Some(SweepNumbers::new(config, &result, &summary)))
+    Ok(Some(Summary::new(&provenance, config, &result)))
 }
 
 /// What is wrong with a cell, without the picture of its place.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use viaduct_report::{SweepCell, SweepRecord};
+use viaduct_report::{CellRecord, RunRecord};
 
 use crate::ledger::RunCounts;
 
@@ -43,7 +43,7 @@ pub(crate) struct Schedule {
 #[derive(Debug, Default)]
 struct Cell {
     /// Records count where a width is asked for.
-    known: BTreeMap<u32, Option<SweepRecord>>,
+    known: BTreeMap<u32, Option<RunRecord>>,
     seeds_max: u32,
     /// Seeds asked for so far, the first ones.
     asked: u32,
@@ -56,7 +56,7 @@ impl Schedule {
     pub(crate) fn new(
         rule: StopRule,
         cells: impl Iterator<Item = u32>,
-        known: impl Iterator<Item = (Job, SweepRecord)>,
+        known: impl Iterator<Item = (Job, RunRecord)>,
     ) -> Self {
         let cells = cells.map(|cell| (cell, rule.seeds_max));
         let mut schedule = Self::empty(rule.width, cells);
@@ -129,7 +129,7 @@ impl Schedule {
     }
 
     /// A run has ended; its record counts where a width is asked for.
-    pub(crate) fn done(&mut self, job: Job, record: Option<SweepRecord>) {
+    pub(crate) fn done(&mut self, job: Job, record: Option<RunRecord>) {
         self.let_go(job);
         if let Some(cell) = self.cells.get_mut(&job.cell) {
             let is_new = cell.known.insert(job.index, record).is_none();
@@ -233,22 +233,14 @@ impl Cell {
         if self.asked == 0 {
             return SEEDS_MIN.min(seeds_max);
         }
-        let cell = SweepCell {
-            number: 0,
-            set: Vec::new(),
-            numbers: Vec::new(),
-            records: self
-                .known
-                .range(..self.asked)
-                .filter_map(|(_, record)| record.clone())
-                .collect(),
-        };
+        let known = self.known.range(..self.asked);
+        let cell = CellRecord::new(known.filter_map(|(_, record)| record.as_ref()));
         // More seeds mend neither what fails nor a mean that grows with the length of the run.
-        if cell.reason().is_some() || cell.is_unstable() {
+        if cell.reason.is_some() || cell.is_unstable() {
             return self.asked;
         }
         let Some(relative) = cell
-            .mean_us()
+            .mean_us
             .and_then(|spread| Some(spread.ci95? / spread.mean))
         else {
             return self.asked;
@@ -268,28 +260,29 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use viaduct_report::SweepNumbers;
+    use viaduct_report::Summary;
 
     /// A record with a mean latency, as a journal would have it.
-    fn record(job: Job, mean_us: f64) -> SweepRecord {
-        let numbers: SweepNumbers = serde_json::from_value(serde_json::json!({
-            "digest": "0", "ended": "finished",
+    fn record(job: Job, mean_us: f64) -> RunRecord {
+        let summary: Summary = serde_json::from_value(serde_json::json!({
+            "study": "x", "seed": job.index, "version": "0", "digest": "0", "hosts": 2,
+            "switches": 1, "simulated_s": 1.0, "warmup_s": 0.0, "ended": "finished",
             "steady_state": {"state": "steady", "warmup_needed_s": null},
-            "simulated_s": 1.0,
             "messages": {"posted": 1, "delivered": 1, "dropped": 0, "in_flight": 0},
-            "offered_messages_per_s": null, "carried_messages_per_s": null, "is_unstable": false,
             "latency_us": {"count": 1, "mean": mean_us, "ci95": null, "sd": null, "min": null,
                 "p50": null, "p90": null, "p99": null, "p999": null, "max": null, "floor": null},
-            "links": {"count": 0, "utilisation_mean": 0.0, "utilisation_max": 0.0},
+            "breakdown_us": {}, "links": {},
             "buses": {"count": 0, "utilisation_mean": 0.0, "utilisation_max": 0.0},
-            "events": 1, "violations": [],
+            "drops": {}, "queue_depths": [], "delivered_bytes": 1, "events": 1,
+            "events_pending_max": 1, "wall_s": 0.0, "events_per_s": 0.0,
+            "messages_per_wall_s": 0.0, "peak_rss_bytes": null, "state_bytes": 1,
+            "warnings": [], "violations": [],
         }))
         .unwrap();
-        SweepRecord {
+        RunRecord {
             cell: job.cell,
             seed: u64::from(job.index),
-            numbers: Some(Box::new(numbers)),
-            reason: None,
+            made: Ok(Box::new(summary)),
         }
     }
 
@@ -395,11 +388,10 @@ mod tests {
                 made += 1;
                 // Its mean scatters: it is not the width that ends it.
                 let mut run = record(job, mean_us(job, 9.0));
-                if let Some(numbers) = run.numbers.as_mut().filter(|_| is_unstable) {
+                if let Some(numbers) = run.made.as_mut().ok().filter(|_| is_unstable) {
                     numbers.is_unstable = true;
                 } else if job.index == 0 {
-                    run.numbers = None;
-                    run.reason = Some("wrong".to_owned());
+                    run.made = Err("wrong".to_owned());
                 }
                 schedule.done(job, Some(run));
             }

@@ -8,7 +8,8 @@ use super::run::{figures, latency, map_figure, stage_blocks, time};
 use super::{Block, Column, Page, Section, Table, alerts, commands};
 use crate::figure::{count, difference, percent, quantity, scaled_count};
 use crate::pictures::link_map;
-use crate::screen::{View, mean_text, note};
+use crate::record::{CellRecord, Look};
+use crate::screen::mean_text;
 use crate::shown::{NamedCell, ShownStudy, chosen, named_cells, named_runs};
 
 /// Columns of a table.
@@ -67,15 +68,12 @@ pub(super) fn page(studies: &[ShownStudy<'_>]) -> Page {
 /// One row per quantity, one column per cell; each but the first with its difference from the
 /// first.
 fn numbers(cells: &[NamedCell<'_>]) -> Table {
-    let views: Vec<View<'_>> = cells
-        .iter()
-        .map(|named| View::of(named.cell.runs.iter().map(|run| run.summary).collect()))
-        .collect();
+    let views: Vec<CellRecord<'_>> = cells.iter().map(|named| named.cell.record()).collect();
     let mut table = Table::new([("quantity", false)]);
     let columns = cells.iter().map(|named| Column::new(&named.name, true));
     table.columns.extend(columns);
     let mut row =
-        |name: &str, show: &dyn Fn(f64) -> String, of: &dyn Fn(&View<'_>) -> Option<f64>| {
+        |name: &str, show: &dyn Fn(f64) -> String, of: &dyn Fn(&CellRecord<'_>) -> Option<f64>| {
             let values: Vec<Option<f64>> = views.iter().map(of).collect();
             if values.iter().all(Option::is_none) {
                 return;
@@ -136,7 +134,7 @@ fn numbers(cells: &[NamedCell<'_>]) -> Table {
             .filter(|mean| *mean > 0.0)
     });
     row("messages dropped, %", &percent, &|view| {
-        Some(view.dropped_fraction()).filter(|fraction| *fraction > 0.0)
+        view.dropped_fraction().filter(|fraction| *fraction > 0.0)
     });
     let counted = |value: f64| count(value as u64);
     row("messages measured", &counted, &|view| {
@@ -146,7 +144,7 @@ fn numbers(cells: &[NamedCell<'_>]) -> Table {
         Some(view.sum(|run| run.events) as f64)
     });
 
-    let mut words = |name: &str, of: &dyn Fn(&View<'_>) -> String| {
+    let mut words = |name: &str, of: &dyn Fn(&CellRecord<'_>) -> String| {
         let texts: Vec<String> = views.iter().map(of).collect();
         if texts.iter().any(|text| !text.is_empty()) {
             let name = name.to_owned();
@@ -156,7 +154,7 @@ fn numbers(cells: &[NamedCell<'_>]) -> Table {
         }
     };
     words("mean with 95 % CI, us", &|view| mean_text(view.mean_us));
-    words("note", &note);
+    words("note", &|view| view.note(Look::Run));
     table
 }
 

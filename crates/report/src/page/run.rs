@@ -10,7 +10,8 @@ use crate::pictures::{
     BARS_MAX, Chart, LINES_MAX, LinkMap, TimeQuantity, busiest, curves, distribution, link_map,
     over_time, stages, tail,
 };
-use crate::screen::{CellView, CellsTable, View, cells_table, headline_rows, note};
+use crate::record::{CellRecord, Look};
+use crate::screen::{CellsTable, cells_table, headline_rows};
 use crate::shown::{NamedCell, NamedRun, ShownCell, ShownStudy, chosen, named_cells, named_runs};
 
 /// Rows of a table of cells.
@@ -40,6 +41,7 @@ pub(super) fn page(study: &ShownStudy<'_>) -> Page {
         Section::new("warnings", "Warnings", alerts(studies, &runs)),
         Section::new("results", "Results", results(study, &cells)),
     ];
+    let records: Vec<CellRecord<'_>> = cells.iter().map(|named| named.cell.record()).collect();
     if let [only] = cells.as_slice() {
         sections.extend(cell_sections(only));
     } else {
@@ -47,7 +49,7 @@ pub(super) fn page(study: &ShownStudy<'_>) -> Page {
             Section::new(
                 "curves",
                 "Curves",
-                figures(curve_figures(&cells, &study.name)),
+                curve_figures(&records, &study.name, Look::Run),
             ),
             Section::new("latency", "Latency", latency(&runs)),
             Section::new("stages", "Where the time goes", stage_blocks(&cells)),
@@ -111,8 +113,7 @@ fn results(study: &ShownStudy<'_>, cells: &[NamedCell<'_>]) -> Vec<Block> {
 
 /// The quantities of one cell; published figures and what differs only where there are some.
 fn headline(cell: &ShownCell<'_>) -> Table {
-    let view = View::of(cell.runs.iter().map(|run| run.summary).collect());
-    let rows = headline_rows(&view, cell.published);
+    let rows = headline_rows(&cell.record());
     let ours = match cell.runs.len() {
         1 => "this run (95 % CI)".to_owned(),
         seeds => format!("{seeds} seeds (95 % CI)"),
@@ -134,25 +135,11 @@ fn headline(cell: &ShownCell<'_>) -> Table {
     table
 }
 
-/// A row a cell of a sweep.
+/// One row per cell.
 fn cell_rows(cells: &[NamedCell<'_>]) -> Vec<Block> {
     let shown = chosen(cells, CELLS_MAX);
-    let views: Vec<CellView<'_>> = shown
-        .iter()
-        .map(|named| CellView {
-            set: named.cell.set,
-            published: named.cell.published,
-            view: View::of(named.cell.runs.iter().map(|run| run.summary).collect()),
-        })
-        .collect();
-    let CellsTable { columns, rows } = cells_table(&views);
-    let columns = columns.into_iter();
-    let table = Table {
-        columns: columns
-            .map(|(title, is_number)| Column::new(title, is_number))
-            .collect(),
-        rows,
-    };
+    let records: Vec<CellRecord<'_>> = shown.iter().map(|named| named.cell.record()).collect();
+    let table = table_of(cells_table(&records, Look::Run));
     let mut blocks = vec![Block::Table(table)];
     if shown.len() < cells.len() {
         blocks.push(Block::text(format!(
@@ -164,18 +151,26 @@ fn cell_rows(cells: &[NamedCell<'_>]) -> Vec<Block> {
     blocks
 }
 
-fn curve_figures(cells: &[NamedCell<'_>], study: &str) -> Vec<Figure> {
-    let charts = curves(cells, study).into_iter();
-    charts
-        .map(|chart| {
-            let title = chart.chart.y.title.clone();
-            let caption = match chart.marks.intervals.is_empty() {
-                true => "",
-                false => "Bars are 95 % confidence intervals.",
-            };
-            Block::figure(title, chart.element(), caption)
-        })
-        .collect()
+pub(super) fn table_of(CellsTable { columns, rows }: CellsTable) -> Table {
+    let columns = columns.into_iter();
+    Table {
+        columns: columns
+            .map(|(title, is_number)| Column::new(title, is_number))
+            .collect(),
+        rows,
+    }
+}
+
+pub(super) fn curve_figures(cells: &[CellRecord<'_>], study: &str, look: Look) -> Vec<Block> {
+    let drawn = curves(cells, study, look).into_iter().map(|curve| {
+        let mut chart = curve.chart;
+        chart.title = String::new();
+        let element = chart
+            .draw(&curve.marks, Format::SCREEN)
+            .to_element(curve.title);
+        Block::figure(curve.title, element, curve.caption)
+    });
+    figures(drawn.collect())
 }
 
 /// Nothing where there is no figure.
@@ -313,7 +308,7 @@ pub(super) fn time(runs: &[NamedRun<'_>]) -> Vec<Block> {
 
 /// What is known without a run, beside what the run had; of several seeds their mean.
 fn bounds(cell: &ShownCell<'_>) -> Vec<Block> {
-    let view = View::of(cell.runs.iter().map(|run| run.summary).collect());
+    let view = cell.record();
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), quantity);
     let mut table = Table::new([
         ("quantity", false),
@@ -421,8 +416,7 @@ fn details(cells: &[NamedCell<'_>]) -> Vec<Block> {
         .iter()
         .map(|named| {
             let sections = cell_sections(named).into_iter().flatten();
-            let view = View::of(named.cell.runs.iter().map(|run| run.summary).collect());
-            let note = note(&view);
+            let note = named.cell.record().note(Look::Run);
             let title = match note.as_str() {
                 "" => named.name.clone(),
                 note => format!("{} ({note})", named.name),

@@ -1,45 +1,55 @@
 //! The page of a sweep: its curves, its cells, and what must be known of them.
 
-use viaduct_plot::Format;
-
-use super::run::figures;
-use super::{Block, Column, Page, Section, Table};
-use crate::sweep::{SweepAccount, SweepCell, cells, curves};
+use super::run::{curve_figures, table_of};
+use super::{Block, Page, Section};
+use crate::outcome::StudyOutcome;
+use crate::record::{CellRecord, Look};
+use crate::screen::cells_table;
 
 /// Rows beyond which the table is a file's business.
 const ROWS_MAX: usize = 1000;
 
-pub(super) fn page(account: &SweepAccount, commands: &[(&str, &str)]) -> Page {
-    let made: usize = account.cells.iter().map(|cell| cell.records.len()).sum();
-    let keys: Vec<&str> = account.axes.iter().map(|(key, _)| &**key).collect();
+pub(super) fn page(outcome: &StudyOutcome, commands: &[(&str, &str)]) -> Page {
+    let made = outcome.runs().count();
+    let keys = outcome.cells.first().map_or(&[][..], |cell| &cell.set);
+    let keys: Vec<&str> = keys.iter().map(|(key, _)| &**key).collect();
+    let cells: Vec<CellRecord<'_>> = outcome.cells.iter().map(|cell| cell.record()).collect();
     let commands = commands.iter().map(|(text, meaning)| Block::Command {
         text: (*text).to_owned(),
         meaning: (*meaning).to_owned(),
     });
     let sections = [
-        Section::new("warnings", "Warnings", warnings(account)),
-        Section::new("curves", "Curves", pictures(account)),
-        Section::new("cells", "Cells", table(account)),
+        Section::new(
+            "warnings",
+            "Warnings",
+            warnings(&cells, outcome.runs_not_begun),
+        ),
+        Section::new(
+            "curves",
+            "Curves",
+            curve_figures(&cells, &outcome.study, Look::Sweep),
+        ),
+        Section::new("cells", "Cells", table(&cells)),
         Section::new("again", "Go on, or look closer", commands.collect()),
     ];
     Page {
-        title: format!("{}: a sweep", account.study),
+        title: format!("{}: a sweep", outcome.study),
         lead: vec![format!(
             "{} cells of {}, {made} runs.",
-            account.cells.len(),
+            outcome.cells.len(),
             match keys.is_empty() {
                 true => "the study as it is".to_owned(),
                 false => keys.join(" and "),
             }
         )],
         sections: sections.into_iter().flatten().collect(),
-        foot: format!("viaduct {}, digest {}", account.version, account.digest()),
+        foot: format!("viaduct {}, digest {}", outcome.version, outcome.digest()),
     }
 }
 
-fn warnings(account: &SweepAccount) -> Vec<Block> {
+fn warnings(cells: &[CellRecord<'_>], left: u64) -> Vec<Block> {
     let count =
-        |holds: fn(&SweepCell) -> bool| account.cells.iter().filter(|cell| holds(cell)).count();
+        |holds: fn(&CellRecord<'_>) -> bool| cells.iter().filter(|cell| holds(cell)).count();
     let cells = |count: usize, one: &str, more: &str| match count {
         1 => format!("1 cell {one}"),
         _ => format!("{count} cells {more}"),
@@ -49,10 +59,9 @@ fn warnings(account: &SweepAccount) -> Vec<Block> {
         text,
         help: Some(help.to_owned()),
     };
-    let violated = count(|cell| cell.runs().any(|run| !run.violations.is_empty()));
-    let failed = count(|cell| cell.reason().is_some());
-    let unstable = count(SweepCell::is_unstable);
-    let left = account.runs_not_begun;
+    let violated = count(|cell| cell.is_unsound());
+    let failed = count(|cell| cell.reason.is_some());
+    let unstable = count(|cell| cell.is_unstable());
     [
         (violated > 0).then(|| {
             let text = cells(violated, "fails", "fail") + " a check of a run on itself";
@@ -79,29 +88,13 @@ fn warnings(account: &SweepAccount) -> Vec<Block> {
     .collect()
 }
 
-fn pictures(account: &SweepAccount) -> Vec<Block> {
-    let drawn = curves(account).into_iter().map(|curves| {
-        let mut chart = curves.chart;
-        chart.title = String::new();
-        let element = chart
-            .draw(&curves.marks, Format::SCREEN)
-            .to_element(curves.title);
-        Block::figure(curves.title, element, curves.caption)
-    });
-    figures(drawn.collect())
-}
-
-fn table(account: &SweepAccount) -> Vec<Block> {
-    let (columns, mut rows) = cells(account);
-    let left_out = rows.len().saturating_sub(ROWS_MAX);
-    rows.truncate(ROWS_MAX);
-    let columns = columns.into_iter();
-    let columns = columns.map(|column| Column::new(column.title, column.is_number));
-    let mut blocks = vec![Block::Table(Table {
-        columns: columns.collect(),
-        rows,
-    })];
-    if left_out > 0 {
+fn table(cells: &[CellRecord<'_>]) -> Vec<Block> {
+    let is_begun = |cell: &&CellRecord<'_>| !cell.runs.is_empty() || cell.reason.is_some();
+    let begun: Vec<CellRecord<'_>> = cells.iter().filter(is_begun).cloned().collect();
+    let shown = &begun[..begun.len().min(ROWS_MAX)];
+    let mut blocks = vec![Block::Table(table_of(cells_table(shown, Look::Sweep)))];
+    if shown.len() < begun.len() {
+        let left_out = begun.len() - shown.len();
         blocks.push(Block::text(format!(
             "{left_out} more cells are in sweep.parquet."
         )));

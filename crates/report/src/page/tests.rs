@@ -1,4 +1,7 @@
+use std::sync::LazyLock;
+
 use viaduct_scenario::{Override, Study};
+use viaduct_sim::result::RunResult;
 
 use super::*;
 use crate::outcome::StudyOutcome;
@@ -15,17 +18,28 @@ fn two_hosts(settings: &[&str]) -> (Study, String) {
     (study, text)
 }
 
-fn shown<'a>(
+fn shown<'a>(name: &str, outcome: &'a StudyOutcome, study: &'a (Study, String)) -> ShownStudy<'a> {
+    static RESULT: LazyLock<RunResult> = LazyLock::new(sample::result);
+    shown_with(name, outcome, study, &RESULT)
+}
+
+/// With the same tables of every run.
+fn shown_with<'a>(
     name: &str,
     outcome: &'a StudyOutcome,
     (study, text): &'a (Study, String),
+    result: &'a RunResult,
 ) -> ShownStudy<'a> {
     let cells = outcome.cells.iter().map(|cell| ShownCell {
         set: &cell.set,
         published: &cell.published,
         config: &study.config,
         scenario_toml: text,
-        runs: cell.runs.iter().map(ShownRun::new).collect(),
+        runs: cell
+            .runs
+            .iter()
+            .map(|run| ShownRun::new(run.made.as_ref().unwrap(), result))
+            .collect(),
     });
     ShownStudy {
         name: name.to_owned(),
@@ -49,10 +63,10 @@ fn sections(page: &str) -> Vec<&str> {
 
 #[test]
 fn a_sweep_has_its_curves_cells_and_what_is_wrong_with_them() {
-    let mut account = crate::sweep::sample::account();
-    account.runs_not_begun = 3;
-    account.cells[0].set[1].1 = HOSTILE.to_owned();
-    let page = sweep_page(&account, &[("viaduct sweep --resume .", "On:")]);
+    let mut outcome = sample::grid();
+    outcome.runs_not_begun = 3;
+    outcome.cells[0].set[1].1 = HOSTILE.to_owned();
+    let page = sweep_page(&outcome, &[("viaduct sweep --resume .", "On:")]);
     check(&page);
     assert_eq!(sections(&page), ["warnings", "curves", "cells", "again"]);
     for text in [
@@ -63,10 +77,10 @@ fn a_sweep_has_its_curves_cells_and_what_is_wrong_with_them() {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page.contains("<script>alert"));
-    let empty = SweepAccount {
+    let empty = StudyOutcome {
         cells: Vec::new(),
         runs_not_begun: 0,
-        ..account
+        ..outcome
     };
     check(&sweep_page(&empty, &[]));
 }
@@ -128,11 +142,11 @@ fn one_run_has_its_numbers_pictures_settings_and_the_way_to_repeat_it() {
 fn what_comes_from_a_file_is_text() {
     let (mut outcome, study) = (sample::three_seeds(), two_hosts(&[]));
     for run in &mut outcome.cells[0].runs {
-        run.summary.warnings[0].text = HOSTILE.to_owned();
-        run.summary.warnings[0].help = Some(HOSTILE.to_owned());
-        run.summary.violations.push(HOSTILE.to_owned());
-        run.summary.breakdown_us.entry(HOSTILE, || 1.0);
-        run.summary.ended = "interrupted".to_owned();
+        run.summary_mut().warnings[0].text = HOSTILE.to_owned();
+        run.summary_mut().warnings[0].help = Some(HOSTILE.to_owned());
+        run.summary_mut().violations.push(HOSTILE.to_owned());
+        run.summary_mut().breakdown_us.entry(HOSTILE, || 1.0);
+        run.summary_mut().ended = "interrupted".to_owned();
     }
     outcome.cells[0].published.sources.push(HOSTILE.to_owned());
     let mut sweep = sample::sweep();
@@ -203,7 +217,7 @@ fn a_sweep_of_thousands_makes_a_page_of_bounded_size() {
 fn runs_are_compared_with_the_first_and_only_what_differs_is_listed() {
     let (first, second) = (two_hosts(&[]), two_hosts(&["traffic.size=2 KiB"]));
     let (one, mut other) = (sample::one_run(), sample::one_run());
-    other.cells[0].runs[0].summary.latency_us.p99 = Some(2.0 * 655.1);
+    other.cells[0].runs[0].summary_mut().latency_us.p99 = Some(2.0 * 655.1);
     let page = comparison_page(&[shown("a", &one, &first), shown("b", &other, &second)]);
     check(&page);
     assert_eq!(
@@ -223,13 +237,14 @@ fn runs_are_compared_with_the_first_and_only_what_differs_is_listed() {
 #[test]
 fn a_run_that_measured_nothing_has_a_page() {
     let (mut outcome, study) = (sample::one_run(), two_hosts(&[]));
-    let run = &mut outcome.cells[0].runs[0];
-    run.summary.latency_us = crate::LatencySummary::default();
-    run.summary.breakdown_us = crate::OrderedMap::default();
-    run.result.latency = None;
-    run.result.series.clear();
-    run.result.link_rows.clear();
-    let page = run_page(&shown("two-hosts", &outcome, &study));
+    let summary = outcome.cells[0].runs[0].summary_mut();
+    summary.latency_us = crate::LatencySummary::default();
+    summary.breakdown_us = crate::OrderedMap::default();
+    let mut result = sample::result();
+    result.latency = None;
+    result.series.clear();
+    result.link_rows.clear();
+    let page = run_page(&shown_with("two-hosts", &outcome, &study, &result));
     check(&page);
     let found = sections(&page);
     assert!(

@@ -1,239 +1,315 @@
-//! What a sweep shows: a quantity over one swept key, a line for each value of the others.
+//! What a study shows over a swept key: one picture per quantity, a line for each combination of
+//! the other keys' values.
 
-use viaduct_plot::{Axis, Interval, LineChart, Look, Marks, Notation, Scale, Series};
-use viaduct_scenario::{parse_frequency, parse_rate, parse_size, parse_time};
+use viaduct_plot::{
+    Axis, Format, Interval, LineChart, Look as LineLook, Marks, Notation, Scale, Series,
+};
+use viaduct_scenario::{axis_number, axis_unit};
 
-use super::{Chart, LINES_MAX, csv_line};
-use crate::outcome::FigureRole;
-use crate::screen::View;
-use crate::shown::{NamedCell, chosen};
+use crate::outcome::{FigureRole, StudyOutcome};
+use crate::record::{CellRecord, Look};
+use crate::shown::chosen;
 
-/// The charts of a sweep; none if no swept key is a quantity.
-pub(crate) fn curves(cells: &[NamedCell<'_>], study: &str) -> Vec<Chart> {
-    let Some(ruler) = Measure::of_sweep(cells) else {
-        return Vec::new();
-    };
-    let points: Vec<Point<'_>> = cells
-        .iter()
-        .filter_map(|named| ruler.point(named))
-        .collect();
-    let quantities: [Quantity; 4] = [
-        Quantity {
-            title: "mean latency, us",
-            path: Some("latency_us.mean"),
-            value: |view| view.mean_us.map(|spread| spread.mean),
-            half_width: |view| view.mean_us.and_then(|spread| spread.ci95),
-        },
-        Quantity {
-            title: "p99 of latency, us",
-            path: Some("latency_us.p99"),
-            value: |view| view.latency(|latency| latency.p99),
-            half_width: |_| None,
-        },
-        Quantity {
-            title: "busiest link, % busy",
-            path: None,
-            value: |view| {
-                view.mean(|run| {
-                    let links = run.links.iter().map(|(_, usage)| usage.utilisation_max);
-                    links.reduce(f64::max).map(|most| most * 100.0)
-                })
-            },
-            half_width: |_| None,
-        },
-        Quantity {
-            title: "messages dropped, %",
-            path: None,
-            value: |view| Some(view.dropped_fraction() * 100.0).filter(|lost| *lost > 0.0),
-            half_width: |_| None,
-        },
-    ];
-    let charts = quantities
-        .iter()
-        .map(|quantity| ruler.chart(&points, quantity, study));
-    charts.filter(|chart| !chart.is_empty()).collect()
-}
+/// Lines of one picture: there are eight colours and four kinds of dashes, and a legend.
+const LINES_MAX: usize = 12;
 
+/// A range of values beyond which small ones would lie on one another: along, and up.
+const LINEAR_MAX: (f64, f64) = (20.0, 40.0);
+
+/// A quantity over the swept key.
 struct Quantity {
+    file: &'static str,
     title: &'static str,
+    axis: &'static str,
     /// Of published figures of it.
     path: Option<&'static str>,
-    value: fn(&View<'_>) -> Option<f64>,
-    half_width: fn(&View<'_>) -> Option<f64>,
+    /// Whether it grows with the length of the run where more is offered than carried.
+    is_latency: bool,
+    of: fn(&CellRecord<'_>) -> Option<f64>,
+    /// Half of its 95 % interval.
+    half_width: fn(&CellRecord<'_>) -> Option<f64>,
 }
 
-/// A cell's place on the axis.
-struct Point<'a> {
+const QUANTITIES: [Quantity; 5] = [
+    Quantity {
+        file: "latency-mean.svg",
+        title: "mean latency",
+        axis: "mean latency, us",
+        path: Some("latency_us.mean"),
+        is_latency: true,
+        of: |cell| cell.mean_us.map(|spread| spread.mean),
+        half_width: |cell| cell.mean_us.and_then(|spread| spread.ci95),
+    },
+    Quantity {
+        file: "latency-p99.svg",
+        title: "99 % of latencies",
+        axis: "p99 latency, us",
+        path: Some("latency_us.p99"),
+        is_latency: true,
+        of: |cell| cell.mean(|run| run.latency_us.p99),
+        half_width: |cell| cell.half_width(|run| run.latency_us.p99),
+    },
+    Quantity {
+        file: "carried.svg",
+        title: "messages carried",
+        axis: "messages/s carried by all hosts",
+        path: None,
+        is_latency: false,
+        of: |cell| cell.mean(|run| run.carried_messages_per_s),
+        half_width: |cell| cell.half_width(|run| run.carried_messages_per_s),
+    },
+    Quantity {
+        file: "links.svg",
+        title: "busiest link",
+        axis: "busiest link, % busy",
+        path: None,
+        is_latency: false,
+        of: |cell| cell.busiest_link().map(|share| share * 100.0),
+        half_width: |cell| {
+            let busiest = |run: &crate::Summary| Some(run.busiest_links()?.utilisation_max);
+            cell.half_width(busiest).map(|share| share * 100.0)
+        },
+    },
+    Quantity {
+        file: "dropped.svg",
+        title: "messages dropped",
+        axis: "messages dropped, %",
+        path: None,
+        is_latency: false,
+        of: |cell| cell.dropped_fraction().map(|share| share * 100.0),
+        half_width: |cell| {
+            let dropped = |run: &crate::Summary| Some(run.dropped_fraction());
+            cell.half_width(dropped).map(|share| share * 100.0)
+        },
+    },
+];
+
+/// A quantity drawn.
+pub(crate) struct Curve {
+    file: &'static str,
+    /// What the quantity is.
+    pub(crate) title: &'static str,
+    pub(crate) chart: LineChart,
+    /// Intervals, and which points are of runs that were not steady.
+    pub(crate) marks: Marks,
+    /// What the marks mean; empty if there are none.
+    pub(crate) caption: String,
+}
+
+/// The curves of a sweep as files: their names, and their SVG.
+#[must_use]
+pub fn sweep_curves(outcome: &StudyOutcome) -> Vec<(&'static str, String)> {
+    let cells: Vec<CellRecord<'_>> = outcome.cells.iter().map(|cell| cell.record()).collect();
+    let drawn = curves(&cells, &outcome.study, Look::Sweep).into_iter();
+    drawn
+        .map(|curve| {
+            let mut chart = curve.chart;
+            if !curve.caption.is_empty() {
+                chart.title += &format!(" ({})", curve.caption);
+            }
+            (curve.file, chart.draw(&curve.marks, Format::PAPER).to_svg())
+        })
+        .collect()
+}
+
+/// What there is to draw, a line of two points at least; nothing if no swept key is a quantity.
+pub(crate) fn curves(cells: &[CellRecord<'_>], study: &str, look: Look) -> Vec<Curve> {
+    let Some(ruler) = Ruler::of_cells(cells) else {
+        return Vec::new();
+    };
+    let drawn = QUANTITIES.iter().filter_map(|quantity| {
+        let (chart, marks) = ruler.chart(cells, quantity, study, look);
+        // Nothing was dropped anywhere: that is no curve.
+        let points = chart.series.iter().flat_map(|series| &series.points);
+        let is_flat_zero = points.clone().all(|point| point.1 == 0.0);
+        let is_line = chart.series.iter().any(|series| series.points.len() > 1);
+        let words = [
+            (!marks.intervals.is_empty()).then_some("bars: 95 % interval"),
+            (!marks.hollow.is_empty()).then_some("empty marks: not steady"),
+        ];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        (is_line && !is_flat_zero).then(|| Curve {
+            file: quantity.file,
+            title: quantity.title,
+            chart,
+            marks,
+            caption: words.join(", "),
+        })
+    });
+    drawn.collect()
+}
+
+/// A cell's place on a line.
+struct Point {
     x: f64,
-    /// The values of the other keys.
-    line: String,
-    cell: &'a NamedCell<'a>,
-    view: View<'a>,
+    y: f64,
+    half_width: Option<f64>,
+    is_steady: bool,
 }
 
 /// How the values of a key become places on an axis.
-struct Measure {
+struct Ruler {
     /// Number of the key among the swept ones.
     key: usize,
     axis: Axis,
-    read: fn(&str) -> Option<f64>,
+    /// What a place is divided by to stand on the axis.
+    unit: f64,
 }
 
-impl Measure {
-    /// Of the key that takes most values.
-    fn of_sweep(cells: &[NamedCell<'_>]) -> Option<Self> {
-        let keys = cells.first()?.cell.set.len();
-        let measures = (0..keys).filter_map(|key| {
-            let mut values: Vec<&str> = cells
-                .iter()
-                .filter_map(|named| Some(named.cell.set.get(key)?.1.as_str()))
-                .collect();
-            values.sort_unstable();
+impl Ruler {
+    /// Of the key that takes most values, of those whose values are all numbers; of equals the
+    /// first.
+    fn of_cells(cells: &[CellRecord<'_>]) -> Option<Self> {
+        let keys = cells.first()?.set.len();
+        let rulers = (0..keys).filter_map(|key| {
+            let values = cells.iter().map(|cell| {
+                let (name, value) = cell.set.get(key)?;
+                axis_number(name, value)
+            });
+            let mut values: Vec<f64> = values.collect::<Option<_>>()?;
+            values.sort_by(f64::total_cmp);
             values.dedup();
-            let name = &cells.first()?.cell.set[key].0;
-            let measure = Self::new(key, name, &values)?;
-            (values.len() > 1).then_some((values.len(), measure))
+            let name = &cells.first()?.set[key].0;
+            (values.len() > 1).then(|| (values.len(), Self::new(key, name, &values)))
         });
-        // Of equals the first.
-        let best = measures.reduce(|best, next| if next.0 > best.0 { next } else { best });
-        best.map(|(_, measure)| measure)
+        let best = rulers.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.map(|(_, ruler)| ruler)
     }
 
-    fn new(key: usize, name: &str, values: &[&str]) -> Option<Self> {
-        type Reader = (fn(&str) -> Option<f64>, &'static str, Notation);
-        const READERS: [Reader; 5] = [
-            (|text| text.parse().ok(), "", Notation::Plain),
-            (
-                |text| Some(parse_size(text).ok()? as f64),
-                "",
-                Notation::Bytes,
-            ),
-            (
-                |text| Some(parse_time(text).ok()?.picoseconds() as f64 / 1e6),
-                ", us",
-                Notation::Plain,
-            ),
-            (|text| parse_frequency(text).ok(), ", 1/s", Notation::Plain),
-            (
-                |text| Some(parse_rate(text).ok()?.bits_per_second() / 1e6),
-                ", Mbit/s",
-                Notation::Plain,
-            ),
-        ];
-
-        let (read, unit, notation) = READERS.into_iter().find(|(read, ..)| {
-            values
-                .iter()
-                .all(|value| read(value).is_some_and(f64::is_finite))
-        })?;
-        let numbers: Vec<f64> = values.iter().filter_map(|value| read(value)).collect();
-        let least = numbers
-            .iter()
-            .copied()
-            .filter(|value| *value > 0.0)
-            .fold(f64::INFINITY, f64::min);
-        let most = numbers.iter().copied().fold(0.0, f64::max);
-        let is_wide = most / least >= 20.0 && numbers.iter().all(|value| *value >= 0.0);
+    fn new(key: usize, name: &str, values: &[f64]) -> Self {
+        let (words, unit, notation) = match axis_unit(name) {
+            Some("bytes") => ("", 1.0, Notation::Bytes),
+            Some("us") => (", us", 1.0, Notation::Plain),
+            Some("per_s") => (", 1/s", 1.0, Notation::Plain),
+            Some("bits_per_s") => (", Mbit/s", 1e6, Notation::Plain),
+            Some("fraction") => (", 0 to 1", 1.0, Notation::Plain),
+            _ => ("", 1.0, Notation::Plain),
+        };
+        let is_wide = is_wide(values.iter().copied(), LINEAR_MAX.0);
         let scale = match (is_wide, notation) {
             (true, Notation::Bytes) => Scale::Binary,
             (true, Notation::Plain) => Scale::Decimal,
             (false, _) => Scale::Linear,
         };
-        Some(Self {
+        Self {
             key,
             axis: Axis {
-                title: format!("{name}{unit}"),
+                title: format!("{name}{words}"),
                 scale,
                 notation,
             },
-            read,
-        })
+            unit,
+        }
     }
 
-    fn point<'a>(&self, named: &'a NamedCell<'a>) -> Option<Point<'a>> {
-        let x = (self.read)(&named.cell.set.get(self.key)?.1)?;
-        let others = named
-            .cell
-            .set
-            .iter()
-            .enumerate()
-            .filter(|(key, _)| *key != self.key);
+    fn place(&self, cell: &CellRecord<'_>) -> Option<f64> {
+        let (name, value) = cell.set.get(self.key)?;
+        Some(axis_number(name, value)? / self.unit)
+    }
+
+    /// The values of the other keys.
+    fn line(&self, cell: &CellRecord<'_>) -> String {
+        let others = cell.set.iter().enumerate();
+        let others = others.filter(|(key, _)| *key != self.key);
         let others = others.map(|(_, (key, value))| format!("{key} = {value}"));
-        Some(Point {
-            x,
-            line: others.collect::<Vec<_>>().join(", "),
-            cell: named,
-            view: View::of(named.cell.runs.iter().map(|run| run.summary).collect()),
-        })
+        others.collect::<Vec<_>>().join(", ")
     }
 
-    fn chart(&self, points: &[Point<'_>], quantity: &Quantity, study: &str) -> Chart {
-        let mut lines: Vec<&str> = Vec::new();
-        for point in points {
-            if !lines.contains(&point.line.as_str()) {
-                lines.push(&point.line);
+    fn chart(
+        &self,
+        cells: &[CellRecord<'_>],
+        quantity: &Quantity,
+        study: &str,
+        look: Look,
+    ) -> (LineChart, Marks) {
+        let mut names: Vec<String> = Vec::new();
+        let mut lines: Vec<Vec<Point>> = Vec::new();
+        for cell in cells {
+            let name = self.line(cell);
+            let number = names.iter().position(|known| *known == name);
+            let number = number.unwrap_or_else(|| {
+                names.push(name);
+                lines.push(Vec::new());
+                lines.len() - 1
+            });
+            let is_withheld = look == Look::Sweep && quantity.is_latency && cell.is_unstable();
+            if let (Some(x), Some(y), false) = (self.place(cell), (quantity.of)(cell), is_withheld)
+            {
+                lines[number].push(Point {
+                    x,
+                    y,
+                    half_width: (quantity.half_width)(cell).filter(|width| *width > 0.0),
+                    is_steady: cell.is_steady(),
+                });
             }
         }
-        let lines = chosen(&lines, LINES_MAX);
-        let mut csv = csv_line(["line", &self.axis.title, quantity.title, "ci95_half_width"]);
-        let (mut series, mut marks) = (Vec::new(), Marks::default());
-        for (number, line) in lines.iter().enumerate() {
-            let mut list = Vec::new();
-            for point in points.iter().filter(|point| point.line == *line) {
-                let Some(value) = (quantity.value)(&point.view) else {
-                    continue;
-                };
-                let half_width = (quantity.half_width)(&point.view);
-                if let Some(half_width) = half_width {
+        let numbers: Vec<usize> = (0..lines.len()).collect();
+        let shown = chosen(&numbers, LINES_MAX);
+        let rest = match lines.len() - shown.len() {
+            0 => String::new(),
+            count => format!(" ({count} more lines are in the table)"),
+        };
+        let mut marks = Marks::default();
+        let mut series = Vec::new();
+        for (number, line) in shown.into_iter().enumerate() {
+            let points = &mut lines[line];
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            for (place, point) in points.iter().enumerate() {
+                if let Some(half_width) = point.half_width {
                     marks.intervals.push(Interval {
                         series: number,
                         x: point.x,
-                        low: value - half_width,
-                        high: value + half_width,
+                        // A quantity that is never below zero is not drawn there.
+                        low: (point.y - half_width).max(0.0),
+                        high: point.y + half_width,
                     });
                 }
-                let half_width = half_width.map_or_else(String::new, |width| width.to_string());
-                csv += &csv_line([line, &point.x.to_string(), &value.to_string(), &half_width]);
-                list.push((point.x, value, point.view.is_steady()));
-            }
-            list.sort_by(|first, second| first.0.total_cmp(&second.0));
-            for (place, (.., is_steady)) in list.iter().enumerate() {
-                if !is_steady {
+                if !point.is_steady {
                     marks.hollow.push((number, place));
                 }
             }
-            let list = list.into_iter().map(|(x, value, _)| (x, value)).collect();
+            let name = match names[line].as_str() {
+                "" => study,
+                name => name,
+            };
             series.push(Series {
-                name: (*line).to_owned(),
-                points: list,
+                name: name.to_owned(),
+                points: points.iter().map(|point| (point.x, point.y)).collect(),
             });
         }
-        self.add_published(points, quantity, (&mut series, &mut marks));
-        Chart {
-            chart: LineChart {
-                title: format!("{study}: {}", quantity.title),
-                x: self.axis.clone(),
-                y: Axis {
-                    title: quantity.title.to_owned(),
-                    scale: Scale::Linear,
-                    notation: Notation::Plain,
-                },
-                series,
-            },
-            marks,
-            csv,
+        self.add_published(cells, quantity, (&mut series, &mut marks));
+        let heights = series.iter().flat_map(|series| &series.points);
+        let scale = match is_wide(heights.map(|point| point.1), LINEAR_MAX.1) {
+            true => Scale::Decimal,
+            false => Scale::Linear,
+        };
+        if scale == Scale::Decimal {
+            // Zero has a place of its own there, far below.
+            marks.intervals.retain(|interval| interval.low > 0.0);
         }
+        let chart = LineChart {
+            title: format!("{study}: {}{rest}", quantity.title),
+            x: self.axis.clone(),
+            y: Axis {
+                title: quantity.axis.to_owned(),
+                scale,
+                notation: Notation::Plain,
+            },
+            series,
+        };
+        (chart, marks)
     }
 
     fn add_published(
         &self,
-        points: &[Point<'_>],
+        cells: &[CellRecord<'_>],
         quantity: &Quantity,
         (series, marks): (&mut Vec<Series>, &mut Marks),
     ) {
-        let published = points.iter().filter_map(|point| {
-            let figure = point.cell.cell.published.figures.get(quantity.path?)?;
-            (figure.role != FigureRole::Context).then_some((point.x, figure.value))
+        let published = cells.iter().filter_map(|cell| {
+            let figure = cell.published.figures.get(quantity.path?)?;
+            let place = self.place(cell)?;
+            (figure.role != FigureRole::Context).then_some((place, figure.value))
         });
         let published: Vec<(f64, f64)> = published.collect();
         if published.is_empty() {
@@ -242,8 +318,8 @@ impl Measure {
         if let [only] = series.as_mut_slice() {
             only.name = "ours".to_owned();
         }
-        marks.looks = vec![Look::MarkedLine; series.len()];
-        marks.looks.push(Look::Points);
+        marks.looks = vec![LineLook::MarkedLine; series.len()];
+        marks.looks.push(LineLook::Points);
         series.push(Series {
             name: "published".to_owned(),
             points: published,
@@ -251,40 +327,87 @@ impl Measure {
     }
 }
 
+/// Whether the largest is so many times the smallest above zero, and none is below.
+fn is_wide(values: impl Iterator<Item = f64>, most: f64) -> bool {
+    let mut least = f64::INFINITY;
+    let mut largest = 0.0_f64;
+    for value in values {
+        if value < 0.0 {
+            return false;
+        }
+        if value > 0.0 {
+            least = least.min(value);
+        }
+        largest = largest.max(value);
+    }
+    largest >= most * least
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
 
-    fn measured(name: &str, values: &[&str]) -> Option<(String, Scale, Vec<f64>)> {
-        let measure = Measure::new(0, name, values)?;
-        let places = values.iter().filter_map(|value| (measure.read)(value));
-        Some((measure.axis.title, measure.axis.scale, places.collect()))
+    fn ruler(name: &str, values: &[&str]) -> (String, Scale, Vec<f64>) {
+        let published = crate::Published::default();
+        let sets = values
+            .iter()
+            .map(|value| vec![(name.to_owned(), (*value).to_owned())]);
+        let sets: Vec<_> = sets.collect();
+        let cells = sets
+            .iter()
+            .map(|set| CellRecord::of(set, &published, Vec::new()));
+        let cells: Vec<_> = cells.collect();
+        let ruler = Ruler::of_cells(&cells).unwrap();
+        let places = cells.iter().filter_map(|cell| ruler.place(cell)).collect();
+        (ruler.axis.title, ruler.axis.scale, places)
     }
 
     #[test]
     fn values_with_units_have_places_on_an_axis() {
-        let (title, scale, places) =
-            measured("traffic.size", &["64 B", "1 KiB", "65519 B"]).unwrap();
+        let (title, scale, places) = ruler("traffic.size", &["64 B", "1 KiB", "65519 B"]);
         assert_eq!((title.as_str(), scale), ("traffic.size", Scale::Binary));
         assert_eq!(places, [64.0, 1024.0, 65_519.0]);
-        let (title, scale, places) = measured("traffic.rate", &["100/s", "400/s"]).unwrap();
+        let (title, scale, places) = ruler("traffic.rate", &["100/s", "400/s"]);
         assert_eq!(
             (title.as_str(), scale),
             ("traffic.rate, 1/s", Scale::Linear)
         );
         assert_eq!(places, [100.0, 400.0]);
-        let (title, _, places) = measured("hosts.x", &["30 us", "1 ms"]).unwrap();
+        let (title, _, places) = ruler("run.until", &["30 us", "1 ms"]);
         assert_eq!(
             (title.as_str(), places),
-            ("hosts.x, us", vec![30.0, 1000.0])
+            ("run.until, us", vec![30.0, 1000.0])
         );
-        let (title, _, places) = measured("links.rate", &["100 Mbit/s", "1 Gbit/s"]).unwrap();
+        let (title, _, places) = ruler("links.rate", &["100 Mbit/s", "1 Gbit/s"]);
         assert_eq!(
             (title.as_str(), places),
             ("links.rate, Mbit/s", vec![100.0, 1000.0])
         );
-        let (_, scale, _) = measured("hosts.prepost", &["1", "64"]).unwrap();
+        let (_, scale, _) = ruler("hosts.prepost", &["1", "64"]);
         assert_eq!(scale, Scale::Decimal);
-        assert!(measured("links.model", &["fluid", "max-min"]).is_none());
+    }
+
+    #[test]
+    fn words_have_no_axis() {
+        let mut outcome = sample::grid();
+        for cell in &mut outcome.cells {
+            cell.set.remove(0);
+        }
+        assert!(sweep_curves(&outcome).is_empty());
+    }
+
+    #[test]
+    fn a_sweep_withholds_the_latency_of_unstable_cells_and_a_run_marks_them() {
+        let outcome = sample::grid();
+        let cells: Vec<_> = outcome.cells.iter().map(|cell| cell.record()).collect();
+        let points = |look, file: &str| {
+            let drawn = curves(&cells, "x", look);
+            let curve = drawn.into_iter().find(|curve| curve.file == file).unwrap();
+            (curve.chart.series[0].points.len(), curve.marks.hollow.len())
+        };
+        assert_eq!(points(Look::Sweep, "latency-mean.svg"), (2, 0));
+        assert_eq!(points(Look::Run, "latency-mean.svg"), (3, 1));
+        assert_eq!(points(Look::Sweep, "carried.svg"), (3, 1));
     }
 }

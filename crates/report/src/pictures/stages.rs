@@ -4,16 +4,13 @@ use viaduct_plot::{BarChart, Bars};
 
 use super::csv_line;
 use crate::figure::quantity;
-use crate::screen::View;
+use crate::record::CellRecord;
 use crate::shown::NamedCell;
 
-/// A row a stage that takes time anywhere, in the order in which a message meets them; a set of
-/// bars a cell. None where nothing was measured.
+/// One row per stage that takes time anywhere, in the order in which a message meets them; one set
+/// of bars per cell. None where nothing was measured.
 pub(crate) fn stages(cells: &[NamedCell<'_>], study: &str) -> Option<(BarChart, String)> {
-    let views: Vec<View<'_>> = cells
-        .iter()
-        .map(|named| View::of(named.cell.runs.iter().map(|run| run.summary).collect()))
-        .collect();
+    let views: Vec<CellRecord<'_>> = cells.iter().map(|named| named.cell.record()).collect();
     let mut names: Vec<&str> = Vec::new();
     for run in views.iter().flat_map(|view| &view.runs) {
         let taken = run.breakdown_us.iter().filter(|(_, mean)| **mean > 0.0);

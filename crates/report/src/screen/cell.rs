@@ -1,21 +1,20 @@
 //! The table of one run, or of several seeds of one scenario.
 
-use super::{
-    View, figure_format, indented, is_fraction, mark, mean_text, plain_table, shown, sources,
-};
+use super::{figure_format, indented, is_fraction, mark, mean_text, plain_table, shown, sources};
 use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
-use crate::outcome::{CellOutcome, FigureRole, Published};
+use crate::outcome::{FigureRole, Published};
+use crate::record::CellRecord;
 use crate::summary::{Counts, LatencySummary, Summary};
 
 /// The table of one cell: one row per quantity, published figures beside ours, then where the mean
 /// latency goes. Ends with a line feed.
 #[must_use]
-pub fn cell_table(cell: &CellOutcome) -> String {
+pub fn cell_table(cell: &CellRecord<'_>) -> String {
     let ours = match cell.runs.len() {
         1 => "this run (95 % CI)".to_owned(),
         seeds => format!("{seeds} seeds (95 % CI)"),
     };
-    let rows = cell_rows(&View::new(cell), &cell.published);
+    let rows = cell_rows(cell);
     let published = rows.iter().any(|row| !row.published.is_empty());
     let compared = published || rows.iter().any(|row| !row.difference.is_empty());
     let mut header = vec!["quantity".to_owned(), ours];
@@ -28,11 +27,11 @@ pub fn cell_table(cell: &CellOutcome) -> String {
         cells.extend(compared.then_some(row.difference));
         table.add_row(cells);
     }
-    indented(&table) + &losses(&View::new(cell)) + &sources([cell].into_iter())
+    indented(&table) + &losses(cell) + &sources([cell.published].into_iter())
 }
 
 /// What was dropped in a study that does not ask for it: a table does not say it loudly enough.
-fn losses(view: &View<'_>) -> String {
+fn losses(view: &CellRecord<'_>) -> String {
     if !view.runs.iter().any(|run| run.drops_unasked) {
         return String::new();
     }
@@ -86,22 +85,23 @@ impl Row {
 }
 
 /// The quantities of a cell, and then where the mean latency goes.
-fn cell_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
-    let mut rows = headline_rows(view, published);
+fn cell_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let mut rows = headline_rows(view);
     rows.extend(stage_rows(view));
     rows
 }
 
 /// The quantities of a cell.
-pub(crate) fn headline_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
-    let mut rows = latency_rows(view, published);
-    rows.extend(usage_rows(view, published));
-    rows.extend(count_rows(view, published));
-    rows.extend(other_rows(view, published));
+pub(crate) fn headline_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let mut rows = latency_rows(view);
+    rows.extend(usage_rows(view));
+    rows.extend(count_rows(view));
+    rows.extend(other_rows(view));
     rows
 }
 
-fn latency_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+fn latency_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let published = view.published;
     let mean = view.mean_us.map(|spread| spread.mean);
     let sd = view.latency(|latency| latency.sd);
     type Quantile = (&'static str, fn(&LatencySummary) -> Option<f64>);
@@ -152,7 +152,8 @@ fn latency_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
 }
 
 /// Links between switches; those to the hosts only where there are no others.
-fn usage_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+fn usage_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let published = view.published;
     let between_switches = [
         ("mesh", "mesh link utilisation, %"),
         ("tree_up", "tree link utilisation upwards, %"),
@@ -190,7 +191,8 @@ fn usage_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
     rows
 }
 
-fn count_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+fn count_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let published = view.published;
     let mut rows = Vec::new();
     let messages = Counts {
         posted: view.sum(|run| run.messages.posted),
@@ -199,7 +201,7 @@ fn count_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
         in_flight: view.sum(|run| run.messages.in_flight),
     };
     if messages.dropped > 0 || published.figures.contains_key("dropped_fraction") {
-        let fraction = view.dropped_fraction();
+        let fraction = view.dropped_fraction().unwrap_or_default();
         rows.push(Row::new("messages dropped, %", percent(fraction)).beside(
             published,
             "dropped_fraction",
@@ -246,7 +248,8 @@ fn early_end(run: &Summary) -> Option<String> {
 }
 
 /// Published figures of what has no row of its own.
-fn other_rows(view: &View<'_>, published: &Published) -> Vec<Row> {
+fn other_rows(view: &CellRecord<'_>) -> Vec<Row> {
+    let published = view.published;
     let shown_above = |path: &str| {
         let is_mean = |class: &str| path == format!("links.{class}.utilisation_mean");
         let has_row = match view.has_switch_links() {
@@ -321,7 +324,7 @@ fn conservation(messages: Counts) -> Row {
 }
 
 /// Where the mean goes: each stage that takes time, with its share.
-fn stage_rows(view: &View<'_>) -> Vec<Row> {
+fn stage_rows(view: &CellRecord<'_>) -> Vec<Row> {
     let Some(first) = view.runs.first() else {
         return Vec::new();
     };
@@ -362,18 +365,18 @@ mod tests {
 
     #[test]
     fn one_run_beside_published_figures() {
-        insta::assert_snapshot!(cell_table(&sample::one_run().cells[0]));
+        insta::assert_snapshot!(cell_table(&sample::one_run().cells[0].record()));
     }
 
     #[test]
     fn several_seeds() {
-        insta::assert_snapshot!(cell_table(&sample::three_seeds().cells[0]));
+        insta::assert_snapshot!(cell_table(&sample::three_seeds().cells[0].record()));
     }
 
     #[test]
     fn drops_and_messages_under_way_are_terms_of_the_sum() {
         let mut outcome = sample::one_run();
-        let summary = &mut outcome.cells[0].runs[0].summary;
+        let summary = outcome.cells[0].runs[0].summary_mut();
         summary.messages = Counts {
             posted: 870_412,
             delivered: 869_196,
@@ -381,18 +384,18 @@ mod tests {
             in_flight: 12,
         };
         outcome.cells[0].published = Published::default();
-        insta::assert_snapshot!(cell_table(&outcome.cells[0]));
+        insta::assert_snapshot!(cell_table(&outcome.cells[0].record()));
     }
 
     #[test]
     fn drops_that_nobody_asked_for_stand_below_the_table() {
         let mut outcome = sample::one_run();
-        let summary = &mut outcome.cells[0].runs[0].summary;
+        let summary = outcome.cells[0].runs[0].summary_mut();
         summary.messages.posted = 20;
         summary.messages.dropped = 12;
-        assert!(!cell_table(&outcome.cells[0]).contains("LOST"));
-        outcome.cells[0].runs[0].summary.drops_unasked = true;
-        let table = cell_table(&outcome.cells[0]);
+        assert!(!cell_table(&outcome.cells[0].record()).contains("LOST"));
+        outcome.cells[0].runs[0].summary_mut().drops_unasked = true;
+        let table = cell_table(&outcome.cells[0].record());
         assert!(
             table.contains("\n  LOST: 12 of 20 messages found no"),
             "{table}"
@@ -402,15 +405,15 @@ mod tests {
     #[test]
     fn a_run_without_an_interval_says_so() {
         let mut outcome = sample::one_run();
-        outcome.cells[0].runs[0].summary.latency_us.ci95 = None;
-        let table = cell_table(&outcome.cells[0]);
+        outcome.cells[0].runs[0].summary_mut().latency_us.ci95 = None;
+        let table = cell_table(&outcome.cells[0].record());
         assert!(table.contains(" (too short for an interval)"), "{table}");
     }
 
     #[test]
     fn a_run_that_measured_nothing() {
         let mut outcome = sample::one_run();
-        let summary = &mut outcome.cells[0].runs[0].summary;
+        let summary = outcome.cells[0].runs[0].summary_mut();
         summary.latency_us = LatencySummary::default();
         summary.breakdown_us = crate::OrderedMap::default();
         summary.messages = Counts {
@@ -418,6 +421,6 @@ mod tests {
             ..Counts::default()
         };
         outcome.cells[0].published = Published::default();
-        insta::assert_snapshot!(cell_table(&outcome.cells[0]));
+        insta::assert_snapshot!(cell_table(&outcome.cells[0].record()));
     }
 }

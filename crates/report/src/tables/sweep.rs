@@ -1,46 +1,27 @@
 //! The table of a sweep as Parquet: one row per cell and seed.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{ColumnPath, Type};
+use viaduct_scenario::{axis_number, axis_unit};
 
-use super::{SweepAccount, SweepCell, SweepNumbers, SweepRecord};
-use crate::ordered::OrderedMap;
-use crate::tables::{Kind, Values, write_column};
+use super::{Column, Kind, Values, begin_file, write_column};
+use crate::outcome::{CellOutcome, RunRecord, StudyOutcome};
+use crate::summary::Summary;
 
 /// What a row of a sweep's table is.
 pub const SWEEP_ROW: &str = "one run: a cell of the sweep and a seed";
-
-/// A column of a sweep's table: one row per cell and seed.
-#[derive(Clone, Debug)]
-pub struct SweepColumn {
-    /// Its name.
-    pub name: String,
-    /// Its unit, as in [`Column`](crate::Column).
-    pub unit: &'static str,
-    /// What it says.
-    pub meaning: String,
-    kind: Kind,
-    /// What it holds.
-    pub values: Values,
-}
 
 /// Real numbers of a run: name, unit, meaning, and where it stands.
 type Real = (
     &'static str,
     &'static str,
     &'static str,
-    fn(&SweepNumbers) -> Option<f64>,
+    fn(&Summary) -> Option<f64>,
 );
 
 /// Counts of a run.
-type Count = (&'static str, &'static str, fn(&SweepNumbers) -> u64);
+type Count = (&'static str, &'static str, fn(&Summary) -> u64);
 
 const REALS: [Real; 17] = [
     ("simulated_s", "s", "simulated time at the end", |run| {
@@ -98,13 +79,13 @@ const REALS: [Real; 17] = [
         "link_utilisation_mean_fraction",
         "0 to 1",
         "mean of the class of links with the busiest one",
-        |run| Some(run.links.utilisation_mean),
+        |run| run.busiest_links().map(|usage| usage.utilisation_mean),
     ),
     (
         "link_utilisation_max_fraction",
         "0 to 1",
         "the busiest link",
-        |run| Some(run.links.utilisation_max),
+        |run| run.busiest_links().map(|usage| usage.utilisation_max),
     ),
     (
         "bus_utilisation_mean_fraction",
@@ -148,67 +129,57 @@ const COUNTS: [Count; 6] = [
 /// # Errors
 ///
 /// When the sink cannot be written.
-pub fn sweep_parquet<W: Write + Send>(account: &SweepAccount, sink: W) -> Result<W, ParquetError> {
-    let columns = sweep_columns(account);
-    let fields = columns
-        .iter()
-        .map(|column| column.kind.field(&column.name))
-        .collect::<Result<Vec<_>, ParquetError>>()?;
-    let schema = Type::group_type_builder("sweep")
-        .with_fields(fields)
-        .build()?;
-    let properties = properties(account, &columns);
-    let mut file = SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))?;
+pub fn sweep_parquet<W: Write + Send>(outcome: &StudyOutcome, sink: W) -> Result<W, ParquetError> {
+    let (columns, values): (Vec<Column>, Vec<Values>) = sweep_columns(outcome).into_iter().unzip();
+    let columns: Vec<&Column> = columns.iter().collect();
+    let mut file = begin_file(outcome, "sweep", SWEEP_ROW, &columns, sink)?;
     let mut group = file.next_row_group()?;
-    for column in &columns {
-        write_column(&mut group, &column.values)?;
+    for values in &values {
+        write_column(&mut group, values)?;
     }
     group.close()?;
     file.into_inner()
 }
 
-/// The columns of the table, in order.
+/// The columns of the table in order, with their values.
 #[must_use]
-pub fn sweep_columns(account: &SweepAccount) -> Vec<SweepColumn> {
-    let rows: Vec<(&SweepCell, &SweepRecord)> = account
-        .cells
-        .iter()
-        .flat_map(|cell| cell.records.iter().map(move |record| (cell, record)))
+pub fn sweep_columns(outcome: &StudyOutcome) -> Vec<(Column, Values)> {
+    let cells = outcome.cells.iter();
+    let rows: Vec<(&CellOutcome, &RunRecord)> = cells
+        .flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
         .collect();
-    let column = |name: &str, unit, meaning: &str, kind, values| SweepColumn {
-        name: name.to_owned(),
-        unit,
-        meaning: meaning.to_owned(),
-        kind,
-        values,
+    let column = |name: &str, unit, meaning: &str, kind, values| {
+        let column = Column {
+            name: name.to_owned().into(),
+            unit,
+            meaning: meaning.to_owned().into(),
+            kind,
+        };
+        (column, values)
     };
     let word = str::to_owned;
-    let words = |of: &dyn Fn(&SweepNumbers) -> String| {
-        let values = rows.iter().map(|(_, record)| {
-            let numbers = record.numbers.as_deref();
-            numbers.map(of)
-        });
-        Values::OptionalText(values.collect())
+    let summaries = || rows.iter().map(|(_, run)| run.made.as_deref().ok());
+    let words = |of: &dyn Fn(&Summary) -> String| {
+        Values::OptionalText(summaries().map(|summary| summary.map(of)).collect())
     };
-    let cells = rows.iter().map(|(cell, _)| cell.number);
-    let seeds = rows.iter().map(|(_, record)| record.seed);
     let mut columns = vec![
         column(
             "cell",
             "number",
             "cell of the sweep, from 0, the last key fastest",
             Kind::Number,
-            Values::Number(cells.collect()),
+            Values::numbers(&rows, |(_, run)| run.cell),
         ),
         column(
             "seed",
             "number",
             "seed of the run",
             Kind::Count,
-            Values::Count(seeds.collect()),
+            Values::counts(&rows, |(_, run)| run.seed),
         ),
     ];
-    for (index, (key, unit)) in account.axes.iter().enumerate() {
+    let keys = outcome.cells.first().map_or(&[][..], |cell| &cell.set);
+    for (index, (key, _)) in keys.iter().enumerate() {
         let name = key.replace('.', "_");
         let values = rows.iter().map(|(cell, _)| word(&cell.set[index].1));
         columns.push(column(
@@ -218,25 +189,18 @@ pub fn sweep_columns(account: &SweepAccount) -> Vec<SweepColumn> {
             Kind::Word,
             Values::Text(values.collect()),
         ));
-        if let Some(unit) = unit {
-            let values = rows.iter().map(|(cell, _)| cell.numbers[index]);
+        if let Some(unit) = axis_unit(key) {
             columns.push(column(
                 &format!("{name}_{unit}"),
                 unit,
                 &format!("{key} as a number; null if it is none"),
                 Kind::OptionalReal,
-                Values::OptionalReal(values.collect()),
+                Values::optional_reals(&rows, |(cell, _)| axis_number(key, &cell.set[index].1)),
             ));
         }
     }
-    let status = rows.iter().map(|(_, record)| {
-        word(match &record.numbers {
-            None => "failed",
-            Some(run) if run.is_unstable => "unstable",
-            Some(_) => "done",
-        })
-    });
-    let reasons = rows.iter().map(|(_, record)| record.reason.as_deref());
+    let status = rows.iter().map(|(_, run)| word(run.status().word()));
+    let reasons = rows.iter().map(|(_, run)| run.made.clone().err());
     columns.extend([
         column(
             "status",
@@ -250,7 +214,7 @@ pub fn sweep_columns(account: &SweepAccount) -> Vec<SweepColumn> {
             "word",
             "why the run failed; null otherwise, as all that follows is if it did",
             Kind::OptionalWord,
-            Values::OptionalText(reasons.map(|reason| reason.map(word)).collect()),
+            Values::OptionalText(reasons.collect()),
         ),
         column(
             "digest",
@@ -268,56 +232,14 @@ pub fn sweep_columns(account: &SweepAccount) -> Vec<SweepColumn> {
         ),
     ]);
     for (name, meaning, of) in COUNTS {
-        let values = rows.iter().map(|(_, record)| {
-            let numbers = record.numbers.as_deref();
-            numbers.map(of)
-        });
-        let values = Values::OptionalCount(values.collect());
+        let values = Values::OptionalCount(summaries().map(|run| run.map(of)).collect());
         columns.push(column(name, "count", meaning, Kind::OptionalCount, values));
     }
     for (name, unit, meaning, of) in REALS {
-        let values = rows
-            .iter()
-            .map(|(_, record)| record.numbers.as_deref().and_then(of));
-        let values = Values::OptionalReal(values.collect());
+        let values = Values::OptionalReal(summaries().map(|run| run.and_then(of)).collect());
         columns.push(column(name, unit, meaning, Kind::OptionalReal, values));
     }
     columns
-}
-
-fn properties(account: &SweepAccount, columns: &[SweepColumn]) -> WriterProperties {
-    let dictionary: OrderedMap<serde_json::Value> = columns
-        .iter()
-        .map(|column| {
-            let entry = serde_json::json!({ "unit": column.unit, "meaning": column.meaning });
-            (column.name.clone(), entry)
-        })
-        .collect();
-    let metadata = [
-        ("viaduct.study", account.study.clone()),
-        ("viaduct.version", account.version.clone()),
-        ("viaduct.digest", account.digest()),
-        ("viaduct.row", SWEEP_ROW.to_owned()),
-        (
-            "viaduct.columns",
-            serde_json::to_string(&dictionary).unwrap_or_default(),
-        ),
-    ];
-    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value));
-    let mut properties = WriterProperties::builder()
-        .set_dictionary_enabled(false)
-        .set_key_value_metadata(Some(metadata.to_vec()));
-    for column in columns {
-        let path = ColumnPath::from(column.name.as_str());
-        properties = match column.kind {
-            Kind::Number | Kind::Count | Kind::OptionalCount => {
-                properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
-            }
-            Kind::Word | Kind::OptionalWord => properties.set_column_dictionary_enabled(path, true),
-            Kind::Real | Kind::OptionalReal => properties,
-        };
-    }
-    properties.build()
 }
 
 #[cfg(test)]
@@ -326,13 +248,13 @@ mod tests {
     use parquet::record::RowAccessor;
 
     use super::*;
-    use crate::sweep::sample;
+    use crate::sample;
 
     #[test]
-    fn the_table_has_a_row_a_run_and_reads_back() {
+    fn the_table_has_one_row_per_run_and_reads_back() {
         let name = format!("viaduct-sweep-{}.parquet", std::process::id());
         let path = std::env::temp_dir().join(name);
-        sweep_parquet(&sample::account(), std::fs::File::create(&path).unwrap()).unwrap();
+        sweep_parquet(&sample::grid(), std::fs::File::create(&path).unwrap()).unwrap();
         let reader = SerializedFileReader::try_from(path.as_path()).unwrap();
         std::fs::remove_file(&path).unwrap();
         let names: Vec<String> = reader
@@ -370,7 +292,7 @@ mod tests {
     #[test]
     fn the_page_names_every_column() {
         let page = include_str!("../../../../docs/sweeps.md");
-        for column in sweep_columns(&sample::account()) {
+        for (column, _) in sweep_columns(&sample::grid()) {
             let is_axis = ["traffic_rate", "links_model"]
                 .iter()
                 .any(|key| column.name.starts_with(key));

@@ -1,33 +1,45 @@
-//! The table of a sweep.
+//! The table of cells: of a study that `viaduct run` ran over its values, or of a sweep.
 
 use comfy_table::CellAlignment;
 
-use super::{
-    CellView, RUNS_TOO_SHORT, TOO_SHORT, View, figure_format, indented, is_fraction, mark,
-    plain_table, shown, sources, spread,
-};
+use super::{figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread};
 use crate::figure::{difference, percent};
 use crate::outcome::{Figure, FigureRole, StudyOutcome};
+use crate::record::{CellRecord, Look};
 use crate::summary::Summary;
 
-/// The table of a sweep: one row per cell. Ends with a line feed.
+/// The table of what `viaduct run` ran: one row per cell, published figures beside ours. Ends with
+/// a line feed.
 #[must_use]
-pub fn sweep_table(outcome: &StudyOutcome) -> String {
-    let cells: Vec<CellView<'_>> = outcome.cells.iter().map(CellView::new).collect();
-    let CellsTable { columns, rows } = cells_table(&cells);
+pub fn run_cells_table(outcome: &StudyOutcome) -> String {
+    let cells = records(outcome);
+    let published = cells.iter().map(|cell| cell.published);
+    text(cells_table(&cells, Look::Run)) + &agreement(&cells) + &sources(published)
+}
+
+/// The table of a sweep: one row per cell of which a run was made. Ends with a line feed.
+#[must_use]
+pub fn sweep_cells_table(outcome: &StudyOutcome) -> String {
+    text(cells_table(&records(outcome), Look::Sweep))
+}
+
+fn records(outcome: &StudyOutcome) -> Vec<CellRecord<'_>> {
+    let begun = outcome.cells.iter().filter(|cell| !cell.runs.is_empty());
+    begun.map(|cell| cell.record()).collect()
+}
+
+fn text(CellsTable { columns, rows }: CellsTable) -> String {
     let mut table = plain_table(columns.iter().map(|(title, _)| title.clone()).collect());
-    for row in rows {
-        table.add_row(row);
-    }
+    table.add_rows(rows);
     for (index, (_, is_number)) in columns.iter().enumerate() {
         if let Some(column) = table.column_mut(index).filter(|_| *is_number) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    indented(&table) + &agreement(&cells) + &sources(outcome.cells.iter())
+    indented(&table)
 }
 
-/// A row a cell.
+/// One row per cell.
 pub(crate) struct CellsTable {
     /// Titles, and whether what stands below is a number.
     pub(crate) columns: Vec<(String, bool)>,
@@ -35,8 +47,8 @@ pub(crate) struct CellsTable {
 }
 
 /// The swept values of each cell and what came of them.
-pub(crate) fn cells_table(cells: &[CellView<'_>]) -> CellsTable {
-    let numbers = sweep_columns(cells);
+pub(crate) fn cells_table(cells: &[CellRecord<'_>], look: Look) -> CellsTable {
+    let numbers = number_columns(cells, look);
     let keys = cells.first().map_or(&[][..], |cell| cell.set);
     let columns = keys.iter().map(|(key, _)| (key.clone(), false));
     let columns = columns.chain(
@@ -55,49 +67,67 @@ pub(crate) fn cells_table(cells: &[CellView<'_>]) -> CellsTable {
     }
 }
 
-type CellText<'a> = dyn Fn(&CellView<'_>) -> String + 'a;
+type CellText<'a> = dyn Fn(&CellRecord<'_>) -> String + 'a;
 
-struct SweepColumn<'a> {
+struct NumberColumn<'a> {
     title: String,
     is_number: bool,
     text: Box<CellText<'a>>,
 }
 
-fn sweep_columns<'a>(cells: &'a [CellView<'a>]) -> Vec<SweepColumn<'a>> {
+fn number_columns<'a>(cells: &'a [CellRecord<'a>], look: Look) -> Vec<NumberColumn<'a>> {
     let any = |holds: fn(&Summary) -> bool| {
-        let mut runs = cells.iter().flat_map(|cell| &cell.view.runs);
+        let mut runs = cells.iter().flat_map(|cell| &cell.runs);
         runs.any(|run| holds(run))
     };
-    let number = |title: &str, text: fn(&View<'_>) -> String| SweepColumn {
+    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
+    // A latency that grows with the length of the run.
+    let is_withheld = move |cell: &CellRecord<'_>| look == Look::Sweep && cell.is_unstable();
+    let number = |title: &str, text: Box<CellText<'a>>| NumberColumn {
         title: title.to_owned(),
         is_number: true,
-        text: Box::new(move |cell| text(&cell.view)),
+        text,
     };
-    let mut columns = vec![
-        number("mean us (95 % CI)", |view| {
-            view.mean_us.map_or_else(|| "-".to_owned(), spread)
-        }),
-        number("p99 us", |view| shown(view.latency(|latency| latency.p99))),
-        number("busiest link %", |view| {
-            let busiest = view.mean(|run| {
-                run.links
-                    .iter()
-                    .map(|(_, usage)| usage.utilisation_max)
-                    .reduce(f64::max)
-            });
-            busiest.map_or_else(|| "-".to_owned(), percent)
-        }),
-    ];
+    let mut columns = Vec::new();
+    if look == Look::Sweep {
+        columns.push(number(
+            "seeds",
+            Box::new(|cell| cell.runs.len().to_string()),
+        ));
+    }
+    columns.extend([
+        number(
+            "mean us (95 % CI)",
+            Box::new(move |cell| match cell.mean_us {
+                _ if is_withheld(cell) => "unstable".to_owned(),
+                Some(mean) => spread(mean),
+                None => "-".to_owned(),
+            }),
+        ),
+        number(
+            "p99 us",
+            Box::new(move |cell| match is_withheld(cell) {
+                true => "-".to_owned(),
+                false => shown(cell.latency(|latency| latency.p99)),
+            }),
+        ),
+        number(
+            "busiest link %",
+            Box::new(move |cell| share(cell.busiest_link())),
+        ),
+    ]);
     if any(|run| run.buses.utilisation_mean > 0.0) {
-        columns.push(number("bus %", |view| {
-            percent(
-                view.mean(|run| Some(run.buses.utilisation_mean))
-                    .unwrap_or_default(),
-            )
-        }));
+        let mean = |run: &Summary| Some(run.buses.utilisation_mean);
+        columns.push(number(
+            "bus %",
+            Box::new(move |cell| share(cell.mean(mean))),
+        ));
     }
     if any(|run| run.messages.dropped > 0) {
-        columns.push(number("dropped %", |view| percent(view.dropped_fraction())));
+        columns.push(number(
+            "dropped %",
+            Box::new(move |cell| share(cell.dropped_fraction())),
+        ));
     }
     let mut paths: Vec<&str> = Vec::new();
     for path in cells.iter().flat_map(|cell| cell.published.figures.keys()) {
@@ -113,31 +143,29 @@ fn sweep_columns<'a>(cells: &'a [CellView<'a>]) -> Vec<SweepColumn<'a>> {
             format!(" {path}")
         };
         let unit = if is_fraction(path) { " %" } else { "" };
-        columns.push(SweepColumn {
-            title: format!("published{name}{unit}"),
-            is_number: true,
-            text: Box::new(move |cell| {
+        columns.push(number(
+            &format!("published{name}{unit}"),
+            Box::new(move |cell| {
                 let figure = cell.published.figures.get(path);
                 figure
                     .map(|figure| figure_format(path)(figure.value) + mark(figure))
                     .unwrap_or_default()
             }),
-        });
-        columns.push(SweepColumn {
-            title: "difference".to_owned(),
-            is_number: true,
-            text: Box::new(move |cell| {
+        ));
+        columns.push(number(
+            "difference",
+            Box::new(move |cell| {
                 compared(cell, path)
                     .map(|(ours, figure)| difference(ours, figure.value))
                     .unwrap_or_default()
             }),
-        });
+        ));
     }
-    if cells.iter().any(|cell| !note(&cell.view).is_empty()) {
-        columns.push(SweepColumn {
+    if cells.iter().any(|cell| !cell.note(look).is_empty()) {
+        columns.push(NumberColumn {
             title: "note".to_owned(),
             is_number: false,
-            text: Box::new(|cell| note(&cell.view)),
+            text: Box::new(move |cell| cell.note(look)),
         });
     }
     columns
@@ -147,47 +175,17 @@ fn sweep_columns<'a>(cells: &'a [CellView<'a>]) -> Vec<SweepColumn<'a>> {
 const COST_PATHS: [&str; 2] = ["events", "wall_s"];
 
 /// Our number and the published one at `path`, where there are both to compare.
-fn compared<'a>(cell: &CellView<'a>, path: &str) -> Option<(f64, &'a Figure)> {
+fn compared<'a>(cell: &CellRecord<'a>, path: &str) -> Option<(f64, &'a Figure)> {
     let figure = cell.published.figures.get(path)?;
     if COST_PATHS.contains(&path) || figure.role == FigureRole::Context {
         return None;
     }
-    Some((cell.view.mean(|run| run.number(path))?, figure))
-}
-
-/// What must be known before a row is believed.
-pub(crate) fn note(view: &View<'_>) -> String {
-    let has = |holds: fn(&Summary) -> bool| view.runs.iter().any(|run| holds(run));
-    let notes = [
-        (has(|run| !run.violations.is_empty()), "a check failed"),
-        (has(|run| run.ended == "interrupted"), "interrupted"),
-        (has(|run| run.drops_unasked), "MESSAGES LOST"),
-        (
-            has(|run| run.steady_state.state == "overloaded"),
-            "unstable: offered more than served",
-        ),
-        (
-            has(|run| run.steady_state.state == "transient"),
-            "not steady after warm-up",
-        ),
-        (
-            has(Summary::is_too_short),
-            match view.runs.len() {
-                1 => TOO_SHORT,
-                _ => RUNS_TOO_SHORT,
-            },
-        ),
-    ];
-    let notes = notes
-        .into_iter()
-        .filter(|(applies, _)| *applies)
-        .map(|(_, note)| note);
-    notes.collect::<Vec<_>>().join(", ")
+    Some((cell.mean(|run| run.number(path))?, figure))
 }
 
 /// How far the published figures are, on average and at worst; apart, those that the model was
 /// calibrated on, and those that a version predicted blind.
-fn agreement(cells: &[CellView<'_>]) -> String {
+fn agreement(cells: &[CellRecord<'_>]) -> String {
     let mut misses = [
         (FigureRole::Result, "published", Vec::new()),
         (
@@ -242,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_sweep_with_published_figures() {
-        insta::assert_snapshot!(sweep_table(&sample::sweep()));
+        insta::assert_snapshot!(run_cells_table(&sample::sweep()));
     }
 
     #[test]
@@ -251,11 +249,18 @@ mod tests {
         for (index, cell) in outcome.cells.iter_mut().enumerate() {
             cell.set = vec![("hosts.prepost".to_owned(), (1 << index).to_string())];
             cell.published = Published::default();
-            let summary = &mut cell.runs[0].summary;
+            let summary = cell.runs[0].summary_mut();
             summary.messages.dropped = summary.messages.posted >> (3 + index);
             summary.messages.delivered = summary.messages.posted - summary.messages.dropped;
         }
-        outcome.cells[1].runs[0].summary.steady_state.state = "overloaded".to_owned();
-        insta::assert_snapshot!(sweep_table(&outcome));
+        let summary = outcome.cells[1].runs[0].summary_mut();
+        summary.steady_state.state = "overloaded".to_owned();
+        summary.is_unstable = true;
+        insta::assert_snapshot!(run_cells_table(&outcome));
+    }
+
+    #[test]
+    fn a_sweep_with_an_unstable_and_a_failed_cell() {
+        insta::assert_snapshot!(sweep_cells_table(&sample::grid()));
     }
 }
