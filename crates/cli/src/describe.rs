@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_report::{count, percent, quantity, scaled_count};
-use viaduct_scenario::format_size;
+use viaduct_scenario::{KeyName, format_size, key};
 use viaduct_sim::bounds::{LoadBounds, load_bounds};
 use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_topology::LinkClass;
@@ -26,15 +26,14 @@ pub(crate) fn headline(plan: &Plan) -> String {
     };
     let mut parts = vec![format!("{}: {hosts}", plan.study), network];
     // What a sweep varies is in its table.
-    let varies = |key: &str| {
-        plan.cells
-            .iter()
-            .any(|cell| cell.set.iter().any(|(k, _)| k == key))
+    let varies = |key: KeyName| {
+        let mut swept = plan.cells.iter().flat_map(|cell| &cell.set);
+        swept.any(|(path, _)| key.is_at(path))
     };
-    if !varies("traffic.size") {
+    if !varies(key::Traffic::size) {
         parts.push(format!("{} messages", sizes(config)));
     }
-    if !varies("traffic.rate") && !varies("traffic.interval") {
+    if !varies(key::Traffic::rate) && !varies(key::Traffic::interval) {
         parts.push(arrivals(config));
     }
     parts.push(format!("simulated {}", times(config)));

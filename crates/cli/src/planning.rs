@@ -32,11 +32,7 @@ impl Prepared {
             .iter()
             .map(|text| Override::fixed(text.as_str()))
             .collect();
-        overrides.extend(
-            seeds
-                .seed
-                .map(|seed| Override::fixed(format!("run.seed={seed}"))),
-        );
+        overrides.extend(seeds.seed.map(Override::seed));
         let study = Study::load(&scenario.scenario, &overrides)?;
         study.check_runs()?;
         let cells = if study.sweep.is_empty() {

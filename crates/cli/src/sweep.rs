@@ -102,8 +102,7 @@ fn begin(arguments: &SweepArguments) -> Result<Campaign, Failure> {
     let mut overrides: Vec<Override> = overrides
         .map(|text| Override::listed(text.as_str()))
         .collect();
-    let seed = arguments.seed;
-    overrides.extend(seed.map(|seed| Override::fixed(format!("run.seed={seed}"))));
+    overrides.extend(arguments.seed.map(Override::seed));
     let mut sweep = Sweep::load(scenario, &overrides)?;
     let plan = SweepPlan::new(&mut sweep, arguments.seeds, arguments.until_width)?;
     let path = arguments.out.clone().unwrap_or_else(|| {

@@ -5,7 +5,7 @@
 //! number under several has their product.
 
 use viaduct_measure::{Mode, Test};
-use viaduct_scenario::{MechanismKind, Preset, PresetNumber, parse_size};
+use viaduct_scenario::{KeyName, MechanismKind, Preset, PresetNumber, key, parse_size};
 
 use crate::measured::Measured;
 
@@ -20,8 +20,8 @@ const DIGITS_SEARCHING: usize = 12;
 pub(crate) struct Knob {
     /// What they are, for a source.
     pub(crate) what: &'static str,
-    /// Table, key, and the power of the factor: a rate is lower where times are longer.
-    pub(crate) numbers: Vec<(&'static str, &'static str, f64)>,
+    /// Each with the power of the factor: a rate is lower where times are longer.
+    pub(crate) numbers: Vec<(KeyName, f64)>,
     /// What a first guess takes its factor from.
     pub(crate) guess: Guess,
 }
@@ -30,8 +30,8 @@ impl Knob {
     /// The power that a number is moved by; `None` if it is not.
     pub(crate) fn power(&self, number: &PresetNumber) -> Option<f64> {
         let mut numbers = self.numbers.iter();
-        let its = numbers.find(|(table, key, _)| (*table, *key) == (number.table, number.key));
-        its.map(|(_, _, power)| *power)
+        let its = numbers.find(|(key, _)| number.is(*key));
+        its.map(|(_, power)| *power)
     }
 }
 
@@ -46,16 +46,16 @@ pub(crate) enum Guess {
     One,
 }
 
-type Keys = &'static [(&'static str, &'static str, f64)];
+type Keys = &'static [(KeyName, f64)];
 
-const PROCESSOR: Keys = &[("cpu", "post", 1.0), ("cpu", "reap", 1.0)];
-const POLLING: Keys = &[("cpu", "polling_delay", 1.0)];
-const SLEEPING: Keys = &[("cpu", "interrupt", 1.0), ("cpu", "wake_up", 1.0)];
-const CABLE: Keys = &[("link", "propagation", 1.0)];
+const PROCESSOR: Keys = &[(key::Cpu::post, 1.0), (key::Cpu::reap, 1.0)];
+const POLLING: Keys = &[(key::Cpu::polling_delay, 1.0)];
+const SLEEPING: Keys = &[(key::Cpu::interrupt, 1.0), (key::Cpu::wake_up, 1.0)];
+const CABLE: Keys = &[(key::Cable::propagation, 1.0)];
 const MOVING: Keys = &[
-    ("bus", "rate", -1.0),
-    ("bus", "burst_overhead", 1.0),
-    ("link", "rate", -1.0),
+    (key::Bus::rate, -1.0),
+    (key::Bus::burst_overhead, 1.0),
+    (key::Cable::rate, -1.0),
 ];
 
 /// The knobs of a kind of adapter, the most needed first.
@@ -68,57 +68,57 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
     let own: (Keys, Keys) = match preset.mechanism {
         MechanismKind::RemoteWrites => (
             &[
-                ("bus", "programmed_write", 1.0),
-                ("bus", "write", 1.0),
-                ("remote_writes", "adapter", 1.0),
+                (key::Bus::programmed_write, 1.0),
+                (key::Bus::write, 1.0),
+                (key::RemoteWrites::adapter, 1.0),
             ],
-            &[("remote_writes", "write_rate", -1.0)],
+            &[(key::RemoteWrites::write_rate, -1.0)],
         ),
         MechanismKind::Firmware => (
             &[
-                ("bus", "programmed_write", 1.0),
-                ("bus", "read", 1.0),
-                ("bus", "write", 1.0),
-                ("firmware", "cycle", 1.0),
+                (key::Bus::programmed_write, 1.0),
+                (key::Bus::read, 1.0),
+                (key::Bus::write, 1.0),
+                (key::Firmware::cycle, 1.0),
             ],
-            &[("firmware", "write_rate", -1.0)],
+            &[(key::Firmware::write_rate, -1.0)],
         ),
         MechanismKind::Kernel => (
             &[
-                ("bus", "programmed_write", 1.0),
-                ("bus", "read", 1.0),
-                ("bus", "write", 1.0),
-                ("kernel", "system_call", 1.0),
-                ("kernel", "send_frame", 1.0),
-                ("kernel", "receive_frame", 1.0),
-                ("kernel", "adapter", 1.0),
-                ("kernel", "interrupt", 1.0),
-                ("kernel", "coalescing", 1.0),
+                (key::Bus::programmed_write, 1.0),
+                (key::Bus::read, 1.0),
+                (key::Bus::write, 1.0),
+                (key::Kernel::system_call, 1.0),
+                (key::Kernel::send_frame, 1.0),
+                (key::Kernel::receive_frame, 1.0),
+                (key::Kernel::adapter, 1.0),
+                (key::Kernel::interrupt, 1.0),
+                (key::Kernel::coalescing, 1.0),
             ],
-            &[("kernel", "copy_rate", -1.0)],
+            &[(key::Kernel::copy_rate, -1.0)],
         ),
         MechanismKind::Rdma => (
             &[
-                ("bus", "write", 1.0),
-                ("rdma", "doorbell", 1.0),
-                ("rdma", "message", 1.0),
-                ("rdma", "adapters", 1.0),
-                ("rdma", "completion", 1.0),
+                (key::Bus::write, 1.0),
+                (key::Rdma::doorbell, 1.0),
+                (key::Rdma::message, 1.0),
+                (key::Rdma::adapters, 1.0),
+                (key::Rdma::completion, 1.0),
             ],
             // What may be outstanding bounds the rate as well.
-            &[("rdma", "read_credit", -1.0)],
+            &[(key::Rdma::read_credit, -1.0)],
         ),
         MechanismKind::Native | MechanismKind::Endpoints => (
             &[
-                ("bus", "programmed_write", 1.0),
-                ("bus", "read", 1.0),
-                ("bus", "write", 1.0),
-                ("nic", "doorbell", 1.0),
-                ("nic", "send_descriptor", 1.0),
-                ("nic", "receive_match", 1.0),
-                ("nic", "completion", 1.0),
+                (key::Bus::programmed_write, 1.0),
+                (key::Bus::read, 1.0),
+                (key::Bus::write, 1.0),
+                (key::Nic::doorbell, 1.0),
+                (key::Nic::send_descriptor, 1.0),
+                (key::Nic::receive_match, 1.0),
+                (key::Nic::completion, 1.0),
             ],
-            &[("nic", "rate", -1.0)],
+            &[(key::Nic::rate, -1.0)],
         ),
     };
     let knob = |what, guess, parts: &[Keys]| Knob {
@@ -139,15 +139,15 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             knobs.push(knob(
                 "what a segment costs",
                 Guess::Fixed,
-                &[&[("remote_writes", "segment", 1.0)]],
+                &[&[(key::RemoteWrites::segment, 1.0)]],
             ));
             knobs.push(knob(
                 "what the DMA engine costs",
                 Guess::Fixed,
                 &[&[
-                    ("remote_writes", "dma_request", 1.0),
-                    ("remote_writes", "dma_setup", 1.0),
-                    ("remote_writes", "dma_interrupt", 1.0),
+                    (key::RemoteWrites::dma_request, 1.0),
+                    (key::RemoteWrites::dma_setup, 1.0),
+                    (key::RemoteWrites::dma_interrupt, 1.0),
                 ]],
             ));
         }
@@ -155,13 +155,13 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
             knobs.push(knob(
                 "the adapter's processor",
                 Guess::One,
-                &[&[("firmware", "cycle", 1.0)]],
+                &[&[(key::Firmware::cycle, 1.0)]],
             ));
             // A packet crosses the bus, then the link.
             knobs.push(knob(
                 "the link's rate",
                 Guess::One,
-                &[&[("link", "rate", -1.0)]],
+                &[&[(key::Cable::rate, -1.0)]],
             ));
         }
         MechanismKind::Kernel => {
@@ -169,36 +169,36 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
                 "what a frame costs",
                 Guess::One,
                 &[&[
-                    ("kernel", "send_frame", 1.0),
-                    ("kernel", "receive_frame", 1.0),
+                    (key::Kernel::send_frame, 1.0),
+                    (key::Kernel::receive_frame, 1.0),
                 ]],
             ));
             knobs.push(knob(
                 "the processor's copies",
                 Guess::One,
-                &[&[("kernel", "copy_rate", -1.0)]],
+                &[&[(key::Kernel::copy_rate, -1.0)]],
             ));
         }
         MechanismKind::Rdma => knobs.push(knob(
             "a read over the bus",
             Guess::Fixed,
-            &[&[("rdma", "read", 1.0), ("rdma", "read_credit", 1.0)]],
+            &[&[(key::Rdma::read, 1.0), (key::Rdma::read_credit, 1.0)]],
         )),
         MechanismKind::Native | MechanismKind::Endpoints => {
             knobs.push(knob(
                 "a DMA transfer's set-up",
                 Guess::Fixed,
-                &[&[("nic", "dma_setup", 1.0)]],
+                &[&[(key::Nic::dma_setup, 1.0)]],
             ));
             knobs.push(knob(
                 "a segment's translation",
                 Guess::Fixed,
-                &[&[("nic", "translate", 1.0)]],
+                &[&[(key::Nic::translate, 1.0)]],
             ));
             knobs.push(knob(
                 "a page's crossing",
                 Guess::Rate,
-                &[&[("nic", "page_crossing", 1.0)]],
+                &[&[(key::Nic::page_crossing, 1.0)]],
             ));
         }
     }
@@ -206,7 +206,7 @@ pub(crate) fn of(preset: &Preset, measured: &[Measured]) -> Vec<Knob> {
         knobs.push(knob(
             "the processor's own writes",
             Guess::One,
-            &[&[("remote_writes", "write_rate", -1.0)]],
+            &[&[(key::RemoteWrites::write_rate, -1.0)]],
         ));
     }
     // Latency has the sum only; a stream overlaps the processor's work with the adapter's.
@@ -232,12 +232,14 @@ pub(crate) fn joined(mut knobs: Vec<Knob>, count_max: usize) -> Vec<Knob> {
 
 /// Whether some messages of the fit go by the processor's own writes and some by DMA.
 fn has_both_ways(preset: &Preset, measured: &[Measured]) -> bool {
-    let size = |key: &str| {
-        let mut numbers = preset.numbers.iter();
-        let number = numbers.find(|it| (it.table, it.key) == ("remote_writes", key));
+    let size = |key: KeyName| {
+        let number = preset.numbers.iter().find(|it| it.is(key));
         number.and_then(|number| parse_size(&number.value).ok())
     };
-    let (Some(from), Some(written)) = (size("dma_from"), size("dma_written")) else {
+    let (Some(from), Some(written)) = (
+        size(key::RemoteWrites::dma_from),
+        size(key::RemoteWrites::dma_written),
+    ) else {
         return false;
     };
     let goes_by_dma = |bytes: u32| u64::from(bytes) >= from && u64::from(bytes) > written;

@@ -4,22 +4,20 @@
 //! are one place where it may lie, and nothing tells where between them: it is put in the middle,
 //! by ratio.
 
-use viaduct_scenario::{MechanismKind, Preset};
+use viaduct_scenario::{KeyName, MechanismKind, Preset, key};
 
 use crate::measured::Measured;
 
 /// A number of a preset that is such a size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Threshold {
-    pub(crate) table: &'static str,
-    pub(crate) key: &'static str,
+    pub(crate) key: KeyName,
     /// Bytes that messages of its size have more than the last that goes the way before.
     first_of_next: u64,
 }
 
-const fn up_to(table: &'static str, key: &'static str) -> Threshold {
+const fn up_to(key: KeyName) -> Threshold {
     Threshold {
-        table,
         key,
         first_of_next: 0,
     }
@@ -28,15 +26,14 @@ const fn up_to(table: &'static str, key: &'static str) -> Threshold {
 /// The thresholds of a kind of adapter that a measurement can show.
 pub(crate) fn of(preset: &Preset) -> Vec<Threshold> {
     match preset.mechanism {
-        MechanismKind::Native => vec![up_to("nic", "inline")],
-        MechanismKind::Rdma => vec![up_to("rdma", "inline")],
+        MechanismKind::Native => vec![up_to(key::Nic::inline)],
+        MechanismKind::Rdma => vec![up_to(key::Rdma::inline)],
         MechanismKind::RemoteWrites => vec![
             Threshold {
-                table: "remote_writes",
-                key: "dma_from",
+                key: key::RemoteWrites::dma_from,
                 first_of_next: 1,
             },
-            up_to("remote_writes", "dma_written"),
+            up_to(key::RemoteWrites::dma_written),
         ],
         MechanismKind::Firmware | MechanismKind::Kernel | MechanismKind::Endpoints => Vec::new(),
     }
@@ -67,11 +64,7 @@ impl Threshold {
     /// The preset with it behind a size.
     pub(crate) fn put(self, preset: &Preset, last_bytes: u64) -> Option<Preset> {
         let mut preset = preset.clone();
-        let is_it = |table, key| (table, key) == (self.table, self.key);
-        let number = preset
-            .numbers
-            .iter_mut()
-            .find(|it| is_it(it.table, it.key))?;
+        let number = preset.numbers.iter_mut().find(|it| it.is(self.key))?;
         *number = number.with_bytes(last_bytes + self.first_of_next)?;
         Some(preset)
     }

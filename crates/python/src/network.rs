@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use viaduct_scenario::{UnitError, network_toml, parse_rate, parse_time};
+use viaduct_scenario::{KeyName, UnitError, key, network_toml, parse_rate, parse_time};
 use viaduct_topology::{
     ChainHosts, GraphBuilder, GraphFormat, HostId, LinkAttributes, Node, Ports, SwitchId, Topology,
     TopologyError, TreeShape, UsualLinks,
@@ -371,10 +371,15 @@ impl Network {
     ) -> PyResult<Study> {
         let messages = messages.map(|messages| (MESSAGES_FILE, messages.list()));
         let Made { topology, usual } = self.make(py)?;
-        let is_set = |key: &str| settings.iter().any(|setting| setting.starts_with(key));
+        let is_set = |key: KeyName| {
+            let mut set = settings
+                .iter()
+                .filter_map(|setting| setting.split_once('='));
+            set.any(|(path, _)| key.is_at(path.trim()))
+        };
         if rate_of(&usual, &topology).is_none()
-            && !is_set("links.rate=")
-            && !is_set("links.signal_rate=")
+            && !is_set(key::Links::rate)
+            && !is_set(key::Links::signal_rate)
         {
             let which = match topology.switch_link_count() {
                 0 => "links",

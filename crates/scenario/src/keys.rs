@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use crate::schema;
+use crate::section::KeyName;
 use crate::value::Kind;
 
 /// A key.
@@ -19,7 +20,7 @@ pub struct Key {
     /// The key counts only where these keys of its table have one of these values.
     pub when: Vec<(&'static str, Vec<&'static str>)>,
     /// Keys of its table that may not stand beside it.
-    pub excludes: &'static [&'static str],
+    pub excludes: &'static [KeyName],
     /// What it means, one line.
     pub meaning: &'static str,
 }
@@ -66,9 +67,7 @@ impl Table {
 
     /// Its name where it stands in a preset's file: `cpu`, `memory`.
     pub(crate) fn root(&self) -> &'static str {
-        let of_preset = self.name.strip_prefix("preset.");
-        let name = of_preset.or_else(|| self.name.strip_prefix("hosts.model."));
-        name.unwrap_or(self.name)
+        crate::section::root(self.name)
     }
 
     /// How a file heads it: `[traffic]`, `[[fault]]`.

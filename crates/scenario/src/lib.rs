@@ -64,6 +64,14 @@ mod sweep;
 mod units;
 mod value;
 
+/// Tables of keys: each has a constant for every key that it declares, as [`KeyName`] shows.
+pub mod key {
+    pub use crate::schema::{
+        Bus, Cable, Cpu, Firmware, Interface, Kernel, Links, Nic, Rdma, RemoteWrites, Run,
+        StudyWords, Traffic,
+    };
+}
+
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
 pub use endpoints::{endpoints_of, load_endpoints};
@@ -78,6 +86,7 @@ pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, par
 pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
 pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, MechanismKind, PROCESSES_MAX};
+pub use section::KeyName;
 pub use study::{
     CELLS_MAX, Difference, HandedIn, Study, SweepAxis, list_studies, parse_study, parse_study_on,
     parse_study_with,

@@ -6,6 +6,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{self, Node, Raw, Tree};
 use crate::keys::{self, Key, Table};
 use crate::range;
+use crate::schema::Run;
 use crate::value::LIST_LENGTH_MAX;
 
 /// A value from the command line.
@@ -38,6 +39,12 @@ impl Override {
         let parts = split_list(values);
         let swept = parts.len() > 1 || parts.iter().any(|(_, part)| range::is_range(part));
         Self { text, swept }
+    }
+
+    /// The seed of the run.
+    #[must_use]
+    pub fn seed(seed: u64) -> Self {
+        Self::fixed(format!("{}={seed}", Run::seed.path()))
     }
 
     /// The text, and whether it is swept.
@@ -269,9 +276,9 @@ fn split_list(text: &str) -> Vec<(usize, &str)> {
 
 /// Puts a value into the tree and takes away what may not stand beside it.
 pub(crate) fn put(tree: &mut Tree, path: &str, name_place: Place, node: Node) {
-    if let Some((table, key)) = keys::key_at(path) {
+    if let Some((_, key)) = keys::key_at(path) {
         for other in key.excludes {
-            tree.remove(&format!("{}.{other}", table.name));
+            tree.remove(&other.path());
         }
     }
     tree.set(path, name_place, node);

@@ -16,7 +16,7 @@ use crate::schema::{
     Bus, Cable, Cpu, Endpoints, Firmware, HostSide, Hosts, Interface, InterfaceNetwork, Kernel,
     MechanismKind, Memory, Model, Nic, PresetHead, Rdma, RemoteWrites, Transport,
 };
-use crate::section::{Section, Setting, Source, State, key_path};
+use crate::section::{KeyName, Section, Setting, Source, State};
 use crate::settings::{bad_value, read_row, unknown_key};
 use crate::units::{
     RATE_BITS_MAX, RATE_BITS_MIN, TIME_SECONDS_MAX, format_rate, format_rate_in_bytes, format_size,
@@ -149,6 +149,18 @@ impl Source for Numbers<'_> {
 }
 
 impl PresetNumber {
+    /// Whether it is the number of a key.
+    #[must_use]
+    pub fn is(&self, key: KeyName) -> bool {
+        self.is_beside(key) && self.key == key.key()
+    }
+
+    /// Whether it stands in the table of a key.
+    #[must_use]
+    pub fn is_beside(&self, key: KeyName) -> bool {
+        self.table == key.root()
+    }
+
     /// Whether another has the same value, however it is written: `0.2 us` and `200 ns`.
     #[must_use]
     pub fn has_value_of(&self, other: &Self) -> bool {
@@ -299,7 +311,7 @@ pub(crate) fn merge(
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> bool {
-    let (name, place) = match tree.at_path(&key_path!(Hosts.nic)) {
+    let (name, place) = match tree.at_path(&Hosts::nic.path()) {
         None => (default_name.to_owned(), None),
         Some(entry) => match &entry.node.raw {
             Raw::Text(text) => (text.trim().to_owned(), Some(entry.node.place)),
@@ -365,7 +377,7 @@ pub(crate) fn merge(
             }
         }
     }
-    let name_path = key_path!(Model.name);
+    let name_path = Model::name.path();
     if let Some(entry) = preset_tree.find("name")
         && tree.at_path(&name_path).is_none()
         && may_hold(tree, Model::table().name)

@@ -15,13 +15,17 @@ use crate::section::kinds::{
     boolean, choice, count, count_or_unlimited, counts, file, frequency, host, message, number,
     pairs, preset, rate, share, size, start, text, time, time_table, whole,
 };
-use crate::section::{Section, Setting, Start, Word, group, group_by_heads, section, words};
+use crate::section::{
+    KeyName, Section, Setting, Start, Word, group, group_by_heads, section, words,
+};
+pub use adapters::{Cable, Firmware, Interface, Kernel, Rdma, RemoteWrites};
 pub(crate) use adapters::{
-    Cable, Endpoints, FigureRole, FigureRow, FigureUnit, Firmware, HostSide, Interface,
-    InterfaceNetwork, Kernel, Memory, Rdma, RemoteWrites, Transport, WaysKind,
+    Endpoints, FigureRole, FigureRow, FigureUnit, HostSide, InterfaceNetwork, Memory, Transport,
+    WaysKind,
 };
 pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
-pub(crate) use hardware::{Bus, Cpu, Model, Nic, NoticeBy};
+pub use hardware::{Bus, Cpu, Nic};
+pub(crate) use hardware::{Model, NoticeBy};
 
 /// Largest message that a key takes: sizes of messages are 32-bit numbers.
 pub const MESSAGE_BYTES_MAX: u64 = (1 << 32) - 1;
@@ -173,12 +177,12 @@ section! {
             choice("forward while a message still arrives, or when it has").or("cut-through");
         rate: Setting<Rate> = rate("of a link between switches, after line coding")
             .otherwise("from signal_rate and coding")
-            .not_beside(&["signal_rate", "coding"]);
+            .not_beside(&[Links::signal_rate, Links::coding]);
         signal_rate: Setting<Rate> = rate("bits on the wire, before line coding")
             .otherwise("rate is given")
-            .not_beside(&["rate"]);
+            .not_beside(&[Links::rate]);
         coding: Setting<Coding> =
-            choice("line coding of signal_rate").otherwise("none").not_beside(&["rate"]);
+            choice("line coding of signal_rate").otherwise("none").not_beside(&[Links::rate]);
         host_rate: Setting<Rate> =
             rate("of a link between host and switch, after line coding").otherwise("links.rate");
         propagation: Setting<Time> = time("signal propagation of one link").or("0 s");
@@ -335,13 +339,13 @@ section! {
         intervals: Intervals = group(), when arrivals = ArrivalKind::Open;
         rate: Setting<f64> = frequency("messages per second and process")
             .otherwise("from interval")
-            .not_beside(&["interval"]),
+            .not_beside(&[Traffic::interval]),
             when arrivals = ArrivalKind::Open,
             and intervals.interval_distribution = IntervalKind::Exponential
                 | IntervalKind::Constant | IntervalKind::Pareto | IntervalKind::LogNormal;
         interval: Setting<Time> = time("mean time between two messages of a process")
             .otherwise("from rate")
-            .not_beside(&["rate"]),
+            .not_beside(&[Traffic::rate]),
             when arrivals = ArrivalKind::Open,
             and intervals.interval_distribution = IntervalKind::Exponential
                 | IntervalKind::Constant | IntervalKind::Pareto | IntervalKind::LogNormal;
@@ -351,6 +355,12 @@ section! {
         start: Setting<Start> = start("no message is posted before").or("0 s");
         stop: Setting<Time> = time("none is posted at or after").otherwise("run.until");
     }
+}
+
+impl Traffic {
+    /// The key `size`, of the group of sizes.
+    #[expect(non_upper_case_globals, reason = "it has the name of its key")]
+    pub const size: KeyName = Sizes::size.within::<Self>();
 }
 
 /// How far a reproduction may be off where the study does not say: `Role::tolerance`, in words.

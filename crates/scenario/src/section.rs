@@ -295,7 +295,7 @@ impl<T: Field> KeyOf<T> {
     }
 
     /// Keys of its table that may not stand beside it.
-    pub(crate) fn not_beside(mut self, keys: &'static [&'static str]) -> Self {
+    pub(crate) fn not_beside(mut self, keys: &'static [KeyName]) -> Self {
         self.key.excludes = keys;
         self
     }
@@ -359,6 +359,73 @@ pub(crate) fn words_of<S, W: Word>(_: fn(&S) -> &Setting<W>, words: &[W]) -> Vec
     words.iter().map(|word| word.word()).collect()
 }
 
+/// A key by the field that declares it. A section has a constant for each of its keys:
+///
+/// ```
+/// use viaduct_scenario::key;
+///
+/// assert_eq!(key::Traffic::rate.path(), "traffic.rate");
+/// ```
+///
+/// A slip does not compile:
+///
+/// ```compile_fail
+/// viaduct_scenario::key::Traffic::rat.path();
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct KeyName {
+    table: &'static str,
+    key: &'static str,
+}
+
+impl KeyName {
+    pub(crate) const fn new(table: &'static str, key: &'static str) -> Self {
+        Self { table, key }
+    }
+
+    /// The key of a group in a table that has the group.
+    pub(crate) const fn within<S: OfTable>(self) -> Self {
+        Self::new(S::TABLE, self.key)
+    }
+
+    /// Its name alone.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        self.key
+    }
+
+    /// Its whole path, as `--set` takes it.
+    #[must_use]
+    pub fn path(self) -> String {
+        format!("{}.{}", self.table, self.key)
+    }
+
+    /// Whether this is its whole path.
+    #[must_use]
+    pub fn is_at(self, path: &str) -> bool {
+        path.strip_prefix(self.table)
+            .is_some_and(|rest| rest.strip_prefix('.') == Some(self.key))
+    }
+
+    /// The name of its table in a preset's file.
+    pub(crate) fn root(self) -> &'static str {
+        root(self.table)
+    }
+}
+
+/// A table's name where it stands in a preset's file: `cpu`, `memory`.
+pub(crate) fn root(table: &'static str) -> &'static str {
+    let of_preset = table.strip_prefix("preset.");
+    let name = of_preset.or_else(|| table.strip_prefix("hosts.model."));
+    name.unwrap_or(table)
+}
+
+/// The table of a section. A group of keys stands in several, and its keys have none until they are
+/// [within](KeyName::within) one.
+pub(crate) trait OfTable {
+    const TABLE: &'static str = "";
+}
+
 /// Declares a table: a struct of its settings, and their keys.
 macro_rules! section {
     ($(#[$about:meta])* $name:ident $($($presence:ident)? $table:literal : $meaning:literal)? {
@@ -366,9 +433,31 @@ macro_rules! section {
             $(, when $($governing:ident).+ = $($word:path)|+)? $(, and $($other:ident).+ = $($more:path)|+)?;)+
     }) => {
         $(#[$about])*
+        $(#[doc = $meaning])?
         #[derive(Clone, Debug)]
-        pub(crate) struct $name {
+        #[allow(unreachable_pub, reason = "some tables are named outside this crate")]
+        pub struct $name {
             $(pub(crate) $field: $part,)+
+        }
+
+        impl $crate::section::OfTable for $name {
+            $(const TABLE: &'static str = $table;)?
+        }
+
+        #[allow(
+            non_upper_case_globals,
+            dead_code,
+            unreachable_pub,
+            reason = "a constant has the name of its key, and few keys are named in the program"
+        )]
+        impl $name {
+            $(
+                #[doc = concat!("The key `", stringify!($field), "`.")]
+                pub const $field: $crate::section::KeyName = $crate::section::KeyName::new(
+                    <Self as $crate::section::OfTable>::TABLE,
+                    stringify!($field),
+                );
+            )+
         }
 
         impl $crate::section::Part for $name {
@@ -424,19 +513,6 @@ macro_rules! section {
     };
 }
 pub(crate) use section;
-
-/// The whole path of a key, `hosts.nic`, for trees, which are not typed yet. That the section has
-/// such a field is checked by the compiler.
-macro_rules! key_path {
-    ($section:ident . $field:ident) => {{
-        let _ = |section: &$section| {
-            let _ = &section.$field;
-        };
-        let table = <$section as $crate::section::Section>::table();
-        format!("{}.{}", table.name, stringify!($field))
-    }};
-}
-pub(crate) use key_path;
 
 /// A choice: a type each of whose values has a word.
 pub(crate) trait Word: Copy + PartialEq + fmt::Debug + 'static {
@@ -747,7 +823,10 @@ mod tests {
                     assert!(words.iter().all(|word| choices.contains(word)), "{name}");
                 }
                 for other in key.excludes {
-                    assert!(table.find(other).is_some(), "{name} excludes {other}");
+                    assert!(
+                        table.find(other.key()).is_some(),
+                        "{name} excludes {other:?}"
+                    );
                 }
                 above.push(key);
             }

@@ -10,7 +10,7 @@ use crate::schema::{
     Bus, BusLoad, Cpu, Detection, Hosts, Links, Model, Network, Nic, Run, StudyWords, Switches,
     Traffic,
 };
-use crate::section::{AnySetting, Given, Section, Setting, Source, State, Word, key_path};
+use crate::section::{AnySetting, Given, Section, Setting, Source, State, Word};
 use crate::units::UnitError;
 use crate::value::{Kind, Value, as_written};
 
@@ -343,7 +343,7 @@ impl Reader<'_> {
 
     fn excluded(&mut self, key: &Key, entry: &Entry) {
         for other in key.excludes {
-            let Some(other) = self.subtree.find(other) else {
+            let Some(other) = self.subtree.find(other.key()) else {
                 continue;
             };
             // Said once, at the later of the two.
@@ -476,12 +476,12 @@ fn lesson(table: &Table, key: &Key, node: &Node) -> Option<String> {
         return None;
     };
     let path = format!("{}.{}", table.name, key.name);
-    if path == key_path!(Links.model) && Switching::of_word(text).is_some() {
+    if path == Links::model.path() && Switching::of_word(text).is_some() {
         Some(format!(
             "`model` says how flows share a link, `switching` when they move on: \
              write switching = \"{text}\""
         ))
-    } else if path == key_path!(Links.switching) && Sharing::of_word(text).is_some() {
+    } else if path == Links::switching.path() && Sharing::of_word(text).is_some() {
         Some(format!(
             "`switching` says when a message moves on, `model` how flows share a link: \
              write model = \"{text}\""

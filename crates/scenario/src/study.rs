@@ -22,7 +22,7 @@ use crate::overrides::{self, Override, Setter};
 use crate::preset;
 use crate::published::{self, Published, Role};
 use crate::schema::{Hosts, StudyWords};
-use crate::section::{AnySetting, Section, Setting, key_path};
+use crate::section::{AnySetting, KeyName, Section, Setting};
 use crate::settings::{Context, Settings, default_value};
 
 /// Most points of a sweep.
@@ -372,11 +372,11 @@ pub fn list_studies() -> Vec<(&'static str, String, String)> {
         let mut diagnostics = Diagnostics::default();
         let (_, tree) = document::parse(name, text, &mut diagnostics);
         let tree = tree.unwrap_or_default();
-        let words = |path: &str| match tree.at_path(path).map(|entry| &entry.node.raw) {
+        let words = |key: KeyName| match tree.at_path(&key.path()).map(|entry| &entry.node.raw) {
             Some(Raw::Text(text)) => text.clone(),
             _ => String::new(),
         };
-        (name, words("study.title"), words("study.question"))
+        (name, words(StudyWords::title), words(StudyWords::question))
     };
     builtin::STUDIES.iter().map(describe).collect()
 }
@@ -533,12 +533,10 @@ fn is_same<T>(setting: &dyn AnySetting, of: &Setting<T>) -> bool {
 
 /// Whether a value at one key takes away what stands at another.
 fn excludes(path: &str, other: &str) -> bool {
-    let Some((table, key)) = keys::key_at(path) else {
-        return false;
-    };
-    key.excludes
-        .iter()
-        .any(|excluded| format!("{}.{excluded}", table.name) == other)
+    keys::key_at(path).is_some_and(|(_, key)| {
+        let mut excluded = key.excludes.iter();
+        excluded.any(|excluded| excluded.is_at(other))
+    })
 }
 
 /// A swept value as a person writes it.
@@ -587,7 +585,7 @@ impl Frame {
         for (axis, node) in point {
             overrides::put(&mut tree, &axis.path, axis.name_place, (*node).clone());
         }
-        let default_nic = keys::key_at(&key_path!(Hosts.nic));
+        let default_nic = keys::key_at(&Hosts::nic.path());
         let default_nic = default_nic.map_or("", |(_, key)| key.default_text());
         let merged = preset::merge(&mut tree, default_nic, &mut self.files, diagnostics);
         let context = Context {

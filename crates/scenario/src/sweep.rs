@@ -9,7 +9,6 @@ use crate::files::{self, Files};
 use crate::keys;
 use crate::overrides::Override;
 use crate::schema::Run;
-use crate::section::key_path;
 use crate::study::{Input, Opened, Point, Study, SweepAxis, no_study, value_text};
 
 /// A study and the keys that it runs over. A clone shares the network that was made last.
@@ -116,7 +115,7 @@ impl Sweep {
         if opened.frame.diagnostics.has_errors() {
             return Err(opened.frame.diagnostics);
         }
-        let seed = key_path!(Run.seed);
+        let seed = Run::seed.path();
         if let Some(axis) = opened.axes.iter().find(|axis| axis.path == seed) {
             let mut diagnostics = opened.frame.diagnostics.same_sources();
             let error = Diagnostic::error("each point is run with the same seeds");

@@ -8,7 +8,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use viaduct_engine::Time;
 use viaduct_lanai::{Config, Server, contention};
 use viaduct_measure::{Bulk, BulkRow, LogP, bulk, logp};
-use viaduct_scenario::{Preset, PresetNumber, endpoints_of, load_preset};
+use viaduct_scenario::{Preset, PresetNumber, endpoints_of, key, load_preset};
 
 use super::failure_of;
 use super::simulated::{RequestProgram, measure};
@@ -122,7 +122,8 @@ fn variations(preset: &Preset, keys: &[String]) -> Result<Vec<Variation>, Failur
         let is_new = |number: &&&PresetNumber| {
             let same = |it: &&PresetNumber| (it.table, it.key) == (number.table, number.key);
             let before = parent.numbers.iter().find(same);
-            number.table == "interface" && before.is_some_and(|it| !it.has_value_of(number))
+            number.is_beside(key::Interface::clock)
+                && before.is_some_and(|it| !it.has_value_of(number))
         };
         let ends: Vec<[PresetNumber; 2]> = ranged
             .iter()

@@ -44,12 +44,12 @@ section! {
             when kind = FaultKind::LinkDown;
         factor: Setting<f64> = number("how many times as long all work of its processor takes")
             .otherwise("per_message is given")
-            .not_beside(&["per_message"]),
+            .not_beside(&[FaultRow::per_message]),
             when kind = FaultKind::SlowHost;
         per_message: Setting<Time> =
             time("work of its processor for each message that arrives, beside the usual")
                 .otherwise("factor is given")
-                .not_beside(&["factor"]),
+                .not_beside(&[FaultRow::factor]),
             when kind = FaultKind::SlowHost;
     }
 }
