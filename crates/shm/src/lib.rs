@@ -56,7 +56,9 @@
 //!
 //! Most messages have one segment and fit one slot, with nothing else under way. Steps 2, 3, 4 and
 //! 6 of those are in `simple.rs`, which does in one pass what the files above do by general rules;
-//! what is unusual, or wrong, it leaves untouched for them.
+//! what is unusual, or wrong, it leaves untouched for them. A call is tried so first
+//! (`post_send_simply`), without a call of another function, and then done in full
+//! (`post_send_in_full`).
 //!
 //! A completion queue with up to 80 connected VIs peeks at the next slot of each. With more it sets
 //! tripwires: whoever publishes a slot also sets the channel's bit in an area of the link, and a
@@ -250,6 +252,116 @@ impl Shm {
     }
 }
 
+/// The calls that a message takes in two halves, for an interface that is called from outside: the
+/// short way calls nothing, so that such a function needs no stack for it.
+impl Shm {
+    /// The short way of [`Provider::post_send`]. `false`: nothing was done, as for a
+    /// handle that names nothing.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn post_send_simply(
+        self,
+        vi: u64,
+        descriptor: *mut Descriptor,
+        handle: MemoryHandle,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { vi::post_send_simply(vi, descriptor, handle) }.is_some()
+    }
+
+    /// The rest of [`Provider::post_send`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn post_send_in_full(
+        self,
+        vi: ViHandle,
+        descriptor: *mut Descriptor,
+        handle: MemoryHandle,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { vi::post_send_in_full(vi, descriptor, handle) }
+    }
+
+    /// The short way of [`Provider::post_receive`]. `false`: nothing was done, as for a
+    /// handle that names nothing.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn post_receive_simply(
+        self,
+        vi: u64,
+        descriptor: *mut Descriptor,
+        handle: MemoryHandle,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { vi::post_receive_simply(vi, descriptor, handle) }.is_some()
+    }
+
+    /// The rest of [`Provider::post_receive`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn post_receive_in_full(
+        self,
+        vi: ViHandle,
+        descriptor: *mut Descriptor,
+        handle: MemoryHandle,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { vi::post_receive_in_full(vi, descriptor, handle) }
+    }
+
+    /// The short way of [`Provider::send_done`]. `None`: nothing was done.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_done_simply(self, vi: u64) -> Option<Done> {
+        vi::send_done_simply(vi)
+    }
+
+    /// The rest of [`Provider::send_done`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn send_done_in_full(self, vi: ViHandle) -> Result<Done> {
+        vi::send_done_in_full(vi)
+    }
+
+    /// The short way of [`Provider::receive_done`]. `None`: nothing was done.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_done_simply(self, vi: u64) -> Option<Done> {
+        vi::receive_done_simply(vi)
+    }
+
+    /// The rest of [`Provider::receive_done`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn receive_done_in_full(self, vi: ViHandle) -> Result<Done> {
+        vi::receive_done_in_full(vi)
+    }
+}
+
 // SAFETY: what a peer does is checked before it is used, and what is handed out was posted: see
 // `vi/transfer.rs` and `regions.rs`.
 unsafe impl Provider for Shm {
@@ -405,7 +517,10 @@ unsafe impl Provider for Shm {
         handle: MemoryHandle,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { vi::post_send(vi, descriptor, handle) }
+        unsafe {
+            vi::post_send_simply(vi.bits(), descriptor, handle)
+                .map_or_else(|| vi::post_send_in_full(vi, descriptor, handle), Ok)
+        }
     }
 
     #[inline]
@@ -416,17 +531,20 @@ unsafe impl Provider for Shm {
         handle: MemoryHandle,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { vi::post_receive(vi, descriptor, handle) }
+        unsafe {
+            vi::post_receive_simply(vi.bits(), descriptor, handle)
+                .map_or_else(|| vi::post_receive_in_full(vi, descriptor, handle), Ok)
+        }
     }
 
     #[inline]
     fn send_done(&self, vi: ViHandle) -> Result<Done> {
-        vi::send_done(vi)
+        vi::send_done_simply(vi.bits()).map_or_else(|| vi::send_done_in_full(vi), Ok)
     }
 
     #[inline]
     fn receive_done(&self, vi: ViHandle) -> Result<Done> {
-        vi::receive_done(vi)
+        vi::receive_done_simply(vi.bits()).map_or_else(|| vi::receive_done_in_full(vi), Ok)
     }
 
     fn send_wait(&self, vi: ViHandle, limit: Option<Duration>) -> Result<Done> {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-pub(crate) use self::biased::{BiasedMutex, Guard};
+pub(crate) use self::biased::{BiasedMutex, Guard, OwnGuard};
 
 /// Whether stores of other threads can be made visible without their help; asks once.
 pub(crate) fn barrier_is_available() -> bool {

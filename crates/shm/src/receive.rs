@@ -3,10 +3,11 @@
 //! What the peer wrote is read once and believed nowhere: lengths are checked against the receive
 //! and the pool, remote addresses against the regions of this NIC.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use viaduct_fabric::Counts;
+use viaduct_fabric::{Counts, Descriptor};
 use viaduct_via::outcome::{self, Outcome};
 use viaduct_via::protection::{self, RemoteAccess};
 use viaduct_via::{CompletedOperation, Operation, Queue, Status, ViAttributes};
@@ -49,8 +50,8 @@ pub(crate) struct Incoming {
     pub(crate) posted: u32,
     /// The next receive whose cookie is to be written.
     pub(crate) cookies: u32,
-    /// Slots found since the last look in vain.
-    in_a_row: u32,
+    /// The slot of the last look in vain.
+    vain: u32,
     /// A message of which more parts are to come.
     partial: Option<Partial>,
     /// A message broke the connection: those behind it do not count.
@@ -104,8 +105,20 @@ const IN_A_ROW: u32 = 4;
 /// How many slots off, before and after. Millions of 8-byte messages a second, and of requests
 /// over 64 connections: 22 to 26 and 7.0; with 2 and 2 19.7 and 7.1, with none before 24 and 5.7.
 const SLOTS_AHEAD: [u32; 2] = [2, 4];
+/// The same for a program that looks at one VI alone: it is quicker than its sender, so that what
+/// it asks for is likely to be what that is about to write. Millions of 8-byte messages a second:
+/// 31; with 3 in a row 25, and as above 20.
+const IN_A_ROW_ALONE: u32 = 8;
+const SLOTS_AHEAD_ALONE: u32 = 4;
 /// Slots that are used before the sender is told, when it does not wait for them.
 const LAZY_SLOTS: u32 = 8;
+
+/// Asks for a slot that is read soon, the next and the last that was not there being known.
+#[inline(always)]
+fn ask_ahead(direction: Direction, next: u32, vain: u32) {
+    let ahead = SLOTS_AHEAD[usize::from(next.wrapping_sub(vain) >= IN_A_ROW - 1)];
+    direction.prefetch(next.wrapping_add(ahead));
+}
 
 impl Incoming {
     pub(crate) fn new(
@@ -130,7 +143,7 @@ impl Incoming {
             base: 0,
             posted: 0,
             cookies: 0,
-            in_a_row: 0,
+            vain: 0,
             partial: None,
             is_broken: false,
             counts: Counts::default(),
@@ -145,14 +158,15 @@ impl Incoming {
 
     #[inline(always)]
     pub(crate) fn advance(&mut self, slots: u32, at_once: bool) {
-        self.next = self.next.wrapping_add(slots);
-        if at_once || self.next.wrapping_sub(self.published) >= LAZY_SLOTS {
+        let next = self.next.wrapping_add(slots);
+        self.next = next;
+        if at_once || next.wrapping_sub(self.published) >= LAZY_SLOTS {
             self.counts.returns += 1;
             self.tell_consumed();
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn tell_consumed(&mut self) {
         self.published = self.next;
         kill_point!();
@@ -279,6 +293,33 @@ impl ReceiveSide {
         })
     }
 
+    /// The short way of [`ReceiveSide::look`] where no receive is complete: the receive that a
+    /// message completed, which is taken, or that there is nothing. `None` where the message is to
+    /// go the long way.
+    #[inline(always)]
+    pub(crate) fn look_simply(
+        &mut self,
+        credit: &AtomicU32,
+    ) -> Option<Option<NonNull<Descriptor>>> {
+        let incoming = self.incoming.as_mut()?;
+        let (direction, next) = (incoming.direction, incoming.next);
+        let Some(header) = direction.peek(next) else {
+            incoming.vain = next;
+            return Some(None);
+        };
+        if header.kind != Kind::Inline as u8 || incoming.partial.is_some() {
+            return None;
+        }
+        if next.wrapping_sub(incoming.vain) >= IN_A_ROW_ALONE {
+            direction.prefetch(next.wrapping_add(SLOTS_AHEAD_ALONE));
+        }
+        let (immediate, peer_posted) = direction.immediate_and_credit(next);
+        credit.store(peer_posted, Ordering::Relaxed);
+        let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);
+        let taken = self.take_simple::<false>(header, immediate, direction.payload(next));
+        taken.map(Some)
+    }
+
     /// Deals with one slot, if there is one. `credit` gets the peer's count of posted receives.
     #[inline(always)]
     pub(crate) fn look(&mut self, credit: &AtomicU32) -> Look {
@@ -287,17 +328,19 @@ impl ReceiveSide {
         };
         let (direction, next) = (incoming.direction, incoming.next);
         let Some(header) = direction.peek(next) else {
-            incoming.in_a_row = 0;
+            incoming.vain = next;
             return Look::Nothing;
         };
-        incoming.in_a_row = incoming.in_a_row.wrapping_add(1);
-        let ahead = SLOTS_AHEAD[usize::from(incoming.in_a_row >= IN_A_ROW)];
-        direction.prefetch(next.wrapping_add(ahead));
+        ask_ahead(direction, next, incoming.vain);
         let (immediate, peer_posted) = direction.immediate_and_credit(next);
         credit.store(peer_posted, Ordering::Relaxed);
         let immediate = (header.flags & flag::IMMEDIATE != 0).then_some(immediate);
         if header.kind == Kind::Inline as u8 && incoming.partial.is_none() {
-            if self.take_simple(header, immediate, direction.payload(next)) {
+            let payload = direction.payload(next);
+            if self
+                .take_simple::<true>(header, immediate, payload)
+                .is_some()
+            {
                 return Look::Dealt;
             }
             return self.inline(header, immediate);

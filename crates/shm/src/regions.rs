@@ -28,7 +28,7 @@ use viaduct_fabric::via::protection::{AccessError, RemoteAccess};
 use viaduct_fabric::via::{
     MemoryAttributes, MemoryHandle, NicAttributes, ProtectionTag, ViAttributes, check,
 };
-use viaduct_fabric::{Error, Result, ReturnCode};
+use viaduct_fabric::{DESCRIPTOR_ALIGNMENT, Descriptor, Error, Result, ReturnCode};
 
 use self::entries::{
     ENTRY_BYTES, Entries, FLAG_ANY_TAG, MAGIC, RIGHT_TO_READ, RIGHT_TO_WRITE, VERSION, Wanted,
@@ -92,6 +92,9 @@ pub(crate) struct RegionCache {
     tag: u32,
     epoch: u32,
     placement: Placement,
+    /// The first address in it at which a descriptor may begin, and how many lie there.
+    first_descriptor: u64,
+    descriptors: u64,
 }
 
 impl RegionCache {
@@ -103,10 +106,32 @@ impl RegionCache {
         tag: 0,
         epoch: 0,
         placement: Placement::PRIVATE,
+        first_descriptor: 0,
+        descriptors: 0,
     };
 }
 
 impl RegionCache {
+    /// Holds a region that the rule let some bytes of be used, at an epoch.
+    fn new(region: (u64, u64), handle: u32, tag: u32, epoch: u32, placement: Placement) -> Self {
+        let (start, length) = region;
+        // No descriptor begins at 0.
+        let before = match start {
+            0 => DESCRIPTOR_ALIGNMENT as u64,
+            start => start.wrapping_neg() % DESCRIPTOR_ALIGNMENT as u64,
+        };
+        Self {
+            start,
+            length,
+            handle,
+            tag,
+            epoch,
+            placement,
+            first_descriptor: start.wrapping_add(before),
+            descriptors: length.saturating_sub(before) / size_of::<Descriptor>() as u64,
+        }
+    }
+
     /// Whether the bytes lie in the region held, and nothing has changed since `epoch`. The tag is
     /// that of the last check.
     ///
@@ -118,6 +143,16 @@ impl RegionCache {
         self.handle == handle
             && self.epoch == epoch
             && matches!(end, Some(end) if end <= self.length)
+    }
+
+    /// The same of a descriptor with room for two segments, which begins where a descriptor may.
+    #[inline(always)]
+    pub(crate) const fn covers_descriptor(&self, epoch: u32, handle: u32, address: u64) -> bool {
+        // What is no multiple of a descriptor's size becomes a very large number.
+        let number = address
+            .wrapping_sub(self.first_descriptor)
+            .rotate_right(DESCRIPTOR_ALIGNMENT.ilog2());
+        self.handle == handle && self.epoch == epoch && number < self.descriptors
     }
 
     /// The same, for a tag.
@@ -516,14 +551,9 @@ impl RegionTable {
             && let Some(found) = self.entries.read(index_of(wanted.handle), u32::MAX)
             && found.handle == wanted.handle
         {
-            *cache = RegionCache {
-                start: found.start,
-                length: found.length,
-                handle: wanted.handle,
-                tag: wanted.tag,
-                epoch,
-                placement: found.placement(0),
-            };
+            let region = (found.start, found.length);
+            let (handle, tag) = (wanted.handle, wanted.tag);
+            *cache = RegionCache::new(region, handle, tag, epoch, found.placement(0));
         }
         Ok(placement)
     }

@@ -345,7 +345,7 @@ impl SendSide {
             let Some((chunk, bytes)) = out.next_part(&self.side, entry.bytes.into()) else {
                 return Step::Blocked;
             };
-            out.fill(entry, chunk, bytes);
+            out.fill_chunk(entry, chunk, bytes);
             let (mut part_flags, end) = (flags, out.offset + bytes);
             if out.offset > 0 {
                 part_flags |= flag::CONTINUES;

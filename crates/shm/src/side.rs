@@ -22,7 +22,7 @@ use crate::handle::Slot;
 use crate::nic::Nic;
 use crate::regions::{Placement, ProtectionError, RegionCache};
 use crate::wait;
-use crate::work_queue::{Entry, Head, WorkQueue};
+use crate::work_queue::{Entry, Head, WorkQueue, immediate_and_length};
 
 /// One side of a VI. Reached under its lock.
 #[derive(Default)]
@@ -35,7 +35,6 @@ pub(crate) struct Side {
     pub(crate) level: Option<ReliabilityLevel>,
     pub(crate) max_transfer_bytes: u32,
     pub(crate) tag: Option<ProtectionTag>,
-    pub(crate) max_descriptors: u32,
     /// Messages of fewer segments go the short way.
     pub(crate) simple_segments_end: u16,
     /// The epoch of the NIC's region table, kept mapped by `nic`.
@@ -61,6 +60,16 @@ impl Default for Epoch {
 // SAFETY: the epoch is only read, atomically.
 unsafe impl Send for Side {}
 
+/// What a completed descriptor is to its consumer.
+#[inline(always)]
+pub(crate) const fn done((descriptor, status): (NonNull<Descriptor>, Status)) -> Done {
+    if status.is_error() {
+        Done::Failed(descriptor)
+    } else {
+        Done::Complete(descriptor)
+    }
+}
+
 /// A descriptor that was not taken: what the consumer and the error handler are told.
 pub(crate) fn dead_vi() -> Error {
     let code = ReturnCode::InvalidParameter;
@@ -81,7 +90,7 @@ impl Side {
             completion_queue,
             ..Self::default()
         };
-        side.max_descriptors = nic.attributes.max_descriptors_per_queue;
+        side.queue = WorkQueue::new(nic.attributes.max_descriptors_per_queue);
         side.epoch = Epoch(nic.regions.epoch_word());
         side.set_attributes(attributes);
         side
@@ -118,7 +127,7 @@ impl Side {
         queue: Queue,
     ) -> Result<()> {
         let epoch = self.epoch();
-        if self.queue.len() >= self.max_descriptors {
+        if self.queue.is_full() {
             return Err(self.refuse_overrun(queue));
         }
         let tag = self.tag.map_or(0, ProtectionTag::bits);
@@ -139,7 +148,8 @@ impl Side {
             return Err(self.refuse_descriptor(descriptor.as_ptr(), queue));
         }
         // SAFETY: registered memory is readable.
-        let head = unsafe { Head::read(descriptor) };
+        let (head, (immediate, length)) =
+            unsafe { (Head::read(descriptor), immediate_and_length(descriptor)) };
         let operation = head.operation();
         let level = self.level.unwrap_or(ReliabilityLevel::Unreliable);
         let is_well_formed = is_well_formed(head, queue, &nic.attributes, level);
@@ -152,13 +162,14 @@ impl Side {
         }
         let entry = self.queue.next_place();
         entry.set(descriptor, handle.bits(), head, epoch);
+        entry.immediate = immediate;
         if is_well_formed {
             // SAFETY: as many segments lie in registered memory.
             let sum = unsafe { entry.set_segments(operation) };
             if !may_touch(nic, &mut self.buffers, epoch, tag, entry) {
                 judge(nic, tag, entry, queue);
             } else if matches!(queue, Queue::Send)
-                && !check::send_length_is_right(head.length, sum, self.max_transfer_bytes)
+                && !check::send_length_is_right(length, sum, self.max_transfer_bytes)
             {
                 entry.set_fault(Status::LENGTH_ERROR);
             }
@@ -234,7 +245,7 @@ impl Side {
         let address = entry.descriptor.as_ptr().addr() as u64;
         let (handle, bytes) = (entry.descriptor_handle, entry.descriptor_bytes());
         // A consumer that deregistered the descriptor's memory may have unmapped it.
-        entry.is_lost = nic.regions.check(handle, address, bytes, tag).is_err();
+        entry.set_lost(nic.regions.check(handle, address, bytes, tag).is_err());
     }
 
     /// Completes the oldest pending descriptor.
@@ -250,7 +261,7 @@ impl Side {
         let Some(entry) = self.queue.get_mut(number) else {
             return;
         };
-        if entry.is_lost {
+        if entry.is_lost() {
             entry.status = status;
             let descriptor = entry.descriptor;
             self.report(ErrorCode::CompletionProtection, Some(descriptor), queue);
@@ -262,6 +273,14 @@ impl Side {
             self.queue.begun = self.queue.done;
         }
         self.announce(queue);
+    }
+
+    /// Whether anybody is to be told of a completion.
+    #[inline(always)]
+    pub(crate) fn has_listeners(&self) -> bool {
+        // In one comparison.
+        let queue = u64::from(self.completion_queue.is_some());
+        queue | self.waiters | self.notify.len() as u64 != 0
     }
 
     /// Tells of one completion: to the completion queue, or to who waits.
@@ -344,10 +363,9 @@ impl Side {
     /// Takes the oldest descriptor if it is complete.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Done {
-        if self.queue.has_complete() {
-            self.take_complete()
-        } else {
-            self.none_complete()
+        match self.queue.take() {
+            Some(taken) => done(taken),
+            None => self.none_complete(),
         }
     }
 
@@ -358,15 +376,6 @@ impl Side {
             Done::Empty
         } else {
             Done::NotDone
-        }
-    }
-
-    /// The same, of a queue that has one.
-    #[inline(always)]
-    pub(crate) fn take_complete(&mut self) -> Done {
-        match self.queue.take_complete() {
-            (descriptor, status) if status.is_error() => Done::Failed(descriptor),
-            (descriptor, _) => Done::Complete(descriptor),
         }
     }
 
@@ -451,8 +460,6 @@ fn simple_segments_end(nic: &NicAttributes, level: ReliabilityLevel) -> u16 {
             let head = Head {
                 segment_count: *segment_count,
                 control: control::SEND_RECEIVE | immediate,
-                immediate: 0,
-                length: 0,
             };
             [Queue::Send, Queue::Receive]
                 .into_iter()
@@ -539,8 +546,6 @@ mod tests {
                     let head = Head {
                         segment_count,
                         control,
-                        immediate: 0,
-                        length: 0,
                     };
                     let is_right = [Queue::Send, Queue::Receive]
                         .into_iter()

@@ -16,8 +16,9 @@ use viaduct_via::{Queue, Status, ViAttributes, ViState, check};
 
 pub(crate) use self::source::News;
 pub(crate) use self::transfer::{
-    post_receive, post_send, receive_done, receive_notify, receive_wait, send_done, send_notify,
-    send_wait,
+    post_receive_in_full, post_receive_simply, post_send_in_full, post_send_simply,
+    receive_done_in_full, receive_done_simply, receive_notify, receive_wait, send_done_in_full,
+    send_done_simply, send_notify, send_wait,
 };
 use crate::completion_queue::{self, CompletionQueue};
 use crate::connect::{CloseReason, Connectable};

@@ -188,6 +188,17 @@ pub(crate) fn looked_in_vain(looks: &AtomicU32) {
     }
 }
 
+/// The same, where that leads to nothing; `false`: it does, and nothing was counted.
+#[inline(always)]
+pub(crate) fn looked_shortly(looks: &AtomicU32) -> bool {
+    let count = looks.load(Ordering::Relaxed).wrapping_add(1);
+    let is_short = !count.is_multiple_of(LOOKS_AN_ASK);
+    if is_short {
+        looks.store(count, Ordering::Relaxed);
+    }
+    is_short
+}
+
 #[cold]
 fn looked_long_in_vain(count: u32) {
     if let Ok(host) = Host::get() {

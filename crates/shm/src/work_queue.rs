@@ -28,29 +28,38 @@ pub(crate) struct Entry {
     pub(crate) descriptor_handle: u32,
     /// The region table's epoch at which the ranges were checked.
     pub(crate) epoch: u32,
+    /// Segments past the first, and the remote range; most descriptors have none.
+    more: Option<Box<More>>,
     /// The slot after the message's last, once it is sent; its receiver's counter passes it. Of a
     /// receive that runs past a region: how many bytes of a message do not.
     pub(crate) sent_until: u32,
-    /// While pending, the error bits that it will complete with; then all of its status.
-    pub(crate) status: Status,
-    /// Segments past the first, and the remote range; most descriptors have none.
-    more: Option<Box<More>>,
     /// Segments in the descriptor, the remote range included.
     segment_count: u16,
-    /// The error bits found when it was posted, and `RUNS_PAST`.
-    fault: u16,
     /// The control word.
     control: u16,
+    /// While pending, the error bits that it will complete with; then all of its status.
+    pub(crate) status: Status,
+    /// The error bits found when it was posted, and whatever else makes it no simple one:
+    /// `RUNS_PAST`, `HAS_MORE`, `IS_LOST`.
+    marks: u16,
     /// Whether it completes only when its receiver has used it.
     pub(crate) awaits: bool,
-    /// Whether its memory was deregistered: nothing can be written into the descriptor.
-    pub(crate) is_lost: bool,
+    /// 0: with those before a word, which is set at once.
+    rest: u8,
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// Beside the error bits of a fault: the receive runs past a region of its own.
+/// The receive runs past a region of its own.
 const RUNS_PAST: u16 = 1 << 15;
+/// There is more than one segment.
+const HAS_MORE: u16 = 1 << 14;
+/// Its memory was deregistered: nothing can be written into the descriptor.
+const IS_LOST: u16 = 1 << 13;
+/// The error bits of a fault.
+const FAULT_MASK: u16 = Status::ERROR_MASK.bits() as u16;
+const _: () = assert!(FAULT_MASK as u32 == Status::ERROR_MASK.bits());
+const _: () = assert!(FAULT_MASK & (RUNS_PAST | HAS_MORE | IS_LOST) == 0);
 
 // SAFETY: the descriptor is the provider's alone until it is handed back, in whatever thread.
 unsafe impl Send for Entry {}
@@ -64,13 +73,27 @@ struct More {
     remote: Option<Segment>,
 }
 
-/// The words of a descriptor's control segment that its consumer writes.
+/// The words of a descriptor's control segment that say what it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) segment_count: u16,
     pub(crate) control: u16,
-    pub(crate) immediate: u32,
-    pub(crate) length: u32,
+}
+
+/// The other words that a send's consumer writes there.
+///
+/// # Safety
+///
+/// The control segment is readable.
+#[inline(always)]
+pub(crate) unsafe fn immediate_and_length(descriptor: NonNull<Descriptor>) -> (u32, u32) {
+    // SAFETY: the caller's promise. Each word by itself and once: the consumer has just written
+    // them so, and others may write them meanwhile.
+    unsafe {
+        let head = &raw const (*descriptor.as_ptr()).control;
+        let immediate = (&raw const (*head).immediate).read_volatile();
+        (immediate, (&raw const (*head).length).read_volatile())
+    }
 }
 
 impl Head {
@@ -79,15 +102,12 @@ impl Head {
     /// The control segment is readable.
     #[inline(always)]
     pub(crate) unsafe fn read(descriptor: NonNull<Descriptor>) -> Self {
-        // SAFETY: the caller's promise. Each word by itself and once: the consumer has just
-        // written them so, and others may write them meanwhile.
+        // SAFETY: as above.
         unsafe {
             let head = &raw const (*descriptor.as_ptr()).control;
             Self {
                 segment_count: (&raw const (*head).segment_count).read_volatile(),
                 control: (&raw const (*head).control).read_volatile(),
-                immediate: (&raw const (*head).immediate).read_volatile(),
-                length: (&raw const (*head).length).read_volatile(),
             }
         }
     }
@@ -160,17 +180,17 @@ impl Entry {
         immediate: 0,
         descriptor_handle: 0,
         epoch: 0,
-        sent_until: 0,
-        status: Status::PENDING,
         more: None,
+        sent_until: 0,
         segment_count: 0,
-        fault: 0,
         control: 0,
+        status: Status::PENDING,
+        marks: 0,
         awaits: false,
-        is_lost: false,
+        rest: 0,
     };
 
-    /// Takes a descriptor over, all but its segments.
+    /// Takes a descriptor over, all but its immediate data and its segments.
     #[inline(always)]
     pub(crate) fn set(
         &mut self,
@@ -179,24 +199,33 @@ impl Entry {
         head: Head,
         epoch: u32,
     ) {
-        self.descriptor = descriptor;
-        self.descriptor_handle = handle;
-        self.immediate = head.immediate;
+        self.set_receive(descriptor, handle, head, epoch);
         self.control = head.control;
-        self.segment_count = head.segment_count;
-        self.epoch = epoch;
-        self.fault = 0;
-        self.status = Status::PENDING;
-        self.awaits = false;
-        self.is_lost = false;
         self.first = Segment::default();
         self.bytes = 0;
+    }
+
+    /// Takes a receive over, all but its segments: of the control word nothing is asked later.
+    #[inline(always)]
+    pub(crate) fn set_receive(
+        &mut self,
+        descriptor: NonNull<Descriptor>,
+        handle: u32,
+        head: Head,
+        epoch: u32,
+    ) {
+        self.descriptor = descriptor;
+        self.descriptor_handle = handle;
+        self.segment_count = head.segment_count;
+        self.epoch = epoch;
+        self.status = Status::PENDING;
+        (self.marks, self.awaits, self.rest) = (0, false, 0);
     }
 
     /// Whether nothing is wrong with it and it has one segment at most.
     #[inline(always)]
     pub(crate) const fn is_simple(&self) -> bool {
-        self.more.is_none() && self.fault == 0 && !self.is_lost
+        self.marks == 0
     }
 
     /// Takes its segments over; the sum of the data segments. The format is right.
@@ -241,6 +270,7 @@ impl Entry {
             .sum::<u64>();
         if remote.is_some() || !segments.is_empty() {
             self.more = Some(Box::new(More { segments, remote }));
+            self.marks |= HAS_MORE;
         }
         self.bytes = u32::try_from(sum).unwrap_or(u32::MAX);
         sum
@@ -268,23 +298,33 @@ impl Entry {
     /// What was wrong with it when it was posted.
     #[inline(always)]
     pub(crate) const fn fault(&self) -> Status {
-        Status::from_bits((self.fault & !RUNS_PAST) as u32)
+        Status::from_bits((self.marks & FAULT_MASK) as u32)
     }
 
     #[inline(always)]
     pub(crate) const fn set_fault(&mut self, fault: Status) {
-        self.fault = fault.bits() as u16;
+        self.marks = self.marks & (HAS_MORE | IS_LOST) | fault.bits() as u16;
+    }
+
+    /// Whether its memory was deregistered: nothing can be written into the descriptor.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.marks & IS_LOST != 0
+    }
+
+    /// Says so, or the opposite.
+    pub(crate) const fn set_lost(&mut self, is_lost: bool) {
+        self.marks = self.marks & !IS_LOST | if is_lost { IS_LOST } else { 0 };
     }
 
     /// Whether it takes any message that is as long as its segments together.
     #[inline(always)]
     pub(crate) const fn is_sound(&self) -> bool {
-        self.fault == 0
+        self.marks & (FAULT_MASK | RUNS_PAST) == 0
     }
 
     /// How many bytes of a message a receive without fault takes in before it leaves its regions.
     pub(crate) const fn reach(&self) -> u32 {
-        if self.fault & RUNS_PAST == 0 {
+        if self.marks & RUNS_PAST == 0 {
             self.bytes
         } else {
             self.sent_until
@@ -293,7 +333,7 @@ impl Entry {
 
     /// Says that of a receive.
     pub(crate) const fn set_reach(&mut self, bytes: u32) {
-        self.fault |= RUNS_PAST;
+        self.marks |= RUNS_PAST;
         self.sent_until = bytes;
     }
 
@@ -389,25 +429,59 @@ impl Entry {
 /// ```text
 /// head ... complete, not taken ... done ... begun, not complete ... begun ... waiting ... tail
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WorkQueue {
     entries: Vec<Entry>,
+    /// The number of entries less one, in a queue that has some.
+    mask: u32,
     pub(crate) head: u32,
     pub(crate) done: u32,
     /// On a send queue: the first that was not sent. On a receive queue equal to `done`.
     pub(crate) begun: u32,
     pub(crate) tail: u32,
+    /// So many descriptors have a place, and may be posted.
+    places: u32,
+    /// So many may be posted.
+    descriptors_max: u32,
+    /// The descriptor that was appended last.
+    last: NonNull<Descriptor>,
+}
+
+impl Default for WorkQueue {
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 impl WorkQueue {
+    /// One that takes so many descriptors.
+    pub(crate) const fn new(descriptors_max: u32) -> Self {
+        Self {
+            entries: Vec::new(),
+            mask: 0,
+            head: 0,
+            done: 0,
+            begun: 0,
+            tail: 0,
+            places: 0,
+            descriptors_max,
+            last: NonNull::dangling(),
+        }
+    }
+
     #[inline(always)]
-    pub(crate) const fn len(&self) -> u32 {
+    const fn len(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
 
     #[inline(always)]
     pub(crate) const fn is_empty(&self) -> bool {
         self.tail == self.head
+    }
+
+    /// Whether no more may be posted.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.len() >= self.descriptors_max
     }
 
     /// Whether there is one to take.
@@ -418,52 +492,64 @@ impl WorkQueue {
 
     /// Whether one more than there are may be posted, and has a place already.
     #[inline(always)]
-    pub(crate) fn has_place(&self, descriptors_max: u32) -> bool {
-        self.len() < descriptors_max && (self.len() as usize) < self.entries.len()
+    pub(crate) const fn has_place(&self) -> bool {
+        self.len() < self.places
+    }
+
+    /// The place of descriptor `number`.
+    ///
+    /// # Safety
+    ///
+    /// There are places.
+    #[inline(always)]
+    pub(crate) unsafe fn place(&mut self, number: u32) -> &mut Entry {
+        debug_assert!((number & self.mask) as usize <= self.entries.len().wrapping_sub(1));
+        // SAFETY: the number of entries, not 0, is a power of two, and `mask` is one less.
+        unsafe {
+            self.entries
+                .get_unchecked_mut((number & self.mask) as usize)
+        }
     }
 
     /// Appends a descriptor that is complete, to a queue in which nothing is pending.
+    ///
+    /// # Safety
+    ///
+    /// As [`WorkQueue::append`].
     #[inline(always)]
-    pub(crate) fn push_complete(&mut self, descriptor: NonNull<Descriptor>, status: Status) {
-        let entry = self.next_place();
+    pub(crate) unsafe fn push_complete(&mut self, descriptor: NonNull<Descriptor>, status: Status) {
+        // SAFETY: there is a place.
+        let entry = unsafe { self.place(self.tail) };
         entry.descriptor = descriptor;
-        let head = descriptor.as_ptr().cast::<u8>();
-        // SAFETY: as in `push`.
-        unsafe {
-            head.cast::<u64>().write_volatile(0);
-            head.add(8).cast::<u32>().write_volatile(0);
-        }
+        unlink(descriptor);
         entry.write_completion(status, None);
         self.tail = self.tail.wrapping_add(1);
         self.begun = self.tail;
         self.done = self.tail;
     }
 
-    /// Appends a descriptor for which there is a place: lets `fill` set its entry, marks it as
-    /// pending and links it behind the one before.
+    /// Appends a descriptor whose entry is set: marks it as pending and links it behind the one
+    /// before.
+    ///
+    /// # Safety
+    ///
+    /// There is a place, and the descriptor is as [`viaduct_fabric::Provider::post_send`] wants it.
     #[inline(always)]
-    pub(crate) fn append(
-        &mut self,
-        descriptor: NonNull<Descriptor>,
-        handle: u32,
-        fill: impl FnOnce(&mut Entry),
-    ) {
-        let (mask, tail) = (self.entries.len() - 1, self.tail);
-        fill(&mut self.entries[tail as usize & mask]);
+    pub(crate) unsafe fn append(&mut self, descriptor: NonNull<Descriptor>, handle: u32) {
+        let tail = self.tail;
+        unlink(descriptor);
         let head = descriptor.as_ptr().cast::<u8>();
         // SAFETY: both descriptors are the provider's now, writable and aligned to 64: Next,
         // NextHandle and Status lie at 0, 8 and 28.
         unsafe {
-            head.cast::<u64>().write_volatile(0);
-            head.add(8).cast::<u32>().write_volatile(0);
             AtomicU32::from_ptr(head.add(28).cast()).store(0, Ordering::Relaxed);
             if tail != self.done {
-                let before = &self.entries[tail.wrapping_sub(1) as usize & mask];
-                let before = before.descriptor.as_ptr().cast::<u8>();
+                let before = self.last.as_ptr().cast::<u8>();
                 before.cast::<u64>().write_volatile(head.addr() as u64);
                 before.add(8).cast::<u32>().write_volatile(handle);
             }
         }
+        self.last = descriptor;
         self.tail = tail.wrapping_add(1);
     }
 
@@ -473,17 +559,17 @@ impl WorkQueue {
         if self.len() as usize == self.entries.len() {
             self.grow();
         }
-        let mask = self.entries.len() - 1;
-        &mut self.entries[self.tail as usize & mask]
+        // SAFETY: there is one now.
+        unsafe { self.place(self.tail) }
     }
 
     /// Appends what was put into [`WorkQueue::next_place`].
     #[inline]
     pub(crate) fn push(&mut self) {
-        let mask = self.entries.len() - 1;
-        let entry = &self.entries[self.tail as usize & mask];
+        let entry = self.next_place();
         let (descriptor, handle) = (entry.descriptor, entry.descriptor_handle);
-        self.append(descriptor, handle, |_| {});
+        // SAFETY: it is the one that was made just now; what it holds was checked.
+        unsafe { self.append(descriptor, handle) };
     }
 
     #[cold]
@@ -498,37 +584,62 @@ impl WorkQueue {
             number = number.wrapping_add(1);
         }
         self.entries = entries;
+        self.mask = new as u32 - 1;
+        self.places = self.descriptors_max.min(new as u32);
     }
 
     /// Entry `number`, one between head and tail.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Option<&Entry> {
-        let mask = self.entries.len().wrapping_sub(1);
-        self.entries.get(number as usize & mask)
+        self.entries.get((number & self.mask) as usize)
     }
 
     /// The same.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Entry> {
-        let mask = self.entries.len().wrapping_sub(1);
-        self.entries.get_mut(number as usize & mask)
+        self.entries.get_mut((number & self.mask) as usize)
     }
 
     /// Takes the oldest if it is complete: the descriptor and its status.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<(NonNull<Descriptor>, Status)> {
-        self.has_complete().then(|| self.take_complete())
-    }
-
-    /// The same, of a queue that has one.
-    #[inline(always)]
-    pub(crate) fn take_complete(&mut self) -> (NonNull<Descriptor>, Status) {
-        let mask = self.entries.len() - 1;
-        let entry = &mut self.entries[self.head as usize & mask];
+        if !self.has_complete() {
+            return None;
+        }
+        // SAFETY: there is one, so there are places.
+        let entry = unsafe { self.place(self.head) };
         if entry.more.is_some() {
             entry.forget_more();
         }
+        let taken = (entry.descriptor, entry.status);
         self.head = self.head.wrapping_add(1);
-        (entry.descriptor, entry.status)
+        Some(taken)
+    }
+
+    /// The same of one that has no more than one segment.
+    #[inline(always)]
+    pub(crate) fn take_simple(&mut self) -> Option<(NonNull<Descriptor>, Status)> {
+        if !self.has_complete() {
+            return None;
+        }
+        // SAFETY: there is one, so there are places.
+        let entry = unsafe { self.place(self.head) };
+        if entry.more.is_some() {
+            return None;
+        }
+        let taken = (entry.descriptor, entry.status);
+        self.head = self.head.wrapping_add(1);
+        Some(taken)
+    }
+}
+
+/// Says in a descriptor that none was posted after it.
+#[inline(always)]
+fn unlink(descriptor: NonNull<Descriptor>) {
+    let head = descriptor.as_ptr().cast::<u8>();
+    // SAFETY: as in `append`.
+    unsafe {
+        head.cast::<u64>().write_volatile(0);
+        head.add(8).cast::<u32>().write_volatile(0);
     }
 }

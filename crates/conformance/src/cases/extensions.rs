@@ -217,7 +217,8 @@ const SPLIT: usize = 1000;
 /// The status bit of a receive whose message goes on in the next one.
 pub(super) const CONTINUES: u32 = Status::CONTINUES.bits();
 
-fn splitting(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
+/// A connected VI whose messages may take several receives.
+pub(super) fn splitting(env: &Arc<Environment>, nic: &Nic) -> Outcome<End> {
     nic.need(UD)?;
     splitting_at(env, nic, Options::level(UD))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use viaduct_fabric::Segment;
 use viaduct_fabric::via::{MemoryAttributes, ReliabilityLevel};
 
-use super::extensions::{CONTINUES, enable, of_fabric};
+use super::extensions::{CONTINUES, of_fabric, splitting};
 use super::levels::{RECEIVE, broke, flushed, watched};
 use super::rdma::{offer, remote_memory};
 use crate::case::{Case, Level};
@@ -105,12 +105,15 @@ impl Area {
         equal_bytes(&behind, &expected, "memory behind the region")
     }
 
-    /// Gives memory of the fabric back.
-    fn free(self, env: &Environment, nic: &Nic) -> Outcome {
-        let handle = viaduct_fabric::via::MemoryHandle::from_bits(self.handle);
-        let fabric = env.provider();
-        fabric.deregister_memory(nic.handle, self.region.as_pointer(), handle)?;
-        Ok(free_shared(env, nic.handle, self.all)?)
+    /// Gives memory of the fabric back, which is the second kind.
+    fn free_shared(areas: Vec<Self>, env: &Environment, nic: &Nic) -> Outcome {
+        for area in areas.into_iter().skip(1) {
+            let handle = viaduct_fabric::via::MemoryHandle::from_bits(area.handle);
+            let fabric = env.provider();
+            fabric.deregister_memory(nic.handle, area.region.as_pointer(), handle)?;
+            free_shared(env, nic.handle, area.all)?;
+        }
+        Ok(())
     }
 }
 
@@ -177,10 +180,7 @@ fn pool_of_receives(env: &Arc<Environment>) -> Outcome {
                 }
                 area.nothing_behind()?;
                 end.close()?;
-                areas
-                    .into_iter()
-                    .skip(1)
-                    .try_for_each(|a| a.free(env, &nic))?;
+                Area::free_shared(areas, env, &nic)?;
             }
         }
     }
@@ -250,10 +250,7 @@ fn overrun_target(env: &Arc<Environment>) -> Outcome {
                 }
                 let nic = end.nic.clone();
                 end.close()?;
-                areas
-                    .into_iter()
-                    .skip(1)
-                    .try_for_each(|a| a.free(env, &nic))?;
+                Area::free_shared(areas, env, &nic)?;
             }
         }
     }
@@ -347,19 +344,8 @@ fn segments_target(env: &Arc<Environment>) -> Outcome {
     end.close()
 }
 
-fn splitting(env: &Arc<Environment>) -> Outcome<End> {
-    let nic = Nic::open(env)?;
-    nic.need(UD)?;
-    let end = End::new(env, &nic, Options::level(UD))?;
-    enable(env, end.vi, |fabric, vi| {
-        fabric.set_request_splitting(vi, true)
-    })?;
-    end.connect()?;
-    Ok(end)
-}
-
 fn split_sender(env: &Arc<Environment>) -> Outcome {
-    let end = splitting(env)?;
+    let end = splitting(env, &Nic::open(env)?)?;
     end.fill(0, 500, 138);
     env.meet("posted")?;
     for bytes in [500, 500, 100] {
@@ -371,7 +357,7 @@ fn split_sender(env: &Arc<Environment>) -> Outcome {
 /// A receive of 400 bytes, of which 100 lie in its region, before, behind and without one that is
 /// as it should be.
 fn split_target(env: &Arc<Environment>) -> Outcome {
-    let end = splitting(env)?;
+    let end = splitting(env, &Nic::open(env)?)?;
     let area = || Area::new(env, &end.nic, Block::new(env, 8192)?, 4096);
     let past = |area: Area| end.post_to_receive(end.work(1)?.receive(&[area.segment(100, 400)]));
     let areas = [area()?, area()?, area()?];

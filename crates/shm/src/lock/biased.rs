@@ -64,20 +64,26 @@ impl<T> BiasedMutex<T> {
     /// Waits for the value. Taking it twice in one thread waits for ever.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
+        match self.lock_own() {
+            Some(own) => own.into(),
+            None => self.lock_contended(current_thread()),
+        }
+    }
+
+    /// The value, if this thread has the bias: for a way that takes few steps.
+    #[inline(always)]
+    pub(crate) fn lock_own(&self) -> Option<OwnGuard<'_, T>> {
         let me = current_thread();
         if self.owner.load(Ordering::Relaxed) == me {
             self.held.store(true, Ordering::Relaxed);
             // Pairs with the barrier in `revoke`: either it sees `held`, or this load sees it.
             light_barrier();
             if self.owner.load(Ordering::Acquire) == me {
-                return Guard {
-                    mutex: self,
-                    contended: None,
-                };
+                return Some(OwnGuard(self));
             }
             self.held.store(false, Ordering::Release);
         }
-        self.lock_contended(me)
+        None
     }
 
     #[cold]
@@ -147,6 +153,13 @@ pub(crate) struct Guard<'a, T> {
     contended: Option<MutexGuard<'a, Bias>>,
 }
 
+impl<T> Guard<'_, T> {
+    /// Whether [`BiasedMutex::lock_own`] did not give it.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.contended.is_some()
+    }
+}
+
 impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
@@ -171,5 +184,45 @@ impl<T> Drop for Guard<'_, T> {
         if self.contended.is_none() {
             self.mutex.held.store(false, Ordering::Release);
         }
+    }
+}
+
+/// The right to reach the value, of the thread that has the bias.
+pub(crate) struct OwnGuard<'a, T>(&'a BiasedMutex<T>);
+
+impl<T> Deref for OwnGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard is the only way to the value.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for OwnGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<'a, T> From<OwnGuard<'a, T>> for Guard<'a, T> {
+    #[inline(always)]
+    fn from(own: OwnGuard<'a, T>) -> Self {
+        let mutex = own.0;
+        std::mem::forget(own);
+        Self {
+            mutex,
+            contended: None,
+        }
+    }
+}
+
+impl<T> Drop for OwnGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.held.store(false, Ordering::Release);
     }
 }

@@ -67,12 +67,7 @@ fn what_a_cache_covers_is_what_the_rule_says() {
             if start.checked_add(length - 1).is_none() {
                 continue;
             }
-            let cache = RegionCache {
-                start,
-                length,
-                handle: 7,
-                ..RegionCache::EMPTY
-            };
+            let cache = RegionCache::new((start, length), 7, 0, 0, Placement::PRIVATE);
             let region = protection::Region {
                 address: start,
                 length,
@@ -88,6 +83,40 @@ fn what_a_cache_covers_is_what_the_rule_says() {
             }
         }
     }
+}
+
+#[test]
+fn a_cache_covers_the_descriptors_that_the_rule_does() {
+    let tag = ProtectionTag::from_bits(1);
+    let bytes = size_of::<Descriptor>() as u64;
+    for base in [0, u64::MAX / 2 - 99, u64::MAX - 399] {
+        for start in (0..130).map(|offset| base + offset) {
+            for length in [1, 63, 64, 65, 127, 128, 129, 200, u64::MAX - start] {
+                if length == 0 || start.checked_add(length - 1).is_none() {
+                    continue;
+                }
+                let cache = RegionCache::new((start, length), 7, 0, 3, Placement::PRIVATE);
+                let region = protection::Region {
+                    address: start,
+                    length,
+                    attributes: MemoryAttributes::local(tag),
+                };
+                for address in (0..400).map(|offset| base.wrapping_add(offset)) {
+                    let is_covered = address > 0
+                        && address.is_multiple_of(DESCRIPTOR_ALIGNMENT as u64)
+                        && region.covers(address, bytes);
+                    assert_eq!(
+                        cache.covers_descriptor(3, 7, address),
+                        is_covered,
+                        "a descriptor at {address:#x} of {length} at {start:#x}"
+                    );
+                    assert!(!cache.covers_descriptor(2, 7, address), "another epoch");
+                    assert!(!cache.covers_descriptor(3, 8, address), "another handle");
+                }
+            }
+        }
+    }
+    assert!(!RegionCache::EMPTY.covers_descriptor(0, 0, 0));
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Outgoing {
     }
 
     /// Takes over the receiver's counter, unless it says what cannot be.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn refresh(&mut self) {
         let consumed = self.direction.consumed().load(Ordering::Acquire);
         if self.next.wrapping_sub(consumed) <= self.next.wrapping_sub(self.consumed) {
@@ -212,6 +212,22 @@ impl Outgoing {
         own_posted: u32,
         slots: u32,
     ) {
+        if self.fill(kind, flags, length, immediate, own_posted, slots) {
+            self.notify();
+        }
+    }
+
+    /// The same, but whoever is to be told is left to the caller: whether there is somebody.
+    #[inline(always)]
+    pub(crate) fn fill(
+        &mut self,
+        kind: Kind,
+        flags: u8,
+        length: u32,
+        immediate: u32,
+        own_posted: u32,
+        slots: u32,
+    ) -> bool {
         let tripwire = self.direction.tripwire().load(Ordering::Relaxed);
         if tripwire != 0 {
             // What tells of the slot waits until its line has come: both come at once.
@@ -231,14 +247,12 @@ impl Outgoing {
         self.direction.prefetch_write(self.next.wrapping_add(5));
         // The look for a sleeper stays behind the publication; see `wait`.
         light_barrier();
-        if self.direction.wants_notice() {
-            self.notify();
-        }
+        self.direction.wants_notice()
     }
 
     /// Tells the receiver's completion queue, and wakes who sleeps.
     #[inline(never)]
-    pub(super) fn notify(&mut self) {
+    pub(crate) fn notify(&mut self) {
         let tripwire = self.direction.tripwire().load(Ordering::Relaxed);
         if tripwire != 0 {
             self.counts.notices += 1;
@@ -380,7 +394,7 @@ impl Outgoing {
     }
 
     /// Copies a part of a message into a chunk.
-    pub(super) fn fill(&mut self, entry: &Entry, chunk: Chunk, bytes: u64) {
+    pub(super) fn fill_chunk(&mut self, entry: &Entry, chunk: Chunk, bytes: u64) {
         self.counts.chunks += 1;
         let (pool, _) = self.link.outgoing_pool();
         let plan = self.thresholds.choose(

@@ -160,7 +160,7 @@ impl SendSide {
                 let Some(part) = out.next_part(&self.side, entry.bytes.into()) else {
                     return Step::Blocked;
                 };
-                out.fill(entry, part.0, part.1);
+                out.fill_chunk(entry, part.0, part.1);
                 part
             };
             let end = out.offset + bytes;

@@ -141,6 +141,7 @@ mod tests {
         read(64 << 10, Read::Before);
         read(64 << 10, Read::JustNow);
         read(4095, Read::Before);
+        read(4096, Read::JustNow);
         pause(&mut reader, SECOND);
         assert_eq!(reader.look(SECOND), Look::Place);
         assert_eq!(reader.look(SECOND), Look::Time);

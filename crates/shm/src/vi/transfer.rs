@@ -13,20 +13,76 @@ use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
-use crate::lock::Guard;
+use crate::lock::{Guard, OwnGuard};
 use crate::receive::{Look, ReceiveSide};
 use crate::send::{SendSide, Step};
-use crate::side::{bound_to_completion_queue, dead_vi};
-use crate::simple::Way;
+use crate::side::{bound_to_completion_queue, dead_vi, done};
 use crate::wait::{self, Parker, SERVICE_MARK, Spin, barrier_everywhere};
 
-/// Posts to the send queue.
+/// A VI whose send queue this thread uses most, locked. A handle that names nothing, 0 among them,
+/// has none.
+#[inline(always)]
+fn own_send(handle: u64) -> Option<(&'static Slot<Vi>, OwnGuard<'static, SendSide>)> {
+    let slot = VIS.place(handle)?;
+    let send = slot.object.send.lock_own()?;
+    (send.side.handle == handle).then_some((slot, send))
+}
+
+/// The same of a receive queue.
+#[inline(always)]
+fn own_receive(handle: u64) -> Option<(&'static Vi, OwnGuard<'static, ReceiveSide>)> {
+    let vi = &VIS.place(handle)?.object;
+    let receive = vi.receive.lock_own()?;
+    (receive.side.handle == handle).then_some((vi, receive))
+}
+
+/// Posts to the send queue on the short way. `None`: nothing was done, and the long way is its.
 ///
 /// # Safety
 ///
 /// As [`viaduct_fabric::Provider::post_send`].
-#[inline]
-pub(crate) unsafe fn post_send(
+#[inline(always)]
+pub(crate) unsafe fn post_send_simply(
+    handle: u64,
+    descriptor: *mut Descriptor,
+    memory: MemoryHandle,
+) -> Option<()> {
+    let (slot, mut send) = own_send(handle)?;
+    let vi = &slot.object;
+    vi.count_post();
+    // SAFETY: the caller's promise.
+    let is_waited_for =
+        unsafe { send.post_simple::<false>(descriptor, memory, &vi.credit, &vi.posted)? };
+    if is_waited_for || vi.watched.load(Ordering::Relaxed) != handle {
+        sent(slot, send, is_waited_for);
+    } else {
+        vi.keep_next_slot(&send);
+    }
+    Some(())
+}
+
+/// Does what is left to do for what was sent on the short way.
+#[inline(never)]
+fn sent(slot: &'static Slot<Vi>, mut send: OwnGuard<'static, SendSide>, is_waited_for: bool) {
+    let vi = &slot.object;
+    if is_waited_for && let Some(out) = &mut send.out {
+        out.notify();
+    }
+    vi.keep_next_slot(&send);
+    let handle = send.side.handle;
+    drop(send);
+    if vi.watched.load(Ordering::Relaxed) != handle {
+        vi.watch(slot, handle, Pace::Slow);
+    }
+}
+
+/// Posts to the send queue what [`post_send_simply`] did not.
+///
+/// # Safety
+///
+/// As [`viaduct_fabric::Provider::post_send`].
+#[inline(never)]
+pub(crate) unsafe fn post_send_in_full(
     handle: ViHandle,
     descriptor: *mut Descriptor,
     memory: MemoryHandle,
@@ -37,34 +93,35 @@ pub(crate) unsafe fn post_send(
     if send.side.handle != handle.bits() {
         return Err(dead_vi());
     }
-    // A program that goes on posting needs no help; see `Connected::progress`.
-    let activity = vi.activity.load(Ordering::Relaxed);
-    vi.activity
-        .store(activity.wrapping_add(1), Ordering::Relaxed);
+    vi.count_post();
     let (credit, posted) = (&vi.credit, &vi.posted);
-    // SAFETY: the caller's promise.
-    match unsafe { send.post_simple(descriptor, memory, credit, posted) } {
-        Way::Sent => {
-            if let Some(out) = &send.out {
-                let next = out.direction.slot_line(out.next);
-                vi.next_slot.store(next, Ordering::Relaxed);
-            }
-            if vi.watched.load(Ordering::Relaxed) != handle.bits() {
-                drop(send);
-                vi.watch(slot, handle.bits(), Pace::Slow);
-            }
-            Ok(())
-        }
-        Way::Waits => go_on(slot, send, handle),
+    let is_waited_for = if send.is_shared() || send.side.has_listeners() {
         // SAFETY: the caller's promise.
-        Way::Long => unsafe { post_send_long(slot, send, handle, descriptor, memory) },
+        unsafe { send.post_simple::<true>(descriptor, memory, credit, posted) }
+    } else {
+        None
+    };
+    match is_waited_for {
+        Some(false) => {}
+        Some(true) => {
+            if let Some(out) = &mut send.out {
+                out.notify();
+            }
+        }
+        // SAFETY: the caller's promise.
+        None => return unsafe { post_send_long(slot, send, handle, descriptor, memory) },
     }
+    vi.keep_next_slot(&send);
+    if vi.watched.load(Ordering::Relaxed) != handle.bits() {
+        drop(send);
+        vi.watch(slot, handle.bits(), Pace::Slow);
+    }
+    Ok(())
 }
 
 /// # Safety
 ///
 /// As [`viaduct_fabric::Provider::post_send`].
-#[inline(never)]
 unsafe fn post_send_long(
     slot: &'static Slot<Vi>,
     mut send: Guard<'static, SendSide>,
@@ -80,16 +137,13 @@ unsafe fn post_send_long(
         }
         return Ok(());
     }
-    go_on(slot, send, handle)
+    go_on(slot, send, handle);
+    Ok(())
 }
 
 /// Sends what a queue holds, as far as it can, and has others do the rest.
 #[inline(never)]
-fn go_on(
-    slot: &'static Slot<Vi>,
-    mut send: Guard<'static, SendSide>,
-    handle: ViHandle,
-) -> Result<()> {
+fn go_on(slot: &'static Slot<Vi>, mut send: Guard<'static, SendSide>, handle: ViHandle) {
     let vi = &slot.object;
     match send.progress(
         vi.credit.load(Ordering::Relaxed),
@@ -119,16 +173,41 @@ fn go_on(
             }
         }
     }
-    Ok(())
 }
 
-/// Posts to the receive queue.
+/// Posts to the receive queue on the short way. `None`: nothing was done, and the long way is its.
 ///
 /// # Safety
 ///
 /// As [`viaduct_fabric::Provider::post_send`].
-#[inline]
-pub(crate) unsafe fn post_receive(
+#[inline(always)]
+pub(crate) unsafe fn post_receive_simply(
+    handle: u64,
+    descriptor: *mut Descriptor,
+    memory: MemoryHandle,
+) -> Option<()> {
+    let (vi, mut receive) = own_receive(handle)?;
+    // SAFETY: the caller's promise.
+    let is_told = unsafe { receive.post_simple(descriptor, memory, &vi.posted)? };
+    if !is_told {
+        tell_posted(vi, receive);
+    }
+    Some(())
+}
+
+/// Tells the sender of the receive that was posted last.
+#[inline(never)]
+fn tell_posted(vi: &Vi, mut receive: OwnGuard<'_, ReceiveSide>) {
+    receive.posted(&vi.posted);
+}
+
+/// Posts to the receive queue what [`post_receive_simply`] did not.
+///
+/// # Safety
+///
+/// As [`viaduct_fabric::Provider::post_send`].
+#[inline(never)]
+pub(crate) unsafe fn post_receive_in_full(
     handle: ViHandle,
     descriptor: *mut Descriptor,
     memory: MemoryHandle,
@@ -139,24 +218,6 @@ pub(crate) unsafe fn post_receive(
         return Err(dead_vi());
     }
     // SAFETY: the caller's promise.
-    if unsafe { receive.post_simple(descriptor, memory, &vi.posted) } {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    unsafe { post_receive_long(vi, receive, descriptor, memory) }
-}
-
-/// # Safety
-///
-/// As [`viaduct_fabric::Provider::post_send`].
-#[inline(never)]
-unsafe fn post_receive_long(
-    vi: &Vi,
-    mut receive: Guard<'static, ReceiveSide>,
-    descriptor: *mut Descriptor,
-    memory: MemoryHandle,
-) -> Result<()> {
-    // SAFETY: the caller's promise.
     unsafe { receive.side.post(descriptor, memory, Queue::Receive)? };
     if receive.incoming.is_some() {
         receive.posted(&vi.posted);
@@ -166,16 +227,43 @@ unsafe fn post_receive_long(
     Ok(())
 }
 
-/// Takes the oldest completed send.
-#[inline]
-pub(crate) fn send_done(handle: ViHandle) -> Result<Done> {
+/// Takes the oldest completed send on the short way. `None`: nothing was done.
+#[inline(always)]
+pub(crate) fn send_done_simply(handle: u64) -> Option<Done> {
+    let (_, mut send) = own_send(handle)?;
+    send.side.queue.take_simple().map(done)
+}
+
+/// Takes the oldest completed send where [`send_done_simply`] did not.
+#[inline(never)]
+pub(crate) fn send_done_in_full(handle: ViHandle) -> Result<Done> {
     let slot = VIS.place(handle.bits()).ok_or_else(dead_vi)?;
     slot.object.send_done(handle.bits())
 }
 
-/// Takes the oldest completed receive.
-#[inline]
-pub(crate) fn receive_done(handle: ViHandle) -> Result<Done> {
+/// Takes the oldest completed receive, or the message of the next slot, on the short way. `None`:
+/// nothing was done.
+#[inline(always)]
+pub(crate) fn receive_done_simply(handle: u64) -> Option<Done> {
+    let (vi, mut receive) = own_receive(handle)?;
+    if receive.side.queue.has_complete() {
+        return receive.side.queue.take_simple().map(done);
+    }
+    if let Some(descriptor) = receive.look_simply(&vi.credit)? {
+        return Some(Done::Complete(descriptor));
+    }
+    let found = receive.side.none_complete();
+    if found == Done::NotDone
+        && (vi.is_waiting.load(Ordering::Relaxed) || !wait::looked_shortly(&vi.looks))
+    {
+        return None;
+    }
+    Some(found)
+}
+
+/// Takes the oldest completed receive where [`receive_done_simply`] did not.
+#[inline(never)]
+pub(crate) fn receive_done_in_full(handle: ViHandle) -> Result<Done> {
     let slot = VIS.place(handle.bits()).ok_or_else(dead_vi)?;
     slot.object.receive_done(handle.bits())
 }
@@ -297,6 +385,23 @@ pub(crate) fn receive_notify(handle: ViHandle, handler: DescriptorHandler) -> Re
 }
 
 impl Vi {
+    /// Counts a post: a program that goes on posting needs no help; see `Connected::progress`.
+    #[inline(always)]
+    fn count_post(&self) {
+        let activity = self.activity.load(Ordering::Relaxed);
+        self.activity
+            .store(activity.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Remembers the line that the next message is written to.
+    #[inline(always)]
+    fn keep_next_slot(&self, send: &SendSide) {
+        if let Some(out) = &send.out {
+            let next = out.direction.slot_line(out.next);
+            self.next_slot.store(next, Ordering::Relaxed);
+        }
+    }
+
     #[inline]
     fn send_done(&self, handle: u64) -> Result<Done> {
         let mut send = self.send.lock();
@@ -349,7 +454,7 @@ impl Vi {
                 }
             }
         }
-        Ok(receive.side.take_complete())
+        Ok(receive.side.take())
     }
 
     /// Does what a look in vain leads to.

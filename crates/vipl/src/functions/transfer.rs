@@ -1,7 +1,9 @@
 //! Posting descriptors and taking them back: the way of a message.
 //!
 //! Each function here is one call of the fabric, known when this is compiled: no lock, no
-//! allocation, no look at a table of ours.
+//! allocation, no look at a table of ours. Most messages go the fabric's short way, for which a
+//! function needs neither a place on the stack nor a guard against panics; the rest is a function
+//! of its own.
 
 use viaduct_fabric::via::MemoryHandle as Handle;
 use viaduct_fabric::{Done, Provider as _, Result, ViHandle as Vi};
@@ -20,11 +22,26 @@ pub unsafe extern "C" fn VipPostSend(
     DescriptorPtr: *mut VipDescriptor,
     MemoryHandle: VipMemHandle,
 ) -> VipReturn {
+    let handle = Handle::from_bits(MemoryHandle);
+    // SAFETY: the program leaves descriptor and buffers to us until it has them back.
+    if unsafe { fabric().post_send_simply(ViHandle as u64, DescriptorPtr, handle) } {
+        return VipReturn::Success;
+    }
+    post_send(ViHandle, DescriptorPtr, MemoryHandle)
+}
+
+#[inline(never)]
+extern "C" fn post_send(
+    vi: VipViHandle,
+    descriptor: *mut VipDescriptor,
+    handle: VipMemHandle,
+) -> VipReturn {
     call("VipPostSend", || {
-        let descriptor = given(DescriptorPtr, "DescriptorPtr")?.as_ptr();
-        let handle = Handle::from_bits(MemoryHandle);
-        // SAFETY: the program leaves descriptor and buffers to us until it has them back.
-        unsafe { fabric().post_send(vi_handle(ViHandle)?, descriptor, handle) }?;
+        let descriptor = given(descriptor, "DescriptorPtr")?.as_ptr();
+        // SAFETY: as above.
+        unsafe {
+            fabric().post_send_in_full(vi_handle(vi)?, descriptor, Handle::from_bits(handle))
+        }?;
         Ok(VipReturn::Success)
     })
 }
@@ -36,11 +53,26 @@ pub unsafe extern "C" fn VipPostRecv(
     DescriptorPtr: *mut VipDescriptor,
     MemoryHandle: VipMemHandle,
 ) -> VipReturn {
+    let handle = Handle::from_bits(MemoryHandle);
+    // SAFETY: the program leaves descriptor and buffers to us until it has them back.
+    if unsafe { fabric().post_receive_simply(ViHandle as u64, DescriptorPtr, handle) } {
+        return VipReturn::Success;
+    }
+    post_receive(ViHandle, DescriptorPtr, MemoryHandle)
+}
+
+#[inline(never)]
+extern "C" fn post_receive(
+    vi: VipViHandle,
+    descriptor: *mut VipDescriptor,
+    handle: VipMemHandle,
+) -> VipReturn {
     call("VipPostRecv", || {
-        let descriptor = given(DescriptorPtr, "DescriptorPtr")?.as_ptr();
-        let handle = Handle::from_bits(MemoryHandle);
-        // SAFETY: the program leaves descriptor and buffers to us until it has them back.
-        unsafe { fabric().post_receive(vi_handle(ViHandle)?, descriptor, handle) }?;
+        let descriptor = given(descriptor, "DescriptorPtr")?.as_ptr();
+        // SAFETY: as above.
+        unsafe {
+            fabric().post_receive_in_full(vi_handle(vi)?, descriptor, Handle::from_bits(handle))
+        }?;
         Ok(VipReturn::Success)
     })
 }
@@ -53,8 +85,17 @@ pub unsafe extern "C" fn VipSendDone(
 ) -> VipReturn {
     // SAFETY: the program gives a variable for the result.
     unsafe {
-        take("VipSendDone", ViHandle, DescriptorPtr, |vi| {
-            fabric().send_done(vi)
+        take_simply(ViHandle, DescriptorPtr, |vi| fabric().send_done_simply(vi))
+            .unwrap_or_else(|| send_done(ViHandle, DescriptorPtr))
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn send_done(vi: VipViHandle, place: *mut *mut VipDescriptor) -> VipReturn {
+    // SAFETY: the program gives a variable for the result.
+    unsafe {
+        take("VipSendDone", vi, place, |vi| {
+            fabric().send_done_in_full(vi)
         })
     }
 }
@@ -67,8 +108,19 @@ pub unsafe extern "C" fn VipRecvDone(
 ) -> VipReturn {
     // SAFETY: the program gives a variable for the result.
     unsafe {
-        take("VipRecvDone", ViHandle, DescriptorPtr, |vi| {
-            fabric().receive_done(vi)
+        take_simply(ViHandle, DescriptorPtr, |vi| {
+            fabric().receive_done_simply(vi)
+        })
+        .unwrap_or_else(|| receive_done(ViHandle, DescriptorPtr))
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn receive_done(vi: VipViHandle, place: *mut *mut VipDescriptor) -> VipReturn {
+    // SAFETY: the program gives a variable for the result.
+    unsafe {
+        take("VipRecvDone", vi, place, |vi| {
+            fabric().receive_done_in_full(vi)
         })
     }
 }
@@ -147,4 +199,24 @@ unsafe fn take(
         unsafe { place.write(descriptor) };
         code
     })
+}
+
+/// Takes a descriptor as `look` finds it, where both it and the program's arguments are as usual.
+///
+/// # Safety
+///
+/// As for [`take`].
+#[inline(always)]
+unsafe fn take_simply(
+    vi: VipViHandle,
+    place: *mut *mut VipDescriptor,
+    look: impl FnOnce(u64) -> Option<Done>,
+) -> Option<VipReturn> {
+    if place.is_null() {
+        return None;
+    }
+    let (code, descriptor) = done(look(vi as u64)?);
+    // SAFETY: the caller says so.
+    unsafe { place.write(descriptor) };
+    Some(code)
 }
