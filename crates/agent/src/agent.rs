@@ -16,7 +16,7 @@ use viaduct_fabric::{
 use crate::device::{Device, Devices};
 use crate::job::{Call, Job};
 use crate::memory::{Place, SharedBlock};
-use crate::refusal::{OrRefuse, dead};
+use crate::refusal::dead;
 use crate::table::Table;
 
 /// What a runtime's lock protects: NICs, and everything on them that has a handle.
@@ -305,7 +305,7 @@ impl Agent {
     /// Destroys an idle or broken VI; what is left of it is to be dropped without the lock.
     pub(crate) fn destroy_vi(&mut self, handle: ViHandle) -> Result<Option<Vi>> {
         let (vi, device) = self.vi_and_nic(handle)?;
-        device.nic.destroy_vi(vi.id).or_refuse()?;
+        device.nic.destroy_vi(vi.id)?;
         device.forget(vi.id);
         Ok(self.vis.remove(handle))
     }
@@ -318,7 +318,7 @@ impl Agent {
         let queue = self.completion_queue(handle)?;
         let (device, id) = (queue.device, queue.id);
         let via = &mut self.devices[device].nic;
-        via.destroy_completion_queue(id).or_refuse()?;
+        via.destroy_completion_queue(id)?;
         Ok(self.completion_queues.remove(handle))
     }
 
@@ -362,13 +362,13 @@ impl Agent {
             .collect();
         for (connection, request) in open {
             self.requests.remove(connection);
-            self.devices[device].nic.reject(request).or_refuse()?;
+            self.devices[device].nic.reject(request)?;
         }
 
         let mut remains = Remains::default();
         for vi in vis {
             let id = self.vi(vi)?.id;
-            self.devices[device].nic.disconnect(id).or_refuse()?;
+            self.devices[device].nic.disconnect(id)?;
             remains.vis.extend(self.destroy_vi(vi)?);
         }
         for queue in queues {
@@ -376,10 +376,10 @@ impl Agent {
         }
         let via = &mut self.devices[device].nic;
         for (region, address) in regions {
-            via.deregister_memory(address, region).or_refuse()?;
+            via.deregister_memory(address, region)?;
         }
         for tag in tags {
-            via.destroy_protection_tag(tag).or_refuse()?;
+            via.destroy_protection_tag(tag)?;
         }
         remains.nic = self.nics.remove(handle);
         Ok(remains)

@@ -9,7 +9,7 @@ use viaduct_fabric::{
 
 use crate::agent::{Answer, Attempt, WaitAnswer};
 use crate::provider::AgentProvider;
-use crate::refusal::{OrRefuse, connect_failure, dead};
+use crate::refusal::dead;
 use crate::runtime::Runtime;
 
 impl<R: Runtime> AgentProvider<R> {
@@ -27,8 +27,7 @@ impl<R: Runtime> AgentProvider<R> {
             }
             let wait = device
                 .nic
-                .connect_wait(local.clone(), now, self.runtime.span(limit))
-                .or_refuse()?;
+                .connect_wait(local.clone(), now, self.runtime.span(limit))?;
             device.waits.insert(wait, WaitAnswer::Open { nic });
             Ok((index, wait))
         })?;
@@ -67,7 +66,7 @@ impl<R: Runtime> AgentProvider<R> {
             if matches!(accepted, Ok(()) | Err(ConnectError::RequestWithdrawn)) {
                 state.requests.remove(connection);
             }
-            accepted.or_refuse()
+            accepted.map_err(Error::from)
         })
     }
 
@@ -79,7 +78,7 @@ impl<R: Runtime> AgentProvider<R> {
             state.devices[request.device]
                 .nic
                 .reject(request.id)
-                .or_refuse()
+                .map_err(Error::from)
         })
     }
 
@@ -95,8 +94,7 @@ impl<R: Runtime> AgentProvider<R> {
             let (local, remote) = (local.clone(), remote.clone());
             device
                 .nic
-                .connect_request(vi.id, local, remote, now, self.runtime.span(limit))
-                .or_refuse()?;
+                .connect_request(vi.id, local, remote, now, self.runtime.span(limit))?;
             vi.attempt = Attempt::Client(None);
             Ok(())
         })?;
@@ -114,7 +112,7 @@ impl<R: Runtime> AgentProvider<R> {
                 }
             }
         })?;
-        answer.map_or_else(|| Err(left()), |answer| answer.map_err(connect_failure))
+        answer.map_or_else(|| Err(left()), |answer| answer.map_err(Error::from))
     }
 
     pub(crate) fn ask_peer(
@@ -132,8 +130,7 @@ impl<R: Runtime> AgentProvider<R> {
             let (local, remote) = (local.clone(), remote.clone());
             device
                 .nic
-                .connect_peer_request(vi.id, local, remote, now, self.runtime.span(limit))
-                .or_refuse()?;
+                .connect_peer_request(vi.id, local, remote, now, self.runtime.span(limit))?;
             vi.attempt = Attempt::Peer(None);
             Ok(())
         })
@@ -143,7 +140,7 @@ impl<R: Runtime> AgentProvider<R> {
         let answer = self
             .runtime
             .operate(None, |state, _| take_answer(&mut state.vi(vi)?.attempt))?;
-        answer.transpose().map_err(connect_failure)
+        answer.transpose().map_err(Error::from)
     }
 
     pub(crate) fn wait_for_peer(&self, vi: ViHandle) -> Result<RemoteViAttributes> {
@@ -151,7 +148,7 @@ impl<R: Runtime> AgentProvider<R> {
         let answer = self
             .runtime
             .block(None, |state| take_answer(&mut state.vi(vi)?.attempt))?;
-        answer.map_or_else(|| Err(left()), |answer| answer.map_err(connect_failure))
+        answer.map_or_else(|| Err(left()), |answer| answer.map_err(Error::from))
     }
 }
 

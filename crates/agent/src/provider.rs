@@ -19,7 +19,7 @@ use viaduct_fabric::{
 
 use crate::agent::{Attempt, CompletionQueue, OpenNic, Vi, WorkQueue};
 use crate::memory::SharedBlock;
-use crate::refusal::{OrRefuse, dead, full};
+use crate::refusal::{dead, full};
 use crate::runtime::{Runtime, Work};
 
 /// The operations of a fabric over the semantics, where a [`Runtime`] carries the messages.
@@ -59,9 +59,12 @@ impl<R: Runtime> AgentProvider<R> {
     ) -> Result<()> {
         self.runtime.operate(None, |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
-            let mut attributes = device.nic.query_vi(vi.id).or_refuse()?.attributes;
+            let mut attributes = device.nic.query_vi(vi.id)?.attributes;
             change(&mut attributes.extensions, to);
-            device.nic.set_vi_attributes(vi.id, attributes).or_refuse()
+            device
+                .nic
+                .set_vi_attributes(vi.id, attributes)
+                .map_err(Error::from)
         })
     }
 }
@@ -97,7 +100,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         for vi in vis {
             self.runtime.operate(Some(vi), |state, _| {
                 let (vi, device) = state.vi_and_nic(vi)?;
-                device.nic.disconnect(vi.id).or_refuse()
+                device.nic.disconnect(vi.id).map_err(Error::from)
             })?;
         }
         // Handlers are dropped without the lock: they may hold anything.
@@ -137,7 +140,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             }
             let device = state.nic(nic)?.device;
             let via = &mut state.devices[device].nic;
-            let id = via.create_vi(*attributes, bound[0], bound[1]).or_refuse()?;
+            let id = via.create_vi(*attributes, bound[0], bound[1])?;
             let added = state.vis.insert(Vi {
                 nic,
                 device,
@@ -149,7 +152,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
                 attempt: Attempt::None,
             });
             let Ok(handle) = added else {
-                state.devices[device].nic.destroy_vi(id).or_refuse()?;
+                state.devices[device].nic.destroy_vi(id)?;
                 return Err(full());
             };
             state.devices[device].remember(id, handle);
@@ -168,7 +171,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     fn query_vi(&self, vi: ViHandle) -> Result<ViInformation> {
         self.runtime.operate(None, |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
-            let information = device.nic.query_vi(vi.id).or_refuse()?;
+            let information = device.nic.query_vi(vi.id)?;
             let is_empty = |queue: &WorkQueue| queue.posted.is_empty();
             Ok(ViInformation {
                 state: information.state,
@@ -184,7 +187,10 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             let nic = state.vi(vi)?.nic;
             state.nic(nic)?.check_tag(attributes.tag)?;
             let (vi, device) = state.vi_and_nic(vi)?;
-            device.nic.set_vi_attributes(vi.id, *attributes).or_refuse()
+            device
+                .nic
+                .set_vi_attributes(vi.id, *attributes)
+                .map_err(Error::from)
         })
     }
 
@@ -218,7 +224,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
     fn disconnect(&self, vi: ViHandle) -> Result<()> {
         self.runtime.operate(Some(vi), |state, _| {
             let (vi, device) = state.vi_and_nic(vi)?;
-            device.nic.disconnect(vi.id).or_refuse()?;
+            device.nic.disconnect(vi.id)?;
             vi.attempt = Attempt::None;
             Ok(())
         })
@@ -244,7 +250,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
 
     fn create_protection_tag(&self, nic: NicHandle) -> Result<ProtectionTag> {
         self.runtime.operate(None, |state, _| {
-            let tag = state.device(nic)?.nic.create_protection_tag().or_refuse()?;
+            let tag = state.device(nic)?.nic.create_protection_tag()?;
             state.nic(nic)?.tags.push(tag);
             Ok(tag)
         })
@@ -255,11 +261,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             if !state.nic(nic)?.tags.contains(&tag) {
                 return Err(dead("the protection tag is none of this NIC handle"));
             }
-            state
-                .device(nic)?
-                .nic
-                .destroy_protection_tag(tag)
-                .or_refuse()?;
+            state.device(nic)?.nic.destroy_protection_tag(tag)?;
             state.nic(nic)?.tags.retain(|own| *own != tag);
             Ok(())
         })
@@ -283,7 +285,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             let length = length as u64;
             let via = &mut state.device(nic)?.nic;
             via.register_memory(address, length, *attributes)
-                .or_refuse()
+                .map_err(Error::from)
         })
     }
 
@@ -297,7 +299,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             state.check_region(nic, handle)?;
             let via = &mut state.device(nic)?.nic;
             via.deregister_memory(address.addr() as u64, handle)
-                .or_refuse()
+                .map_err(Error::from)
         })
     }
 
@@ -310,7 +312,8 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         self.runtime.operate(None, |state, _| {
             state.check_region(nic, handle)?;
             let via = &state.device(nic)?.nic;
-            via.query_memory(address.addr() as u64, handle).or_refuse()
+            via.query_memory(address.addr() as u64, handle)
+                .map_err(Error::from)
         })
     }
 
@@ -326,7 +329,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             state.nic(nic)?.check_tag(attributes.tag)?;
             let via = &mut state.device(nic)?.nic;
             via.set_memory_attributes(address.addr() as u64, handle, *attributes)
-                .or_refuse()
+                .map_err(Error::from)
         })
     }
 
@@ -380,7 +383,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
         self.runtime.operate(None, |state, _| {
             let device = state.nic(nic)?.device;
             let via = &mut state.devices[device].nic;
-            let id = via.create_completion_queue(entries).or_refuse()?;
+            let id = via.create_completion_queue(entries)?;
             let added = state.completion_queues.insert(CompletionQueue {
                 nic,
                 device,
@@ -390,7 +393,7 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             });
             if added.is_err() {
                 let via = &mut state.devices[device].nic;
-                via.destroy_completion_queue(id).or_refuse()?;
+                via.destroy_completion_queue(id)?;
             }
             added.map_err(|_| full())
         })
@@ -409,7 +412,8 @@ unsafe impl<R: Runtime> Provider for AgentProvider<R> {
             let queue = state.completion_queue(queue)?;
             let (device, id) = (queue.device, queue.id);
             let via = &mut state.devices[device].nic;
-            via.resize_completion_queue(id, entries).or_refuse()
+            via.resize_completion_queue(id, entries)
+                .map_err(Error::from)
         })
     }
 

@@ -17,7 +17,6 @@ use crate::device::Device;
 use crate::job::{Job, push};
 use crate::memory::Place;
 use crate::provider::AgentProvider;
-use crate::refusal::OrRefuse;
 use crate::runtime::{Runtime, Work};
 
 impl<R: Runtime> AgentProvider<R> {
@@ -71,8 +70,7 @@ impl<R: Runtime> AgentProvider<R> {
             match place.load_simple(segments_max) {
                 Some(value) => put(nic, (id, queue), value),
                 None => put(nic, (id, queue), place.load(segments_max)),
-            }
-            .or_refuse()?;
+            }?;
             place.store_posted();
             let is_followed = work.posted.len() > work.completed as usize;
             if is_followed

@@ -74,6 +74,7 @@ mod mailbox;
 mod nic;
 mod provider;
 mod reference;
+mod refusal;
 mod region;
 mod vi;
 mod window;

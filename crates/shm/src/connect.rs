@@ -33,12 +33,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
-use viaduct_fabric::via::{
-    Address, ConnectError, ProtectionTag, RemoteViAttributes, ViAttributes, check,
-};
+use viaduct_fabric::via::connection::{RequestPhase, RequestStep, request_after};
+use viaduct_fabric::via::{Address, ProtectionTag, RemoteViAttributes, ViAttributes, check};
 use viaduct_fabric::{ConnectionHandle, Error, IncomingRequest, Result, ReturnCode};
 
-use self::handshake::Failure;
+use self::handshake::{Failure, ended};
 use self::line::Line;
 use self::peers::PeerAttempt;
 use self::waiters::Waiters;
@@ -104,15 +103,7 @@ impl LocalEnd {
 
     /// Whether it can be connected with a VI like this.
     fn match_with(&self, remote: &RemoteViAttributes) -> Result<()> {
-        check::ends_match(&self.attributes, remote).map_err(|differs| {
-            let code = match differs {
-                ConnectError::ReliabilityDiffers { .. } => ReturnCode::InvalidReliabilityLevel,
-                ConnectError::MaxTransferDiffers { .. } => ReturnCode::InvalidMtu,
-                ConnectError::QualityOfServiceDiffers { .. } => ReturnCode::InvalidQos,
-                _ => ReturnCode::InvalidParameter,
-            };
-            Error::new(code, differs.to_string())
-        })
+        Ok(check::ends_match(&self.attributes, remote)?)
     }
 }
 
@@ -220,7 +211,7 @@ impl Host {
         local: &Address,
         limit: Option<Duration>,
     ) -> Result<IncomingRequest> {
-        check_address(local)?;
+        check::address_is_legal(local, DISCRIMINATOR_LIMIT_BYTES)?;
         if local.host != self.address() {
             return Err(invalid(
                 "requests can be waited for on this host's own address only",
@@ -231,7 +222,9 @@ impl Host {
         loop {
             let (line, request) = connections.waiters.wait(self, nic, local, deadline)?;
             // A client that left in the meantime is none.
-            if handshake::say(&line, &Handshake::Taken).is_err() {
+            if request_after(RequestPhase::Waiting, RequestStep::Meet).is_none()
+                || handshake::say(&line, &Handshake::Taken).is_err()
+            {
                 continue;
             }
             let number = connections.last_incoming.fetch_add(1, Ordering::Relaxed) + 1;
@@ -291,8 +284,7 @@ impl Host {
     pub(crate) fn connect_reject(&self, connection: ConnectionHandle) -> Result<()> {
         let incoming = locked(&self.connections.incoming).remove(&connection.bits());
         let incoming = incoming.ok_or_else(no_such_request)?;
-        // A client that is gone need not hear it.
-        let _ = handshake::say(&incoming.line, &Handshake::Reject);
+        incoming.reject();
         Ok(())
     }
 
@@ -334,12 +326,12 @@ impl Host {
         let is_own = remote.host == self.address();
         // Others can be met in a shared directory only.
         if !is_own && matches!(self.place(), Place::Abstract(_)) {
-            return Err(Failure::NotReachable);
+            return Err(ended(RequestPhase::Waiting, RequestStep::CutOff));
         }
         let name = Name::server(remote);
         match rendezvous::connect(self.place(), name, deadline, || bell.silence())? {
-            None if is_own => Err(Failure::NoMatch),
-            None => Err(Failure::NotReachable),
+            None if is_own => Err(ended(RequestPhase::Waiting, RequestStep::Lapse)),
+            None => Err(ended(RequestPhase::Waiting, RequestStep::CutOff)),
             Some(socket) => {
                 let ask = handshake::Ask {
                     local,
@@ -364,28 +356,35 @@ impl Host {
 }
 
 impl Connections {
-    /// Nobody waits on this NIC any more, and its open requests end as if their server had died.
+    /// Nobody waits on this NIC any more, and its open requests are rejected.
     pub(crate) fn retire_nic(&self, nic: u64) {
         self.waiters.retire_nic(nic);
-        locked(&self.incoming).retain(|_, incoming| incoming.nic != nic);
+        locked(&self.incoming).retain(|_, incoming| {
+            if incoming.nic == nic {
+                incoming.reject();
+            }
+            incoming.nic != nic
+        });
+    }
+}
+
+impl Incoming {
+    fn reject(&self) {
+        let phase = handshake::phase_of_shown(&self.line);
+        if request_after(phase, RequestStep::Reject) == Some(RequestPhase::Rejected) {
+            // It may have left in this moment.
+            let _ = handshake::say(&self.line, &Handshake::Reject);
+        }
     }
 }
 
 fn check_request(local: &Address, remote: &Address, limit: Option<Duration>) -> Result<()> {
-    check_address(local)?;
-    check_address(remote)?;
-    if limit.is_some_and(|limit| limit.is_zero()) {
-        return Err(invalid("a connection request needs a time limit above 0"));
-    }
+    let has_time = limit.is_none_or(|limit| !limit.is_zero());
+    check::request_is_legal([local, remote], DISCRIMINATOR_LIMIT_BYTES, has_time)?;
     Ok(())
 }
 
-fn check_address(address: &Address) -> Result<()> {
-    if address.discriminator.as_bytes().len() > DISCRIMINATOR_BYTES_MAX {
-        return Err(invalid("a discriminator has at most 32 bytes"));
-    }
-    Ok(())
-}
+const DISCRIMINATOR_LIMIT_BYTES: u16 = DISCRIMINATOR_BYTES_MAX as u16;
 
 fn invalid(reason: &'static str) -> Error {
     Error::new(ReturnCode::InvalidParameter, reason)

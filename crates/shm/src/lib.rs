@@ -183,7 +183,6 @@ mod nic;
 mod notice;
 mod pool;
 mod receive;
-mod refuse;
 mod regions;
 mod rendezvous;
 mod segment;
@@ -634,7 +633,7 @@ unsafe impl Provider for Shm {
     unsafe fn free_shared(&self, nic: NicHandle, address: NonNull<u8>) -> Result<()> {
         nic::find(nic)?;
         // SAFETY: the caller's promise.
-        unsafe { Host::get()?.shared().free(address) }.map_err(refuse::free)
+        unsafe { Host::get()?.shared().free(address) }.map_err(Error::from)
     }
 
     fn set_flow_control(&self, vi: ViHandle, enabled: bool) -> Result<()> {

@@ -35,7 +35,6 @@ use self::entries::{
 };
 use self::slots::{SLOTS_MAX, Slots, index_of};
 use self::tags::Tags;
-use crate::refuse;
 use crate::segment::Segment;
 use crate::shared::{Pin, SegmentId, SharedAllocations};
 
@@ -588,7 +587,7 @@ impl RegionTable {
 
     /// Checks attributes and counts their tag.
     fn admit(&self, books: &mut Books, wanted: &MemoryAttributes) -> Result<MemoryAttributes> {
-        check::memory_is_supported(wanted, &self.nic).map_err(refuse::memory)?;
+        check::memory_is_supported(wanted, &self.nic)?;
         let mut attributes = *wanted;
         if attributes.tag.bits() == 0 && books.any_tag {
             attributes.tag = self.default_tag;

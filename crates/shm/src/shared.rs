@@ -76,6 +76,16 @@ impl fmt::Display for FreeError {
     }
 }
 
+impl From<FreeError> for viaduct_fabric::Error {
+    fn from(error: FreeError) -> Self {
+        let code = match error {
+            FreeError::NotAllocated => viaduct_fabric::ReturnCode::InvalidParameter,
+            FreeError::Registered { .. } => viaduct_fabric::ReturnCode::Resource,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 /// Called with a segment that is gone, so that peers can be told to unmap it.
 type ReleaseHook = Arc<dyn Fn(SegmentId) + Send + Sync>;
 

@@ -27,7 +27,6 @@ use crate::host::Host;
 use crate::lock::BiasedMutex;
 use crate::nic::Nic;
 use crate::receive::ReceiveSide;
-use crate::refuse;
 use crate::send::SendSide;
 use crate::side::{Side, dead_vi};
 use crate::wait;
@@ -123,7 +122,7 @@ pub(crate) fn create(
     send_completions: Option<CompletionQueueHandle>,
     receive_completions: Option<CompletionQueueHandle>,
 ) -> Result<ViHandle> {
-    check::vi_is_supported(attributes, &nic.attributes).map_err(refuse::vi)?;
+    check::vi_is_supported(attributes, &nic.attributes)?;
     let mut completions = [None, None];
     for (place, handle) in completions
         .iter_mut()
@@ -263,7 +262,7 @@ pub(crate) fn set_attributes(handle: ViHandle, attributes: &ViAttributes) -> Res
     let vi = &find(handle)?.object;
     let mut control = vi.idle(handle)?;
     let nic = control.nic.clone().ok_or_else(dead_vi)?;
-    check::vi_is_supported(attributes, &nic.attributes).map_err(refuse::vi)?;
+    check::vi_is_supported(attributes, &nic.attributes)?;
     nic.regions.retain_tag(attributes.tag)?;
     if let Some(old) = control.attributes.replace(*attributes) {
         nic.regions.release_tag(old.tag);
@@ -344,7 +343,7 @@ impl Vi {
 
     /// Goes where the rules say that a transition leads; stays where there is none.
     fn follow(&self, transition: Transition) -> Result<()> {
-        let next = transition::next(self.state(), transition).map_err(refuse::vi)?;
+        let next = transition::next(self.state(), transition)?;
         self.set_state(next);
         Ok(())
     }
@@ -398,8 +397,8 @@ impl Vi {
         Ok(())
     }
 
-    /// Takes both sides out of their connection, if there is one: what is under way completes as the
-    /// outcome says, and of what is posted becomes what the transition makes of it.
+    /// Takes both sides out of their connection, if there is one: what is under way completes as
+    /// the outcome says, and of what is posted becomes what the transition makes of it.
     fn end(
         &self,
         send: &mut SendSide,

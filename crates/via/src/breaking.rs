@@ -7,9 +7,11 @@
 use alloc::vec::Vec;
 
 use crate::address::HostAddress;
-use crate::connection::{BreakReason, ConnectionMessage, ConnectionNumber};
+use crate::connection::{
+    BreakReason, ConnectionMessage, ConnectionNumber, RequestPhase, RequestStep,
+};
 use crate::error_code::ErrorCode;
-use crate::event::{ConnectFailure, Event};
+use crate::event::Event;
 use crate::nic::{Nic, announce};
 use crate::outcome::{self, Outcome};
 use crate::status::Status;
@@ -33,7 +35,7 @@ impl Nic {
         if let Some(connections) = &mut self.connections {
             connections.withdraw_host(host);
             for attempt in connections.take_attempts_to(Some(host)) {
-                self.fail_attempt(attempt.vi, ConnectFailure::NotReachable);
+                self.end_attempt(attempt.vi, RequestPhase::Waiting, RequestStep::CutOff);
             }
         }
         self.fail_transports(Some(host))
@@ -46,7 +48,7 @@ impl Nic {
         if let Some(connections) = &mut self.connections {
             connections.transmits.clear();
             for attempt in connections.take_attempts_to(None) {
-                self.fail_attempt(attempt.vi, ConnectFailure::NotReachable);
+                self.end_attempt(attempt.vi, RequestPhase::Waiting, RequestStep::CutOff);
             }
         }
         self.fail_transports(None);

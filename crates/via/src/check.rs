@@ -4,6 +4,7 @@
 //! protection, length; the first that fails counts. Protection is in
 //! [`protection`](crate::protection).
 
+use crate::address::Address;
 use crate::attributes::{
     MemoryAttributes, NicAttributes, ReliabilityLevel, RemoteViAttributes, ViAttributes,
 };
@@ -78,6 +79,36 @@ pub fn ends_match(local: &ViAttributes, remote: &RemoteViAttributes) -> Result<(
     } else {
         Ok(())
     })
+}
+
+/// Whether a NIC's programs may wait on an address.
+///
+/// # Errors
+/// [`ConnectError::DiscriminatorTooLong`].
+pub fn address_is_legal(address: &Address, limit_bytes: u16) -> Result<(), ConnectError> {
+    let bytes = address.discriminator.as_bytes().len();
+    rule!(if bytes > usize::from(limit_bytes) {
+        Err(ConnectError::DiscriminatorTooLong { limit_bytes })
+    } else {
+        Ok(())
+    })
+}
+
+/// Whether a connection may be asked for from one address to another: a request needs time.
+///
+/// # Errors
+/// Those of [`address_is_legal`], and [`ConnectError::NoTime`].
+pub fn request_is_legal(
+    addresses: [&Address; 2],
+    limit_bytes: u16,
+    has_time: bool,
+) -> Result<(), ConnectError> {
+    let legal = addresses.map(|address| address_is_legal(address, limit_bytes));
+    rule!(legal[0].and(legal[1]).and(if has_time {
+        Ok(())
+    } else {
+        Err(ConnectError::NoTime)
+    }))
 }
 
 /// Whether a NIC can have a VI with these attributes. The tag is not looked at.

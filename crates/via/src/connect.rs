@@ -8,8 +8,8 @@ use crate::address::{Address, HostAddress};
 use crate::attributes::RemoteViAttributes;
 use crate::check;
 use crate::connection::{
-    Attempt, ConnectionMessage, ConnectionNumber, Phase, Request, RequestId, Timer, Transmit,
-    WaitId,
+    Attempt, ConnectionMessage, ConnectionNumber, Kept, Request, RequestId, RequestPhase,
+    RequestStep, Timer, Transmit, WaitId, failure_told, request_after,
 };
 use crate::error::ConnectError;
 use crate::event::{ConnectFailure, Event};
@@ -34,7 +34,7 @@ impl Nic {
         now: Timestamp,
         timeout: Timespan,
     ) -> Result<WaitId, ConnectError> {
-        self.check_address(&local)?;
+        check::address_is_legal(&local, self.attributes.max_discriminator_bytes)?;
         let wait = WaitId(self.next_number());
         let connections = self.connections.get_or_insert_default();
         match connections.offer_held(&local) {
@@ -69,11 +69,9 @@ impl Nic {
         now: Timestamp,
         timeout: Timespan,
     ) -> Result<(), ConnectError> {
-        self.check_address(&local)?;
-        self.check_address(&remote)?;
-        if timeout == Timespan::ZERO {
-            return Err(ConnectError::NoTime);
-        }
+        let limit_bytes = self.attributes.max_discriminator_bytes;
+        let has_time = timeout != Timespan::ZERO;
+        check::request_is_legal([&local, &remote], limit_bytes, has_time)?;
         let attributes = self.idle_vi(vi)?.attributes.for_peer();
         let connection = self.next_connection();
         let host = remote.host;
@@ -109,11 +107,18 @@ impl Nic {
     /// No such request or VI, a VI that is not idle, attributes that differ;
     /// [`ConnectError::RequestWithdrawn`] if the client gave up, which ends the request.
     pub fn accept(&mut self, request: RequestId, vi: ViId) -> Result<(), ConnectError> {
-        let open = self.offered(request)?;
-        let (withdrawn, remote) = (open.phase == Phase::Withdrawn, open.attributes);
-        if withdrawn {
-            self.take_request(request);
-            return Err(ConnectError::RequestWithdrawn);
+        let open = self.request(request)?;
+        let (next, remote) = (
+            request_after(open.phase, RequestStep::Accept),
+            open.attributes,
+        );
+        match next {
+            Some(RequestPhase::Connected) => {}
+            Some(_) => {
+                self.take_request(request);
+                return Err(ConnectError::RequestWithdrawn);
+            }
+            None => return Err(ConnectError::UnknownRequest),
         }
         let attributes = self.idle_vi(vi)?.attributes;
         check::ends_match(&attributes, &remote)?;
@@ -151,17 +156,13 @@ impl Nic {
     /// # Errors
     /// [`ConnectError::UnknownRequest`].
     pub fn reject(&mut self, request: RequestId) -> Result<(), ConnectError> {
-        self.offered(request)?;
-        let open = self
-            .take_request(request)
-            .ok_or(ConnectError::UnknownRequest)?;
-        if open.phase == Phase::Offered {
-            self.transmit(
-                open.host,
-                ConnectionMessage::Reject {
-                    to: open.connection,
-                },
-            );
+        let open = self.request(request)?;
+        let (host, to) = (open.host, open.connection);
+        let next =
+            request_after(open.phase, RequestStep::Reject).ok_or(ConnectError::UnknownRequest)?;
+        self.take_request(request);
+        if next == RequestPhase::Rejected {
+            self.transmit(host, ConnectionMessage::Reject { to });
         }
         Ok(())
     }
@@ -186,7 +187,8 @@ impl Nic {
                     .connections
                     .as_mut()
                     .and_then(|c| c.take_attempt(connection));
-                if let Some(Attempt { host, .. }) = attempt {
+                let withdrawn = request_after(RequestPhase::Waiting, RequestStep::Withdraw);
+                if let (Some(Attempt { host, .. }), Some(_)) = (attempt, withdrawn) {
                     self.transmit(host, ConnectionMessage::Withdraw { connection });
                 }
             }
@@ -214,7 +216,7 @@ impl Nic {
                 remote,
                 attributes,
             } => {
-                let phase = Phase::Held(now.after(self.attributes.connect_grace));
+                let kept = Kept::Until(now.after(self.attributes.connect_grace));
                 let (client, asked) = (local, remote);
                 self.handle_request(Request {
                     host: from,
@@ -223,7 +225,8 @@ impl Nic {
                     client,
                     asked,
                     attributes,
-                    phase,
+                    phase: RequestPhase::Waiting,
+                    kept,
                 });
             }
             ConnectionMessage::Accept {
@@ -243,10 +246,10 @@ impl Nic {
                 );
             }
             ConnectionMessage::Reject { to } => {
-                self.handle_refusal(to, from, ConnectFailure::Rejected);
+                self.handle_refusal(to, from, RequestStep::Reject);
             }
             ConnectionMessage::NoMatch { to } => {
-                self.handle_refusal(to, from, ConnectFailure::NoMatch);
+                self.handle_refusal(to, from, RequestStep::Lapse);
             }
             ConnectionMessage::Withdraw { connection } => {
                 self.handle_withdraw(from, connection);
@@ -269,7 +272,8 @@ impl Nic {
                 client: local,
                 asked: remote,
                 attributes,
-                phase: Phase::Peer,
+                phase: RequestPhase::Waiting,
+                kept: Kept::AsPeer,
             }),
             ConnectionMessage::Broken {
                 vi,
@@ -308,7 +312,9 @@ impl Nic {
                     }
                 }
                 Timer::Held(id) => {
-                    if let Some(request) = self.take_request(id) {
+                    if let Some(mut request) = self.take_request(id)
+                        && request.step(RequestStep::Lapse).is_some()
+                    {
                         let to = request.connection;
                         self.transmit(request.host, ConnectionMessage::NoMatch { to });
                     }
@@ -320,7 +326,7 @@ impl Nic {
                         .and_then(|c| c.take_attempt(connection));
                     if let Some(Attempt { vi, host, .. }) = attempt {
                         self.transmit(host, ConnectionMessage::Withdraw { connection });
-                        self.fail_attempt(vi, ConnectFailure::TimedOut);
+                        self.end_attempt(vi, RequestPhase::Waiting, RequestStep::Expire);
                     }
                 }
             }
@@ -345,13 +351,15 @@ impl Nic {
             return;
         }
         if let Some(wait) = connections.take_wait_on(&request.asked) {
-            request.phase = Phase::Offered;
+            if request.step(RequestStep::Meet).is_none() {
+                return;
+            }
             let event = requested(wait, id, &request);
             connections.insert_request(id, request);
             self.report(event);
         } else if grace != Timespan::ZERO && connections.may_hold() {
             connections.insert_request(id, request);
-        } else {
+        } else if request.step(RequestStep::Lapse).is_some() {
             let to = request.connection;
             connections.send(request.host, ConnectionMessage::NoMatch { to });
         }
@@ -364,7 +372,8 @@ impl Nic {
             .filter(|a| a.host == peer.host && a.peer.is_none())
             .filter(|a| self.vis.get(a.vi.0).is_some_and(fits))
             .map(|a| a.vi);
-        let Some(vi) = expected else {
+        let is_legal = request_after(RequestPhase::Offered, RequestStep::Accept);
+        let Some(vi) = expected.filter(|_| is_legal == Some(RequestPhase::Connected)) else {
             // The client gave up meanwhile, or the server breaks the rules: it is told.
             self.transmit_disconnect(peer);
             return;
@@ -377,9 +386,20 @@ impl Nic {
         self.announce_receives(vi);
     }
 
-    fn handle_refusal(&mut self, to: ConnectionNumber, from: HostAddress, reason: ConnectFailure) {
+    fn handle_refusal(&mut self, to: ConnectionNumber, from: HostAddress, step: RequestStep) {
         if let Some(attempt) = self.connections.as_mut().and_then(|c| c.answered(to, from)) {
-            self.fail_attempt(attempt.vi, reason);
+            let phase = match step {
+                RequestStep::Reject => RequestPhase::Offered,
+                _ => RequestPhase::Waiting,
+            };
+            self.end_attempt(attempt.vi, phase, step);
+        }
+    }
+
+    /// An attempt ends by a step, and its consumer is told what the rules say of that.
+    pub(crate) fn end_attempt(&mut self, vi: ViId, phase: RequestPhase, step: RequestStep) {
+        if let Some(reason) = request_after(phase, step).and_then(failure_told) {
+            self.fail_attempt(vi, reason);
         }
     }
 
@@ -498,14 +518,6 @@ impl Nic {
         }
     }
 
-    pub(crate) fn check_address(&self, address: &Address) -> Result<(), ConnectError> {
-        let limit_bytes = self.attributes.max_discriminator_bytes;
-        if address.discriminator.as_bytes().len() > usize::from(limit_bytes) {
-            return Err(ConnectError::DiscriminatorTooLong { limit_bytes });
-        }
-        Ok(())
-    }
-
     pub(crate) fn idle_vi(&self, vi: ViId) -> Result<&Vi, ConnectError> {
         let vi = self.vis.get(vi.0).ok_or(ConnectError::UnknownVi)?;
         let state = vi.state();
@@ -515,12 +527,10 @@ impl Nic {
         }
     }
 
-    /// A request that the consumer knows of.
-    fn offered(&self, id: RequestId) -> Result<&Request, ConnectError> {
+    fn request(&self, id: RequestId) -> Result<&Request, ConnectError> {
         self.connections
             .as_ref()
             .and_then(|connections| connections.request(id))
-            .filter(|request| !matches!(request.phase, Phase::Held(_)))
             .ok_or(ConnectError::UnknownRequest)
     }
 

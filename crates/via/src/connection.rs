@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
 use crate::attributes::RemoteViAttributes;
+use crate::event::ConnectFailure;
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::vi::{Peer, ViId};
@@ -151,6 +152,100 @@ pub enum BreakReason {
     },
 }
 
+/// How far a request for a connection has come.
+///
+/// ```text
+///          Meet             Accept
+/// Waiting ------> Offered ---------> Connected
+///    |               |     Reject
+///    | Lapse         +-------------> Rejected
+///    | LoseServer    |
+///    |               +-- LoseServer -------+
+///    v                                     v
+/// Unmatched     either --- Expire -----> TimedOut
+///               either --- Withdraw ---> Withdrawn ----+ Accept, Reject
+///               either --- CutOff -----> Unreachable   +-> Withdrawn
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum RequestPhase {
+    /// Asked, and not met yet by anybody who waits, or who asks in turn.
+    Waiting,
+    /// The server's consumer has been told of it.
+    Offered,
+    /// There is a connection.
+    Connected,
+    /// The server's consumer has said no.
+    Rejected,
+    /// Nobody waited for it.
+    Unmatched,
+    /// There was no answer in time, or there will be none.
+    TimedOut,
+    /// The asker's consumer has given up. The server's learns it when it answers.
+    Withdrawn,
+    /// The asker's host hears nothing of the other.
+    Unreachable,
+}
+
+/// What may happen to a request for a connection.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum RequestStep {
+    /// Somebody waits on its address, or asks for the asker as a peer.
+    Meet,
+    /// It is kept no longer for somebody who will wait.
+    Lapse,
+    /// The server's consumer accepts.
+    Accept,
+    /// The server's consumer rejects.
+    Reject,
+    /// The asker's time is up.
+    Expire,
+    /// The asker's consumer ends the attempt, or is gone.
+    Withdraw,
+    /// The server's consumer is gone.
+    LoseServer,
+    /// The two hosts hear nothing of each other.
+    CutOff,
+}
+
+/// How far a request has come after a step; `None` where there is no such step.
+///
+/// VIA, connection set-up. Both ends ask: the server about the requests that it has, the asker
+/// about its own. To the asker an answer says, too, that it was met.
+#[must_use]
+pub fn request_after(phase: RequestPhase, step: RequestStep) -> Option<RequestPhase> {
+    use RequestPhase::{
+        Connected, Offered, Rejected, TimedOut, Unmatched, Unreachable, Waiting, Withdrawn,
+    };
+    use RequestStep::{Accept, CutOff, Expire, Lapse, LoseServer, Meet, Reject, Withdraw};
+    let next = match (step, phase) {
+        (Meet, Waiting) => Some(Offered),
+        (Lapse | LoseServer, Waiting) => Some(Unmatched),
+        (Accept, Offered) => Some(Connected),
+        (Reject, Offered) => Some(Rejected),
+        (Accept | Reject, Withdrawn) | (Withdraw, Waiting | Offered) => Some(Withdrawn),
+        (Expire, Waiting | Offered) | (LoseServer, Offered) => Some(TimedOut),
+        (CutOff, Waiting | Offered) => Some(Unreachable),
+        _ => None,
+    };
+    rule!(next, step)
+}
+
+/// What the asker's consumer is told of a request that has come so far; nothing of one that is
+/// under way, or that it gave up itself.
+#[must_use]
+pub fn failure_told(phase: RequestPhase) -> Option<ConnectFailure> {
+    rule!(match phase {
+        RequestPhase::Rejected => Some(ConnectFailure::Rejected),
+        RequestPhase::Unmatched => Some(ConnectFailure::NoMatch),
+        RequestPhase::TimedOut => Some(ConnectFailure::TimedOut),
+        RequestPhase::Unreachable => Some(ConnectFailure::NotReachable),
+        RequestPhase::Waiting
+        | RequestPhase::Offered
+        | RequestPhase::Connected
+        | RequestPhase::Withdrawn => None,
+    })
+}
+
 /// Whether a client that asks for an address meets a wait.
 ///
 /// VIA, connection set-up: what counts is the address asked for, length and bytes; the client's own
@@ -198,20 +293,33 @@ pub(crate) struct Request {
     pub(crate) client: Address,
     pub(crate) asked: Address,
     pub(crate) attributes: RemoteViAttributes,
-    pub(crate) phase: Phase,
+    pub(crate) phase: RequestPhase,
+    pub(crate) kept: Kept,
 }
 
-/// How far a client's request has come.
+/// For how long a request is kept that nobody has met.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Phase {
-    /// Met no wait yet; until when it is kept.
-    Held(Timestamp),
-    /// Handed to the consumer.
-    Offered,
-    /// Handed to the consumer, and the client is gone since.
-    Withdrawn,
-    /// Of a peer; kept until it is withdrawn.
-    Peer,
+pub(crate) enum Kept {
+    Until(Timestamp),
+    /// Of a peer: until it is withdrawn.
+    AsPeer,
+}
+
+impl Request {
+    /// Until when a client's is kept that has met no wait.
+    fn held_until(&self) -> Option<Timestamp> {
+        match (self.phase, self.kept) {
+            (RequestPhase::Waiting, Kept::Until(deadline)) => Some(deadline),
+            _ => None,
+        }
+    }
+
+    /// Takes a step, if there is one.
+    pub(crate) fn step(&mut self, step: RequestStep) -> Option<RequestPhase> {
+        let next = request_after(self.phase, step)?;
+        self.phase = next;
+        Some(next)
+    }
 }
 
 /// A request of ours that is not answered yet.
@@ -387,11 +495,11 @@ impl Connections {
     }
 
     pub(crate) fn insert_request(&mut self, id: RequestId, request: Request) {
-        if let Phase::Held(deadline) = request.phase {
+        if let Some(deadline) = request.held_until() {
             self.set_deadline(deadline, id.0, Timer::Held(id));
             self.held.insert((request.asked.clone(), id));
         }
-        if request.phase == Phase::Peer {
+        if request.kept == Kept::AsPeer {
             let key = (request.asked.clone(), request.client.clone(), id);
             self.peer_requests.insert(key);
         }
@@ -409,10 +517,11 @@ impl Connections {
             .filter(|(asked, _)| meets(asked, address))?
             .1;
         let request = self.requests.get_mut(&id)?;
-        if let Phase::Held(deadline) = request.phase {
+        let held_until = request.held_until();
+        request.step(RequestStep::Meet)?;
+        if let Some(deadline) = held_until {
             self.deadlines.remove(&(deadline, id.0));
         }
-        request.phase = Phase::Offered;
         self.held.remove(&(request.asked.clone(), id));
         Some((id, request))
     }
@@ -424,31 +533,32 @@ impl Connections {
     pub(crate) fn take_request(&mut self, id: RequestId) -> Option<Request> {
         let request = self.requests.remove(&id)?;
         self.clients.remove(&(request.host, request.connection));
-        if let Phase::Held(deadline) = request.phase {
+        if let Some(deadline) = request.held_until() {
             self.deadlines.remove(&(deadline, id.0));
             self.held.remove(&(request.asked.clone(), id));
         }
-        if request.phase == Phase::Peer {
+        if request.kept == Kept::AsPeer {
             let key = (request.asked.clone(), request.client.clone(), id);
             self.peer_requests.remove(&key);
         }
         Some(request)
     }
 
-    /// The client of a request is gone. The consumer learns it at its answer.
+    /// The client of a request is gone.
     pub(crate) fn withdraw(&mut self, host: HostAddress, connection: ConnectionNumber) {
         let Some(id) = self.clients.get(&(host, connection)).copied() else {
             return;
         };
-        match self.requests.get_mut(&id) {
-            Some(request) if request.phase == Phase::Offered => request.phase = Phase::Withdrawn,
-            Some(Request {
-                phase: Phase::Held(_) | Phase::Peer,
-                ..
-            }) => {
-                self.take_request(id);
-            }
-            _ => {}
+        let Some(request) = self.requests.get_mut(&id) else {
+            return;
+        };
+        let is_known = request.phase != RequestPhase::Waiting;
+        let next = request_after(request.phase, RequestStep::Withdraw);
+        match next {
+            // The consumer learns it at its answer.
+            Some(next) if is_known => request.phase = next,
+            Some(_) => drop(self.take_request(id)),
+            None => {}
         }
     }
 
@@ -515,5 +625,63 @@ impl Connections {
             .into_iter()
             .filter_map(|number| self.take_attempt(number))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASES: [RequestPhase; 8] = [
+        RequestPhase::Waiting,
+        RequestPhase::Offered,
+        RequestPhase::Connected,
+        RequestPhase::Rejected,
+        RequestPhase::Unmatched,
+        RequestPhase::TimedOut,
+        RequestPhase::Withdrawn,
+        RequestPhase::Unreachable,
+    ];
+    const STEPS: [RequestStep; 8] = [
+        RequestStep::Meet,
+        RequestStep::Lapse,
+        RequestStep::Accept,
+        RequestStep::Reject,
+        RequestStep::Expire,
+        RequestStep::Withdraw,
+        RequestStep::LoseServer,
+        RequestStep::CutOff,
+    ];
+
+    #[test]
+    fn a_request_ends_once_and_its_asker_is_told_of_every_end_but_its_own() {
+        for phase in PHASES {
+            let is_open = matches!(phase, RequestPhase::Waiting | RequestPhase::Offered);
+            for step in STEPS {
+                match request_after(phase, step) {
+                    // Only the server's answer comes after an end, and changes nothing.
+                    Some(next) if !is_open => {
+                        assert_eq!((phase, next), (RequestPhase::Withdrawn, phase), "{step:?}");
+                    }
+                    Some(next) => assert_ne!(next, phase, "{step:?}"),
+                    None => {}
+                }
+            }
+            let is_silent =
+                is_open || matches!(phase, RequestPhase::Connected | RequestPhase::Withdrawn);
+            assert_eq!(failure_told(phase).is_none(), is_silent, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_needs_an_offer() {
+        for answer in [RequestStep::Accept, RequestStep::Reject] {
+            assert_eq!(request_after(RequestPhase::Waiting, answer), None);
+            let late = request_after(RequestPhase::Withdrawn, answer);
+            assert_eq!(late, Some(RequestPhase::Withdrawn));
+        }
+        let lost = |phase| request_after(phase, RequestStep::LoseServer);
+        assert_eq!(lost(RequestPhase::Waiting), Some(RequestPhase::Unmatched));
+        assert_eq!(lost(RequestPhase::Offered), Some(RequestPhase::TimedOut));
     }
 }

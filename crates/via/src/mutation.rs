@@ -19,8 +19,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::connection::RequestPhase;
 use crate::error::{ConnectError, MemoryError, ViError};
 use crate::error_code::ErrorCode;
+use crate::event::ConnectFailure;
 use crate::outcome::{CompletesWhen, Outcome};
 use crate::protection::AccessError;
 use crate::status::Status;
@@ -80,6 +82,7 @@ pub fn mutants() -> Vec<Mutant> {
             });
             let parts = match says {
                 "Result<ViState, ViError>" => variants(source, "pub enum Transition {"),
+                "Option<RequestPhase>" => variants(source, "pub enum RequestStep {"),
                 _ => [""].into(),
             };
             for part in parts {
@@ -179,6 +182,8 @@ fn ways(says: &str) -> Option<&'static [&'static str]> {
         "Result<(), MemoryError>" => <Result<(), MemoryError>>::WAYS,
         "Result<(), ViError>" => <Result<(), ViError>>::WAYS,
         "Result<ViState, ViError>" => <Result<ViState, ViError>>::WAYS,
+        "Option<RequestPhase>" => <Option<RequestPhase>>::WAYS,
+        "Option<ConnectFailure>" => <Option<ConnectFailure>>::WAYS,
         _ => return None,
     })
 }
@@ -312,6 +317,31 @@ impl Breakable for Result<ViState, ViError> {
     }
 }
 
+/// A step that there is not is asked for by nobody but a peer that breaks the protocol.
+impl Breakable for Option<RequestPhase> {
+    const WAYS: &'static [&'static str] = &["refuses", "elsewhere"];
+
+    fn broken(self, way: usize) -> Self {
+        match (way, self) {
+            (1, Some(RequestPhase::Withdrawn)) => Some(RequestPhase::Connected),
+            (1, Some(_)) => Some(RequestPhase::Withdrawn),
+            _ => None,
+        }
+    }
+}
+
+impl Breakable for Option<ConnectFailure> {
+    const WAYS: &'static [&'static str] = &["nothing", "other-failure"];
+
+    fn broken(self, way: usize) -> Self {
+        match (way, self) {
+            (1, Some(ConnectFailure::NoMatch)) => Some(ConnectFailure::Rejected),
+            (1, Some(_)) => Some(ConnectFailure::NoMatch),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeSet;
@@ -333,6 +363,7 @@ mod tests {
             "protection::covers=true",
             "protection::reach=unlimited",
             "connection::are_peers=true",
+            "connection::request_after(LoseServer)=elsewhere",
             "transition::next(Lose)=elsewhere",
             "transition::may_be_changed=true",
         ] {

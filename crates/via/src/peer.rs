@@ -8,7 +8,10 @@ use alloc::boxed::Box;
 
 use crate::address::{Address, HostAddress};
 use crate::check;
-use crate::connection::{Attempt, ConnectionMessage, ConnectionNumber, Request, RequestId};
+use crate::connection::{
+    Attempt, ConnectionMessage, ConnectionNumber, Request, RequestId, RequestPhase, RequestStep,
+    request_after,
+};
 use crate::error::ConnectError;
 use crate::event::{ConnectFailure, Event};
 use crate::nic::Nic;
@@ -34,11 +37,9 @@ impl Nic {
         now: Timestamp,
         timeout: Timespan,
     ) -> Result<(), ConnectError> {
-        self.check_address(&local)?;
-        self.check_address(&remote)?;
-        if timeout == Timespan::ZERO {
-            return Err(ConnectError::NoTime);
-        }
+        let limit_bytes = self.attributes.max_discriminator_bytes;
+        let has_time = timeout != Timespan::ZERO;
+        check::request_is_legal([&local, &remote], limit_bytes, has_time)?;
         let attributes = self.idle_vi(vi)?.attributes.for_peer();
         let connection = self.next_connection();
         let host = remote.host;
@@ -71,7 +72,7 @@ impl Nic {
     }
 
     /// A peer has asked: for an attempt of ours, or for one to come.
-    pub(crate) fn handle_peer_request(&mut self, request: Request) {
+    pub(crate) fn handle_peer_request(&mut self, mut request: Request) {
         let id = RequestId(self.next_number());
         let connections = self.connections.get_or_insert_default();
         // The address asked from must be the asker's: a third host must not be able to step in.
@@ -83,7 +84,7 @@ impl Nic {
             self.connect_peers(attempt.vi, number, &request);
         } else if connections.may_hold_peer() {
             connections.insert_request(id, request);
-        } else {
+        } else if request.step(RequestStep::Lapse).is_some() {
             let to = request.connection;
             connections.send(request.host, ConnectionMessage::NoMatch { to });
         }
@@ -94,6 +95,11 @@ impl Nic {
         let Some(vi) = self.vis.get(id.0) else {
             return;
         };
+        let met = request_after(request.phase, RequestStep::Meet)
+            .and_then(|met| request_after(met, RequestStep::Accept));
+        if met != Some(RequestPhase::Connected) {
+            return;
+        }
         match check::ends_match(&vi.attributes, &request.attributes) {
             Ok(()) => {
                 let peer = Peer {

@@ -7,7 +7,7 @@ use viaduct_fabric::via::{Address, Discriminator, HostAddress, ViAttributes, ViS
 use viaduct_fabric::{IncomingRequest, ReturnCode};
 
 use crate::case::{Case, Level};
-use crate::check::{Outcome, equal, holds, refused};
+use crate::check::{Outcome, Stop, equal, holds, refused};
 use crate::environment::{Environment, LIMIT};
 use crate::pair::{End, Nic, Options, RD, UD, connect_locally, milliseconds, pair, request};
 
@@ -90,6 +90,27 @@ pub(super) const CASES: &[Case] = &[
         "disconnect_while_pending_ends_the_request",
         &[leaving_client, left_server],
     ),
+    Case::pair(
+        150,
+        Level::Decision,
+        "closing_a_nic_rejects_its_open_requests",
+        &[left_client, leaving_server],
+    ),
+    Case::alone(
+        151,
+        Level::Decision,
+        "hosts_that_nobody_has_are_not_reachable",
+        &[no_such_host],
+    ),
+    Case {
+        kills: true,
+        ..Case::pair(
+            152,
+            Level::Decision,
+            "a_request_ends_whose_server_dies",
+            &[bereft_client, dying_server],
+        )
+    },
 ];
 
 /// Tells the other side this NIC's host, and gets its.
@@ -558,7 +579,7 @@ fn leaving_client(env: &Arc<Environment>) -> Outcome {
         env.until("somebody who waits for the request", || {
             match env.provider().connect_request(vi, &local, &remote, None) {
                 Err(error) if error.code() == ReturnCode::NoMatch => Ok(None),
-                answer => Ok(Some(answer.is_ok())),
+                answer => Ok(Some(answer.map(drop))),
             }
         })
     })?;
@@ -572,10 +593,10 @@ fn leaving_client(env: &Arc<Environment>) -> Outcome {
     )?;
     env.provider().disconnect(end.vi)?;
     end.is_in(ViState::Idle)?;
-    equal(
+    refused(
         task.join()?,
-        false,
-        "whether the request that was left succeeded",
+        ReturnCode::InvalidState,
+        "a request whose VI was disconnected",
     )?;
     env.meet("left")?;
     end.connect()?;
@@ -595,4 +616,76 @@ fn left_server(env: &Arc<Environment>) -> Outcome {
     refused(late, ReturnCode::Timeout, "accepting a client that left")?;
     end.connect()?;
     end.close()
+}
+
+fn left_client(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let host = hosts(env, &nic)?;
+    let end = End::new(env, &nic, Options::level(nic.any_level()?))?;
+    let server = theirs(env, host, "server");
+    let answer = answer(env, &end, &server, Some(LIMIT))?;
+    refused(
+        answer,
+        ReturnCode::Reject,
+        "a request whose server has closed its NIC",
+    )?;
+    end.is_in(ViState::Idle)?;
+    env.meet("left")?;
+    end.connect()?;
+    end.close()
+}
+
+fn leaving_server(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    hosts(env, &nic)?;
+    wait(env, &nic, "server")?;
+    env.close_nic(nic.handle)?;
+    env.meet("left")?;
+    let nic = Nic::open(env)?;
+    let end = End::new(env, &nic, Options::level(nic.any_level()?))?;
+    end.connect()?;
+    end.close()
+}
+
+fn no_such_host(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let end = End::new(env, &nic, Options::level(nic.any_level()?))?;
+    let nowhere = Address::new(
+        HostAddress::new(nic.host.get() ^ 0x00FF_0000_0000),
+        &env.discriminator("server"),
+    );
+    let local = nic.address(env, "client");
+    let asked = env
+        .provider()
+        .connect_request(end.vi, &local, &nowhere, Some(LIMIT));
+    refused(
+        asked,
+        ReturnCode::NotReachable,
+        "a request to a host that nobody has",
+    )?;
+    end.is_in(ViState::Idle)
+}
+
+/// A host that is gone counts as one that gives no answer, or as one that is not there.
+fn bereft_client(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let host = hosts(env, &nic)?;
+    let end = End::new(env, &nic, Options::level(nic.any_level()?))?;
+    let server = theirs(env, host, "server");
+    let Err(error) = answer(env, &end, &server, Some(LIMIT))? else {
+        return Err(Stop::failed("a dead server has accepted"));
+    };
+    let code = error.code();
+    holds(
+        matches!(code, ReturnCode::Timeout | ReturnCode::NotReachable),
+        format_args!("a request whose server has died: {code:?}"),
+    )?;
+    end.is_in(ViState::Idle)
+}
+
+fn dying_server(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    hosts(env, &nic)?;
+    wait(env, &nic, "server")?;
+    env.die()
 }

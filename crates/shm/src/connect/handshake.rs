@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::RecvFlags;
-use viaduct_fabric::via::{Address, RemoteViAttributes};
+use viaduct_fabric::via::connection::{RequestPhase, RequestStep, failure_told, request_after};
+use viaduct_fabric::via::{Address, ConnectError, ConnectFailure, RemoteViAttributes};
 use viaduct_fabric::{Error, ReturnCode};
 
 use super::line::Line;
@@ -25,17 +26,13 @@ use crate::wire::{self, Accept, Credentials, EndFacts, Handshake, Process, Reque
 /// Why there is no connection.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody waits there.
-    NoMatch,
-    /// Nobody can wait there.
-    NotReachable,
-    /// The time is over, or the other side is gone in the middle.
-    Timeout,
-    /// The other side said no.
-    Reject,
+    /// The request has ended, and this is what its asker is told.
+    Ended(ConnectFailure),
+    /// The asker is gone.
+    Withdrawn,
     /// The program has ended the attempt.
     Cancelled,
-    /// The ends differ, or the VI refused.
+    /// The VI refused.
     Refused(Error),
     /// The other side sent what no peer sends.
     Misbehaved,
@@ -46,9 +43,9 @@ pub(super) enum Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::TimedOut => Self::Timeout,
-            // The other side is gone. The second when it had not read all that was said to it.
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Timeout,
+            io::ErrorKind::TimedOut => ended(RequestPhase::Offered, RequestStep::Expire),
+            // The second when it had not read all that was said to it.
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => server_is_gone(),
             io::ErrorKind::Interrupted => Self::Cancelled,
             _ => Self::System(error),
         }
@@ -58,16 +55,8 @@ impl From<io::Error> for Failure {
 impl Failure {
     pub(super) fn into_error(self) -> Error {
         let (code, reason) = match self {
-            Self::NoMatch => (ReturnCode::NoMatch, "nobody waits on the remote address"),
-            Self::NotReachable => (
-                ReturnCode::NotReachable,
-                "the remote host cannot be reached: shared memory connects processes of one host",
-            ),
-            Self::Timeout => (
-                ReturnCode::Timeout,
-                "the other side did not answer within the time limit, or is gone",
-            ),
-            Self::Reject => (ReturnCode::Reject, "the other side rejected the connection"),
+            Self::Ended(failure) => return failure.into(),
+            Self::Withdrawn => return ConnectError::RequestWithdrawn.into(),
             Self::Cancelled => (
                 ReturnCode::InvalidState,
                 "the VI was disconnected while it was connecting",
@@ -80,6 +69,37 @@ impl Failure {
             Self::System(error) => return super::resource(&error),
         };
         Error::new(code, reason)
+    }
+}
+
+/// What a request of this process comes to that has come so far, by a step.
+pub(super) fn ended(phase: RequestPhase, step: RequestStep) -> Failure {
+    match request_after(phase, step) {
+        Some(RequestPhase::Withdrawn) => Failure::Cancelled,
+        Some(next) => failure_told(next).map_or(Failure::Misbehaved, Failure::Ended),
+        None => Failure::Misbehaved,
+    }
+}
+
+/// The server has taken the request, and is gone.
+fn server_is_gone() -> Failure {
+    ended(RequestPhase::Offered, RequestStep::LoseServer)
+}
+
+/// Sends away somebody whose request is kept no longer, or is for nobody here.
+pub(super) fn turn_away(socket: &OwnedFd) {
+    if request_after(RequestPhase::Waiting, RequestStep::Lapse).is_some() {
+        // Whoever is gone need not hear it.
+        let _ = say(socket, &Handshake::NoMatch);
+    }
+}
+
+/// How far a request has come that a program of this process was shown: its asker may be gone.
+pub(super) fn phase_of_shown(socket: &OwnedFd) -> RequestPhase {
+    let withdrawn = || request_after(RequestPhase::Offered, RequestStep::Withdraw);
+    match is_there(socket) {
+        true => RequestPhase::Offered,
+        false => withdrawn().unwrap_or(RequestPhase::Offered),
     }
 }
 
@@ -140,18 +160,18 @@ pub(super) fn ask(
         local: ask.local.clone(),
         remote: ask.remote.clone(),
     });
-    say(&line, &request).map_err(|_| Failure::NoMatch)?;
-    let mut is_taken = false;
+    let mut phase = RequestPhase::Waiting;
+    say(&line, &request).map_err(|_| ended(phase, RequestStep::LoseServer))?;
     loop {
         let mut sources = [
             PollFd::new(&*line, PollFlags::IN),
             PollFd::new(&bell.0, PollFlags::IN),
         ];
         if !wire::poll(&mut sources, deadline)? {
-            return Err(Failure::Timeout);
+            return Err(ended(phase, RequestStep::Expire));
         }
         if bell.silence() {
-            return Err(Failure::Cancelled);
+            return Err(ended(phase, RequestStep::Withdraw));
         }
         let (message, descriptors) = match hear(&line) {
             Ok(Some(heard)) => heard,
@@ -159,13 +179,15 @@ pub(super) fn ask(
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(Failure::Misbehaved);
             }
-            Err(_) if is_taken => return Err(Failure::Timeout),
-            Err(_) => return Err(Failure::NoMatch),
+            Err(_) => return Err(ended(phase, RequestStep::LoseServer)),
         };
+        let follow = |phase, step| request_after(phase, step).ok_or(Failure::Misbehaved);
+        // An answer says, too, that the request was met: between equals nothing else does.
+        let answered = request_after(phase, RequestStep::Meet).unwrap_or(phase);
         match message {
-            Handshake::Taken => is_taken = true,
-            Handshake::Reject => return Err(Failure::Reject),
-            Handshake::NoMatch => return Err(Failure::NoMatch),
+            Handshake::Taken => phase = follow(phase, RequestStep::Meet)?,
+            Handshake::Reject => return Err(ended(answered, RequestStep::Reject)),
+            Handshake::NoMatch => return Err(ended(phase, RequestStep::Lapse)),
             Handshake::Differs(remote) => {
                 return Err(match local.match_with(&remote) {
                     Err(error) => Failure::Refused(error),
@@ -173,6 +195,9 @@ pub(super) fn ask(
                 });
             }
             Handshake::Accept(accept) => {
+                if follow(answered, RequestStep::Accept)? != RequestPhase::Connected {
+                    return Err(Failure::Misbehaved);
+                }
                 // What cannot be used is found before the VI is promised.
                 local
                     .match_with(&accept.end.attributes)
@@ -229,13 +254,13 @@ fn follow_to_new_link(
         key: accept.key,
         trusted,
     };
-    let socket = link.socket().ok_or(Failure::Timeout)?;
+    let socket = link.socket().ok_or_else(server_is_gone)?;
     // Once it is said, the server may name the link to other threads of ours.
     host.publish(&link);
     let doorbells = [host.doorbell_segment().fd()];
     if wire::send(socket.as_fd(), established.packet().bytes(), &doorbells).is_err() {
         host.forget(&link);
-        return Err(Failure::Timeout);
+        return Err(server_is_gone());
     }
     host.hear(&link, who.pidfd)?;
     Ok(end)
@@ -251,7 +276,7 @@ fn follow_to_link(
 ) -> Result<Option<ChannelEnd>, Failure> {
     let nonce = accept.process.nonce;
     let Some(link) = host.link(nonce, who.pid, Some(accept.link), false) else {
-        say(socket, &Handshake::LinkGone).map_err(|_| Failure::Timeout)?;
+        say(socket, &Handshake::LinkGone).map_err(|_| server_is_gone())?;
         return Ok(None);
     };
     let end = second_end(&link, accept, deadline, || is_there(socket))?;
@@ -261,7 +286,7 @@ fn follow_to_link(
     };
     if say(socket, &established).is_err() {
         link.close(end.channel, end.connection, CloseReason::Disconnected);
-        return Err(Failure::Timeout);
+        return Err(server_is_gone());
     }
     Ok(Some(end))
 }
@@ -279,7 +304,7 @@ fn second_end(
         match link.wait_block(channel, nap) {
             Poll::Ready(Some(block)) => break block,
             Poll::Pending if !deadline.has_passed() && link.is_alive() && is_server_there() => {}
-            Poll::Ready(None) | Poll::Pending => return Err(Failure::Timeout),
+            Poll::Ready(None) | Poll::Pending => return Err(server_is_gone()),
         }
     };
     if !link.reserve(channel, connection) {
@@ -301,8 +326,9 @@ pub(super) fn answer(
     request: &Request,
     vi: &Arc<dyn Connectable>,
 ) -> Result<(), Failure> {
-    if !is_there(&line) {
-        return Err(Failure::Timeout);
+    let answered = request_after(phase_of_shown(&line), RequestStep::Accept);
+    if answered != Some(RequestPhase::Connected) {
+        return Err(Failure::Withdrawn);
     }
     let local = vi.local_end();
     let who = wire::credentials(line.as_fd())?;
@@ -338,7 +364,7 @@ fn lead_to_link(
         connection,
     });
     let result = say(socket, &accept)
-        .map_err(|_| Failure::Timeout)
+        .map_err(|_| Failure::Withdrawn)
         .and_then(|()| hear_established(socket));
     match result {
         Ok((Handshake::Established { key, .. }, _)) if key == link.key() => Ok(Some(ChannelEnd {
@@ -433,7 +459,7 @@ fn hear_established(socket: &OwnedFd) -> Result<(Handshake, Vec<OwnedFd>), Failu
     let deadline = Deadline::after(Some(ESTABLISHED_PATIENCE));
     loop {
         if !wire::poll(&mut [PollFd::new(socket, PollFlags::IN)], deadline)? {
-            return Err(Failure::Timeout);
+            return Err(Failure::Withdrawn);
         }
         match hear(socket) {
             Ok(Some(heard)) => return Ok(heard),
@@ -441,7 +467,7 @@ fn hear_established(socket: &OwnedFd) -> Result<(Handshake, Vec<OwnedFd>), Failu
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(Failure::Misbehaved);
             }
-            Err(_) => return Err(Failure::Timeout),
+            Err(_) => return Err(Failure::Withdrawn),
         }
     }
 }

@@ -8,8 +8,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use viaduct_fabric::via::connection::are_peers;
-use viaduct_fabric::via::{Address, RemoteViAttributes};
+use viaduct_fabric::via::connection::{RequestPhase, RequestStep, are_peers};
+use viaduct_fabric::via::{Address, ConnectFailure, RemoteViAttributes};
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use super::handshake::{self, Ask, Failure};
@@ -158,7 +158,7 @@ impl Meeting {
     fn meet(&self, bell: &Bell) -> std::result::Result<RemoteViAttributes, Failure> {
         let place = self.host.place();
         if self.remote.host != self.host.address() && matches!(place, Place::Abstract(_)) {
-            return Err(Failure::NotReachable);
+            return Err(handshake::ended(RequestPhase::Waiting, RequestStep::CutOff));
         }
         let name = Name::peers(&self.local, &self.remote);
         loop {
@@ -171,17 +171,20 @@ impl Meeting {
             if let Some(socket) = socket {
                 match self.ask(Line::new(socket), bell) {
                     // Whoever lives there is not our peer, or has just left.
-                    Err(Failure::NoMatch) => {}
+                    Err(Failure::Ended(ConnectFailure::NoMatch)) => {}
                     outcome => return outcome,
                 }
             }
             let pause = self.deadline.or_after(PAUSE);
             waiters::sleep(None, &[], bell, pause)?;
             if bell.silence() {
-                return Err(Failure::Cancelled);
+                return Err(handshake::ended(
+                    RequestPhase::Waiting,
+                    RequestStep::Withdraw,
+                ));
             }
             if self.deadline.has_passed() {
-                return Err(Failure::Timeout);
+                return Err(handshake::ended(RequestPhase::Waiting, RequestStep::Expire));
             }
         }
     }
@@ -216,16 +219,19 @@ impl Meeting {
                 match handshake::answer(self.host, line, &request, &self.vi) {
                     Ok(()) => return Ok(request.end.attributes),
                     // That one has left; another may come.
-                    Err(Failure::Timeout | Failure::Misbehaved) => {}
+                    Err(Failure::Withdrawn | Failure::Ended(_) | Failure::Misbehaved) => {}
                     Err(failure) => return Err(failure),
                 }
             }
             let open = (!desk.is_full()).then_some(&listener);
             if !waiters::sleep(open, &desk.sockets(), bell, self.deadline)? {
-                return Err(Failure::Timeout);
+                return Err(handshake::ended(RequestPhase::Waiting, RequestStep::Expire));
             }
             if bell.silence() {
-                return Err(Failure::Cancelled);
+                return Err(handshake::ended(
+                    RequestPhase::Waiting,
+                    RequestStep::Withdraw,
+                ));
             }
         }
     }

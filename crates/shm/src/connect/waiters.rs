@@ -96,7 +96,7 @@ impl Desk {
                 Ok(Some((Handshake::Request(request), _))) => {
                     let Caller { line, .. } = self.callers.remove(index);
                     if !is_good(&request) {
-                        let _ = handshake::say(&line, &Handshake::NoMatch);
+                        handshake::turn_away(&line);
                     } else if handshake::is_there(&line) {
                         return Ok(Some((line, request)));
                     }
@@ -310,7 +310,7 @@ impl Progress for Closing {
                 let point = points.remove(&self.local);
                 drop(points);
                 for caller in point.into_iter().flat_map(|point| point.desk.callers) {
-                    let _ = handshake::say(&caller.line, &Handshake::NoMatch);
+                    handshake::turn_away(&caller.line);
                 }
                 Pace::Over
             }

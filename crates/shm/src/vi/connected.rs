@@ -13,7 +13,6 @@ use crate::completion_queue::NewSource;
 use crate::connect::{ChannelEnd, CloseReason, Connectable, LocalEnd, RemoteEnd};
 use crate::host::{Pace, Progress};
 use crate::receive::Incoming;
-use crate::refuse;
 use crate::send::Outgoing;
 use crate::side::dead_vi;
 
@@ -105,10 +104,9 @@ impl Connectable for Connected {
             let mut receive = vi.receive.lock();
             // A VI that was disconnected meanwhile stays so.
             if vi.state() != ViState::ConnectPending {
-                return Err(refuse::vi(ViError::InvalidState { state: vi.state() }));
+                return Err(ViError::InvalidState { state: vi.state() }.into());
             }
-            let connected =
-                transition::next(vi.state(), Transition::Establish).map_err(refuse::vi)?;
+            let connected = transition::next(vi.state(), Transition::Establish)?;
             let side = end.side as u8;
             // SAFETY: the block has the bytes, is aligned, and is mapped as long as the link lives,
             // which both sides keep alive.

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use viaduct_fabric::via::ConnectFailure;
 
 use super::*;
 use crate::rendezvous::Listener;
@@ -405,7 +406,10 @@ fn a_client_that_leaves_without_reading_is_gone_and_no_lack_of_resources() {
         drop(client);
         let sent = wire::send(server.as_fd(), b"accept", &[]).unwrap_err();
         let failure = Failure::from(sent);
-        assert!(matches!(failure, Failure::Timeout), "{failure:?}");
+        assert!(
+            matches!(failure, Failure::Ended(ConnectFailure::TimedOut)),
+            "{failure:?}"
+        );
     }
 }
 
