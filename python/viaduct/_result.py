@@ -138,8 +138,8 @@ class _Run:
     def table(self, name: str) -> _native.Table:
         return self._kept[2][name] if self._kept else self._table(name)
 
-    def save(self, path: str) -> None:
-        self._whole().save(path)
+    def save(self, path: str, force: bool) -> None:
+        self._whole().save(path, force)
 
     def why(self, message: int | None, quantile: float | None) -> tuple[str, str]:
         return self._whole().why(message, quantile, None)
@@ -346,12 +346,19 @@ class Result:
         text, document = self._run.why(message, quantile)
         return Explanation(text, json.loads(document))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the run directory, as `viaduct run --out` does; `viaduct rerun` repeats it.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it. The same run that is there is replaced.
+        force : bool, optional
+            Whether a run of another study, or with other settings or another seed, is replaced, too.
 
         Raises
         ------
         OSError
-            If it cannot be written there.
+            If it cannot be written there, or another run is there.
         """
-        self._run.save(os.fspath(path))
+        self._run.save(os.fspath(path), force)

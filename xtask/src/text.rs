@@ -99,6 +99,7 @@ pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
     for file in files.iter().filter(|file| is_written_by_hand(&file.path)) {
         findings.extend(check_lines(file));
         findings.extend(check_length(file));
+        findings.extend(check_macro_bodies(file));
     }
     findings.extend(check_no_std(files));
     findings.extend(check_bans(files));
@@ -210,6 +211,48 @@ fn check_length(file: &SourceFile) -> Vec<Finding> {
     }
     let text = format!("{lines} lines without tests: look for the second thing it is about");
     vec![Finding::new(&file.path, text)]
+}
+
+/// Macros in whose bodies rustfmt changes nothing.
+const UNFORMATTED: [&str; 2] = ["section! {", "words! {"];
+
+/// What rustfmt would mend in the bodies of macros that it leaves alone: indentation, blanks,
+/// width.
+fn check_macro_bodies(file: &SourceFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !file.path.ends_with(".rs") {
+        return findings;
+    }
+    let mut is_inside = false;
+    for (number, line) in file.text.lines().enumerate() {
+        if UNFORMATTED.contains(&line) {
+            is_inside = true;
+            continue;
+        }
+        is_inside &= line != "}";
+        if !is_inside || line.trim().is_empty() {
+            continue;
+        }
+        let code = line.trim_start();
+        let parts: Vec<&str> = code.split('"').step_by(2).collect();
+        let outside_strings = parts.join("\"");
+        let problem = if (line.len() - code.len()) % 4 != 0 {
+            "indentation is not a multiple of four"
+        } else if line.starts_with('\t') || !line.starts_with("    ") {
+            "a body is indented by four blanks at least"
+        } else if outside_strings.contains("  ") {
+            "two blanks in a row"
+        } else if outside_strings.contains(" ;") || outside_strings.contains(" ,") {
+            "a blank before a mark"
+        } else if line.chars().count() > COLUMNS_MAX && !code.contains('"') {
+            "past column 100"
+        } else {
+            continue;
+        };
+        let text = format!("{problem}: rustfmt does not look into this macro");
+        findings.push(at(file, number, text));
+    }
+    findings
 }
 
 /// `via` builds without the standard library and without unsafe code.
@@ -405,6 +448,28 @@ mod tests {
         for path in MACHINE_PATHS {
             assert_eq!(line_findings(&format!("open(\"{path}x\")\n")), 1, "{path}");
         }
+    }
+
+    #[test]
+    fn bodies_that_rustfmt_leaves_alone_are_indented_and_spaced() {
+        let findings = |line: &str| {
+            let text =
+                format!("section! {{\n    A \"a\": \"it  is\" {{\n{line}\n    }}\n}}\n   x\n");
+            check_macro_bodies(&file("crates/x/src/lib.rs", &text)).len()
+        };
+        assert_eq!(
+            findings("        rate: Setting<u32> = count(\"a ; of  b\");"),
+            0
+        );
+        for wrong in [
+            "       rate: Setting<u32> = count(\"a\");",
+            "rate: Setting<u32> = count(\"a\");",
+            "        rate:  Setting<u32> = count(\"a\");",
+            "        rate: Setting<u32> = count(\"a\") ;",
+        ] {
+            assert_eq!(findings(wrong), 1, "{wrong}");
+        }
+        assert_eq!(findings(&format!("        {}", "a.b".repeat(31))), 1);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! One copy from private memory straight into a buffer that the receiver maps.
 //!
 //! ```text
-//! each way   releases, a line a slot | messages, a line a slot | buffers
-//!            the receiver writes       the sender writes         the sender writes
+//! each way   releases, one line per slot | messages, one line per slot | buffers
+//!            the receiver writes          the sender writes            the sender writes
 //! ```
 
 use std::hint::spin_loop;

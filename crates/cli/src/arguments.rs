@@ -179,7 +179,7 @@ pub(crate) struct RunArguments {
     /// Where to leave the run directory [default: runs/STUDY-HASH]
     #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace a run of another study at the place of `--out`
+    /// Replace whatever run is at the place of `--out`: of another study, or with other settings
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
     /// Leave no run directory

@@ -1,7 +1,7 @@
 //! The lines above the table: what is run, and within which bounds.
 
 use viaduct_engine::Time;
-use viaduct_report::{count, percent, quantity, scaled_count};
+use viaduct_report::{Summary, count, percent, quantity, scaled_count};
 use viaduct_scenario::{KeyName, format_size, key};
 use viaduct_sim::bounds::{LoadBounds, load_bounds};
 use viaduct_sim::config::{Arrivals, ClusterConfig};
@@ -51,6 +51,19 @@ pub(crate) fn headline(plan: &Plan) -> String {
     }
     parts.push(seeds(plan));
     parts.join(", ") + "\n"
+}
+
+/// Where runs were stopped; empty if none was.
+pub(crate) fn stopped<'a>(runs: impl Iterator<Item = &'a Summary>) -> String {
+    let stopped = runs.filter(|run| run.is_interrupted());
+    let places: Vec<String> = stopped
+        .map(|run| Time::from_seconds_f64(run.simulated_s).to_string())
+        .collect();
+    match places.as_slice() {
+        [] => String::new(),
+        [only] => format!("stopped at {only}"),
+        [first, .., last] => format!("{} runs stopped, at {first} to {last}", places.len()),
+    }
 }
 
 /// One line: what the load is before anything is run, and where more of it ends. Empty for a sweep,

@@ -1,6 +1,6 @@
 //! From what was typed to a plan of runs.
 
-use viaduct_report::{Figure, FigureRole, Published};
+use viaduct_report::{Figure, FigureRole, Published, RunIdentity};
 use viaduct_scenario::{Override, Role, Study};
 
 use crate::arguments::{ScenarioArguments, SeedArguments};
@@ -91,6 +91,15 @@ impl Prepared {
             scenarios,
             study,
             seeds,
+        }
+    }
+
+    /// What tells its runs from others.
+    pub(crate) fn identity(&self) -> RunIdentity<'_> {
+        RunIdentity {
+            study: &self.plan.study,
+            resolved_toml: &self.scenarios,
+            seeds: &self.seeds,
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn rerun(arguments: &RerunArguments) -> Result<Exit, Failure> {
     }
     let place = arguments.out.as_deref();
     let new_directory = place
-        .map(|path| prepare(path, &prepared.plan.study, false))
+        .map(|path| prepare(path, prepared.identity(), false))
         .transpose()?;
     let is_other_version = former.runs.iter().any(|run| run.version != VERSION);
     if is_other_version && !display.quiet {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use viaduct_report::{
-    CellOutcome, DirectoryError, REPORT_FILE, RunDirectory, StudyOutcome, Summary, cell_table,
-    document, run_cells_table, scenario_hash,
+    CellOutcome, DirectoryError, REPORT_FILE, RunDirectory, RunIdentity, StudyOutcome, Summary,
+    cell_table, document, run_cells_table, scenario_hash,
 };
 use viaduct_sim::result::RunResult;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     }
     let place = Place::new(arguments, &prepared);
     // A place that cannot be written is an error before the run, not after it.
-    let prepare = |path: PathBuf| prepare(&path, &prepared.plan.study, arguments.force);
+    let prepare = |path: PathBuf| prepare(&path, prepared.identity(), arguments.force);
     let directory = place.path(false).map(prepare).transpose()?;
     let interrupt = Interrupt::listen();
 
@@ -64,14 +64,20 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
 
 const OUT_HELP: &str = "choose another place with `--out DIR`, or leave nothing with `--no-out`";
 
-const OTHER_STUDY_HELP: &str =
+const OTHER_RUNS_HELP: &str =
     "choose another place with `--out DIR`, or replace that run by `viaduct run --force`";
 
-/// Makes sure that a run directory of a study can be written.
-pub(crate) fn prepare(path: &Path, study: &str, force: bool) -> Result<RunDirectory, Failure> {
-    RunDirectory::prepare(path, study, force).map_err(|error| {
+/// Makes sure that a run directory can be written.
+pub(crate) fn prepare(
+    path: &Path,
+    runs: RunIdentity<'_>,
+    force: bool,
+) -> Result<RunDirectory, Failure> {
+    RunDirectory::prepare(path, runs, force).map_err(|error| {
         let help = match error {
-            DirectoryError::OtherStudy { .. } => OTHER_STUDY_HELP,
+            DirectoryError::OtherStudy { .. } | DirectoryError::OtherSettings { .. } => {
+                OTHER_RUNS_HELP
+            }
             _ => OUT_HELP,
         };
         Failure::new(error.to_string(), help)
@@ -92,6 +98,11 @@ pub(crate) fn execute(
 pub(crate) fn show(outcome: &StudyOutcome, display: &DisplayArguments) -> Result<(), Failure> {
     if display.json {
         return output::result(&document(outcome));
+    }
+    // The head line was printed before: it says how long the runs would take.
+    let stopped = describe::stopped(outcome.summaries());
+    if !stopped.is_empty() {
+        output::result(&format!("  {stopped}\n"))?;
     }
     match outcome.cells.as_slice() {
         [] => output::result("\nstopped before the first result\n"),

@@ -31,10 +31,19 @@ pub(crate) fn page(
         shown.collect()
     });
     let mut shown = study(prepared, runs, commands);
+    add_stop(&mut shown.headline, outcome.summaries());
     shown.version = VERSION.to_owned();
     shown.digest = outcome.digest();
     shown.runs_not_begun = outcome.runs_not_begun;
     run_page(&shown)
+}
+
+/// A head says how long the runs would take; this, where they were stopped.
+fn add_stop<'a>(headline: &mut String, runs: impl Iterator<Item = &'a Summary>) {
+    let stopped = describe::stopped(runs);
+    if !stopped.is_empty() {
+        *headline += &format!(", {stopped}");
+    }
 }
 
 /// A study whose cells have these runs; cells at the end may have none, and are left out.
@@ -164,6 +173,8 @@ impl FormerStudy {
                 .collect()
         });
         let mut shown = study(&self.prepared, runs, rerun_command(&self.directory));
+        let summaries = self.runs.iter().flatten().map(|(summary, _)| summary);
+        add_stop(&mut shown.headline, summaries);
         shown.name = name.unwrap_or(shown.name);
         let mut versions = self
             .runs

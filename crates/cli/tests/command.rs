@@ -303,8 +303,11 @@ fn an_interrupt_gives_what_there_is() {
         rest.contains("mean latency, us") && rest.contains("conserved"),
         "{rest}"
     );
+    assert!(rest.contains("\n  stopped at "), "{rest}");
 
     let place = run_directory(&folder);
+    let page = fs::read_to_string(place.join("report.html")).unwrap();
+    assert!(page.contains(", stopped at "), "its head");
     assert!(
         place.to_str().unwrap().ends_with("-interrupted"),
         "{place:?}"
@@ -333,11 +336,56 @@ fn a_program_that_is_told_to_end_keeps_what_there_is() {
 }
 
 #[test]
-fn a_run_of_another_study_is_replaced_only_by_force() {
+fn a_list_that_is_cut_has_the_events_of_one_that_is_not_and_more_windows() {
+    let folder = Folder::small();
+    let study = r#"
+[network]
+topology = "switch"
+hosts = 2
+[links]
+rate = "1 Gbit/s"
+[traffic]
+arrivals = "list"
+file = "two.csv"
+"#;
+    let list = "time_us,source,target,bytes\n0,0,1,64\n100,1,0,64\n";
+    fs::write(folder.join("two.csv"), list).unwrap();
+    fs::write(folder.join("list.toml"), study).unwrap();
+    let events = |until_us: f64| {
+        let until = format!("run.until={until_us} us");
+        let arguments = ["run", "list.toml", "--set", &until, "--no-out", "--json"];
+        let output = folder.run(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let windows = summary["simulated_s"].as_f64().unwrap() * 1e8 / until_us + 1e-6;
+        summary["events"].as_u64().unwrap() - windows as u64
+    };
+    assert_eq!(events(100.001), events(1000.0));
+}
+
+#[test]
+fn a_run_is_replaced_by_another_only_by_force() {
     let folder = Folder::small();
     let first = ["run", "small.toml", "--out", "kept"];
     assert_eq!(folder.run(&first).status.code(), Some(0));
     assert_eq!(folder.run(&first).status.code(), Some(0));
+    let others = [
+        "run",
+        "small.toml",
+        "--set",
+        "traffic.size=64 B",
+        "--out",
+        "kept",
+    ];
+    let told = folder.failure(1, &others);
+    assert!(
+        told.contains("holds a run of `small` with other settings") && told.contains("--force"),
+        "{told}"
+    );
+    let told = folder.failure(1, &[&first[..], &["--seed=7"]].concat());
+    assert!(told.contains("with other settings"), "{told}");
+    let told = folder.failure(1, &[&first[..], &["--seeds=2"]].concat());
+    assert!(told.contains("with other seeds"), "{told}");
     let other = ["run", "two-hosts", "--out", "kept"];
     let told = folder.failure(1, &other);
     assert!(

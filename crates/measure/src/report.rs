@@ -40,7 +40,7 @@ pub struct Report {
     /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Happened>,
-    /// A row a size, or a number of connections.
+    /// One row per size, or per number of connections.
     pub rows: Vec<Row>,
 }
 

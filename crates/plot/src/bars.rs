@@ -8,7 +8,7 @@ use crate::sheet::{
     AXIS_SIZE, LABEL_GAP, LABEL_SIZE, LINE_HEIGHT, MARGIN, Sample, Sheet, TICK_LENGTH,
 };
 
-/// Rows of bars from left to right, one bar a row for each of a few sets of amounts.
+/// Rows of bars from left to right, in each row one bar for each of a few sets of amounts.
 #[derive(Clone, Debug)]
 pub struct BarChart {
     /// What is shown; as many lines as it needs.

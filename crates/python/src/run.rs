@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use viaduct_report::{
-    CellOutcome, CellRecord, Cost, Explained, RunDirectory, RunRecord, ShownCell, ShownRun,
-    ShownStudy, StudyOutcome, Summary, TABLES, cell_table, explanation_document, explanation_text,
-    run_page,
+    CellOutcome, CellRecord, Cost, Explained, RunDirectory, RunIdentity, RunRecord, ShownCell,
+    ShownRun, ShownStudy, StudyOutcome, Summary, TABLES, cell_table, explanation_document,
+    explanation_text, run_page,
 };
 use viaduct_sim::config::ClusterConfig;
 use viaduct_sim::result::RunResult;
@@ -121,12 +121,18 @@ impl Run {
     }
 
     /// Writes the run directory, which `viaduct rerun` reads.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
         let written = py.detach(|| {
             let scenario = self.study.resolved_toml();
             let page = self.page(&scenario);
-            RunDirectory::prepare(&path, &self.outcome.study, false)?.write(
-                &[scenario],
+            let scenarios = [scenario];
+            let runs = RunIdentity {
+                study: &self.outcome.study,
+                resolved_toml: &scenarios,
+                seeds: &[self.summary().seed],
+            };
+            RunDirectory::prepare(&path, runs, force)?.write(
+                &scenarios,
                 &self.outcome,
                 std::slice::from_ref(&self.result),
                 Some(&page),

@@ -252,7 +252,7 @@ impl Table {
         self.row_at(py, row)
     }
 
-    /// A dictionary a row.
+    /// One dictionary per row.
     fn __iter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyIterator>> {
         // By `__getitem__`, until it has no more.
         let py = slf.py();

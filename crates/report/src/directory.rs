@@ -61,6 +61,27 @@ pub enum DirectoryError {
         /// Whose run it holds.
         other: String,
     },
+    /// There is a run of the same study with other settings or seeds: the same.
+    #[error("`{}` holds a run of `{study}` with other {what}", path.display())]
+    OtherSettings {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// Whose run it holds.
+        study: String,
+        /// What differs: `settings` or `seeds`.
+        what: &'static str,
+    },
+}
+
+/// What tells runs apart.
+#[derive(Clone, Copy, Debug)]
+pub struct RunIdentity<'a> {
+    /// Name of the study.
+    pub study: &'a str,
+    /// The resolved scenario of each cell.
+    pub resolved_toml: &'a [String],
+    /// The seeds of all runs, in their order.
+    pub seeds: &'a [u64],
 }
 
 /// Eight hexadecimal digits that differ where the resolved scenario, the seeds or the version do.
@@ -80,25 +101,23 @@ pub fn scenario_hash(resolved_toml: &[String], seeds: &[u64], version: &str) -> 
 
 impl RunDirectory {
     /// Makes sure that a run directory can be written at `path`: creates what is above it, and
-    /// looks at what is there. An earlier run directory of the same study will be replaced; of
-    /// any other study if that is `forced`.
+    /// looks at what is there. An earlier directory of the same runs will be replaced, one of any
+    /// others if that is `forced`.
     ///
     /// # Errors
     ///
     /// If the place cannot be written or holds anything but such a run directory.
-    pub fn prepare(path: &Path, study: &str, forced: bool) -> Result<Self, DirectoryError> {
+    pub fn prepare(
+        path: &Path,
+        runs: RunIdentity<'_>,
+        forced: bool,
+    ) -> Result<Self, DirectoryError> {
         let directory = Self {
             path: path.to_owned(),
         };
         directory.check_replaceable()?;
-        match directory.study() {
-            Some(other) if other != study && !forced => {
-                return Err(DirectoryError::OtherStudy {
-                    path: path.to_owned(),
-                    other,
-                });
-            }
-            _ => {}
+        if !forced {
+            directory.check_same(runs)?;
         }
         let refused = |source| directory.unwritable(source);
         if let Some(parent) = path.parent() {
@@ -111,11 +130,43 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// Of which study the directory is that is there, if it says so.
-    fn study(&self) -> Option<String> {
-        let text = fs::read(self.path.join("summary.json")).ok()?;
-        let summary: serde_json::Value = serde_json::from_slice(&text).ok()?;
-        Some(summary.get("study")?.as_str()?.to_owned())
+    /// Only the same runs are replaced without a word. What does not say whose it is may be.
+    fn check_same(&self, runs: RunIdentity<'_>) -> Result<(), DirectoryError> {
+        let path = self.path.clone();
+        let text = fs::read(self.path.join("summary.json")).unwrap_or_default();
+        let Ok(summary) = serde_json::from_slice::<serde_json::Value>(&text) else {
+            return Ok(());
+        };
+        let Some(study) = summary["study"].as_str() else {
+            return Ok(());
+        };
+        let study = study.to_owned();
+        if study != runs.study {
+            return Err(DirectoryError::OtherStudy { path, other: study });
+        }
+        let texts = |is_sweep: bool| {
+            let files = runs.resolved_toml.iter().enumerate();
+            let files = files.map(move |(cell, _)| scenario_file(is_sweep.then_some(cell)));
+            files.map(|name| fs::read_to_string(self.path.join(name)).ok())
+        };
+        let is_same = |is_sweep| {
+            let mut pairs = texts(is_sweep).zip(runs.resolved_toml);
+            pairs.all(|(former, text)| former.as_ref() == Some(text))
+        };
+        let mut seeds = Vec::new();
+        gather_seeds(&summary, &mut seeds);
+        // Runs that the user stopped are fewer than were asked for.
+        let is_stopped = summary["runs_not_begun"].as_u64() > Some(0);
+        let same_seeds = match is_stopped {
+            true => seeds.iter().all(|seed| runs.seeds.contains(seed)),
+            false => seeds == runs.seeds,
+        };
+        let what = match (is_same(false) || is_same(true), same_seeds) {
+            (true, true) => return Ok(()),
+            (true, false) => "seeds",
+            (false, _) => "settings",
+        };
+        Err(DirectoryError::OtherSettings { path, study, what })
     }
 
     /// Where it will be.
@@ -213,6 +264,16 @@ pub fn scenario_file(cell: Option<usize>) -> String {
     }
 }
 
+/// The seeds of all runs of a summary, in their order.
+fn gather_seeds(summary: &serde_json::Value, seeds: &mut Vec<u64>) {
+    seeds.extend(summary["seed"].as_u64());
+    for runs in ["cells", "runs"] {
+        for run in summary[runs].as_array().into_iter().flatten() {
+            gather_seeds(run, seeds);
+        }
+    }
+}
+
 fn is_run_file(name: &str) -> bool {
     let is_table = |stem: &str| TABLES.iter().any(|table| table.name == stem);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -255,8 +316,12 @@ mod tests {
     use crate::sample;
     use crate::tables::RUN_COLUMNS;
 
-    /// That of the samples.
-    const STUDY: &str = "torus-1024";
+    /// Those of the samples.
+    const RUNS: RunIdentity<'_> = RunIdentity {
+        study: "torus-1024",
+        resolved_toml: &[],
+        seeds: &[1],
+    };
 
     /// A folder of the test's own, empty.
     fn folder(test: &str) -> PathBuf {
@@ -288,7 +353,7 @@ mod tests {
     fn the_directory_is_complete_and_its_tables_read_back() {
         let folder = folder("complete");
         let place = folder.join("runs/study-1");
-        let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
+        let directory = RunDirectory::prepare(&place, RUNS, false).unwrap();
         let scenarios = ["cell = 0\n".to_owned(), "cell = 1\n".to_owned()];
         directory
             .write(
@@ -357,7 +422,7 @@ mod tests {
     fn each_table_carries_its_dictionary() {
         let folder = folder("dictionary");
         let place = folder.join("study-1");
-        RunDirectory::prepare(&place, STUDY, false)
+        RunDirectory::prepare(&place, RUNS, false)
             .unwrap()
             .write(&[], &sample::one_run(), &sample::results(1), None)
             .unwrap();
@@ -390,7 +455,7 @@ mod tests {
     fn an_earlier_run_is_replaced_and_anything_else_is_not() {
         let folder = folder("replace");
         let place = folder.join("out");
-        let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
+        let directory = RunDirectory::prepare(&place, RUNS, false).unwrap();
         directory
             .write(
                 &["first = 1\n".to_owned()],
@@ -399,7 +464,7 @@ mod tests {
                 None,
             )
             .unwrap();
-        let directory = RunDirectory::prepare(&place, STUDY, false).unwrap();
+        let directory = RunDirectory::prepare(&place, RUNS, false).unwrap();
         directory
             .write(
                 &["second = 2\n".to_owned()],
@@ -414,7 +479,11 @@ mod tests {
         );
         assert_eq!(names(&folder), ["out"]);
 
-        let error = RunDirectory::prepare(&place, "two-hosts", false).unwrap_err();
+        let other = RunIdentity {
+            study: "two-hosts",
+            ..RUNS
+        };
+        let error = RunDirectory::prepare(&place, other, false).unwrap_err();
         assert!(
             matches!(error, DirectoryError::OtherStudy { .. }),
             "{error}"
@@ -423,18 +492,71 @@ mod tests {
             error.to_string().contains("a run of `torus-1024`"),
             "{error}"
         );
-        RunDirectory::prepare(&place, "two-hosts", true).unwrap();
+        RunDirectory::prepare(&place, other, true).unwrap();
 
         fs::write(place.join("notes.txt"), "mine").unwrap();
-        let error = RunDirectory::prepare(&place, STUDY, false)
+        let error = RunDirectory::prepare(&place, RUNS, false)
             .unwrap_err()
             .to_string();
         assert!(error.ends_with("it holds `notes.txt`"), "{error}");
-        let error = RunDirectory::prepare(&place.join("notes.txt"), STUDY, false)
+        let error = RunDirectory::prepare(&place.join("notes.txt"), RUNS, false)
             .unwrap_err()
             .to_string();
         assert!(error.ends_with("it is a file"), "{error}");
-        assert!(RunDirectory::prepare(&place.join("notes.txt/out"), STUDY, false).is_err());
+        assert!(RunDirectory::prepare(&place.join("notes.txt/out"), RUNS, false).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_run_with_other_settings_or_seeds_is_replaced_only_by_force() {
+        let folder = folder("settings");
+        let place = folder.join("out");
+        let (settings, others) = (["a = 1\n".to_owned()], ["a = 2\n".to_owned()]);
+        let runs = |resolved_toml, seeds| RunIdentity {
+            resolved_toml,
+            seeds,
+            ..RUNS
+        };
+        let prepare = |runs, forced| {
+            let prepared = RunDirectory::prepare(&place, runs, forced);
+            prepared.map_err(|error| error.to_string())
+        };
+        let first = prepare(runs(&settings, &[1]), false).unwrap();
+        let one = sample::one_run();
+        first
+            .write(&settings, &one, &sample::results(1), None)
+            .unwrap();
+        prepare(runs(&settings, &[1]), false).unwrap();
+        let told = prepare(runs(&others, &[1]), false).unwrap_err();
+        assert!(
+            told.ends_with("a run of `torus-1024` with other settings"),
+            "{told}"
+        );
+        let told = prepare(runs(&settings, &[2]), false).unwrap_err();
+        assert!(told.ends_with("with other seeds"), "{told}");
+        let told = prepare(runs(&settings, &[1, 2]), false).unwrap_err();
+        assert!(told.ends_with("with other seeds"), "{told}");
+        prepare(runs(&others, &[2]), true).unwrap();
+
+        // Of a sweep each cell has a scenario of its own.
+        let cells = [settings[0].clone(), others[0].clone()];
+        let twice = [others[0].clone(), others[0].clone()];
+        let sweep = prepare(runs(&cells, &[1, 1]), true).unwrap();
+        sweep
+            .write(&cells, &sample::sweep(), &sample::results(2), None)
+            .unwrap();
+        prepare(runs(&cells, &[1, 1]), false).unwrap();
+        assert!(prepare(runs(&twice, &[1, 1]), false).is_err());
+
+        // What was stopped has some of the seeds only.
+        let mut stopped = sample::one_run();
+        stopped.runs_not_begun = 2;
+        let again = prepare(runs(&settings, &[1, 2, 3]), true).unwrap();
+        again
+            .write(&settings, &stopped, &sample::results(1), None)
+            .unwrap();
+        prepare(runs(&settings, &[1, 2, 3]), false).unwrap();
+        assert!(prepare(runs(&settings, &[2, 3]), false).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -253,7 +253,7 @@ mod tests {
     use viaduct_topology::{ChainHosts, Ports};
 
     use super::*;
-    use crate::directory::RunDirectory;
+    use crate::directory::{RunDirectory, RunIdentity};
     use crate::sample;
 
     fn folder(test: &str) -> PathBuf {
@@ -261,6 +261,14 @@ mod tests {
         let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
         folder
+    }
+
+    fn runs() -> RunIdentity<'static> {
+        RunIdentity {
+            study: "torus-1024",
+            resolved_toml: &[],
+            seeds: &[],
+        }
     }
 
     fn network() -> Topology {
@@ -271,7 +279,7 @@ mod tests {
     fn what_was_written_is_read_again() {
         let place = folder("again");
         let outcome = sample::sweep();
-        let directory = RunDirectory::prepare(&place, "torus-1024", false).unwrap();
+        let directory = RunDirectory::prepare(&place, runs(), false).unwrap();
         directory
             .write(
                 &[String::new(), String::new()],
@@ -294,7 +302,7 @@ mod tests {
     #[test]
     fn tables_that_do_not_fit_are_refused() {
         let place = folder("misfit");
-        let directory = RunDirectory::prepare(&place, "torus-1024", false).unwrap();
+        let directory = RunDirectory::prepare(&place, runs(), false).unwrap();
         directory
             .write(
                 &[String::new()],

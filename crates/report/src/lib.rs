@@ -43,7 +43,9 @@ mod timeline;
 mod sample;
 
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross, Spread};
-pub use directory::{DirectoryError, REPORT_FILE, RunDirectory, scenario_file, scenario_hash};
+pub use directory::{
+    DirectoryError, REPORT_FILE, RunDirectory, RunIdentity, scenario_file, scenario_hash,
+};
 pub use document::{document, sweep_document};
 pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};

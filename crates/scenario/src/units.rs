@@ -420,7 +420,7 @@ fn unknown_rate_unit(written: &str, unit: &str) -> UnitError {
 ///
 /// When it is no number, has no unit, is zero, or is beyond [`FREQUENCY_MAX`].
 pub fn parse_frequency(text: &str) -> Result<f64, UnitError> {
-    let (number, unit) = split(text, "a number a second", "100/s")?;
+    let (number, unit) = split(text, "a number per second", "100/s")?;
     let written = number_of(text);
     let exponent = match unit.as_str() {
         "/s" | "Hz" => 0,

@@ -411,7 +411,7 @@ fn simulated(
     })
 }
 
-/// A line a set-up and fabric.
+/// One line per set-up and fabric.
 fn chart(reports: &[ContentionReport]) -> LineChart {
     let bytes = reports
         .iter()

@@ -8,7 +8,7 @@ use crate::error::Result;
 /// What came of measuring bulk messages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bulk {
-    /// A row a size, as they were asked for.
+    /// One row per size, as they were asked for.
     pub rows: Vec<BulkRow>,
     /// The size with half the bandwidth of the fastest row, on straight lines from no bandwidth at
     /// 0 bytes through the rows; `None` for no row.

@@ -11,7 +11,7 @@ pub struct ShownTest {
     pub id: &'static str,
     /// What stands above it.
     pub title: &'static str,
-    /// A line a measurement.
+    /// One line per measurement.
     pub chart: LineChart,
     /// Of the table: what differs from row to row, then a name each.
     pub heads: Vec<String>,

@@ -40,7 +40,7 @@ impl TimeQuantity {
     }
 }
 
-/// A line a run, with the warm-up marked.
+/// One line per run, with the warm-up marked.
 pub(crate) fn over_time(runs: &[NamedRun<'_>], quantity: TimeQuantity, study: &str) -> Chart {
     let end = |row: &SeriesRow| seconds(row.end.picoseconds());
     let ends = runs

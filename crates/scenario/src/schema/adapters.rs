@@ -268,7 +268,7 @@ section! {
         test: Setting<FigureTest> =
             choice(
                 "half a round trip, messages one way, remote writes without VIA; of endpoints: overheads of both \
-                 ends, gap, bulk messages, what error checking adds to latency and gap",
+                ends, gap, bulk messages, what error checking adds to latency and gap",
             );
         size: Setting<u32> = message("bytes of a message");
         value: Setting<f64> = number("the published figure");

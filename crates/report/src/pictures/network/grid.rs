@@ -28,7 +28,7 @@ pub(super) fn draw(topology: &Topology, sizes: &[u32], loads: &Loads) -> Drawing
     }
 }
 
-/// A line a link, two for each pair of neighbours, and a square a switch.
+/// One line per link, two for each pair of neighbours, and one square per switch.
 fn lines(topology: &Topology, sizes: &[u32], loads: &Loads) -> Drawing {
     let width = sizes[0];
     let height = sizes.get(1).copied().unwrap_or(1);

@@ -97,7 +97,7 @@ pub(super) fn draw(topology: &Topology, loads: &Loads) -> Drawing {
     }
 }
 
-/// A line a link, two for each pair of neighbours, from level to level.
+/// One line per link, two for each pair of neighbours, from level to level.
 fn lines(topology: &Topology, levels: &Levels, loads: &Loads) -> Drawing {
     let mut drawing = Drawing::new(loads);
     let top = levels.sizes.len() - 1;
