@@ -8,7 +8,7 @@
  * has so many connections with a request each on its way, into one completion queue at either side,
  * and prints how many were answered a second.
  *
- *     viaduct calls MESSAGES
+ *     viaduct calls MESSAGES delivery|reception
  *
  * has both ends in one thread, so that no line of cache changes hands, and prints what each
  * call of the way of a message takes, with what a program does around it: nanoseconds, and
@@ -38,11 +38,11 @@ static struct memory messages;
 static VIP_VI_HANDLE vi;
 static int is_blocked;
 
-static VIP_VI_HANDLE end_open(size_t bytes_max)
+static VIP_VI_HANDLE end_open(VIP_RELIABILITY_LEVEL level, size_t bytes_max)
 {
     VIP_VI_ATTRIBUTES attributes = {0};
     VIP_VI_HANDLE made;
-    attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    attributes.ReliabilityLevel = level;
     attributes.MaxTransferSize = bytes_max;
     attributes.Ptag = nic.tag;
     check(VipCreateVi(nic.handle, &attributes, NULL, NULL, &made), "VipCreateVi");
@@ -166,7 +166,7 @@ static void *accept_calls(void *to)
     return NULL;
 }
 
-enum call { POST_RECEIVE, POST_SEND, SEND_DONE, RECEIVE_DONE, IN_VAIN, CALLS };
+enum call { POST_RECEIVE, POST_SEND, RECEIVE_DONE, SEND_DONE, IN_VAIN, CALLS };
 
 /* What the thread that makes the calls does, for the process that counts its instructions: a call,
  * or CALLS for anything else. */
@@ -206,15 +206,16 @@ static void settle_calls(VIP_VI_HANDLE from, VIP_VI_HANDLE to)
 
 /* Makes the calls. Where it stops last, the other process takes it through one more window step by
  * step; the `counts` of that are there when it goes on by itself. */
-static void make_calls(size_t windows, const volatile size_t counts[CALLS])
+static void make_calls(VIP_RELIABILITY_LEVEL level, size_t windows,
+                       const volatile size_t counts[CALLS])
 {
-    static const char *names[CALLS] = {"VipPostRecv", "VipPostSend", "VipSendDone", "VipRecvDone",
+    static const char *names[CALLS] = {"VipPostRecv", "VipPostSend", "VipRecvDone", "VipSendDone",
                                        "VipRecvDone in vain"};
     double *samples[CALLS], seconds[CALLS];
     pthread_t thread;
     peer_allocate(CALLS_BYTES, PEER_WINDOW);
     open_memory(0);
-    VIP_VI_HANDLE from = end_open(CALLS_BYTES), to = end_open(CALLS_BYTES);
+    VIP_VI_HANDLE from = end_open(level, CALLS_BYTES), to = end_open(level, CALLS_BYTES);
     snprintf(port, sizeof port, "calls %d", (int)getpid());
     post_receive(from, PEER_ANSWER, CALLS_BYTES);
     if (pthread_create(&thread, NULL, accept_calls, to) != 0)
@@ -263,12 +264,12 @@ static int goes_on(pid_t child, int request, long signal_number)
     return 1;
 }
 
-static int measure_calls(size_t count)
+static int measure_calls(VIP_RELIABILITY_LEVEL level, size_t count)
 {
     size_t bytes = sizeof *making + CALLS * sizeof(size_t);
     void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (count < CALLS_WINDOW || shared == MAP_FAILED || bytes > 4096)
-        peer_fail("viaduct calls MESSAGES, from %d", CALLS_WINDOW);
+        peer_fail("viaduct calls MESSAGES delivery|reception, from %d", CALLS_WINDOW);
     volatile size_t *counts = shared;
     making = (volatile int *)(counts + CALLS);
     *making = CALLS;
@@ -278,7 +279,7 @@ static int measure_calls(size_t count)
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             peer_fail("ptrace: %s", strerror(errno));
         raise(SIGSTOP);
-        make_calls(count / CALLS_WINDOW, counts);
+        make_calls(level, count / CALLS_WINDOW, counts);
     }
     int status;
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
@@ -416,8 +417,10 @@ static int measure_requests(int count, char **arguments)
 
 int main(int count, char **arguments)
 {
-    if (count == 3 && strcmp(arguments[1], "calls") == 0)
-        return measure_calls(strtoull(arguments[2], NULL, 10));
+    if (count == 4 && strcmp(arguments[1], "calls") == 0)
+        return measure_calls(strcmp(arguments[3], "reception") == 0 ? VIP_SERVICE_RELIABLE_RECEPTION
+                                                                    : VIP_SERVICE_RELIABLE_DELIVERY,
+                             strtoull(arguments[2], NULL, 10));
     if (count >= 5 && strcmp(arguments[1], "requests") == 0)
         return measure_requests(count, arguments);
     peer_begin(count, arguments);
@@ -432,7 +435,8 @@ int main(int count, char **arguments)
     int side = peer_fork(&link);
 
     open_memory(is_library);
-    vi = end_open(peer_least(peer_plan.bytes, PEER_STEERING_BYTES) == peer_plan.bytes
+    vi = end_open(VIP_SERVICE_RELIABLE_DELIVERY,
+                  peer_least(peer_plan.bytes, PEER_STEERING_BYTES) == peer_plan.bytes
                       ? PEER_STEERING_BYTES
                       : peer_plan.bytes);
     if (side == 0)

@@ -8,15 +8,25 @@ use crate::transports::cell::Cell;
 use crate::transports::contestants::{Contestant, Role};
 use crate::transports::placement::Prober;
 
-/// Where two copies through the pool and one into the buffer take about as long, if it is read.
-const SIZES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+/// Where both go the same way, where two copies through the pool and one into the buffer take about
+/// as long, if it is read, and where one copy is the quickest.
+const CELLS: [Cell; 8] = [
+    Cell::new(Test::Latency, 64, false),
+    Cell::new(Test::Latency, 64, true),
+    Cell::new(Test::Latency, 1 << 10, true),
+    Cell::new(Test::Latency, 4 << 10, true),
+    Cell::new(Test::Latency, 16 << 10, true),
+    Cell::new(Test::Latency, 64 << 10, true),
+    Cell::new(Test::Latency, 1 << 20, true),
+    Cell::new(Test::Bandwidth, 4 << 10, true),
+];
 /// How many times the time of ordinary memory it takes, at most: what two runs of one program may
 /// differ by.
 const OVER_ORDINARY_MAX: f64 = 1.03;
 /// Pairs of runs of a sample: the pages that a run gets move its figures by some hundredths.
 const PAIRS: usize = 5;
 
-/// Measures each size `repeat` times, the two kinds of memory in turn; a sample is the middle one
+/// Measures each cell `repeat` times, the two kinds of memory in turn; a sample is the middle one
 /// of some ratios.
 ///
 /// # Errors
@@ -34,14 +44,18 @@ pub(crate) fn measure(
         return Ok(Vec::new());
     };
     let mut rows = Vec::new();
-    for bytes in SIZES {
-        let cell = Cell::new(Test::Latency, bytes, true);
+    for cell in CELLS {
         let mut ratio = || {
             let mut one = |contestant: &Contestant| {
                 let sample = prober.value(|| contestant.measure(cell, duration, cores))?;
                 Ok::<_, String>(sample.figures.value)
             };
-            Ok::<_, String>(one(library)? / one(ordinary)?)
+            let (library, ordinary) = (one(library)?, one(ordinary)?);
+            // In both cases of times.
+            Ok::<_, String>(match cell.is_time() {
+                true => library / ordinary,
+                false => ordinary / library,
+            })
         };
         let mut samples = Samples::default();
         for _ in 0..repeat {

@@ -151,7 +151,7 @@ impl SendSide {
                 Step::Begun
             };
         }
-        if entry.has_fence() && out.reads > 0 {
+        if entry.has_fence() && out.has_reads() {
             return Step::Blocked;
         }
         match entry.operation() {

@@ -103,17 +103,23 @@ impl Outgoing {
     ///
     /// `source` has `bytes` readable bytes, fewer than `simple_bytes_end`.
     #[inline(always)]
-    unsafe fn put(&mut self, source: u64, bytes: u32, immediate: Option<u32>, posted: u32) -> bool {
+    unsafe fn put(
+        &mut self,
+        source: u64,
+        bytes: u32,
+        immediate: Option<u32>,
+        posted: u32,
+        flags: u8,
+    ) -> IsWaitedFor {
         let payload = self.direction.payload(self.next);
         // SAFETY: the caller's promise; a slot has as many bytes.
         unsafe {
             assert_unchecked(bytes <= FIRST_PAYLOAD_BYTES as u32);
             copy::copy(payload, source as *const u8, bytes as usize);
         }
-        let flags = if immediate.is_some() {
-            flag::IMMEDIATE
-        } else {
-            0
+        let flags = match immediate {
+            Some(_) => flags | flag::IMMEDIATE,
+            None => flags,
         };
         let immediate = immediate.unwrap_or(0);
         let is_waited_for = self.fill(Kind::Inline, flags, bytes, immediate, posted, 1);
@@ -159,7 +165,7 @@ impl SendSide {
         let immediate = simple.head.has_immediate().then_some(immediate);
         let posted = posted.load(Ordering::Relaxed);
         // SAFETY: the source was checked just now, and there is room.
-        let is_waited_for = unsafe { out.put(simple.segment.address, bytes, immediate, posted) };
+        let is_waited_for = unsafe { out.put(simple.segment.address, bytes, immediate, posted, 0) };
         let status = Status::sent(Operation::SendReceive, Status::PENDING);
         // SAFETY: as in `append_receive`.
         unsafe { side.queue.push_complete(simple.descriptor, status) };
@@ -167,6 +173,56 @@ impl SendSide {
             side.announce(Queue::Send);
         }
         Some(is_waited_for)
+    }
+
+    /// Posts and sends a descriptor, before which none waits to be sent; it is complete when its
+    /// receiver has used it. `false`: nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// As [`viaduct_fabric::Provider::post_send`].
+    pub(crate) unsafe fn post_acknowledged(
+        &mut self,
+        descriptor: *mut Descriptor,
+        memory: MemoryHandle,
+        credit: u32,
+        posted: u32,
+    ) -> bool {
+        let (side, Some(out)) = (&mut self.side, self.out.as_mut()) else {
+            return false;
+        };
+        // SAFETY: the caller's promise.
+        let Some(simple) = (unsafe { side.simple(descriptor, memory.bits()) }) else {
+            return false;
+        };
+        // SAFETY: as its head.
+        let (immediate, length) = unsafe { immediate_and_length(simple.descriptor) };
+        let bytes = simple.segment.length;
+        if length != bytes
+            || bytes >= out.acknowledged_bytes_end
+            || side.queue.begun != side.queue.tail
+            || simple.head.has_fence() && out.has_reads()
+            || !out.has_credit(credit)
+            || !out.has_room(1)
+        {
+            return false;
+        }
+        let (source, acknowledge) = (simple.segment.address, flag::ACKNOWLEDGE);
+        let sent = simple.head.has_immediate().then_some(immediate);
+        // SAFETY: the source was checked just now, and there is room.
+        if unsafe { out.put(source, bytes, sent, posted, acknowledge) } {
+            out.notify();
+        }
+        // SAFETY: as in `append_receive`.
+        unsafe {
+            let entry = side.queue.place(side.queue.tail);
+            entry.set(simple.descriptor, memory.bits(), simple.head, simple.epoch);
+            (entry.first, entry.bytes, entry.immediate) = (simple.segment, bytes, immediate);
+            (entry.awaits, entry.sent_until) = (true, out.next);
+            side.queue.append(simple.descriptor, memory.bits());
+        }
+        side.queue.begun = side.queue.tail;
+        true
     }
 
     /// Sends and completes descriptor `number`, the oldest that is not complete.
@@ -196,7 +252,7 @@ impl SendSide {
         let immediate = entry.has_immediate().then_some(entry.immediate);
         // SAFETY: the source was checked when it was posted, and nothing has changed since; there
         // is room.
-        if unsafe { out.put(entry.first.address, entry.bytes, immediate, posted) } {
+        if unsafe { out.put(entry.first.address, entry.bytes, immediate, posted, 0) } {
             out.notify();
         }
         entry.write_completion(Status::sent(Operation::SendReceive, Status::PENDING), None);

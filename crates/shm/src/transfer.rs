@@ -550,10 +550,12 @@ const WATCHED_BYTES_MIN: usize = 16 << 10;
 /// KiB 3.3 and 2.7, 64 KiB 11.7 and 9.4; messages into 64 buffers in turn: 16 KiB 14.8 and 10.3
 /// GB/s.
 pub(crate) const READ_DIRECT_MIN: usize = 4 << 10;
-/// Two copies through the pool are quicker than the kernel's one into a buffer that is read, up to
-/// here: 8 KiB 1.75 and 2.69 us, 64 KiB 9.3 and 14.2, 256 KiB 29 and 34, 1 MiB 138 and 134. Where
-/// nobody reads it is the other way round: 64 KiB 6.8 and 2.9.
-const READ_COPY_MAX: usize = 256 << 10;
+/// Two copies through the pool are quicker than the kernel's one into a buffer that is read: 8 KiB
+/// 1.75 and 2.69 us, 64 KiB 9.3 and 14.2, 256 KiB 29 and 34, 512 KiB 89 and 104, 1 MiB 170 and 169
+/// or 198 and 230, by the program. Where nobody reads it is the other way round: 64 KiB 6.8 and
+/// 2.9, 1 MiB 110 and 54. Up to here the kernel's copy tells one from the other: 512 KiB take 16 to
+/// 21 and 35 to 42 us; 1 MiB, which with its source fills a core's caches, 49 to 66 and 69 to 86.
+const READ_COPY_MAX: usize = 512 << 10;
 /// The kernel's copy takes so many hundredths of the time inside one process when its lines have to
 /// be taken from a core that read them: 210 to 300 were measured, and up to 130 where nobody did.
 const KERNEL_READ_PERCENT: u128 = 160;
@@ -655,10 +657,10 @@ mod tests {
             (4096, MAPPED, Read::JustNow, true),
             (4096, MAPPED, Read::Before, false),
             (4096, MAPPED, Read::No, false),
-            (256 << 10, PRIVATE, Read::JustNow, true),
-            (256 << 10, PRIVATE, Read::Before, true),
-            (256 << 10, PRIVATE, Read::No, false),
-            ((256 << 10) + 1, PRIVATE, Read::Before, false),
+            (512 << 10, PRIVATE, Read::JustNow, true),
+            (512 << 10, PRIVATE, Read::Before, true),
+            (512 << 10, PRIVATE, Read::No, false),
+            ((512 << 10) + 1, PRIVATE, Read::Before, false),
         ] {
             let is_preferred = prefers_pool(&thresholds, bytes, reach, read);
             assert_eq!(is_preferred, expected, "{bytes} {reach:?} {read:?}");
@@ -686,6 +688,7 @@ mod tests {
         assert!(can_tell(&thresholds, 1024, MAPPED));
         assert!(!can_tell(&thresholds, 65_536, HIDDEN), "through the pool");
         assert!(can_tell(&thresholds, 65_536, PRIVATE));
+        assert!(can_tell(&thresholds, 512 << 10, PRIVATE));
         assert!(
             !can_tell(&thresholds, 1 << 20, PRIVATE),
             "leaves the caches"

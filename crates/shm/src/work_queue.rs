@@ -67,8 +67,10 @@ unsafe impl Send for Entry {}
 /// The rest of a descriptor with more than one segment.
 #[derive(Debug)]
 struct More {
-    /// Data segments after the first.
-    segments: Vec<Segment>,
+    /// The second data segment.
+    second: Option<Segment>,
+    /// Those after it.
+    rest: Vec<Segment>,
     /// Target of a remote operation.
     remote: Option<Segment>,
 }
@@ -126,6 +128,10 @@ impl Head {
     #[inline(always)]
     pub(crate) const fn has_immediate(self) -> bool {
         self.control & control::IMMEDIATE != 0
+    }
+
+    pub(crate) const fn has_fence(self) -> bool {
+        self.control & control::QUEUE_FENCE != 0
     }
 }
 
@@ -263,13 +269,19 @@ impl Entry {
             sum = u64::from(self.first.length);
             next += 1;
         }
-        let segments: Vec<Segment> = (next..count).map(at).collect();
-        sum += segments
+        let second = (next < count).then(|| at(next));
+        let rest: Vec<Segment> = (next + 1..count).map(at).collect();
+        sum += second
             .iter()
+            .chain(&rest)
             .map(|segment| u64::from(segment.length))
             .sum::<u64>();
-        if remote.is_some() || !segments.is_empty() {
-            self.more = Some(Box::new(More { segments, remote }));
+        if remote.is_some() || second.is_some() {
+            self.more = Some(Box::new(More {
+                second,
+                rest,
+                remote,
+            }));
             self.marks |= HAS_MORE;
         }
         self.bytes = u32::try_from(sum).unwrap_or(u32::MAX);
@@ -344,16 +356,18 @@ impl Entry {
 
     /// The data segments, in order.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        let rest = self.more.as_ref().map_or(&[][..], |more| &more.segments);
-        std::iter::once(self.first).chain(rest.iter().copied())
+        let more = self.more.as_ref();
+        let second = more.and_then(|more| more.second);
+        let rest = more.map_or(&[][..], |more| &more.rest);
+        std::iter::once(self.first)
+            .chain(second)
+            .chain(rest.iter().copied())
     }
 
     /// Whether all bytes lie in the first data segment.
     #[inline(always)]
     pub(crate) fn is_single(&self) -> bool {
-        self.more
-            .as_ref()
-            .is_none_or(|more| more.segments.is_empty())
+        self.more.as_ref().is_none_or(|more| more.second.is_none())
     }
 
     /// Calls `piece(address, offset from start, bytes)` for the message's bytes from `start` on,

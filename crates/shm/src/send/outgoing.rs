@@ -60,6 +60,8 @@ pub(crate) struct Outgoing {
     pub(super) watched_at: u32,
     /// Messages of fewer bytes go the short way: one slot, complete when they are in it.
     pub(crate) simple_bytes_end: u32,
+    /// The same where they are complete when their receiver has used the slot.
+    pub(crate) acknowledged_bytes_end: u32,
     /// What was done on this connection.
     pub(crate) counts: Counts,
 }
@@ -104,14 +106,17 @@ impl Outgoing {
     ) -> Self {
         let regions = remote.regions.clone();
         let splits = remote.attributes.extensions.request_splitting;
-        let is_simple = !splits
-            && outcome::completes_when(own.reliability) == outcome::CompletesWhen::HandedOver;
-        let simple_bytes = thresholds.inline_bytes().min(FIRST_PAYLOAD_BYTES) as u32;
-        let simple_bytes_end = if is_simple {
-            right_bytes_end(simple_bytes, own.max_transfer_bytes)
-        } else {
+        let bytes_end = if splits {
             0
+        } else {
+            let limit = thresholds.inline_bytes().min(FIRST_PAYLOAD_BYTES) as u32;
+            right_bytes_end(limit, own.max_transfer_bytes)
         };
+        let (simple_bytes_end, acknowledged_bytes_end) =
+            match outcome::completes_when(own.reliability) {
+                outcome::CompletesWhen::HandedOver => (bytes_end, 0),
+                outcome::CompletesWhen::Placed => (0, bytes_end),
+            };
         Self {
             direction,
             link,
@@ -134,8 +139,14 @@ impl Outgoing {
             receives: 1,
             watched_at: 0,
             simple_bytes_end,
+            acknowledged_bytes_end,
             counts: Counts::default(),
         }
+    }
+
+    /// Whether remote reads are under way.
+    pub(crate) const fn has_reads(&self) -> bool {
+        self.reads > 0
     }
 
     #[inline(always)]

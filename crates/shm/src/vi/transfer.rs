@@ -129,6 +129,14 @@ unsafe fn post_send_long(
     descriptor: *mut Descriptor,
     memory: MemoryHandle,
 ) -> Result<()> {
+    let vi = &slot.object;
+    let credit = vi.credit.load(Ordering::Relaxed);
+    let posted = vi.posted.load(Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    if unsafe { send.post_acknowledged(descriptor, memory, credit, posted) } {
+        go_on(slot, send, handle);
+        return Ok(());
+    }
     // SAFETY: the caller's promise.
     unsafe { send.side.post(descriptor, memory, Queue::Send)? };
     if send.out.is_none() {
