@@ -16,11 +16,12 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use viaduct_fabric::NEAR_LINE_BELOW_NS;
 
 use crate::table::{self, Row};
 use cell::Cell;
 use contestants::{Contestant, GROUPS, Places, Skipped};
-use placement::{NEAR_US_MAX, Prober};
+use placement::Prober;
 pub(crate) use process::{LEASHED, become_leashed};
 use sheet::{Sheet, SheetRow};
 
@@ -147,7 +148,7 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
         load_before,
         load_after: crate::load(),
         cores: options.cores,
-        near_us_max: NEAR_US_MAX,
+        near_us_max: f64::from(NEAR_LINE_BELOW_NS) / 1e3,
         thrown_away: prober.thrown_away(),
         skipped,
         failed: failed.into_iter().map(|(_, failure)| failure).collect(),

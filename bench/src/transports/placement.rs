@@ -8,14 +8,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde::Serialize;
+use viaduct_fabric::is_near_line;
 
 use crate::floor;
 use crate::protocol::{Plan, Test};
 use crate::transports::cell::{Figures, read_figures};
 use crate::transports::process;
 
-/// Between the line of near cores, 0.05 to 0.14 us by kind of processor, and of far ones, 0.2 us.
-pub(crate) const NEAR_US_MAX: f64 = 0.17;
 /// Measurements of a value until it is given up.
 const ATTEMPTS: usize = 4;
 const PROBE_DURATION: Duration = Duration::from_millis(3);
@@ -35,7 +34,7 @@ impl Placement {
     pub(crate) const ALL: [Self; 2] = [Self::Near, Self::Far];
 
     fn of(line_us: f64) -> Self {
-        if line_us < NEAR_US_MAX {
+        if is_near_line(line_us * 1e3) {
             Self::Near
         } else {
             Self::Far

@@ -67,6 +67,7 @@ mod completion;
 mod completion_queue;
 mod counts;
 mod descriptor;
+mod distance;
 mod error;
 mod half;
 mod listener;
@@ -87,6 +88,7 @@ pub use counts::Counts;
 pub use descriptor::{
     CONTROL_SEGMENT_BYTES, ControlSegment, DESCRIPTOR_ALIGNMENT, Descriptor, Segment, control,
 };
+pub use distance::{NEAR_LINE_BELOW_NS, is_near_line};
 pub use error::{Error, Result, ReturnCode};
 pub use half::{Receiver, Sender};
 pub use listener::{Listener, Request};

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use viaduct_fabric::is_near_line;
 
 use crate::machine::pin_to_core;
 
@@ -31,12 +32,10 @@ impl Placement {
     #[must_use]
     pub fn of_line(nanoseconds: f64) -> Self {
         const SIBLING_BELOW_NS: f64 = 28.0;
-        // Two clusters where it was measured, 33-60 and 180-270 ns; a mesh has 100-150.
-        const NEAR_BELOW_NS: f64 = 170.0;
 
         if nanoseconds < SIBLING_BELOW_NS {
             Self::Sibling
-        } else if nanoseconds < NEAR_BELOW_NS {
+        } else if is_near_line(nanoseconds) {
             Self::Near
         } else {
             Self::Far

@@ -28,6 +28,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use viaduct_fabric::is_near_line;
+
 use self::calibrate::Calibration;
 use crate::copy;
 
@@ -63,7 +65,7 @@ pub(crate) enum TransferChoice {
 /// How far apart the two cores of a link are.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Distance {
-    /// A cache line travels in at most [`NEAR_LINE_NS_MAX`].
+    /// A cache line travels in less than [`viaduct_fabric::NEAR_LINE_BELOW_NS`].
     #[default]
     Near,
     /// It takes longer.
@@ -72,8 +74,8 @@ pub(crate) enum Distance {
 
 impl Distance {
     /// From the time that one cache line takes from core to core.
-    pub(crate) const fn of_line(nanoseconds: u32) -> Self {
-        if nanoseconds <= NEAR_LINE_NS_MAX {
+    pub(crate) fn of_line(nanoseconds: u32) -> Self {
+        if is_near_line(nanoseconds.into()) {
             Self::Near
         } else {
             Self::Far
@@ -508,8 +510,6 @@ impl fmt::Display for TransferChoice {
 
 /// A threshold that no message reaches.
 pub(crate) const NEVER: usize = usize::MAX;
-/// Between the two clusters of line times that were seen on one machine: 33-60 and 113-270 ns.
-const NEAR_LINE_NS_MAX: u32 = 85;
 /// Inline and direct take the same time at 256 bytes, measured on an EPYC of 2022 (0.166 and
 /// 0.162 us near, data touched); below, inline is ahead by up to a third.
 const INLINE_BYTES: usize = 240;
@@ -602,6 +602,17 @@ mod tests {
         assert_eq!(way(32_768, PRIVATE, Near), Mechanism::Copy);
         assert_eq!(way(32_768, PRIVATE, Far), Mechanism::Pool);
         assert_eq!(way(1 << 30, HIDDEN, Near), Mechanism::Pool);
+    }
+
+    #[test]
+    fn a_mesh_is_near_as_it_is_to_the_bench() {
+        let distance = |line_ns| Distance::of_line(line_ns);
+        for near in [33, 60, 118, 152] {
+            assert_eq!(distance(near), Distance::Near, "{near} ns");
+        }
+        for far in [180, 270] {
+            assert_eq!(distance(far), Distance::Far, "{far} ns");
+        }
     }
 
     #[test]

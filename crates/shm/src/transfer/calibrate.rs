@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(near.direct_stream_until, 262_144);
         assert_eq!(near.pool_stream_from, 65_536);
 
-        let medium = refined(&measured(130, MEDIUM), Distance::Far);
+        let medium = refined(&measured(130, MEDIUM), Distance::Near);
         assert_eq!(medium.direct_stream_from, 16_384);
         assert_eq!(medium.direct_stream_until, 65_536);
         assert_eq!(medium.pool_stream_from, 16_384);
