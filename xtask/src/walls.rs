@@ -81,6 +81,7 @@ const WALLS: &[Wall] = &[
             "viaduct-am",
             "viaduct-engine",
             "viaduct-interface",
+            "viaduct-network",
             "viaduct-statistics",
         ],
         external: Some(&["corosensei"]),

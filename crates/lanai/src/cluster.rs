@@ -14,7 +14,7 @@ use viaduct_interface::{Endpoint, Frame, Peer};
 use crate::agenda::{Agenda, Happening, Wake};
 use crate::config::Config;
 use crate::exchange::Exchange;
-use crate::faults::Outages;
+use crate::faults::Parts;
 use crate::ledger::Ledger;
 use crate::messages::Messages;
 use crate::network::{Flight, Links};
@@ -265,11 +265,12 @@ impl Cluster {
         let nodes = (0..config.hosts)
             .map(|host| node(&config, host, 1))
             .collect();
-        let outages = Outages::new(config.network.hosts_a_leaf, &config.faults);
+        let parts = Parts::new(config.shape());
+        let outages = parts.outages(&config.faults);
         let has_faults = !config.faults.is_empty();
         let mut cluster = Self {
             queue: Agenda::new(config.hosts),
-            links: Links::new(config.network, config.hosts, outages),
+            links: Links::new(config.network, config.hosts, (parts, outages)),
             ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
             exchange: None,
             past: Totals::default(),

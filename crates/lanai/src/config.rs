@@ -212,18 +212,22 @@ impl Config {
     ///
     /// The first that names what is not there, or ends before it begins.
     pub fn check_faults(&self) -> Result<(), FaultError> {
-        let shape = Shape {
-            hosts: self.hosts,
-            hosts_a_leaf: self.network.hosts_a_leaf,
-            spines: self.transport.map_or(1, |it| u16::from(it.routes)),
-        };
         if !self.faults.is_empty() && self.transport.is_none() {
             return Err(FaultError {
                 fault: 0,
                 reason: "without a transport what is lost stays lost".to_owned(),
             });
         }
-        shape.check(&self.faults)
+        self.shape().check(&self.faults)
+    }
+
+    /// The switches of the network.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            hosts: self.hosts,
+            hosts_a_leaf: self.network.hosts_a_leaf,
+            spines: self.transport.map_or(1, |it| u16::from(it.routes)),
+        }
     }
 
     /// Virtual networks on the same machines: endpoint frames, a transport, error checking and

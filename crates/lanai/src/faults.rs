@@ -3,6 +3,7 @@
 use core::fmt;
 
 use viaduct_engine::Time;
+use viaduct_network::outages::Outages;
 
 /// Boots of one host, at most: names of its endpoints tell them apart.
 pub const BOOTS_MAX: usize = 250;
@@ -146,67 +147,78 @@ impl Shape {
     }
 }
 
-/// Which parts of the network are down when.
-#[derive(Clone, Debug)]
-pub(crate) struct Outages {
-    hosts_a_leaf: u16,
-    outages: Vec<(Part, Time, Time)>,
+/// Numbers of cables and switches as parts of a way: hosts' cables, leaf switches, switches of the
+/// spine, and from each leaf the cables to those.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    shape: Shape,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Part {
-    Cable(Cable),
-    Switch(Switch),
-}
+impl Parts {
+    pub(crate) const fn new(shape: Shape) -> Self {
+        Self { shape }
+    }
 
-impl Outages {
-    pub(crate) fn new(hosts_a_leaf: u16, faults: &[Fault]) -> Self {
-        let outage = |fault: &Fault| match *fault {
-            Fault::CableDown { cable, from, until } => {
-                Some((Part::Cable(cable), from, until.unwrap_or(Time::MAX)))
+    fn cable(self, cable: Cable) -> u32 {
+        match cable {
+            Cable::Host(host) => host.into(),
+            Cable::Spine { leaf, spine } => {
+                let first = self.switch(Switch::Spine(self.shape.spines));
+                first + u32::from(leaf) * u32::from(self.shape.spines) + u32::from(spine)
             }
-            Fault::SwitchDown {
-                switch,
-                from,
-                until,
-            } => Some((Part::Switch(switch), from, until.unwrap_or(Time::MAX))),
-            Fault::Reboot { .. } => None,
-        };
-        Self {
-            hosts_a_leaf,
-            outages: faults.iter().filter_map(outage).collect(),
         }
     }
 
-    /// Whether nothing ever is down.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.outages.is_empty()
+    fn switch(self, switch: Switch) -> u32 {
+        match switch {
+            Switch::Leaf(leaf) => u32::from(self.shape.hosts) + u32::from(leaf),
+            Switch::Spine(spine) => {
+                self.switch(Switch::Leaf(self.shape.leaves())) + u32::from(spine)
+            }
+        }
     }
 
-    /// A host hears and says nothing from one time to another.
-    pub(crate) fn cut_off(&mut self, host: u16, from: Time, until: Time) {
-        let part = Part::Cable(Cable::Host(host));
-        self.outages.push((part, from, until));
+    /// What a packet crosses from host to host over a route.
+    pub(crate) fn way(self, ends: (u16, u16), route: u8) -> impl Iterator<Item = u32> {
+        let leaf = |host: u16| host / self.shape.hosts_a_leaf;
+        let leaves = [leaf(ends.0), leaf(ends.1)];
+        let spine = u16::from(route);
+        let near = [ends.0, ends.1]
+            .map(|host| self.cable(Cable::Host(host)))
+            .into_iter()
+            .chain(leaves.map(|leaf| self.switch(Switch::Leaf(leaf))));
+        let crosses_spine = leaves[0] != leaves[1] && spine < self.shape.spines;
+        let over_spine = crosses_spine.then(|| {
+            let cables = leaves.map(|leaf| self.cable(Cable::Spine { leaf, spine }));
+            cables
+                .into_iter()
+                .chain([self.switch(Switch::Spine(spine))])
+        });
+        near.chain(over_spine.into_iter().flatten())
     }
 
-    /// Whether something of the way from host to host over a route is down between two times.
-    pub(crate) fn is_cut(&self, ends: (u16, u16), route: u8, from: Time, to: Time) -> bool {
-        let leaf = |host: u16| host / self.hosts_a_leaf;
-        let leaves = (leaf(ends.0), leaf(ends.1));
-        let crosses_spine = leaves.0 != leaves.1;
-        let route = u16::from(route);
-        self.outages.iter().any(|(part, down, up)| {
-            let is_then = *down <= to && from < *up;
-            is_then
-                && match *part {
-                    Part::Cable(Cable::Host(host)) => host == ends.0 || host == ends.1,
-                    Part::Switch(Switch::Leaf(leaf)) => leaf == leaves.0 || leaf == leaves.1,
-                    Part::Switch(Switch::Spine(spine)) => crosses_spine && spine == route,
-                    Part::Cable(Cable::Spine { leaf, spine }) => {
-                        crosses_spine && spine == route && (leaf == leaves.0 || leaf == leaves.1)
-                    }
+    /// What of the network is down when.
+    pub(crate) fn outages(self, faults: &[Fault]) -> Outages {
+        let mut outages = Outages::default();
+        for fault in faults {
+            match *fault {
+                Fault::CableDown { cable, from, until } => {
+                    outages.add(self.cable(cable), from, until);
                 }
-        })
+                Fault::SwitchDown {
+                    switch,
+                    from,
+                    until,
+                } => outages.add(self.switch(switch), from, until),
+                Fault::Reboot { .. } => {}
+            }
+        }
+        outages
+    }
+
+    /// A host's cable, by which it hears and speaks.
+    pub(crate) fn of_host(self, host: u16) -> u32 {
+        self.cable(Cable::Host(host))
     }
 }
 
@@ -218,8 +230,14 @@ mod tests {
         Time::from_milliseconds(milliseconds)
     }
 
+    const PARTS: Parts = Parts::new(Shape {
+        hosts: 15,
+        hosts_a_leaf: 5,
+        spines: 4,
+    });
+
     fn down(fault: impl Fn(Time, Option<Time>) -> Fault) -> Outages {
-        Outages::new(5, &[fault(ms(10), Some(ms(20)))])
+        PARTS.outages(&[fault(ms(10), Some(ms(20)))])
     }
 
     #[test]
@@ -245,7 +263,10 @@ mod tests {
             (cable(Cable::Spine { leaf: 1, spine: 2 }), (7, 0), 2, true),
             (cable(Cable::Spine { leaf: 1, spine: 2 }), (12, 0), 2, false),
         ] {
-            let at = |from, to| outages.is_cut(ends, route, ms(from), ms(to));
+            let at = |from, to| {
+                let way = PARTS.way(ends, route);
+                outages.cut(way, ms(from), ms(to)).is_some()
+            };
             assert_eq!(at(12, 13), is_cut, "{outages:?}, {ends:?} over {route}");
             assert_eq!((at(5, 9), at(20, 25)), (false, false), "{outages:?}");
             assert_eq!((at(9, 10), at(19, 25)), (is_cut, is_cut), "{outages:?}");

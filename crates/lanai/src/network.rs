@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 
 use viaduct_engine::Time;
 use viaduct_interface::transport::{Answer, Packet};
+use viaduct_network::outages::Outages;
 
 use crate::config;
-use crate::faults::Outages;
+use crate::faults::Parts;
 
 /// What goes over a link.
 #[derive(Clone, Copy, Debug)]
@@ -74,12 +75,17 @@ pub(crate) struct Links {
     pub(crate) packets: u64,
     pub(crate) stops: u64,
     pub(crate) outages: Outages,
+    parts: Parts,
     /// Packets lost to outages.
     pub(crate) cut: u64,
 }
 
 impl Links {
-    pub(crate) fn new(config: config::Network, hosts: u16, outages: Outages) -> Self {
+    pub(crate) fn new(
+        config: config::Network,
+        hosts: u16,
+        (parts, outages): (Parts, Outages),
+    ) -> Self {
         Self {
             ports: vec![Port::default(); usize::from(hosts)],
             leaves: (0..hosts).map(|host| host / config.hosts_a_leaf).collect(),
@@ -88,6 +94,7 @@ impl Links {
             packets: 0,
             stops: 0,
             outages,
+            parts,
             cut: 0,
             config,
         }
@@ -207,7 +214,14 @@ impl Links {
 
     #[cold]
     fn is_cut(&self, ends: (u16, u16), route: u8, from: Time, to: Time) -> bool {
-        self.outages.is_cut(ends, route, from, to)
+        let way = self.parts.way(ends, route);
+        self.outages.cut(way, from, to).is_some()
+    }
+
+    /// A host hears and says nothing from one time to another.
+    pub(crate) fn cut_off(&mut self, host: u16, from: Time, until: Time) {
+        let cable = self.parts.of_host(host);
+        self.outages.add(cable, from, Some(until));
     }
 
     /// Of the switches between two hosts: one at the same leaf, three over the spine.

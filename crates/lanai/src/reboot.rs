@@ -67,7 +67,7 @@ impl Cluster {
             Some(span) => (now + span).max(settled),
             None => Time::MAX,
         };
-        self.links.outages.cut_off(host, now, until);
+        self.links.cut_off(host, now, until);
         let mut arrivals = core::mem::take(&mut self.arrivals);
         self.links.reset(host, now, &mut arrivals);
         self.all_arrive(&mut arrivals);

@@ -3,9 +3,11 @@
 //! It knows no host, no adapter and no program, and not what a message means. Whoever simulates a
 //! cluster says who sends how many bytes to whom and how fast the two ends can go.
 
+pub mod damage;
 pub mod delay;
 pub mod fluid;
 pub mod links;
+pub mod outages;
 pub mod rate;
 pub mod windows;
 

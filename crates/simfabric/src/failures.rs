@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::{Operation, ReceiveOutcome, SendOutcome, ViId};
+use viaduct_network::outages::parts;
 use viaduct_topology::LinkId;
 
 use crate::cluster::Cluster;
@@ -76,7 +77,7 @@ impl Cluster {
             Err(error) => panic!("{error}"),
         };
         let notice = faults.detection.host_timeout;
-        for (link, from) in faults.long_cuts() {
+        for (link, from) in faults.outages.lasting(notice) {
             let noticed = Consequence::CutNoticed(LinkId(link));
             self.follows_at(from.saturating_add(notice), noticed);
         }
@@ -121,7 +122,7 @@ impl Cluster {
     /// A host dies, or its NIC alone.
     pub(crate) fn kill(&mut self, host: u32, is_host: bool) {
         let detection = self.config.detection;
-        let none = || Box::new(Faults::none(detection));
+        let none = || Box::new(Faults::none(&self.config));
         let faults = self.faults.get_or_insert_with(none);
         let had_nic = !faults.is_nic_dead(host);
         if !faults.bury(host, is_host) {
@@ -212,7 +213,7 @@ impl Cluster {
             return Some(now);
         };
         let limit = now.saturating_add(faults.detection.host_timeout);
-        let leaves = faults.up_again(way, now);
+        let leaves = faults.outages.up_again(parts(way), now);
         if faults.is_nic_dead(from) || faults.is_nic_dead(to) || leaves >= limit {
             self.follows_at(limit, Consequence::LostTouch(from, to));
             return None;
@@ -256,7 +257,7 @@ impl Cluster {
         let (connection, fate) = (message.peer.connection, message.fate);
         let flow = message.vi.index();
         let way = self.network.way(&self.config, (host, target), flow);
-        let is_cut = |faults: &Faults| faults.is_cut(way, begun, now);
+        let is_cut = |faults: &Faults| faults.cut(way, begun, now).is_some();
         let faults = self.faults.as_ref();
         fate == Fate::Lost
             || faults.is_some_and(|faults| {
