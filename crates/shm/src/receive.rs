@@ -269,7 +269,7 @@ impl ReceiveSide {
             Some(Kind::RdmaWrite) => self.rdma_write(header, immediate),
             Some(Kind::RdmaRead) => self.rdma_read(header),
             Some(Kind::RdmaImmediate) => {
-                if protection::check_vi(&incoming.attributes, RemoteAccess::Write).is_err() {
+                if protection::check_end(&incoming.attributes, RemoteAccess::Write).is_err() {
                     return Look::Garbage;
                 }
                 self.rdma_immediate(header, immediate)

@@ -59,7 +59,7 @@ impl From<AccessError> for ProtectionError {
         match error {
             AccessError::OutOfRange => Self::OutsideRegion,
             AccessError::OtherTag => Self::WrongTag,
-            AccessError::RegionForbids | AccessError::ViForbids => Self::NotEnabled,
+            AccessError::RegionForbids | AccessError::EndForbids => Self::NotEnabled,
             _ => Self::UnknownHandle,
         }
     }

@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 
-use crate::memory::ProtectionTag;
+use crate::keys::{ProtectionTag, Rights};
+use crate::memory::Limits;
 use crate::time::Timespan;
 
 /// What a NIC can do, fixed for its life and shared by NICs of one kind.
@@ -228,25 +229,25 @@ pub struct RemoteViAttributes {
     pub extensions: Extensions,
 }
 
-/// What a memory region is registered with.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct MemoryAttributes {
-    /// Which VIs may name the region.
-    pub tag: ProtectionTag,
-    /// Whether a peer may write it.
-    pub rdma_write: bool,
-    /// Whether a peer may read it.
-    pub rdma_read: bool,
+impl From<&ViAttributes> for Rights {
+    #[inline]
+    fn from(vi: &ViAttributes) -> Self {
+        Self {
+            tag: vi.tag,
+            rdma_write: vi.rdma_write,
+            rdma_read: vi.rdma_read,
+        }
+    }
 }
 
-impl MemoryAttributes {
-    /// For local use only.
-    #[must_use]
-    pub const fn local(tag: ProtectionTag) -> Self {
-        Self {
-            tag,
-            rdma_write: false,
-            rdma_read: false,
+impl NicAttributes {
+    /// How much memory it keeps.
+    pub(crate) fn memory_limits(&self) -> Limits {
+        Limits {
+            tags: self.max_protection_tags,
+            regions: self.max_memory_regions,
+            region_bytes: self.max_region_bytes,
+            registered_bytes: self.max_registered_bytes,
         }
     }
 }

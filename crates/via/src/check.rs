@@ -5,11 +5,11 @@
 //! [`protection`](crate::protection).
 
 use crate::address::Address;
-use crate::attributes::{
-    MemoryAttributes, NicAttributes, ReliabilityLevel, RemoteViAttributes, ViAttributes,
-};
+use crate::attributes::{NicAttributes, ReliabilityLevel, RemoteViAttributes, ViAttributes};
 use crate::descriptor::Operation;
-use crate::error::{ConnectError, MemoryError, ViError};
+use crate::error::{ConnectError, ViError};
+use crate::keys::MemoryAttributes;
+use crate::memory::MemoryError;
 
 /// The parts of a descriptor on which its format depends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -153,7 +153,7 @@ pub fn memory_is_supported(
 mod tests {
     use super::*;
     use crate::attributes::ReliabilityLevels;
-    use crate::memory::ProtectionTag;
+    use crate::keys::ProtectionTag;
 
     const RD: ReliabilityLevel = ReliabilityLevel::ReliableDelivery;
 

@@ -2,8 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use crate::ids::{Queue, ViId};
 use crate::slab::Key;
-use crate::vi::{Queue, ViId};
 
 /// Names a live completion queue of one NIC.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -7,18 +7,22 @@ use alloc::vec::Vec;
 use crate::address::{Address, HostAddress};
 use crate::attributes::RemoteViAttributes;
 use crate::check;
-use crate::connection::{
-    Attempt, ConnectionMessage, ConnectionNumber, Kept, Request, RequestId, RequestPhase,
-    RequestStep, Timer, Transmit, WaitId, failure_told, request_after,
-};
+use crate::connection::{RequestPhase, RequestStep, request_after};
 use crate::error::ConnectError;
-use crate::event::{ConnectFailure, Event};
+use crate::error::ConnectFailure;
+use crate::event::Event;
+use crate::ids::{ConnectionNumber, RequestId, WaitId};
+use crate::ids::{Peer, ViId};
 use crate::ledger::Ledger;
+use crate::matching::failure_told;
+use crate::messages::{ConnectionMessage, Transmit};
 use crate::nic::Nic;
+use crate::open::{Attempt, Kept, Request, Timer};
 use crate::outcome::{self, Outcome};
+use crate::state::ViState;
 use crate::time::{Timespan, Timestamp};
 use crate::transition::{self, Transition};
-use crate::vi::{Connection, Peer, Vi, ViId, ViState};
+use crate::vi::{Connection, Vi};
 
 impl Nic {
     /// Waits for one client that asks for exactly `local`.

@@ -2,8 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::memory::MemoryHandle;
-use crate::status::CompletedOperation;
+use crate::keys::MemoryHandle;
 
 /// One unit of work for a send or a receive queue, by value.
 ///
@@ -108,17 +107,6 @@ pub enum Operation {
     RdmaRead,
     /// The control word of a foreign descriptor says nothing legal: completes with a format error.
     Illegal,
-}
-
-impl Operation {
-    /// The code under which this operation completes on a send queue.
-    pub(crate) const fn completed_as(self) -> CompletedOperation {
-        match self {
-            Self::SendReceive | Self::Illegal => CompletedOperation::Send,
-            Self::RdmaWrite => CompletedOperation::RdmaWrite,
-            Self::RdmaRead => CompletedOperation::RdmaRead,
-        }
-    }
 }
 
 /// A range of registered local memory.

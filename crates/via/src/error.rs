@@ -4,124 +4,7 @@ use core::error::Error;
 use core::fmt::{self, Display, Formatter};
 
 use crate::attributes::ReliabilityLevel;
-use crate::vi::ViState;
-
-/// Why a protection tag was not created or destroyed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum TagError {
-    /// The NIC has no more tags: destroy one (`VIP_ERROR_RESOURCE`).
-    LimitReached {
-        /// The NIC's limit.
-        limit: u32,
-    },
-    /// No live tag of this NIC (`VIP_INVALID_PARAMETER`).
-    Unknown,
-    /// VIs or regions still use the tag: destroy or move them first (`VIP_ERROR_RESOURCE`).
-    InUse {
-        /// How many.
-        users: u32,
-    },
-}
-
-impl Display for TagError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LimitReached { limit } => {
-                write!(
-                    f,
-                    "all {limit} protection tags of the NIC exist: destroy one first"
-                )
-            }
-            Self::Unknown => write!(f, "the protection tag does not exist on this NIC"),
-            Self::InUse { users } => {
-                write!(
-                    f,
-                    "the protection tag is used by {users} VIs or memory regions"
-                )
-            }
-        }
-    }
-}
-
-impl Error for TagError {}
-
-/// Why a memory region was not registered, changed or found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum MemoryError {
-    /// The NIC has no more regions: deregister one (`VIP_ERROR_RESOURCE`).
-    TooManyRegions {
-        /// The NIC's limit.
-        limit: u32,
-    },
-    /// Too many bytes are registered: deregister some (`VIP_ERROR_RESOURCE`).
-    TooManyBytes {
-        /// The NIC's limit.
-        limit_bytes: u64,
-    },
-    /// The region is longer than one region may be (`VIP_ERROR_RESOURCE`).
-    RegionTooLong {
-        /// The NIC's limit.
-        limit_bytes: u64,
-    },
-    /// The range is empty or passes the end of the address space (`VIP_INVALID_PARAMETER`).
-    InvalidRange {
-        /// First byte asked for.
-        address: u64,
-        /// Bytes asked for.
-        length: u64,
-    },
-    /// No live tag of this NIC (`VIP_INVALID_PTAG`).
-    InvalidTag,
-    /// Remote reads are not supported (`VIP_INVALID_RDMAREAD`).
-    InvalidRdmaRead,
-    /// No live region of this NIC (`VIP_INVALID_PARAMETER`).
-    UnknownHandle,
-    /// The handle's region begins elsewhere (`VIP_INVALID_PARAMETER`).
-    WrongAddress {
-        /// Where it begins.
-        registered_address: u64,
-    },
-}
-
-impl Display for MemoryError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooManyRegions { limit } => {
-                write!(
-                    f,
-                    "all {limit} memory regions of the NIC exist: deregister one first"
-                )
-            }
-            Self::TooManyBytes { limit_bytes } => {
-                write!(
-                    f,
-                    "the NIC registers at most {limit_bytes} bytes in all regions together"
-                )
-            }
-            Self::RegionTooLong { limit_bytes } => {
-                write!(f, "a memory region has at most {limit_bytes} bytes")
-            }
-            Self::InvalidRange { address, length } => write!(
-                f,
-                "{length} bytes at {address:#x} are no range of addresses: it must hold at least \
-                 one byte and end within 64 bits"
-            ),
-            Self::InvalidTag => write!(f, "the protection tag does not exist on this NIC"),
-            Self::InvalidRdmaRead => write!(f, "the NIC does not support remote reads"),
-            Self::UnknownHandle => write!(f, "the memory handle names no live region of this NIC"),
-            Self::WrongAddress { registered_address } => {
-                write!(
-                    f,
-                    "the region of this handle begins at {registered_address:#x}"
-                )
-            }
-        }
-    }
-}
-
-impl Error for MemoryError {}
+use crate::state::ViState;
 
 /// Why a completion queue was not created, resized or destroyed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -367,3 +250,20 @@ impl Display for ConnectError {
 }
 
 impl Error for ConnectError {}
+
+/// Why a connection asked for did not come about.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// Neither accepted nor rejected in time (`VIP_TIMEOUT`).
+    TimedOut,
+    /// The server rejected (`VIP_REJECT`).
+    Rejected,
+    /// Nobody waits on that address (`VIP_NO_MATCH`).
+    NoMatch,
+    /// The host cannot be reached (`VIP_NOT_REACHABLE`).
+    NotReachable,
+    /// Peer to peer: the VIs do not fit each other (`VIP_INVALID_RELIABILITY_LEVEL`,
+    /// `VIP_INVALID_MTU`, `VIP_INVALID_QOS`). Both ends are told.
+    Differs(ConnectError),
+}

@@ -2,10 +2,10 @@
 
 use crate::address::Address;
 use crate::attributes::RemoteViAttributes;
-use crate::connection::{RequestId, WaitId};
-use crate::error::ConnectError;
+use crate::error::ConnectFailure;
 use crate::error_code::ErrorCode;
-use crate::vi::{Queue, ViId};
+use crate::ids::{Queue, ViId};
+use crate::ids::{RequestId, WaitId};
 
 /// Something happened that no return value can tell. Taken from
 /// [`Nic::poll_event`](crate::Nic::poll_event).
@@ -112,23 +112,6 @@ pub enum Event {
     },
     /// The NIC is unusable (`VIP_ERROR_CATASTROPHIC`).
     Catastrophic,
-}
-
-/// Why a connection asked for did not come about.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum ConnectFailure {
-    /// Neither accepted nor rejected in time (`VIP_TIMEOUT`).
-    TimedOut,
-    /// The server rejected (`VIP_REJECT`).
-    Rejected,
-    /// Nobody waits on that address (`VIP_NO_MATCH`).
-    NoMatch,
-    /// The host cannot be reached (`VIP_NOT_REACHABLE`).
-    NotReachable,
-    /// Peer to peer: the VIs do not fit each other (`VIP_INVALID_RELIABILITY_LEVEL`,
-    /// `VIP_INVALID_MTU`, `VIP_INVALID_QOS`). Both ends are told.
-    Differs(ConnectError),
 }
 
 impl Event {

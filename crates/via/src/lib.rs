@@ -135,18 +135,24 @@ mod descriptor;
 mod error;
 mod error_code;
 mod event;
+mod ids;
+mod keys;
 mod ledger;
+pub mod matching;
 mod memory;
+mod messages;
 #[cfg(debug_assertions)]
 pub mod mutation;
 pub mod names;
 mod nic;
+mod open;
 pub mod outcome;
 mod peer;
 pub mod protection;
 mod remote;
 mod slab;
 mod splitting;
+mod state;
 mod status;
 mod time;
 mod transfer;
@@ -156,25 +162,26 @@ mod work_queue;
 
 pub use address::{Address, Discriminator, HostAddress};
 pub use attributes::{
-    Extensions, MemoryAttributes, NicAttributes, ReliabilityLevel, ReliabilityLevels,
-    RemoteViAttributes, ViAttributes,
+    Extensions, NicAttributes, ReliabilityLevel, ReliabilityLevels, RemoteViAttributes,
+    ViAttributes,
 };
 pub use completion_queue::{CompletionEntry, CompletionQueueId, CompletionQueueInformation};
-pub use connection::{
-    BreakReason, ConnectionMessage, ConnectionNumber, RequestId, Transmit, WaitId,
-};
 pub use descriptor::{DataSegment, Descriptor, Operation, RemoteSegment, Segments};
-pub use error::{CompletionQueueError, ConnectError, MemoryError, PostError, TagError, ViError};
+pub use error::{CompletionQueueError, ConnectError, ConnectFailure, PostError, ViError};
 pub use error_code::{ErrorCode, ResourceCode};
-pub use event::{ConnectFailure, Event};
-pub use memory::{MemoryHandle, ProtectionTag};
+pub use event::Event;
+pub use ids::{ConnectionNumber, Peer, Queue, RequestId, ViId, WaitId};
+pub use keys::{MemoryAttributes, MemoryHandle, ProtectionTag, Rights};
+pub use memory::{MemoryError, TagError};
+pub use messages::{BreakReason, ConnectionMessage, Transmit};
 pub use nic::Nic;
 pub use remote::{RemoteVerdict, StartedRemote};
+pub use state::ViState;
 pub use status::{CompletedOperation, Status};
 pub use time::{Timespan, Timestamp};
 pub use transfer::{
     Completions, DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, SendOutcome,
     StartedReceive, StartedSend,
 };
-pub use vi::{Peer, Queue, ViId, ViInformation, ViState};
+pub use vi::ViInformation;
 pub use work_queue::{Completion, Done, WorkId};

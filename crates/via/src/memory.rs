@@ -1,48 +1,137 @@
 //! Memory regions and protection tags: who may touch which bytes.
 
-use crate::attributes::{MemoryAttributes, NicAttributes};
-use crate::check;
+use core::error::Error;
+use core::fmt::{self, Display, Formatter};
+
 use crate::descriptor::DataSegment;
-use crate::error::{MemoryError, TagError};
+use crate::keys::{MemoryAttributes, MemoryHandle, ProtectionTag};
 use crate::protection::{self, AccessError, Region};
 use crate::slab::{Key, PACKED_GENERATION_MAX, PACKED_SLOTS_MAX, Slab};
 
-/// Names a live memory region of one NIC, as it stands in descriptors.
-///
-/// A handle made by a NIC is never 0. It is told from the 4094 handles that its slot had before.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct MemoryHandle(u32);
+/// Why a protection tag was not created or destroyed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum TagError {
+    /// The NIC has no more tags: destroy one (`VIP_ERROR_RESOURCE`).
+    LimitReached {
+        /// The NIC's limit.
+        limit: u32,
+    },
+    /// No live tag of this NIC (`VIP_INVALID_PARAMETER`).
+    Unknown,
+    /// VIs or regions still use the tag: destroy or move them first (`VIP_ERROR_RESOURCE`).
+    InUse {
+        /// How many.
+        users: u32,
+    },
+}
 
-impl MemoryHandle {
-    /// From the number in a foreign descriptor; a number that names nothing fails the checks.
-    #[must_use]
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn bits(self) -> u32 {
-        self.0
+impl Display for TagError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitReached { limit } => {
+                write!(
+                    f,
+                    "all {limit} protection tags of the NIC exist: destroy one first"
+                )
+            }
+            Self::Unknown => write!(f, "the protection tag does not exist on this NIC"),
+            Self::InUse { users } => {
+                write!(
+                    f,
+                    "the protection tag is used by {users} VIs or memory regions"
+                )
+            }
+        }
     }
 }
 
-/// Ties VIs to the memory regions that their descriptors may name. Belongs to one NIC.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ProtectionTag(u32);
+impl Error for TagError {}
 
-impl ProtectionTag {
-    /// From a number of the C interface; a number that names nothing is refused where it is used.
-    #[must_use]
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
+/// Why a memory region was not registered, changed or found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The NIC has no more regions: deregister one (`VIP_ERROR_RESOURCE`).
+    TooManyRegions {
+        /// The NIC's limit.
+        limit: u32,
+    },
+    /// Too many bytes are registered: deregister some (`VIP_ERROR_RESOURCE`).
+    TooManyBytes {
+        /// The NIC's limit.
+        limit_bytes: u64,
+    },
+    /// The region is longer than one region may be (`VIP_ERROR_RESOURCE`).
+    RegionTooLong {
+        /// The NIC's limit.
+        limit_bytes: u64,
+    },
+    /// The range is empty or passes the end of the address space (`VIP_INVALID_PARAMETER`).
+    InvalidRange {
+        /// First byte asked for.
+        address: u64,
+        /// Bytes asked for.
+        length: u64,
+    },
+    /// No live tag of this NIC (`VIP_INVALID_PTAG`).
+    InvalidTag,
+    /// Remote reads are not supported (`VIP_INVALID_RDMAREAD`).
+    InvalidRdmaRead,
+    /// No live region of this NIC (`VIP_INVALID_PARAMETER`).
+    UnknownHandle,
+    /// The handle's region begins elsewhere (`VIP_INVALID_PARAMETER`).
+    WrongAddress {
+        /// Where it begins.
+        registered_address: u64,
+    },
+}
 
-    /// The number, never 0 for a tag made by a NIC.
-    #[must_use]
-    pub const fn bits(self) -> u32 {
-        self.0
+impl Display for MemoryError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyRegions { limit } => {
+                write!(
+                    f,
+                    "all {limit} memory regions of the NIC exist: deregister one first"
+                )
+            }
+            Self::TooManyBytes { limit_bytes } => {
+                write!(
+                    f,
+                    "the NIC registers at most {limit_bytes} bytes in all regions together"
+                )
+            }
+            Self::RegionTooLong { limit_bytes } => {
+                write!(f, "a memory region has at most {limit_bytes} bytes")
+            }
+            Self::InvalidRange { address, length } => write!(
+                f,
+                "{length} bytes at {address:#x} are no range of addresses: it must hold at least \
+                 one byte and end within 64 bits"
+            ),
+            Self::InvalidTag => write!(f, "the protection tag does not exist on this NIC"),
+            Self::InvalidRdmaRead => write!(f, "the NIC does not support remote reads"),
+            Self::UnknownHandle => write!(f, "the memory handle names no live region of this NIC"),
+            Self::WrongAddress { registered_address } => {
+                write!(
+                    f,
+                    "the region of this handle begins at {registered_address:#x}"
+                )
+            }
+        }
     }
+}
+
+impl Error for MemoryError {}
+
+/// How much memory a NIC keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) tags: u32,
+    pub(crate) regions: u32,
+    pub(crate) region_bytes: u64,
+    pub(crate) registered_bytes: u64,
 }
 
 /// The regions and tags of one NIC.
@@ -75,8 +164,8 @@ impl MemoryTable {
         }
     }
 
-    pub(crate) fn create_tag(&mut self, nic: &NicAttributes) -> Result<ProtectionTag, TagError> {
-        let limit = nic.max_protection_tags.min(PACKED_SLOTS_MAX);
+    pub(crate) fn create_tag(&mut self, limits: Limits) -> Result<ProtectionTag, TagError> {
+        let limit = limits.tags.min(PACKED_SLOTS_MAX);
         if self.tags.len() >= limit {
             return Err(TagError::LimitReached { limit });
         }
@@ -112,9 +201,10 @@ impl MemoryTable {
         address: u64,
         length: u64,
         attributes: MemoryAttributes,
-        nic: &NicAttributes,
+        limits: Limits,
+        supported: Result<(), MemoryError>,
     ) -> Result<MemoryHandle, MemoryError> {
-        let limit = nic.max_memory_regions.min(PACKED_SLOTS_MAX);
+        let limit = limits.regions.min(PACKED_SLOTS_MAX);
         if self.regions.len() >= limit {
             return Err(MemoryError::TooManyRegions { limit });
         }
@@ -122,19 +212,19 @@ impl MemoryTable {
         if length == 0 || address.checked_add(length - 1).is_none() {
             return Err(MemoryError::InvalidRange { address, length });
         }
-        if length > nic.max_region_bytes {
+        if length > limits.region_bytes {
             return Err(MemoryError::RegionTooLong {
-                limit_bytes: nic.max_region_bytes,
+                limit_bytes: limits.region_bytes,
             });
         }
         let registered_bytes = self.registered_bytes.checked_add(length);
-        let Some(registered_bytes) = registered_bytes.filter(|b| *b <= nic.max_registered_bytes)
+        let Some(registered_bytes) = registered_bytes.filter(|b| *b <= limits.registered_bytes)
         else {
             return Err(MemoryError::TooManyBytes {
-                limit_bytes: nic.max_registered_bytes,
+                limit_bytes: limits.registered_bytes,
             });
         };
-        check::memory_is_supported(&attributes, nic)?;
+        supported?;
         self.retain_tag(attributes.tag)
             .ok_or(MemoryError::InvalidTag)?;
         self.registered_bytes = registered_bytes;
@@ -176,10 +266,10 @@ impl MemoryTable {
         address: u64,
         handle: MemoryHandle,
         attributes: MemoryAttributes,
-        nic: &NicAttributes,
+        supported: Result<(), MemoryError>,
     ) -> Result<(), MemoryError> {
         let key = self.region_key(address, handle)?;
-        check::memory_is_supported(&attributes, nic)?;
+        supported?;
         self.retain_tag(attributes.tag)
             .ok_or(MemoryError::InvalidTag)?;
         let region = self
@@ -266,18 +356,13 @@ impl MemoryTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attributes::ReliabilityLevels;
 
-    fn limits() -> NicAttributes {
-        NicAttributes {
-            max_protection_tags: 2,
-            max_memory_regions: 3,
-            max_region_bytes: 1000,
-            max_registered_bytes: 1500,
-            rdma_read_levels: ReliabilityLevels::NONE,
-            ..NicAttributes::default()
-        }
-    }
+    const LIMITS: Limits = Limits {
+        tags: 2,
+        regions: 3,
+        region_bytes: 1000,
+        registered_bytes: 1500,
+    };
 
     fn segment(address: u64, handle: MemoryHandle, length: u32) -> DataSegment {
         DataSegment {
@@ -289,12 +374,11 @@ mod tests {
 
     #[test]
     fn protection_is_checked_to_the_byte() {
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let tag = memory.create_tag(&nic).unwrap();
-        let other = memory.create_tag(&nic).unwrap();
+        let tag = memory.create_tag(LIMITS).unwrap();
+        let other = memory.create_tag(LIMITS).unwrap();
         let handle = memory
-            .register(1001, 100, MemoryAttributes::local(tag), &nic)
+            .register(1001, 100, MemoryAttributes::local(tag), LIMITS, Ok(()))
             .unwrap();
         let permits = |address, length| memory.permits(tag, &[segment(address, handle, length)]);
         assert!(permits(1001, 100));
@@ -317,15 +401,14 @@ mod tests {
 
     #[test]
     fn a_region_may_end_at_the_last_address() {
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let tag = memory.create_tag(&nic).unwrap();
+        let tag = memory.create_tag(LIMITS).unwrap();
         let start = u64::MAX - 9;
         let local = MemoryAttributes::local(tag);
-        let handle = memory.register(start, 10, local, &nic).unwrap();
+        let handle = memory.register(start, 10, local, LIMITS, Ok(())).unwrap();
         assert!(memory.permits(tag, &[segment(start, handle, 10)]));
         assert!(!memory.permits(tag, &[segment(start + 1, handle, 10)]));
-        let past = memory.register(start, 11, local, &nic);
+        let past = memory.register(start, 11, local, LIMITS, Ok(()));
         assert_eq!(
             past,
             Err(MemoryError::InvalidRange {
@@ -333,7 +416,7 @@ mod tests {
                 length: 11
             })
         );
-        let empty = memory.register(start, 0, local, &nic);
+        let empty = memory.register(start, 0, local, LIMITS, Ok(()));
         assert_eq!(
             empty,
             Err(MemoryError::InvalidRange {
@@ -346,11 +429,10 @@ mod tests {
     #[test]
     fn deregistering_needs_the_start_address() {
         // Conformance case 10.
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let tag = memory.create_tag(&nic).unwrap();
+        let tag = memory.create_tag(LIMITS).unwrap();
         let handle = memory
-            .register(64, 64, MemoryAttributes::local(tag), &nic)
+            .register(64, 64, MemoryAttributes::local(tag), LIMITS, Ok(()))
             .unwrap();
         let wrong = Err(MemoryError::WrongAddress {
             registered_address: 64,
@@ -365,7 +447,7 @@ mod tests {
         );
         assert_eq!(memory.query(64, handle), Err(MemoryError::UnknownHandle));
         let again = memory
-            .register(64, 64, MemoryAttributes::local(tag), &nic)
+            .register(64, 64, MemoryAttributes::local(tag), LIMITS, Ok(()))
             .unwrap();
         assert_ne!(again, handle);
         assert!(
@@ -377,16 +459,15 @@ mod tests {
     #[test]
     fn the_same_bytes_registered_twice_have_two_handles() {
         // Conformance case 11.
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let tag = memory.create_tag(&nic).unwrap();
+        let tag = memory.create_tag(LIMITS).unwrap();
         let local = MemoryAttributes::local(tag);
         let written = MemoryAttributes {
             rdma_write: true,
             ..local
         };
-        let first = memory.register(0, 10, local, &nic).unwrap();
-        let second = memory.register(0, 10, written, &nic).unwrap();
+        let first = memory.register(0, 10, local, LIMITS, Ok(())).unwrap();
+        let second = memory.register(0, 10, written, LIMITS, Ok(())).unwrap();
         assert_ne!(first, second);
         assert!(first.bits() != 0 && second.bits() != 0);
         assert_eq!(memory.query(0, first), Ok(local));
@@ -398,43 +479,41 @@ mod tests {
     #[test]
     fn a_tag_in_use_is_not_destroyed() {
         // Conformance case 12.
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let tag = memory.create_tag(&nic).unwrap();
+        let tag = memory.create_tag(LIMITS).unwrap();
         let handle = memory
-            .register(0, 1, MemoryAttributes::local(tag), &nic)
+            .register(0, 1, MemoryAttributes::local(tag), LIMITS, Ok(()))
             .unwrap();
         assert_eq!(memory.destroy_tag(tag), Err(TagError::InUse { users: 1 }));
         memory.deregister(0, handle).unwrap();
         assert_eq!(memory.destroy_tag(tag), Ok(()));
         assert_eq!(memory.destroy_tag(tag), Err(TagError::Unknown));
-        let dead = memory.register(0, 1, MemoryAttributes::local(tag), &nic);
+        let dead = memory.register(0, 1, MemoryAttributes::local(tag), LIMITS, Ok(()));
         assert_eq!(dead, Err(MemoryError::InvalidTag));
     }
 
     #[test]
     fn a_region_moves_to_another_tag() {
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let old = memory.create_tag(&nic).unwrap();
-        let new = memory.create_tag(&nic).unwrap();
+        let old = memory.create_tag(LIMITS).unwrap();
+        let new = memory.create_tag(LIMITS).unwrap();
         let handle = memory
-            .register(0, 8, MemoryAttributes::local(old), &nic)
+            .register(0, 8, MemoryAttributes::local(old), LIMITS, Ok(()))
             .unwrap();
         memory
-            .set_attributes(0, handle, MemoryAttributes::local(new), &nic)
+            .set_attributes(0, handle, MemoryAttributes::local(new), Ok(()))
             .unwrap();
         assert!(memory.permits(new, &[segment(0, handle, 8)]));
         assert!(!memory.permits(old, &[segment(0, handle, 8)]));
         assert_eq!(memory.destroy_tag(old), Ok(()));
-        let refused = memory.set_attributes(0, handle, MemoryAttributes::local(old), &nic);
+        let refused = memory.set_attributes(0, handle, MemoryAttributes::local(old), Ok(()));
         assert_eq!(refused, Err(MemoryError::InvalidTag));
         let read = MemoryAttributes {
             rdma_read: true,
             ..MemoryAttributes::local(new)
         };
         assert_eq!(
-            memory.set_attributes(0, handle, read, &nic),
+            memory.set_attributes(0, handle, read, Err(MemoryError::InvalidRdmaRead)),
             Err(MemoryError::InvalidRdmaRead)
         );
         assert_eq!(memory.destroy_tag(new), Err(TagError::InUse { users: 1 }));
@@ -442,23 +521,22 @@ mod tests {
 
     #[test]
     fn limits_hold_at_and_one_past() {
-        let nic = limits();
         let mut memory = MemoryTable::new();
-        let tag = memory.create_tag(&nic).unwrap();
-        memory.create_tag(&nic).unwrap();
+        let tag = memory.create_tag(LIMITS).unwrap();
+        memory.create_tag(LIMITS).unwrap();
         assert_eq!(
-            memory.create_tag(&nic),
+            memory.create_tag(LIMITS),
             Err(TagError::LimitReached { limit: 2 })
         );
         let local = MemoryAttributes::local(tag);
-        let long = memory.register(0, 1001, local, &nic);
+        let long = memory.register(0, 1001, local, LIMITS, Ok(()));
         assert_eq!(long, Err(MemoryError::RegionTooLong { limit_bytes: 1000 }));
-        memory.register(0, 1000, local, &nic).unwrap();
-        let bytes = memory.register(0, 501, local, &nic);
+        memory.register(0, 1000, local, LIMITS, Ok(())).unwrap();
+        let bytes = memory.register(0, 501, local, LIMITS, Ok(()));
         assert_eq!(bytes, Err(MemoryError::TooManyBytes { limit_bytes: 1500 }));
-        memory.register(0, 499, local, &nic).unwrap();
-        memory.register(0, 1, local, &nic).unwrap();
-        let regions = memory.register(0, 1, local, &nic);
+        memory.register(0, 499, local, LIMITS, Ok(())).unwrap();
+        memory.register(0, 1, local, LIMITS, Ok(())).unwrap();
+        let regions = memory.register(0, 1, local, LIMITS, Ok(()));
         assert_eq!(regions, Err(MemoryError::TooManyRegions { limit: 3 }));
     }
 }

@@ -4,11 +4,12 @@
 //! rule's function says what it says; here it asks first whether a test has broken it.
 //!
 //! [`mutants`] reads the rules from their own source: every public function of [`check`],
-//! [`connection`], [`outcome`], [`protection`] and [`transition`], so that a new one is on the list
+//! [`connection`], [`matching`], [`outcome`], [`protection`] and [`transition`], so that a new one is on the list
 //! as soon as it is written. A mutant is a rule and one way in which it is wrong.
 //!
 //! [`check`]: crate::check
 //! [`connection`]: crate::connection
+//! [`matching`]: crate::matching
 //! [`outcome`]: crate::outcome
 //! [`protection`]: crate::protection
 //! [`transition`]: crate::transition
@@ -20,22 +21,24 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::connection::RequestPhase;
-use crate::error::{ConnectError, MemoryError, ViError};
+use crate::error::ConnectFailure;
+use crate::error::{ConnectError, ViError};
 use crate::error_code::ErrorCode;
-use crate::event::ConnectFailure;
+use crate::memory::MemoryError;
 use crate::outcome::{CompletesWhen, Outcome};
 use crate::protection::AccessError;
+use crate::state::ViState;
 use crate::status::Status;
-use crate::vi::ViState;
 
 /// The variable of the environment with which programs of tests are told what to break. Nothing in
 /// here reads it.
 pub const VARIABLE: &str = "VIADUCT_BROKEN_RULE";
 
 /// The modules whose public functions are rules.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     ("check", include_str!("check.rs")),
     ("connection", include_str!("connection.rs")),
+    ("matching", include_str!("matching.rs")),
     ("outcome", include_str!("outcome.rs")),
     ("protection", include_str!("protection.rs")),
     ("transition", include_str!("transition.rs")),
@@ -362,7 +365,7 @@ mod tests {
             "outcome::completes_when=placed",
             "protection::covers=true",
             "protection::reach=unlimited",
-            "connection::are_peers=true",
+            "matching::are_peers=true",
             "connection::request_after(LoseServer)=elsewhere",
             "transition::next(Lose)=elsewhere",
             "transition::may_be_changed=true",

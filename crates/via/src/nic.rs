@@ -5,21 +5,27 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use crate::attributes::{MemoryAttributes, NicAttributes, ViAttributes};
+use crate::attributes::{NicAttributes, ViAttributes};
 use crate::check;
 use crate::completion_queue::{
     CompletionEntry, CompletionQueue, CompletionQueueId, CompletionQueueInformation,
 };
-use crate::connection::{ConnectionNumber, Connections};
 use crate::descriptor::DataSegment;
-use crate::error::{CompletionQueueError, MemoryError, TagError, ViError};
+use crate::error::{CompletionQueueError, ViError};
 use crate::error_code::ErrorCode;
 use crate::event::Event;
-use crate::memory::{MemoryHandle, MemoryTable, ProtectionTag};
+use crate::ids::ConnectionNumber;
+use crate::ids::{Peer, Queue, ViId};
+use crate::keys::MemoryAttributes;
+use crate::keys::{MemoryHandle, ProtectionTag};
+use crate::memory::MemoryTable;
+use crate::memory::{MemoryError, TagError};
+use crate::open::Connections;
 use crate::protection::Region;
 use crate::slab::Slab;
+use crate::state::ViState;
 use crate::transition;
-use crate::vi::{Connection, Peer, Queue, Vi, ViId, ViInformation, ViState};
+use crate::vi::{Connection, Vi, ViInformation};
 
 /// The VI state of one NIC on one host.
 ///
@@ -69,7 +75,7 @@ impl Nic {
     /// # Errors
     /// [`TagError::LimitReached`].
     pub fn create_protection_tag(&mut self) -> Result<ProtectionTag, TagError> {
-        self.memory.create_tag(&self.attributes)
+        self.memory.create_tag(self.attributes.memory_limits())
     }
 
     /// Destroys a protection tag that nothing uses.
@@ -92,8 +98,10 @@ impl Nic {
         length: u64,
         attributes: MemoryAttributes,
     ) -> Result<MemoryHandle, MemoryError> {
+        let supported = check::memory_is_supported(&attributes, &self.attributes);
+        let limits = self.attributes.memory_limits();
         self.memory
-            .register(address, length, attributes, &self.attributes)
+            .register(address, length, attributes, limits, supported)
     }
 
     /// Ends a registration. Descriptors that name it and have not started fail their check.
@@ -131,8 +139,9 @@ impl Nic {
         handle: MemoryHandle,
         attributes: MemoryAttributes,
     ) -> Result<(), MemoryError> {
+        let supported = check::memory_is_supported(&attributes, &self.attributes);
         self.memory
-            .set_attributes(address, handle, attributes, &self.attributes)
+            .set_attributes(address, handle, attributes, supported)
     }
 
     /// Makes a completion queue for `entries` entries.

@@ -8,17 +8,19 @@ use alloc::boxed::Box;
 
 use crate::address::{Address, HostAddress};
 use crate::check;
-use crate::connection::{
-    Attempt, ConnectionMessage, ConnectionNumber, Request, RequestId, RequestPhase, RequestStep,
-    request_after,
-};
+use crate::connection::{RequestPhase, RequestStep, request_after};
 use crate::error::ConnectError;
-use crate::event::{ConnectFailure, Event};
+use crate::error::ConnectFailure;
+use crate::event::Event;
+use crate::ids::{ConnectionNumber, RequestId};
+use crate::ids::{Peer, ViId};
+use crate::messages::ConnectionMessage;
 use crate::nic::Nic;
+use crate::open::{Attempt, Request};
 use crate::outcome;
 use crate::time::{Timespan, Timestamp};
 use crate::transition::Transition;
-use crate::vi::{Connection, Peer, ViId};
+use crate::vi::Connection;
 
 impl Nic {
     /// Asks for a connection from an idle VI to a peer that asks for this one.

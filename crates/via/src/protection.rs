@@ -6,8 +6,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::attributes::{MemoryAttributes, ViAttributes};
-use crate::memory::ProtectionTag;
+use crate::keys::{MemoryAttributes, ProtectionTag, Rights};
 
 /// A registered range of memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,7 +41,7 @@ pub enum AccessError {
     /// The region does not offer this to peers.
     RegionForbids,
     /// The VI does not offer this to its peer.
-    ViForbids,
+    EndForbids,
 }
 
 impl fmt::Display for AccessError {
@@ -52,7 +51,7 @@ impl fmt::Display for AccessError {
             Self::OtherTag => "the region's protection tag is not the VI's",
             Self::OutOfRange => "the range is not inside the region of its handle",
             Self::RegionForbids => "the region is not registered for this remote access",
-            Self::ViForbids => "the VI is not enabled for this remote access",
+            Self::EndForbids => "the VI is not enabled for this remote access",
         })
     }
 }
@@ -119,16 +118,18 @@ impl Region {
     #[inline]
     pub fn check_remote(
         &self,
-        vi: &ViAttributes,
+        end: impl Into<Rights>,
         access: RemoteAccess,
         address: u64,
         length: u64,
     ) -> Result<(), AccessError> {
+        let end = end.into();
         let is_enabled = match access {
             RemoteAccess::Write => self.attributes.rdma_write,
             RemoteAccess::Read => self.attributes.rdma_read,
         };
-        let local = check_vi(vi, access).and_then(|()| self.check_local(vi.tag, address, length));
+        let local =
+            check_end(end, access).and_then(|()| self.check_local(end.tag, address, length));
         rule!(match local {
             Ok(()) if !is_enabled => Err(AccessError::RegionForbids),
             local => local,
@@ -175,17 +176,18 @@ pub fn fits_within(reach: u64, posted_bytes: u64, message_bytes: u64) -> bool {
 /// address and handle are not looked at.
 ///
 /// # Errors
-/// [`AccessError::ViForbids`].
+/// [`AccessError::EndForbids`].
 #[inline]
-pub fn check_vi(vi: &ViAttributes, access: RemoteAccess) -> Result<(), AccessError> {
+pub fn check_end(end: impl Into<Rights>, access: RemoteAccess) -> Result<(), AccessError> {
+    let end = end.into();
     let is_enabled = match access {
-        RemoteAccess::Write => vi.rdma_write,
-        RemoteAccess::Read => vi.rdma_read,
+        RemoteAccess::Write => end.rdma_write,
+        RemoteAccess::Read => end.rdma_read,
     };
     rule!(if is_enabled {
         Ok(())
     } else {
-        Err(AccessError::ViForbids)
+        Err(AccessError::EndForbids)
     })
 }
 
@@ -221,27 +223,27 @@ mod tests {
                 ..MemoryAttributes::local(TAG)
             },
         };
-        let vi = ViAttributes {
+        let end = Rights {
+            tag: TAG,
             rdma_write: true,
             rdma_read: true,
-            ..ViAttributes::unreliable(TAG, 4096)
         };
-        let write = |vi: &ViAttributes, address, length| {
-            region.check_remote(vi, RemoteAccess::Write, address, length)
+        let write = |end: Rights, address, length| {
+            region.check_remote(end, RemoteAccess::Write, address, length)
         };
-        assert_eq!(write(&vi, 1000, 100), Ok(()));
-        assert_eq!(write(&vi, 1000, 101), Err(AccessError::OutOfRange));
-        assert_eq!(write(&vi, 999, 1), Err(AccessError::OutOfRange));
-        assert_eq!(write(&vi, u64::MAX, 2), Err(AccessError::OutOfRange));
-        let foreign = ViAttributes { tag: OTHER, ..vi };
-        assert_eq!(write(&foreign, 1000, 1), Err(AccessError::OtherTag));
-        let closed = ViAttributes {
+        assert_eq!(write(end, 1000, 100), Ok(()));
+        assert_eq!(write(end, 1000, 101), Err(AccessError::OutOfRange));
+        assert_eq!(write(end, 999, 1), Err(AccessError::OutOfRange));
+        assert_eq!(write(end, u64::MAX, 2), Err(AccessError::OutOfRange));
+        let foreign = Rights { tag: OTHER, ..end };
+        assert_eq!(write(foreign, 1000, 1), Err(AccessError::OtherTag));
+        let closed = Rights {
             rdma_write: false,
-            ..vi
+            ..end
         };
-        assert_eq!(write(&closed, 1000, 1), Err(AccessError::ViForbids));
+        assert_eq!(write(closed, 1000, 1), Err(AccessError::EndForbids));
         assert_eq!(
-            region.check_remote(&vi, RemoteAccess::Read, 1000, 1),
+            region.check_remote(end, RemoteAccess::Read, 1000, 1),
             Err(AccessError::RegionForbids)
         );
     }

@@ -14,14 +14,15 @@
 
 use crate::attributes::ViAttributes;
 use crate::check;
-use crate::connection::ConnectionNumber;
 use crate::descriptor::{Operation, RemoteSegment};
+use crate::ids::ConnectionNumber;
+use crate::ids::{Queue, ViId};
 use crate::nic::{Nic, announce};
 use crate::outcome::{self, Outcome};
 use crate::protection::{self, AccessError, RemoteAccess};
 use crate::status::Status;
 use crate::transfer::{DropReason, MessageHeader, ReceiveOutcome};
-use crate::vi::{Connection, Queue, ViId};
+use crate::vi::Connection;
 use crate::work_queue::WorkId;
 
 /// What to do with a remote access that arrives.
@@ -191,7 +192,7 @@ impl Nic {
         length: u32,
     ) -> Result<(), AccessError> {
         if length == 0 {
-            return protection::check_vi(vi, access);
+            return protection::check_end(vi, access);
         }
         self.memory
             .region(remote.handle)

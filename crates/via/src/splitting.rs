@@ -6,12 +6,12 @@
 //! it is too long for the first, as without splitting.
 
 use crate::check;
+use crate::ids::{Queue, ViId};
 use crate::ledger::receives_taken;
 use crate::nic::{Nic, announce};
 use crate::outcome;
 use crate::status::Status;
 use crate::transfer::{DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, StartedReceive};
-use crate::vi::{Queue, ViId};
 use crate::work_queue::WorkId;
 
 impl Nic {

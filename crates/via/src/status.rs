@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::BitOr;
 
 use crate::descriptor::Operation;
-use crate::vi::Queue;
+use crate::ids::Queue;
 
 /// The status of a descriptor, bit for bit as in the C interface.
 ///
@@ -61,7 +61,7 @@ impl Status {
     #[inline]
     #[must_use]
     pub const fn sent(operation: Operation, error: Self) -> Self {
-        Self(Self::done(operation.completed_as()).0 | error.0)
+        Self(Self::done(CompletedOperation::of(operation)).0 | error.0)
     }
 
     /// The completion of a descriptor of the receive queue that a message, or a peer's remote write
@@ -164,6 +164,17 @@ pub enum CompletedOperation {
     RemoteRdmaWrite = 3,
     /// A remote memory read, at its initiator.
     RdmaRead = 4,
+}
+
+impl CompletedOperation {
+    /// The code under which an operation completes on a send queue.
+    const fn of(operation: Operation) -> Self {
+        match operation {
+            Operation::SendReceive | Operation::Illegal => Self::Send,
+            Operation::RdmaWrite => Self::RdmaWrite,
+            Operation::RdmaRead => Self::RdmaRead,
+        }
+    }
 }
 
 const OPERATION_SHIFT: u32 = 16;

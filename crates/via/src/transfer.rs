@@ -12,16 +12,19 @@
 
 use crate::attributes::{NicAttributes, ReliabilityLevel};
 use crate::check::{self, Shape};
-use crate::connection::{BreakReason, ConnectionNumber};
 use crate::descriptor::{DataSegment, Descriptor, Operation, RemoteSegment};
 use crate::error::PostError;
 use crate::error_code::ErrorCode;
-use crate::memory::{MemoryHandle, MemoryTable};
+use crate::ids::ConnectionNumber;
+use crate::ids::{Peer, Queue, ViId};
+use crate::keys::MemoryHandle;
+use crate::memory::MemoryTable;
+use crate::messages::BreakReason;
 use crate::nic::{Nic, announce};
 use crate::outcome::{self, CompletesWhen, Damage};
 use crate::status::Status;
 use crate::transition;
-use crate::vi::{Connection, Peer, Queue, Vi, ViId};
+use crate::vi::{Connection, Vi};
 use crate::work_queue::{Completion, Done, WorkId};
 
 /// What travels in front of a message's bytes.

@@ -14,7 +14,8 @@
 //! Pure functions, for every kind of data path.
 
 use crate::error::ViError;
-use crate::vi::{Queue, ViState};
+use crate::ids::Queue;
+use crate::state::ViState;
 
 /// Something that may change the state of a VI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -1,73 +1,13 @@
 //! A VI: a pair of work queues and the state of their connection.
 
 use alloc::boxed::Box;
-use core::fmt;
 
-use crate::address::HostAddress;
 use crate::attributes::ViAttributes;
 use crate::completion_queue::CompletionQueueId;
-use crate::connection::ConnectionNumber;
+use crate::ids::{ConnectionNumber, Peer};
 use crate::ledger::Ledger;
-use crate::slab::Key;
+use crate::state::ViState;
 use crate::work_queue::WorkQueue;
-
-/// Names a live VI of one NIC.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ViId(pub(crate) Key);
-
-impl ViId {
-    /// The slot of the VI in its NIC: small, dense, used again after the VI is gone.
-    #[must_use]
-    pub const fn index(self) -> u32 {
-        self.0.index()
-    }
-
-    /// The id as a number, never 0.
-    #[must_use]
-    pub const fn to_bits(self) -> u64 {
-        self.0.to_bits()
-    }
-
-    /// The inverse of [`ViId::to_bits`]; `None` for a number that no id has.
-    #[must_use]
-    pub fn from_bits(bits: u64) -> Option<Self> {
-        Key::from_bits(bits).map(Self)
-    }
-}
-
-/// The state of a VI, with the numbers of the C interface.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[repr(u8)]
-pub enum ViState {
-    /// Not connected. Receives can be posted.
-    Idle = 0,
-    /// Messages can be exchanged.
-    Connected = 1,
-    /// A connection was asked for.
-    ConnectPending = 2,
-    /// The connection broke; disconnect to make the VI idle again.
-    Error = 3,
-}
-
-impl fmt::Display for ViState {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Idle => "idle",
-            Self::Connected => "connected",
-            Self::ConnectPending => "connect-pending",
-            Self::Error => "error",
-        })
-    }
-}
-
-/// One of the two work queues of a VI.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Queue {
-    /// The send queue.
-    Send,
-    /// The receive queue.
-    Receive,
-}
 
 /// What a VI says of itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -80,17 +20,6 @@ pub struct ViInformation {
     pub send_queue_empty: bool,
     /// Whether no descriptor, pending or complete, is in the receive queue.
     pub receive_queue_empty: bool,
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Peer {
-    /// Its host.
-    pub host: HostAddress,
-    /// The VI there.
-    pub vi: ViId,
-    /// What that host calls the connection; goes into the header of each message to it.
-    pub connection: ConnectionNumber,
 }
 
 /// A VI's memory. Everything that only connecting needs lies elsewhere.
@@ -159,6 +88,7 @@ impl Vi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::ViId;
     use crate::work_queue::Slot;
 
     #[test]

@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 
 use crate::descriptor::{Descriptor, Operation, Segments};
+use crate::ids::Queue;
 use crate::outcome;
 use crate::status::Status;
-use crate::vi::Queue;
 
 /// Names a descriptor that a driver has started. Numbers of one queue never come again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -433,7 +433,7 @@ mod tests {
 
     use super::*;
     use crate::descriptor::DataSegment;
-    use crate::memory::MemoryHandle;
+    use crate::keys::MemoryHandle;
 
     fn queue(count: u64) -> WorkQueue {
         let mut queue = WorkQueue::new();

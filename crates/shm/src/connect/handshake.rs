@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::RecvFlags;
-use viaduct_fabric::via::connection::{RequestPhase, RequestStep, failure_told, request_after};
+use viaduct_fabric::via::connection::{RequestPhase, RequestStep, request_after};
+use viaduct_fabric::via::matching::failure_told;
 use viaduct_fabric::via::{Address, ConnectError, ConnectFailure, RemoteViAttributes};
 use viaduct_fabric::{Error, ReturnCode};
 

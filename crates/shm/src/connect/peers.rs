@@ -8,7 +8,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use viaduct_fabric::via::connection::{RequestPhase, RequestStep, are_peers};
+use viaduct_fabric::via::connection::{RequestPhase, RequestStep};
+use viaduct_fabric::via::matching::are_peers;
 use viaduct_fabric::via::{Address, ConnectFailure, RemoteViAttributes};
 use viaduct_fabric::{Error, Result, ReturnCode};
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use viaduct_fabric::via::Address;
-use viaduct_fabric::via::connection::meets;
+use viaduct_fabric::via::matching::meets;
 use viaduct_fabric::{Error, Result, ReturnCode};
 
 use super::line::Line;

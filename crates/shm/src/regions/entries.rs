@@ -180,7 +180,7 @@ impl Entries {
         access: RemoteAccess,
         attempts: u32,
     ) -> Check<Placement> {
-        protection::check_vi(vi, access)?;
+        protection::check_end(vi, access)?;
         let Wanted {
             address, length, ..
         } = wanted;

@@ -320,7 +320,7 @@ impl Outgoing {
         access: RemoteAccess,
     ) -> Verdict {
         let peer = self.remote.as_vi();
-        if protection::check_vi(&peer, access).is_err() {
+        if protection::check_end(&peer, access).is_err() {
             return Verdict::Refused;
         }
         if !self.is_consumed(self.placed_there) {
