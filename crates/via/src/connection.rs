@@ -1,7 +1,8 @@
 //! How far a request for a connection has come, and what may happen to it.
 //!
-//! Of two ends: the one that asks, and the one that waits or asks in turn. Pure functions, for every
-//! kind of data path. Who meets whom, and what the asker is told, each kind of end says for itself.
+//! Of two ends: the one that asks, and the one that waits or asks in turn. Pure functions, for
+//! every kind of data path. Who meets whom, and what the asker is told, each kind of end says for
+//! itself.
 
 /// How far a request for a connection has come.
 ///

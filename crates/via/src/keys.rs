@@ -20,7 +20,8 @@ impl MemoryHandle {
     }
 }
 
-/// Ties ends of connections to the memory regions that their descriptors may name. Belongs to one NIC.
+/// Ties ends of connections to the memory regions that their descriptors may name. Belongs to one
+/// NIC.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ProtectionTag(pub(crate) u32);
 

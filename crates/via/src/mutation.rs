@@ -4,8 +4,8 @@
 //! rule's function says what it says; here it asks first whether a test has broken it.
 //!
 //! [`mutants`] reads the rules from their own source: every public function of [`check`],
-//! [`connection`], [`matching`], [`outcome`], [`protection`] and [`transition`], so that a new one is on the list
-//! as soon as it is written. A mutant is a rule and one way in which it is wrong.
+//! [`connection`], [`matching`], [`outcome`], [`protection`] and [`transition`], so that a new one
+//! is on the list as soon as it is written. A mutant is a rule and one way in which it is wrong.
 //!
 //! [`check`]: crate::check
 //! [`connection`]: crate::connection
@@ -21,14 +21,14 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::connection::RequestPhase;
-use crate::error::ConnectFailure;
-use crate::error::{ConnectError, ViError};
-use crate::error_code::ErrorCode;
 use crate::memory::MemoryError;
-use crate::outcome::{CompletesWhen, Outcome};
 use crate::protection::AccessError;
-use crate::state::ViState;
-use crate::status::Status;
+use crate::via::ConnectFailure;
+use crate::via::ErrorCode;
+use crate::via::Status;
+use crate::via::ViState;
+use crate::via::outcome::{CompletesWhen, Outcome};
+use crate::via::{ConnectError, ViError};
 
 /// The variable of the environment with which programs of tests are told what to break. Nothing in
 /// here reads it.
@@ -36,12 +36,12 @@ pub const VARIABLE: &str = "VIADUCT_BROKEN_RULE";
 
 /// The modules whose public functions are rules.
 const SOURCES: [(&str, &str); 6] = [
-    ("check", include_str!("check.rs")),
+    ("check", include_str!("via/check.rs")),
     ("connection", include_str!("connection.rs")),
-    ("matching", include_str!("matching.rs")),
-    ("outcome", include_str!("outcome.rs")),
+    ("matching", include_str!("via/matching.rs")),
+    ("outcome", include_str!("via/outcome.rs")),
     ("protection", include_str!("protection.rs")),
-    ("transition", include_str!("transition.rs")),
+    ("transition", include_str!("via/transition.rs")),
 ];
 
 /// The fingerprint of the rule that is broken; 0: none is.
@@ -136,7 +136,11 @@ pub(crate) fn ask<T: Breakable>(place: &str, part: impl fmt::Debug, right: T) ->
 
 #[cold]
 fn ask_broken<T: Breakable>(broken: u64, place: &str, part: &str, right: T) -> T {
-    let module = place.split("::").nth(1).unwrap_or_default();
+    let mut modules = place
+        .split("::")
+        .skip(1)
+        .skip_while(|module| *module == "via");
+    let module = modules.next().unwrap_or_default();
     let function = place.rsplit("::").nth(1).unwrap_or_default();
     let part = if part == "(())" { "" } else { part };
     if fingerprint([module, "::", function, part]) != broken {
@@ -350,10 +354,10 @@ mod tests {
     use alloc::collections::BTreeSet;
 
     use super::*;
-    use crate::attributes::ReliabilityLevel;
-    use crate::outcome;
     use crate::protection::Region;
-    use crate::transition::{Transition, next};
+    use crate::via::ReliabilityLevel;
+    use crate::via::outcome;
+    use crate::via::transition::{Transition, next};
     use crate::{MemoryAttributes, ProtectionTag};
 
     #[test]

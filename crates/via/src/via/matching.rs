@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::connection::RequestPhase;
-use crate::error::ConnectFailure;
+use crate::via::error::ConnectFailure;
 
 /// Whether a client that asks for an address meets a wait.
 ///

@@ -25,9 +25,9 @@
 //! nothing. At the reliable levels everything breaks it: both VIs go to the error state, both
 //! queues of each are flushed, and `ConnectionLost` is told once at each end.
 
-use crate::attributes::ReliabilityLevel;
-use crate::error_code::ErrorCode;
-use crate::status::Status;
+use crate::via::attributes::ReliabilityLevel;
+use crate::via::error_code::ErrorCode;
+use crate::via::status::Status;
 
 /// What an incident does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,12 +5,12 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
-use crate::attributes::RemoteViAttributes;
 use crate::connection::{RequestPhase, RequestStep, request_after};
 use crate::ids::{ConnectionNumber, Peer, RequestId, ViId, WaitId};
-use crate::matching::{are_peers, meets};
-use crate::messages::{ConnectionMessage, Transmit};
 use crate::time::Timestamp;
+use crate::via::attributes::RemoteViAttributes;
+use crate::via::matching::{are_peers, meets};
+use crate::via::messages::{ConnectionMessage, Transmit};
 
 /// Everything that is open between a command and its answer. A NIC has one only meanwhile.
 #[derive(Debug, Default)]

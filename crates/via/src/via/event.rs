@@ -1,11 +1,11 @@
 //! What a NIC tells without being asked.
 
 use crate::address::Address;
-use crate::attributes::RemoteViAttributes;
-use crate::error::ConnectFailure;
-use crate::error_code::ErrorCode;
 use crate::ids::{Queue, ViId};
 use crate::ids::{RequestId, WaitId};
+use crate::via::attributes::RemoteViAttributes;
+use crate::via::error::ConnectFailure;
+use crate::via::error_code::ErrorCode;
 
 /// Something happened that no return value can tell. Taken from
 /// [`Nic::poll_event`](crate::Nic::poll_event).

@@ -5,27 +5,27 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use crate::attributes::{NicAttributes, ViAttributes};
-use crate::check;
 use crate::completion_queue::{
     CompletionEntry, CompletionQueue, CompletionQueueId, CompletionQueueInformation,
 };
 use crate::descriptor::DataSegment;
-use crate::error::{CompletionQueueError, ViError};
-use crate::error_code::ErrorCode;
-use crate::event::Event;
 use crate::ids::ConnectionNumber;
 use crate::ids::{Peer, Queue, ViId};
 use crate::keys::MemoryAttributes;
 use crate::keys::{MemoryHandle, ProtectionTag};
 use crate::memory::MemoryTable;
 use crate::memory::{MemoryError, TagError};
-use crate::open::Connections;
 use crate::protection::Region;
 use crate::slab::Slab;
-use crate::state::ViState;
-use crate::transition;
-use crate::vi::{Connection, Vi, ViInformation};
+use crate::via::attributes::{NicAttributes, ViAttributes};
+use crate::via::check;
+use crate::via::error::{CompletionQueueError, ViError};
+use crate::via::error_code::ErrorCode;
+use crate::via::event::Event;
+use crate::via::open::Connections;
+use crate::via::state::ViState;
+use crate::via::transition;
+use crate::via::vi::{Connection, Vi, ViInformation};
 
 /// The VI state of one NIC on one host.
 ///

@@ -3,8 +3,8 @@
 use core::error::Error;
 use core::fmt::{self, Display, Formatter};
 
-use crate::attributes::ReliabilityLevel;
-use crate::state::ViState;
+use crate::via::attributes::ReliabilityLevel;
+use crate::via::state::ViState;
 
 /// Why a completion queue was not created, resized or destroyed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -12,18 +12,18 @@
 //! finish_send
 //! ```
 
-use crate::attributes::ViAttributes;
-use crate::check;
 use crate::descriptor::{Operation, RemoteSegment};
 use crate::ids::ConnectionNumber;
 use crate::ids::{Queue, ViId};
-use crate::nic::{Nic, announce};
-use crate::outcome::{self, Outcome};
 use crate::protection::{self, AccessError, RemoteAccess};
-use crate::status::Status;
-use crate::transfer::{DropReason, MessageHeader, ReceiveOutcome};
-use crate::vi::Connection;
-use crate::work_queue::WorkId;
+use crate::via::attributes::ViAttributes;
+use crate::via::check;
+use crate::via::nic::{Nic, announce};
+use crate::via::outcome::{self, Outcome};
+use crate::via::status::Status;
+use crate::via::transfer::{DropReason, MessageHeader, ReceiveOutcome};
+use crate::via::vi::Connection;
+use crate::via::work_queue::WorkId;
 
 /// What to do with a remote access that arrives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

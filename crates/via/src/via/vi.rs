@@ -2,12 +2,12 @@
 
 use alloc::boxed::Box;
 
-use crate::attributes::ViAttributes;
 use crate::completion_queue::CompletionQueueId;
 use crate::ids::{ConnectionNumber, Peer};
-use crate::ledger::Ledger;
-use crate::state::ViState;
-use crate::work_queue::WorkQueue;
+use crate::via::attributes::ViAttributes;
+use crate::via::ledger::Ledger;
+use crate::via::state::ViState;
+use crate::via::work_queue::WorkQueue;
 
 /// What a VI says of itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,7 +89,7 @@ impl Vi {
 mod tests {
     use super::*;
     use crate::ids::ViId;
-    use crate::work_queue::Slot;
+    use crate::via::work_queue::Slot;
 
     #[test]
     fn what_exists_a_million_times_is_small() {

@@ -5,24 +5,24 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
-use crate::attributes::RemoteViAttributes;
-use crate::check;
 use crate::connection::{RequestPhase, RequestStep, request_after};
-use crate::error::ConnectError;
-use crate::error::ConnectFailure;
-use crate::event::Event;
 use crate::ids::{ConnectionNumber, RequestId, WaitId};
 use crate::ids::{Peer, ViId};
-use crate::ledger::Ledger;
-use crate::matching::failure_told;
-use crate::messages::{ConnectionMessage, Transmit};
-use crate::nic::Nic;
-use crate::open::{Attempt, Kept, Request, Timer};
-use crate::outcome::{self, Outcome};
-use crate::state::ViState;
 use crate::time::{Timespan, Timestamp};
-use crate::transition::{self, Transition};
-use crate::vi::{Connection, Vi};
+use crate::via::attributes::RemoteViAttributes;
+use crate::via::check;
+use crate::via::error::ConnectError;
+use crate::via::error::ConnectFailure;
+use crate::via::event::Event;
+use crate::via::ledger::Ledger;
+use crate::via::matching::failure_told;
+use crate::via::messages::{ConnectionMessage, Transmit};
+use crate::via::nic::Nic;
+use crate::via::open::{Attempt, Kept, Request, Timer};
+use crate::via::outcome::{self, Outcome};
+use crate::via::state::ViState;
+use crate::via::transition::{self, Transition};
+use crate::via::vi::{Connection, Vi};
 
 impl Nic {
     /// Waits for one client that asks for exactly `local`.

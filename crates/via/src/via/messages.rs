@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::address::{Address, HostAddress};
-use crate::attributes::RemoteViAttributes;
 use crate::ids::{ConnectionNumber, ViId};
-use crate::status::Status;
+use crate::via::attributes::RemoteViAttributes;
+use crate::via::status::Status;
 
 /// A message of connection management that a driver must carry to another host.
 ///

@@ -10,22 +10,22 @@
 //! At reliable reception a send completes when the target's driver has placed it and its
 //! acknowledgement came back: `handle_acknowledgement` in place of `finish_send`.
 
-use crate::attributes::{NicAttributes, ReliabilityLevel};
-use crate::check::{self, Shape};
 use crate::descriptor::{DataSegment, Descriptor, Operation, RemoteSegment};
-use crate::error::PostError;
-use crate::error_code::ErrorCode;
 use crate::ids::ConnectionNumber;
 use crate::ids::{Peer, Queue, ViId};
 use crate::keys::MemoryHandle;
 use crate::memory::MemoryTable;
-use crate::messages::BreakReason;
-use crate::nic::{Nic, announce};
-use crate::outcome::{self, CompletesWhen, Damage};
-use crate::status::Status;
-use crate::transition;
-use crate::vi::{Connection, Vi};
-use crate::work_queue::{Completion, Done, WorkId};
+use crate::via::attributes::{NicAttributes, ReliabilityLevel};
+use crate::via::check::{self, Shape};
+use crate::via::error::PostError;
+use crate::via::error_code::ErrorCode;
+use crate::via::messages::BreakReason;
+use crate::via::nic::{Nic, announce};
+use crate::via::outcome::{self, CompletesWhen, Damage};
+use crate::via::status::Status;
+use crate::via::transition;
+use crate::via::vi::{Connection, Vi};
+use crate::via::work_queue::{Completion, Done, WorkId};
 
 /// What travels in front of a message's bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -13,9 +13,9 @@
 //!
 //! Pure functions, for every kind of data path.
 
-use crate::error::ViError;
 use crate::ids::Queue;
-use crate::state::ViState;
+use crate::via::error::ViError;
+use crate::via::state::ViState;
 
 /// Something that may change the state of a VI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 
 use crate::descriptor::{Descriptor, Operation, Segments};
 use crate::ids::Queue;
-use crate::outcome;
-use crate::status::Status;
+use crate::via::outcome;
+use crate::via::status::Status;
 
 /// Names a descriptor that a driver has started. Numbers of one queue never come again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -7,20 +7,20 @@
 use alloc::boxed::Box;
 
 use crate::address::{Address, HostAddress};
-use crate::check;
 use crate::connection::{RequestPhase, RequestStep, request_after};
-use crate::error::ConnectError;
-use crate::error::ConnectFailure;
-use crate::event::Event;
 use crate::ids::{ConnectionNumber, RequestId};
 use crate::ids::{Peer, ViId};
-use crate::messages::ConnectionMessage;
-use crate::nic::Nic;
-use crate::open::{Attempt, Request};
-use crate::outcome;
 use crate::time::{Timespan, Timestamp};
-use crate::transition::Transition;
-use crate::vi::Connection;
+use crate::via::check;
+use crate::via::error::ConnectError;
+use crate::via::error::ConnectFailure;
+use crate::via::event::Event;
+use crate::via::messages::ConnectionMessage;
+use crate::via::nic::Nic;
+use crate::via::open::{Attempt, Request};
+use crate::via::outcome;
+use crate::via::transition::Transition;
+use crate::via::vi::Connection;
 
 impl Nic {
     /// Asks for a connection from an idle VI to a peer that asks for this one.

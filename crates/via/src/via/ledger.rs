@@ -4,10 +4,10 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-use crate::attributes::{Extensions, RemoteViAttributes, ViAttributes};
 use crate::descriptor::{Descriptor, Operation};
-use crate::outcome::{CompletesWhen, completes_when};
-use crate::work_queue::WorkId;
+use crate::via::attributes::{Extensions, RemoteViAttributes, ViAttributes};
+use crate::via::outcome::{CompletesWhen, completes_when};
+use crate::via::work_queue::WorkId;
 
 /// Lives as long as one connection.
 #[derive(Debug)]

@@ -5,14 +5,16 @@
 //! comes with the last. A message takes as few receives as hold it. If all that are posted do not,
 //! it is too long for the first, as without splitting.
 
-use crate::check;
 use crate::ids::{Queue, ViId};
-use crate::ledger::receives_taken;
-use crate::nic::{Nic, announce};
-use crate::outcome;
-use crate::status::Status;
-use crate::transfer::{DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, StartedReceive};
-use crate::work_queue::WorkId;
+use crate::via::check;
+use crate::via::ledger::receives_taken;
+use crate::via::nic::{Nic, announce};
+use crate::via::outcome;
+use crate::via::status::Status;
+use crate::via::transfer::{
+    DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict, StartedReceive,
+};
+use crate::via::work_queue::WorkId;
 
 impl Nic {
     /// As `start_receive`, on a VI that splits.

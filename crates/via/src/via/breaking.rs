@@ -8,16 +8,16 @@ use alloc::vec::Vec;
 
 use crate::address::HostAddress;
 use crate::connection::{RequestPhase, RequestStep};
-use crate::error_code::ErrorCode;
-use crate::event::Event;
 use crate::ids::ConnectionNumber;
 use crate::ids::{Queue, ViId};
-use crate::messages::{BreakReason, ConnectionMessage};
-use crate::nic::{Nic, announce};
-use crate::outcome::{self, Outcome};
-use crate::status::Status;
-use crate::transition::Transition;
-use crate::vi::{Connection, Vi};
+use crate::via::error_code::ErrorCode;
+use crate::via::event::Event;
+use crate::via::messages::{BreakReason, ConnectionMessage};
+use crate::via::nic::{Nic, announce};
+use crate::via::outcome::{self, Outcome};
+use crate::via::status::Status;
+use crate::via::transition::Transition;
+use crate::via::vi::{Connection, Vi};
 
 impl Nic {
     /// The transport under a VI's connection gave up: a loss that was not repaired, a link cut.

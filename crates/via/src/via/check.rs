@@ -5,11 +5,11 @@
 //! [`protection`](crate::protection).
 
 use crate::address::Address;
-use crate::attributes::{NicAttributes, ReliabilityLevel, RemoteViAttributes, ViAttributes};
 use crate::descriptor::Operation;
-use crate::error::{ConnectError, ViError};
 use crate::keys::MemoryAttributes;
 use crate::memory::MemoryError;
+use crate::via::attributes::{NicAttributes, ReliabilityLevel, RemoteViAttributes, ViAttributes};
+use crate::via::error::{ConnectError, ViError};
 
 /// The parts of a descriptor on which its format depends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -152,8 +152,8 @@ pub fn memory_is_supported(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attributes::ReliabilityLevels;
     use crate::keys::ProtectionTag;
+    use crate::via::attributes::ReliabilityLevels;
 
     const RD: ReliabilityLevel = ReliabilityLevel::ReliableDelivery;
 
