@@ -418,7 +418,7 @@ fn unreliable_good_receive(env: &Arc<Environment>) -> Outcome {
 
 /// What can be wrong with a send, each in a connection of its own.
 fn bad_sends(end: &End) -> Outcome<[(Work, u32); 3]> {
-    let good = || Ok::<_, Stop>(end.work(1)?.send(&[end.segment(0, 64)]));
+    let good = || Ok::<_, Stop>(end.work(1)?.send(&[end.segment(0, 40)]));
     let malformed = good()?;
     malformed.set_control(ControlSegment {
         control: control::OPERATION_MASK,
@@ -429,7 +429,7 @@ fn bad_sends(end: &End) -> Outcome<[(Work, u32); 3]> {
         ..end.segment(0, 0)
     };
     Ok([
-        (good()?.with_length(65), status::LENGTH_ERROR),
+        (good()?.with_length(41), status::LENGTH_ERROR),
         (malformed, status::FORMAT_ERROR),
         (end.work(1)?.send(&[outside]), status::PROTECTION_ERROR),
     ])
@@ -440,6 +440,8 @@ fn breaking_send(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome {
         let (end, errors) = watched(env, level)?;
         let receive = end.post_receive(1024, 64)?;
         end.connect()?;
+        // What a fabric remembers of a good one does not let a bad one pass.
+        end.sent_well(end.post_send(0, 40)?)?;
         let (bad, error) = bad_sends(&end)?[kind];
         let bad = end.post(bad)?;
         let good = end.post_send(0, 64)?;
@@ -462,8 +464,14 @@ fn breaking_send(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome {
 fn broken_by_peer(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome {
     for _ in 0..3 {
         let (end, errors) = watched(env, level)?;
+        let first = end.post_receive(0, 64)?;
         let receives = [end.post_receive(0, 64)?, end.post_receive(0, 64)?];
         end.connect()?;
+        equal_status(
+            end.received(first)?.control.status,
+            status::RECEIVED,
+            "the receive of the good send",
+        )?;
         broke(&end, &errors)?;
         for receive in receives {
             flushed(&end.received(receive)?, RECEIVE)?;
@@ -474,18 +482,22 @@ fn broken_by_peer(env: &Arc<Environment>, level: ReliabilityLevel) -> Outcome {
     Ok(())
 }
 
-const PLACED: usize = 32_000;
+/// Bytes of the messages of case 48, and how many there are: those after the first find what it
+/// left known.
+const PLACED: [(usize, u64); 2] = [(32_000, 20), (8, 5)];
 
 fn reception_sender(env: &Arc<Environment>) -> Outcome {
     let (end, _errors) = watched(env, RR)?;
     end.connect()?;
-    for round in 0..20 {
-        env.meet("posted")?;
-        end.fill(0, PLACED, round);
-        end.sent_well(end.post_send(0, PLACED)?)?;
-        // Told on another way than the fabric: the data must be there by then.
-        env.meet("sent")?;
-        env.meet("looked")?;
+    for (bytes, rounds) in PLACED {
+        for round in 0..rounds {
+            env.meet("posted")?;
+            end.fill(0, bytes, round);
+            end.sent_well(end.post_send(0, bytes)?)?;
+            // Told on another way than the fabric: the data must be there by then.
+            env.meet("sent")?;
+            env.meet("looked")?;
+        }
     }
     end.close()
 }
@@ -493,19 +505,21 @@ fn reception_sender(env: &Arc<Environment>) -> Outcome {
 fn reception_target(env: &Arc<Environment>) -> Outcome {
     let (end, _errors) = watched(env, RR)?;
     end.connect()?;
-    for round in 0..20 {
-        end.data.fill(0);
-        let receive = end.post_receive(0, PLACED)?;
-        env.meet("posted")?;
-        env.meet("sent")?;
-        let expected = pattern(round, PLACED);
-        equal_bytes(
-            &end.data.read(0, PLACED),
-            &expected,
-            "memory when the send is complete",
-        )?;
-        env.meet("looked")?;
-        end.received_bytes(receive, 0, &expected)?;
+    for (bytes, rounds) in PLACED {
+        for round in 0..rounds {
+            end.data.fill(0);
+            let receive = end.post_receive(0, bytes)?;
+            env.meet("posted")?;
+            env.meet("sent")?;
+            let expected = pattern(round, bytes);
+            equal_bytes(
+                &end.data.read(0, bytes),
+                &expected,
+                "memory when the send is complete",
+            )?;
+            env.meet("looked")?;
+            end.received_bytes(receive, 0, &expected)?;
+        }
     }
     end.close()
 }
