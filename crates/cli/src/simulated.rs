@@ -205,11 +205,9 @@ impl Simulated {
     /// Where the time of a message of so many bytes goes.
     fn stages_us(&self, bytes: u32) -> Stages {
         let stages = breakdown(&self.config, bytes).into_iter();
-        Stages(
-            stages
-                .map(|(stage, time)| (stage.name().to_owned(), time.microseconds_f64()))
-                .collect(),
-        )
+        stages
+            .map(|(stage, time)| (stage.name().to_owned(), time.microseconds_f64()))
+            .collect()
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize, Serializer};
 use viaduct_fabric::{Counts, Memory};
 
 use crate::line::Placement;
@@ -158,39 +157,9 @@ pub struct CompletionQueueRow {
     pub noise: Noise,
 }
 
-/// Stages of a message's way, in their order, and microseconds: an object in JSON, one key a stage.
-/// They add up to half a round trip.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stages(pub Vec<(String, f64)>);
-
-impl Serialize for Stages {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(stage, time)| (stage, time)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Stages {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Their order is that of the text: a map would sort them.
-        struct Listed;
-        impl<'de> Visitor<'de> for Listed {
-            type Value = Vec<(String, f64)>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("microseconds by stage")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut stages = Vec::new();
-                while let Some(stage) = map.next_entry()? {
-                    stages.push(stage);
-                }
-                Ok(stages)
-            }
-        }
-        deserializer.deserialize_map(Listed).map(Self)
-    }
-}
+/// Stages of a message's way, in their order, and microseconds: an object in JSON, one key per
+/// stage. They add up to half a round trip.
+pub type Stages = IndexMap<String, f64>;
 
 /// Least, middle and nearly greatest.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -677,7 +646,7 @@ mod tests {
         let mut report = report();
         let stages = [("post", 0.5), ("doorbell", 0.0), ("a", 1.25)];
         let stages = stages.map(|(stage, time)| (stage.to_owned(), time));
-        report.rows[0].set_stages(Stages(stages.into()));
+        report.rows[0].set_stages(stages.into_iter().collect());
         let json = report.to_json();
         let wanted = r#""stages_us":{"post":0.5,"doorbell":0.0,"a":1.25}"#;
         assert!(json.contains(wanted), "{json}");

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use viaduct_statistics::{Estimate, across_seeds};
 
-use crate::ordered::OrderedMap;
+use crate::OrderedMap;
 use crate::summary::{LatencySummary, Summary, Usage, tidy};
 
 /// What several seeds say together: of each number the mean over the runs and the half width of
@@ -67,10 +67,10 @@ impl AcrossSeeds {
         };
         let mut links = OrderedMap::default();
         for run in &runs {
-            for (class, _) in run.links.iter() {
-                links.entry(class, || {
-                    usage(runs.iter().filter_map(|run| run.links.value(class)))
-                });
+            for class in run.links.keys() {
+                links
+                    .entry(class.clone())
+                    .or_insert_with(|| usage(runs.iter().filter_map(|run| run.links.get(class))));
             }
         }
         Self {

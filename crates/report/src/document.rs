@@ -9,8 +9,8 @@
 
 use serde::Serialize;
 
+use crate::OrderedMap;
 use crate::across::{AcrossSeeds, Spread};
-use crate::ordered::OrderedMap;
 use crate::outcome::{CellOutcome, Cost, StudyOutcome};
 use crate::record::{CellRecord, Status};
 use crate::summary::{Summary, tidy};

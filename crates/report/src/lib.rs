@@ -27,7 +27,6 @@ mod figure;
 mod flow;
 mod former;
 mod network;
-mod ordered;
 mod outcome;
 mod page;
 mod pictures;
@@ -42,6 +41,9 @@ mod timeline;
 #[cfg(test)]
 mod sample;
 
+/// Keys and values in the order of insertion: a JSON object that people read.
+pub type OrderedMap<V> = indexmap::IndexMap<String, V>;
+
 pub use across::{AcrossSeeds, LatencyAcross, LinksAcross, Spread};
 pub use directory::{
     DirectoryError, REPORT_FILE, RunDirectory, RunIdentity, scenario_file, scenario_hash,
@@ -51,7 +53,6 @@ pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
 pub use network::{Layout, NETWORK_SVG_NODES_MAX, network_page, network_svg};
-pub use ordered::OrderedMap;
 pub use outcome::{
     CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome, content_hash,
 };

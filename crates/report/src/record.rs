@@ -176,8 +176,8 @@ impl<'a> CellRecord<'a> {
     }
 
     pub(crate) fn link(&self, class: &str) -> Option<(f64, f64)> {
-        let mean = self.mean(|run| run.links.value(class).map(|usage| usage.utilisation_mean))?;
-        let max = self.mean(|run| run.links.value(class).map(|usage| usage.utilisation_max))?;
+        let mean = self.mean(|run| run.links.get(class).map(|usage| usage.utilisation_mean))?;
+        let max = self.mean(|run| run.links.get(class).map(|usage| usage.utilisation_max))?;
         Some((mean, max))
     }
 

@@ -10,7 +10,7 @@ use viaduct_sim::result::{
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Ports, Topology};
 
-use crate::ordered::OrderedMap;
+use crate::OrderedMap;
 use crate::outcome::{CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome};
 use crate::summary::{
     Counts, LatencySummary, QueueDepthSummary, SteadySummary, Summary, Usage, WarningSummary,

@@ -7,8 +7,8 @@ use viaduct_sim::config::ClusterConfig;
 use viaduct_sim::result::{Ended, Latency, ResourceUse, RunResult, SteadyState};
 use viaduct_topology::LinkClass;
 
+use crate::OrderedMap;
 use crate::flow::Flow;
-use crate::ordered::OrderedMap;
 
 /// What is known of a run beside its configuration and result.
 #[derive(Clone, Debug, PartialEq)]
@@ -287,11 +287,12 @@ impl Summary {
 
     /// The class of links that has the busiest link.
     pub(crate) fn busiest_links(&self) -> Option<&Usage> {
-        let usages = self.links.iter().map(|(_, usage)| usage);
-        usages.reduce(|a, b| match a.utilisation_max >= b.utilisation_max {
-            true => a,
-            false => b,
-        })
+        self.links
+            .values()
+            .reduce(|a, b| match a.utilisation_max >= b.utilisation_max {
+                true => a,
+                false => b,
+            })
     }
 
     /// The number at a path such as `latency_us.mean` or `links.mesh.utilisation_mean`, the

@@ -18,10 +18,10 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
-use viaduct_sim::result::{LinkRow, RunResult};
-use viaduct_topology::{LinkId, Node};
+use viaduct_sim::result::{LinkRow, MessageRow, RunResult};
+use viaduct_topology::{HostId, LinkId, Node};
 
-use crate::ordered::OrderedMap;
+use crate::OrderedMap;
 use crate::outcome::StudyOutcome;
 use crate::summary::{class_word, quantile_us, seconds};
 
@@ -121,7 +121,9 @@ pub static TABLES: [Table; 4] = [
                 "number of the message in order of posting",
             ),
             column("source_host", Kind::Number, "number", "sending host"),
+            column("source", Kind::Word, "word", "its name"),
             column("target_host", Kind::Number, "number", "receiving host"),
+            column("target", Kind::Word, "word", "its name"),
             column("size_bytes", Kind::Count, "byte", "payload"),
             column(
                 "posted_us",
@@ -515,10 +517,16 @@ impl Values {
 
 fn message_values(result: &RunResult) -> Vec<Values> {
     let rows = &result.message_rows;
+    let names = |host: fn(&MessageRow) -> u32| {
+        let name = |row: &MessageRow| result.topology.node_name(Node::Host(HostId(host(row))));
+        Values::Text(rows.iter().map(name).collect())
+    };
     vec![
         Values::counts(rows, |row| row.message),
         Values::numbers(rows, |row| row.source),
+        names(|row| row.source),
         Values::numbers(rows, |row| row.target),
+        names(|row| row.target),
         Values::counts(rows, |row| u64::from(row.bytes)),
         Values::reals(rows, |row| microseconds(row.posted.picoseconds())),
         Values::optional_reals(rows, |row| {

@@ -145,7 +145,9 @@ fn what_comes_from_a_file_is_text() {
         run.summary_mut().warnings[0].text = HOSTILE.to_owned();
         run.summary_mut().warnings[0].help = Some(HOSTILE.to_owned());
         run.summary_mut().violations.push(HOSTILE.to_owned());
-        run.summary_mut().breakdown_us.entry(HOSTILE, || 1.0);
+        run.summary_mut()
+            .breakdown_us
+            .insert(HOSTILE.to_owned(), 1.0);
         run.summary_mut().ended = "interrupted".to_owned();
     }
     outcome.cells[0].published.sources.push(HOSTILE.to_owned());

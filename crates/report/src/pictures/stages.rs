@@ -15,7 +15,7 @@ pub(crate) fn stages(cells: &[NamedCell<'_>], study: &str) -> Option<(BarChart, 
     for run in views.iter().flat_map(|view| &view.runs) {
         let taken = run.breakdown_us.iter().filter(|(_, mean)| **mean > 0.0);
         for (stage, _) in taken {
-            if !names.contains(&stage) {
+            if !names.contains(&stage.as_str()) {
                 names.push(stage);
             }
         }
@@ -27,7 +27,7 @@ pub(crate) fn stages(cells: &[NamedCell<'_>], study: &str) -> Option<(BarChart, 
         .first()?
         .breakdown_us
         .iter()
-        .map(|(stage, _)| stage)
+        .map(|(stage, _)| stage.as_str())
         .collect();
     names.sort_by_key(|stage| order.iter().position(|name| name == stage));
     if names.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn stages(cells: &[NamedCell<'_>], study: &str) -> Option<(BarChart, 
     let mut csv = csv_line(["cell", "stage", "mean_us"]);
     let mut sets = Vec::new();
     for (named, view) in cells.iter().zip(&views) {
-        let mean = |stage: &&str| view.mean(|run| run.breakdown_us.value(stage).copied());
+        let mean = |stage: &&str| view.mean(|run| run.breakdown_us.get(*stage).copied());
         let amounts: Vec<f64> = names
             .iter()
             .map(|stage| mean(stage).unwrap_or_default())

@@ -332,8 +332,8 @@ fn stage_rows(view: &CellRecord<'_>) -> Vec<Row> {
         .breakdown_us
         .iter()
         .filter_map(|(stage, _)| {
-            let mean = view.mean(|run| run.breakdown_us.value(stage).copied())?;
-            (mean > 0.0).then_some((stage, mean))
+            let mean = view.mean(|run| run.breakdown_us.get(stage).copied())?;
+            (mean > 0.0).then_some((stage.as_str(), mean))
         })
         .collect();
     let total: f64 = stages.iter().map(|(_, mean)| mean).sum();
