@@ -477,14 +477,14 @@ fn what_does_not_go_is_told() {
         "run",
         "two-hosts",
         "--set",
-        "hosts.nic=clan-pio",
+        "hosts.nic=am-myrinet",
         "--no-out",
     ]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("--on sim:clan-pio@STUDY"), "{errors}");
+    assert!(errors.contains("--on sim:am-myrinet"), "{errors}");
     assert!(
-        errors.contains("giganet-clan, giganet-clan-linux, ideal"),
+        errors.contains("giganet-clan, giganet-clan-linux, clan,"),
         "{errors}"
     );
 }

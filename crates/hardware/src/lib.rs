@@ -5,6 +5,7 @@
 //! parts that are busy waited for.
 
 pub mod bus;
+mod host;
 pub mod mechanism;
 pub mod memory;
 pub mod pages;
@@ -12,13 +13,14 @@ pub mod processor;
 mod stage;
 
 pub use bus::BusModel;
-pub use mechanism::Mechanism;
+pub use host::HostModel;
 pub use mechanism::firmware::{FirmwareModel, Ways};
 pub use mechanism::kernel::KernelModel;
-pub use mechanism::native::{Load, NicModel, Step};
+pub use mechanism::native::{Load, NicModel};
 pub use mechanism::rdma::RdmaModel;
 pub use mechanism::remote_writes::{NoticeModel, QueueDesign, RemoteWriteModel};
+pub use mechanism::{Mechanism, Step};
 pub use memory::MemoryModel;
-pub use processor::{CpuModel, Notice, ProcessorModel};
+pub use processor::{Completion, Notice, ProcessorModel};
 pub use stage::{STAGES, Stage};
 pub use viaduct_network::{Frame, Rate, Switching};

@@ -8,6 +8,7 @@
 pub mod firmware;
 pub mod kernel;
 pub mod native;
+mod plans;
 pub mod rdma;
 pub mod remote_writes;
 mod tally;
@@ -18,10 +19,11 @@ use crate::bus::BusModel;
 use firmware::FirmwareModel;
 use kernel::KernelModel;
 use native::NicModel;
+pub use plans::{PlanId, Plans};
 use rdma::{Rdma, RdmaModel};
 use remote_writes::{RemoteWriteModel, RemoteWrites};
 pub use tally::{Tally, Way};
-use viaduct_network::{Frame, Rate};
+use viaduct_network::{Frame, Rate, Switching};
 
 /// How an adapter, with the software above it, carries a message.
 #[derive(Clone, Debug)]
@@ -53,6 +55,38 @@ pub struct Request {
     pub is_behind: bool,
 }
 
+/// A step that takes a short transaction of the bus, and a part's own time.
+///
+/// Who else is on the bus then, whoever simulates a cluster knows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Step {
+    /// The transaction, with nobody else on the bus.
+    pub bus: Time,
+    /// The part's own time.
+    pub own: Time,
+}
+
+impl Step {
+    /// It takes no time.
+    pub const ZERO: Self = Self::of(Time::ZERO);
+
+    /// One that leaves the bus alone.
+    #[must_use]
+    pub const fn of(own: Time) -> Self {
+        Self {
+            bus: Time::ZERO,
+            own,
+        }
+    }
+
+    /// Both, with nobody else on the bus.
+    #[inline]
+    #[must_use]
+    pub fn alone(self) -> Time {
+        self.bus + self.own
+    }
+}
+
 /// Who begins to move the bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mover {
@@ -74,8 +108,8 @@ pub struct Plan {
     pub processor: Time,
     /// Work of the sending processor while the engine serves.
     pub beside: Time,
-    /// Work of the sending engine, its reads over the bus included.
-    pub service: Time,
+    /// Work of the sending engine, with its reads over the bus.
+    pub service: Step,
     /// Who begins to move the bytes.
     pub mover: Mover,
     /// On the link, with framing.
@@ -93,7 +127,7 @@ pub struct Plan {
     /// What the adapters add to the way of each byte.
     pub adapters: Time,
     /// Work of the receiving engine, beginning with the first byte.
-    pub match_service: Time,
+    pub match_service: Step,
     /// Whether a message takes its receive when its first byte comes, not its last.
     pub matches_first: bool,
     /// Whether that is the engine that sends as well.
@@ -103,7 +137,7 @@ pub struct Plan {
     /// The part of it that the last byte waits for.
     pub receive_last: Time,
     /// From the last byte to the completion in memory.
-    pub completion: Time,
+    pub completion: Step,
     /// What is counted at the sender.
     pub tally: Tally,
 }
@@ -136,6 +170,12 @@ impl LastPlan {
     #[inline]
     pub fn take_new(&mut self) -> bool {
         core::mem::take(&mut self.is_new)
+    }
+
+    /// Whether the plan is of such a request; if not, the next one will be.
+    #[inline]
+    fn is_like(&mut self, likeness: Likeness) -> bool {
+        self.of.replace(likeness) == Some(likeness)
     }
 
     fn set(&mut self, plan: Plan) -> &Plan {
@@ -179,6 +219,9 @@ impl State {
             (Self::RemoteWrites(state), Mechanism::RemoteWrites(clan)) => {
                 return state.plan(clan, bus, frame, request, last);
             }
+            (Self::Plain, _) if last.is_like((request.bytes, request.segments, true, false)) => {
+                return &last.plan;
+            }
             (_, Mechanism::Native(nic)) => native::plan(nic, bus, frame, request),
             (_, Mechanism::Firmware(nic)) => firmware::plan(nic, bus, (frame, link_rate), request),
             (_, Mechanism::Kernel(kernel)) => {
@@ -196,16 +239,71 @@ impl Mechanism {
     /// Whether the adapter is told of a post by a doorbell, and how long until it acts; otherwise
     /// the posting processor starts the message itself.
     #[must_use]
-    pub fn doorbell(&self, bus: &BusModel) -> Option<Time> {
+    pub fn doorbell(&self, bus: &BusModel) -> Option<Step> {
         match self {
-            Self::Native(nic) => Some(nic.doorbell(bus).alone()),
+            Self::Native(nic) => Some(nic.doorbell(bus)),
             Self::Firmware(nic) => {
                 let notice = nic.cycle.picoseconds() * u64::from(nic.doorbell_cycles);
-                Some(bus.programmed_write + Time::from_picoseconds(notice))
+                Some(Step {
+                    bus: bus.programmed_write,
+                    own: Time::from_picoseconds(notice),
+                })
             }
-            Self::Rdma(nic) => Some(nic.doorbell),
+            Self::Rdma(nic) => Some(Step::of(nic.doorbell)),
             Self::RemoteWrites(_) | Self::Kernel(_) => None,
         }
+    }
+
+    /// What the adapter learns a receive descriptor by, in the same way; of one that needs no
+    /// doorbell it knows when the processor has put it there.
+    #[must_use]
+    pub fn receive_doorbell(&self, bus: &BusModel) -> Step {
+        self.doorbell(bus).unwrap_or(Step::ZERO)
+    }
+
+    /// The adapter with VIA of its own, if it is one.
+    #[must_use]
+    pub const fn native(&self) -> Option<&NicModel> {
+        match self {
+            Self::Native(nic) => Some(nic),
+            _ => None,
+        }
+    }
+
+    /// Messages of one VI whose data may move at once; the next ones wait in order.
+    #[must_use]
+    pub const fn moving_per_vi(&self) -> u32 {
+        match self {
+            Self::Native(nic) => nic.moving_per_vi,
+            _ => 1,
+        }
+    }
+
+    /// Whether the adapter reads a VI's next descriptor while data of the VI waits to move.
+    #[must_use]
+    pub const fn reads_ahead(&self) -> bool {
+        !matches!(self, Self::Native(_))
+    }
+
+    /// Whether data is forwarded between bus and link while it still arrives.
+    #[must_use]
+    pub const fn forwarding(&self) -> Switching {
+        match self {
+            Self::Native(nic) => nic.forwarding,
+            _ => Switching::CutThrough,
+        }
+    }
+
+    /// Whether it takes no time for anything but the bytes, and lets each message go by itself.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        matches!(self, Self::Native(nic) if nic.is_free())
+    }
+
+    /// Whether it remembers nothing between messages: equal requests have equal plans.
+    #[must_use]
+    pub const fn is_stateless(&self) -> bool {
+        matches!(self, Self::Native(_) | Self::Firmware(_) | Self::Kernel(_))
     }
 }
 
@@ -217,7 +315,7 @@ impl Plan {
             way: "",
             processor: Time::ZERO,
             beside: Time::ZERO,
-            service: Time::ZERO,
+            service: Step::ZERO,
             mover: Mover::Engine,
             wire_bytes: f64::from(bytes),
             scale: if bytes == 0 { f64::INFINITY } else { 1.0 },
@@ -226,12 +324,12 @@ impl Plan {
             sent_interrupt: Time::ZERO,
             fetch: Time::ZERO,
             adapters: Time::ZERO,
-            match_service: Time::ZERO,
+            match_service: Step::ZERO,
             matches_first: false,
             is_one_engine: false,
             receive_processor: Time::ZERO,
             receive_last: Time::ZERO,
-            completion: Time::ZERO,
+            completion: Step::ZERO,
             tally: Tally {
                 way: if bytes == 0 { Way::Inline } else { Way::Copied },
                 ..Tally::default()

@@ -4,34 +4,6 @@ use viaduct_engine::Time;
 
 /// Processor costs. One processor a host; its work is served first come, first served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct CpuModel {
-    /// Building a descriptor and putting it into a work queue.
-    pub post: Time,
-    /// Taking a completed descriptor off its queue.
-    pub reap: Time,
-    /// How the application learns of a received message.
-    pub notice: Notice,
-}
-
-/// How a completion reaches the application.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Notice {
-    /// The application reads the completion word in memory over and over.
-    Polling {
-        /// From the write of the completion to the loop's seeing it, on average.
-        delay: Time,
-    },
-    /// The NIC interrupts; the system wakes the application.
-    Interrupt {
-        /// From the interrupt to its handler's end.
-        interrupt: Time,
-        /// Scheduling the application that waits.
-        wake_up: Time,
-    },
-}
-
-/// What the processor of a host spends. One processor a host; its programs take turns.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ProcessorModel {
     /// Building a descriptor and putting it into a work queue.
     pub post: Time,
@@ -44,4 +16,57 @@ pub struct ProcessorModel {
     pub interrupt: Time,
     /// Scheduling a program that sleeps.
     pub wake_up: Time,
+}
+
+/// What a program does until a completion is there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Completion {
+    /// It reads the completion word in memory over and over.
+    Polling,
+    /// It sleeps; the adapter interrupts, and the system wakes it.
+    Interrupt,
+}
+
+/// How long a completion takes to reach a program.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notice {
+    /// To a program that polls.
+    Polling {
+        /// From the write of the completion to the loop's seeing it, on average.
+        delay: Time,
+    },
+    /// To a program that sleeps.
+    Interrupt {
+        /// From the interrupt to its handler's end.
+        interrupt: Time,
+        /// Scheduling the program that waits.
+        wake_up: Time,
+    },
+}
+
+impl ProcessorModel {
+    /// How a program that waits in this way hears of a completion.
+    #[must_use]
+    pub const fn notice(&self, completion: Completion) -> Notice {
+        match completion {
+            Completion::Polling => Notice::Polling {
+                delay: self.polling_delay,
+            },
+            Completion::Interrupt => Notice::Interrupt {
+                interrupt: self.interrupt,
+                wake_up: self.wake_up,
+            },
+        }
+    }
+}
+
+impl Notice {
+    /// With nobody else on the processor.
+    #[must_use]
+    pub fn alone(self) -> Time {
+        match self {
+            Self::Polling { delay } => delay,
+            Self::Interrupt { interrupt, wake_up } => interrupt + wake_up,
+        }
+    }
 }

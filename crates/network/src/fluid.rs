@@ -296,6 +296,7 @@ impl Fluid {
     }
 
     /// Flows that cross a resource now.
+    #[inline]
     #[must_use]
     pub fn active_on(&self, resource: ResourceId) -> u32 {
         self.resources[resource.0 as usize].len()

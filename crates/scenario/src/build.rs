@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
-use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Notice, Rate};
+use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_sim::config::{
-    Arrivals, BusLoad, ClusterConfig, HostModel, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
+    Arrivals, BusLoad, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
 };
 use viaduct_sim::workload::{
     DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
@@ -17,7 +17,7 @@ use crate::files::Files;
 use crate::message_list;
 use crate::network::{self, TopologyCache};
 use crate::schema::{
-    ArrivalKind, Bus, Coding, Completion, Cpu, IntervalKind, Intervals, Links, Nic, NoticeBy,
+    ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, NoticeBy,
     PatternKind, Run, SizeKind, Sizes, Switches, Traffic,
 };
 use crate::section::{Absent, Field, Setting, Start};
@@ -107,7 +107,8 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
         }
     }
     // An adapter without limits has none of these either, unless the study says so.
-    if settings.nic.moving_per_vi.known() == Some(UNLIMITED) {
+    let nic = settings.adapter.native();
+    if nic.and_then(|nic| nic.moving_per_vi.known()) == Some(UNLIMITED) {
         for key in [
             &mut settings.hosts.prepost,
             &mut settings.hosts.send_buffers,
@@ -147,30 +148,36 @@ fn host(settings: &Settings) -> Result<HostModel, Absent> {
     let name = settings.model.name.known();
     Ok(HostModel {
         name: name.unwrap_or_else(|| "unnamed".to_owned()),
-        cpu: cpu(&settings.cpu, settings.hosts.completion.get()?)?,
+        processor: processor(&settings.cpu)?,
+        completion: completion(&settings.cpu, settings.hosts.completion.get()?)?,
+        memory: MemoryModel::FREE,
         bus: bus(&settings.bus)?,
-        nic: nic(&settings.nic)?,
+        mechanism: settings.adapter.mechanism()?,
+        transfer_max_bytes: settings.adapter.transfer_max().get()?,
     })
 }
 
-fn cpu(cpu: &Cpu, completion: Completion) -> Result<CpuModel, Absent> {
-    let notice = match completion {
-        Completion::Preset => cpu.notice.get()?,
-        Completion::Polling => NoticeBy::Polling,
-        Completion::Interrupt => NoticeBy::Interrupt,
-    };
-    Ok(CpuModel {
+/// What the processor spends, of studies and of presets.
+pub(crate) fn processor(cpu: &Cpu) -> Result<ProcessorModel, Absent> {
+    Ok(ProcessorModel {
         post: cpu.post.get()?,
         reap: cpu.reap.get()?,
-        notice: match notice {
-            NoticeBy::Polling => Notice::Polling {
-                delay: cpu.polling_delay.get()?,
-            },
-            NoticeBy::Interrupt => Notice::Interrupt {
-                interrupt: cpu.interrupt.get()?,
-                wake_up: cpu.wake_up.get()?,
-            },
-        },
+        polling_delay: cpu.polling_delay.get()?,
+        interrupt: cpu.interrupt.get()?,
+        wake_up: cpu.wake_up.get()?,
+    })
+}
+
+/// How applications wait: as the study says, or else the preset.
+pub(crate) fn completion(cpu: &Cpu, chosen: CompletionKind) -> Result<Completion, Absent> {
+    let notice = match chosen {
+        CompletionKind::Preset => cpu.notice.get()?,
+        CompletionKind::Polling => NoticeBy::Polling,
+        CompletionKind::Interrupt => NoticeBy::Interrupt,
+    };
+    Ok(match notice {
+        NoticeBy::Polling => Completion::Polling,
+        NoticeBy::Interrupt => Completion::Interrupt,
     })
 }
 
@@ -183,24 +190,6 @@ pub(crate) fn bus(bus: &Bus) -> Result<BusModel, Absent> {
         programmed_write: bus.programmed_write.get()?,
         read: bus.read.get()?,
         write: bus.write.get()?,
-    })
-}
-
-/// The adapter with VIA of its own, of studies and of presets.
-pub(crate) fn nic(nic: &Nic) -> Result<NicModel, Absent> {
-    Ok(NicModel {
-        doorbell: nic.doorbell.get()?,
-        send_descriptor: nic.send_descriptor.get()?,
-        translate: nic.translate.get()?,
-        inline_bytes: nic.inline.get()?,
-        dma_setup: nic.dma_setup.get()?,
-        moving_per_vi: nic.moving_per_vi.get()?,
-        rate: nic.rate.get()?,
-        page_bytes: nic.page.get()?,
-        page_crossing: nic.page_crossing.get()?,
-        forwarding: nic.forwarding.get()?,
-        receive_match: nic.receive_match.get()?,
-        completion: nic.completion.get()?,
     })
 }
 

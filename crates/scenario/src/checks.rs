@@ -110,7 +110,9 @@ impl Checker<'_> {
 
     /// A link that no NIC can fill: by a slip of bits and bytes an error, else a warning.
     fn link_against_nic(&mut self) {
-        let (links, nic) = (&self.settings.links, self.settings.nic.rate.known());
+        let links = &self.settings.links;
+        let nic = self.settings.adapter.native();
+        let nic = nic.and_then(|nic| nic.rate.known());
         let (Some(link), Some(nic)) = (links.host_rate.known(), nic) else {
             return;
         };
@@ -172,9 +174,11 @@ impl Checker<'_> {
     }
 
     fn transfer_size(&mut self, size: &SizeDistribution) {
-        let Some(limit) = self.settings.nic.transfer_max.known() else {
+        let transfer_max = self.settings.adapter.transfer_max();
+        let Some(limit) = transfer_max.known() else {
             return;
         };
+        let table = transfer_max.table.name;
         let largest = size.max_bytes();
         if largest <= limit {
             return;
@@ -194,7 +198,7 @@ impl Checker<'_> {
                 .at(place)
                 .label(format!("up to {largest}; this NIC takes {limit}"))
                 .help(format!(
-                    "send at most {limit}, or raise transfer_max in [hosts.model.nic]"
+                    "send at most {limit}, or raise transfer_max in [{table}]"
                 )),
         );
     }
@@ -284,8 +288,13 @@ impl Checker<'_> {
             / interval.mean_picoseconds();
         let hosts = f64::from(config.topology.host_count());
         let links = &config.links;
+        let nic = config.host.mechanism.native();
         let mut limits = vec![
-            ("the NIC", a_host, config.host.nic.rate),
+            (
+                "the NIC",
+                a_host,
+                nic.map_or(Rate::INFINITE, |nic| nic.rate),
+            ),
             ("the host's link", a_host, links.host_rate),
             ("the host's bus", a_host, config.host.bus.dma_rate()),
         ];

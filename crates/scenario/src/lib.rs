@@ -36,6 +36,7 @@
 //!
 //! [`ClusterConfig`]: viaduct_sim::config::ClusterConfig
 
+mod adapter;
 mod build;
 mod builtin;
 mod checks;

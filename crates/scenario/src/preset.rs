@@ -69,7 +69,7 @@ pub struct Preset {
     pub source: String,
     /// The presets that it inherits, each by the one before, as the files name them.
     pub inherits: Vec<String>,
-    /// How the adapter carries messages; all but native ones are for programs alone.
+    /// How the adapter carries messages.
     pub mechanism: MechanismKind,
     /// Each number, in the order of the list of keys.
     pub numbers: Vec<PresetNumber>,
@@ -336,36 +336,32 @@ pub(crate) fn merge(
     if diagnostics.error_count() > errors_before {
         return false;
     }
-    if preset.mechanism != MechanismKind::Native {
-        let title = "studies take adapters with VIA of their own";
-        let label = format!(
-            "`{}` is of the kind {}",
-            preset.name,
-            preset.mechanism.word()
-        );
-        let native = list_models().into_iter();
-        let native = native.filter(|preset| preset.mechanism == MechanismKind::Native);
-        let native: Vec<String> = native.map(|preset| preset.name).collect();
-        // Interfaces with endpoints stand in a network of their own.
-        let programs = match preset.has_endpoints() {
-            true => format!("viaduct measure logp --on sim:{name}"),
-            false => {
-                format!("viaduct measure latency --on sim:{name}@STUDY, in the study's network")
-            }
-        };
-        let help = format!(
-            "a study's own traffic runs on {}, or a file that inherits one; programs run on \
-             `{name}`: {programs}",
-            native.join(", ")
-        );
-        let mut diagnostic = Diagnostic::error(title).help(help);
+    if preset.has_endpoints() {
+        let with_vis = list_models().into_iter();
+        let with_vis = with_vis.filter(|preset| !preset.has_endpoints());
+        let with_vis: Vec<String> = with_vis.map(|preset| preset.name).collect();
+        let mut diagnostic = Diagnostic::error("studies take adapters with VIs").help(format!(
+            "a study's own traffic runs on {}, or a file that inherits one; programs with endpoints \
+             run on `{name}`: viaduct measure logp --on sim:{name}",
+            with_vis.join(", ")
+        ));
         if let Some(place) = place {
-            diagnostic = diagnostic.at(place).label(label);
+            let word = preset.mechanism.word();
+            diagnostic = diagnostic
+                .at(place)
+                .label(format!("`{}` is of the kind {word}", preset.name));
         }
         diagnostics.push(diagnostic);
         return false;
     }
-    for table in [Cpu::table(), Bus::table(), Nic::table()] {
+    let mechanism_path = Model::mechanism.path();
+    // A study that gives a mechanism of its own gives that adapter's numbers as well.
+    let chosen = tree.at_path(&mechanism_path).is_some();
+    let mut tables = vec![Cpu::table(), Bus::table()];
+    if !chosen {
+        tables.push(own_table(preset.mechanism));
+    }
+    for table in tables {
         let (short, long) = (table.root(), table.name);
         let Some(Raw::Table(subtree)) = preset_tree.find(short).map(|entry| &entry.node.raw) else {
             continue;
@@ -376,6 +372,13 @@ pub(crate) fn merge(
                 tree.set(&path, entry.name_place, entry.node.clone());
             }
         }
+    }
+    if let Some(entry) = preset_tree.find("mechanism")
+        && !chosen
+        && preset.mechanism != MechanismKind::Native
+        && may_hold(tree, Model::table().name)
+    {
+        tree.set(&mechanism_path, entry.name_place, entry.node.clone());
     }
     let name_path = Model::name.path();
     if let Some(entry) = preset_tree.find("name")

@@ -5,21 +5,17 @@ use std::sync::Arc;
 
 use viaduct_engine::Time;
 use viaduct_fabric::via::NicAttributes;
-use viaduct_hardware::{
-    FirmwareModel, Frame, KernelModel, Mechanism, MemoryModel, NoticeModel, ProcessorModel,
-    RdmaModel, RemoteWriteModel, Switching, Ways,
-};
+use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
 use viaduct_network::{LinkConfig, Sharing, SwitchModel};
-use viaduct_simfabric::config::{HostModel, SimulationConfig};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 
+use crate::adapter::Adapter;
 use crate::build;
 use crate::diagnostics::Diagnostics;
 use crate::preset::{Preset, load_preset};
-use crate::schema::{
-    Cable, Cpu, Firmware, Kernel, MechanismKind, Memory, Nic, Rdma, RemoteWrites, WaysKind,
-};
+use crate::schema::{Cable, CompletionKind, Cpu, MechanismKind, Memory};
 use crate::section::{Absent, Section};
 use crate::study::Study;
 
@@ -169,22 +165,13 @@ impl From<Absent> for Lacking {
 }
 
 fn host(preset: &Preset) -> Result<HostModel, Lacking> {
-    let (mechanism, transfer_max) = mechanism(preset)?;
-    let most = NicAttributes::default();
-    let attributes = NicAttributes {
-        max_transfer_bytes: transfer_max.min(most.max_transfer_bytes),
-        ..most
-    };
+    let adapter = adapter(preset)?;
+    let most = NicAttributes::default().max_transfer_bytes;
     let cpu: Cpu = table(preset)?;
     Ok(HostModel {
         name: preset.name.clone(),
-        processor: ProcessorModel {
-            post: cpu.post.get()?,
-            reap: cpu.reap.get()?,
-            polling_delay: cpu.polling_delay.get()?,
-            interrupt: cpu.interrupt.get()?,
-            wake_up: cpu.wake_up.get()?,
-        },
+        processor: build::processor(&cpu)?,
+        completion: build::completion(&cpu, CompletionKind::Preset)?,
         memory: match preset.section::<Memory>() {
             Some(memory) => MemoryModel {
                 register: memory.register.get()?,
@@ -194,44 +181,18 @@ fn host(preset: &Preset) -> Result<HostModel, Lacking> {
             None => MemoryModel::FREE,
         },
         bus: build::bus(&table(preset)?)?,
-        mechanism,
-        attributes,
+        mechanism: adapter.mechanism()?,
+        transfer_max_bytes: adapter.transfer_max().get()?.min(most),
     })
 }
 
-/// How the adapter carries messages, and the largest that a descriptor takes.
-fn mechanism(preset: &Preset) -> Result<(Mechanism, u32), Lacking> {
+fn adapter(preset: &Preset) -> Result<Adapter, Lacking> {
     Ok(match preset.mechanism {
-        MechanismKind::Native => {
-            let nic: Nic = table(preset)?;
-            (
-                Mechanism::Native(build::nic(&nic)?),
-                nic.transfer_max.get()?,
-            )
-        }
-        MechanismKind::RemoteWrites => {
-            let table: RemoteWrites = table(preset)?;
-            let model = Mechanism::RemoteWrites(remote_writes(&table)?);
-            (model, table.transfer_max.get()?)
-        }
-        MechanismKind::Firmware => {
-            let table: Firmware = table(preset)?;
-            (
-                Mechanism::Firmware(firmware(&table)?),
-                table.transfer_max.get()?,
-            )
-        }
-        MechanismKind::Kernel => {
-            let table: Kernel = table(preset)?;
-            (
-                Mechanism::Kernel(kernel(&table)?),
-                table.transfer_max.get()?,
-            )
-        }
-        MechanismKind::Rdma => {
-            let table: Rdma = table(preset)?;
-            (Mechanism::Rdma(rdma(&table)?), table.transfer_max.get()?)
-        }
+        MechanismKind::Native => Adapter::Native(table(preset)?),
+        MechanismKind::RemoteWrites => Adapter::RemoteWrites(table(preset)?),
+        MechanismKind::Firmware => Adapter::Firmware(table(preset)?),
+        MechanismKind::Kernel => Adapter::Kernel(table(preset)?),
+        MechanismKind::Rdma => Adapter::Rdma(table(preset)?),
         MechanismKind::Endpoints => return Err(Lacking("VIs".to_owned())),
     })
 }
@@ -249,89 +210,5 @@ fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
             payload_bytes: cable.frame_payload.get()?,
             header_bytes: cable.frame_header.get()?,
         },
-    })
-}
-
-fn remote_writes(table: &RemoteWrites) -> Result<RemoteWriteModel, Absent> {
-    Ok(RemoteWriteModel {
-        adapter: table.adapter.get()?,
-        write_rate: table.write_rate.get()?,
-        segment: table.segment.get()?,
-        map: table.map.get()?,
-        mappings: table.mappings.get()?,
-        dma_from_bytes: table.dma_from.get()?,
-        dma_request: table.dma_request.get()?,
-        dma_written_bytes: table.dma_written.get()?,
-        dma_setup: table.dma_setup.get()?,
-        dma_interrupt: table.dma_interrupt.get()?,
-        slot_bytes: table.slot.get()?,
-        queues: table.queues.get()?,
-        inline_bytes: table.inline.get()?,
-        inline_first_bytes: table.inline_first.get()?,
-        inline_next_bytes: table.inline_next.get()?,
-        returned_every: table.returned_every.get()?,
-        notices: NoticeModel {
-            tripwires: table.tripwires.get()?,
-            tripwire: table.tripwire.get()?,
-            events: table.events.get()?,
-            interrupt: table.event_interrupt.get()?,
-            event: table.event.get()?,
-            look: table.look.get()?,
-        },
-    })
-}
-
-fn firmware(table: &Firmware) -> Result<FirmwareModel, Absent> {
-    let (written, staged, streamed) = match table.ways.get()? {
-        WaysKind::Staged => (false, true, false),
-        WaysKind::Streamed => (false, false, true),
-        WaysKind::Adaptive => (true, true, true),
-    };
-    Ok(FirmwareModel {
-        cycle: table.cycle.get()?,
-        doorbell_cycles: table.doorbell.get()?,
-        descriptor_cycles: table.descriptor.get()?,
-        page_cycles: table.page.get()?,
-        dma_cycles: table.dma.get()?,
-        send_cycles: table.send.get()?,
-        receive_cycles: table.receive.get()?,
-        completion_cycles: table.completion.get()?,
-        packet_bytes: table.packet.get()?,
-        page_bytes: table.page_size.get()?,
-        write_rate: table.write_rate.get()?,
-        ways: Ways {
-            written,
-            staged,
-            streamed,
-        },
-    })
-}
-
-fn kernel(table: &Kernel) -> Result<KernelModel, Absent> {
-    Ok(KernelModel {
-        system_call: table.system_call.get()?,
-        send_frame: table.send_frame.get()?,
-        receive_frame: table.receive_frame.get()?,
-        copy_rate: table.copy_rate.get()?,
-        adapter: table.adapter.get()?,
-        interrupt: table.interrupt.get()?,
-        coalescing: table.coalescing.get()?,
-        frame_bytes: table.frame.get()?,
-    })
-}
-
-fn rdma(table: &Rdma) -> Result<RdmaModel, Absent> {
-    Ok(RdmaModel {
-        doorbell: table.doorbell.get()?,
-        inline_bytes: table.inline.get()?,
-        read: table.read.get()?,
-        read_credit_bytes: table.read_credit.get()?,
-        message: table.message.get()?,
-        fetch_batch: table.fetch_batch.get()?,
-        adapters: table.adapters.get()?,
-        completion: table.completion.get()?,
-        connections: table.connections.get()?,
-        retries: table.retries.get()?,
-        timeout: table.timeout.get()?,
     })
 }

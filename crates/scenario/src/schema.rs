@@ -47,6 +47,10 @@ pub(crate) fn list() -> Vec<&'static Table> {
         Cpu::table(),
         Bus::table(),
         Nic::table(),
+        RemoteWrites::table(),
+        Firmware::table(),
+        Kernel::table(),
+        Rdma::table(),
         BusLoad::table(),
         Traffic::table(),
         Detection::table(),
@@ -56,10 +60,6 @@ pub(crate) fn list() -> Vec<&'static Table> {
         PresetHead::table(),
         Memory::table(),
         Cable::table(),
-        RemoteWrites::table(),
-        Firmware::table(),
-        Kernel::table(),
-        Rdma::table(),
         Endpoints::table(),
         Interface::table(),
         HostSide::table(),
@@ -193,7 +193,7 @@ section! {
 }
 
 words! {
-    pub(crate) enum Completion {
+    pub(crate) enum CompletionKind {
         Preset = "preset",
         Polling = "polling",
         Interrupt = "interrupt",
@@ -217,7 +217,7 @@ section! {
             "send buffers of a host; unlimited if not set with `ideal`",
         )
         .or("64");
-        completion: Setting<Completion> =
+        completion: Setting<CompletionKind> =
             choice("how the application learns of a message").or("preset");
     }
 }
@@ -429,6 +429,6 @@ section! {
         description: Setting<String> = text("the hardware, one line").or("");
         source: Setting<String> = text("where its numbers come from, one line").or("");
         mechanism: Setting<MechanismKind> =
-            choice("how the adapter carries messages; studies take native").or("native");
+            choice("how the adapter carries messages; studies take all with VIs").or("native");
     }
 }

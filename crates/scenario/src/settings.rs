@@ -3,12 +3,13 @@
 use viaduct_hardware::Switching;
 use viaduct_network::Sharing;
 
+use crate::adapter::{self, Adapter};
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
 use crate::schema::{
-    Bus, BusLoad, Cpu, Detection, Hosts, Links, Model, Network, Nic, Run, StudyWords, Switches,
-    Traffic,
+    Bus, BusLoad, Cpu, Detection, Hosts, Links, MechanismKind, Model, Network, Run, StudyWords,
+    Switches, Traffic,
 };
 use crate::section::{AnySetting, Given, Section, Setting, Source, State, Word};
 use crate::units::UnitError;
@@ -37,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) model: Model,
     pub(crate) cpu: Cpu,
     pub(crate) bus: Bus,
-    pub(crate) nic: Nic,
+    pub(crate) adapter: Adapter,
     pub(crate) bus_load: Option<BusLoad>,
     pub(crate) traffic: Traffic,
     pub(crate) detection: Option<Detection>,
@@ -55,17 +56,23 @@ impl Settings {
             context,
             diagnostics,
         };
+        let (study, run, network) = (tables.read(), tables.read(), tables.read());
+        let (switches, links) = (tables.read(), tables.read());
+        let hosts = tables.read();
+        let model: Model = tables.read();
+        let (cpu, bus) = (tables.read(), tables.read());
+        let adapter = tables.adapter(&model.mechanism);
         Self {
-            study: tables.read(),
-            run: tables.read(),
-            network: tables.read(),
-            switches: tables.read(),
-            links: tables.read(),
-            hosts: tables.read(),
-            model: tables.read(),
-            cpu: tables.read(),
-            bus: tables.read(),
-            nic: tables.read(),
+            study,
+            run,
+            network,
+            switches,
+            links,
+            hosts,
+            model,
+            cpu,
+            bus,
+            adapter,
             bus_load: tables.read_if_there(),
             traffic: tables.read(),
             detection: tables.read_if_there(),
@@ -85,7 +92,7 @@ impl Settings {
             self.model.list(),
             self.cpu.list(),
             self.bus.list(),
-            self.nic.list(),
+            self.adapter.list(),
             optional(self.bus_load.as_ref().map(Section::list)),
             self.traffic.list(),
             optional(self.detection.as_ref().map(Section::list)),
@@ -113,6 +120,43 @@ impl Tables<'_> {
     fn read_if_there<S: Section>(&mut self) -> Option<S> {
         self.tree.at_path(S::table().name)?;
         Some(self.read())
+    }
+
+    /// The table of the adapter's mechanism; one of another mechanism has no effect.
+    fn adapter(&mut self, mechanism: &Setting<MechanismKind>) -> Adapter {
+        let kind = mechanism.known().unwrap_or(MechanismKind::Native);
+        for (other, table) in adapter::tables() {
+            let entry = self.tree.at_path(table.name);
+            if let Some(entry) = entry.filter(|entry| other != kind && !entry.overridden) {
+                let word = kind.word();
+                self.diagnostics.push(
+                    Diagnostic::error(format!("[{}] has no effect here", table.name))
+                        .at(entry.name_place)
+                        .label(format!("the adapter is of mechanism {word}"))
+                        .help(
+                            "leave the table out, or name a preset of its mechanism in hosts.nic",
+                        ),
+                );
+            }
+        }
+        match kind {
+            MechanismKind::Native => Adapter::Native(self.read()),
+            MechanismKind::RemoteWrites => Adapter::RemoteWrites(self.read()),
+            MechanismKind::Firmware => Adapter::Firmware(self.read()),
+            MechanismKind::Kernel => Adapter::Kernel(self.read()),
+            MechanismKind::Rdma => Adapter::Rdma(self.read()),
+            MechanismKind::Endpoints => {
+                self.diagnostics.push(
+                    Diagnostic::error("interfaces with endpoints have no VIs")
+                        .at(mechanism.place())
+                        .help(
+                            "viaduct measure logp, bulk, contention and timesharing are for them",
+                        ),
+                );
+                self.context.model_missing = true;
+                Adapter::Native(self.read())
+            }
+        }
     }
 
     fn read<S: Section>(&mut self) -> S {

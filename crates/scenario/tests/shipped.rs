@@ -1,7 +1,7 @@
 //! Studies and presets that ship: each loads, and its resolved form loads to the same.
 
 use viaduct_engine::Time;
-use viaduct_hardware::Notice;
+use viaduct_hardware::{NicModel, Notice};
 use viaduct_network::Sharing;
 use viaduct_scenario::{
     Confidence, MechanismKind, Override, Study, keys_text, list_models, list_studies,
@@ -31,6 +31,14 @@ fn text_of(config: &ClusterConfig) -> String {
         config.run,
         config.topology.description(),
     )
+}
+
+/// The adapter of a study's hosts, which has VIA of its own.
+fn native(config: &ClusterConfig) -> &NicModel {
+    match config.host.mechanism.native() {
+        Some(nic) => nic,
+        None => panic!("{} has no VIA of its own", config.host.name),
+    }
 }
 
 #[test]
@@ -129,7 +137,7 @@ fn a_preset_file_is_named_by_its_path() {
     assert_eq!(load_preset(path).expect("the file").name, "ideal");
     let study = load_with("two-hosts", &["nic=ideal"]);
     assert_eq!(study.config.host.name, "ideal");
-    assert!(study.config.host.nic.rate.is_infinite());
+    assert!(native(&study.config).rate.is_infinite());
 }
 
 #[test]
@@ -188,7 +196,7 @@ fn the_four_hop_study_runs_over_its_sizes() {
 fn no_more_than_immediate_data_travels_in_a_descriptor() {
     for study in ["four-hop", "back-to-back"] {
         let config = load(study).config;
-        assert_eq!(config.host.nic.inline_bytes, 4, "{study}");
+        assert_eq!(native(&config).inline_bytes, 4, "{study}");
     }
     let preset = load_preset("giganet-clan").expect("a built-in preset");
     let mut numbers = preset.numbers.iter();
@@ -285,9 +293,9 @@ fn single_numbers_of_the_hardware_can_be_set() {
         "two-hosts",
         &["nic.doorbell=3 us", "hosts.completion=interrupt"],
     );
-    assert_eq!(study.config.host.nic.doorbell, Time::from_microseconds(3));
+    assert_eq!(native(&study.config).doorbell, Time::from_microseconds(3));
     assert!(matches!(
-        study.config.host.cpu.notice,
+        study.config.host.notice(),
         Notice::Interrupt { .. }
     ));
     let differences = study.differences_from_defaults();

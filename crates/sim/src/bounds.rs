@@ -15,7 +15,8 @@ use crate::config::{Arrivals, ClusterConfig};
 use crate::path::PathCosts;
 use crate::result::Warning;
 use crate::workload::{PatternError, SizeDistribution, Targets};
-use viaduct_hardware::{Notice, Step};
+use viaduct_hardware::mechanism::{Mover, Plan};
+use viaduct_hardware::{HostModel, Notice, Step};
 use viaduct_network::Sharing;
 
 use shares::Degree;
@@ -193,7 +194,9 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
     let bus = server("bus", devices, &|host| {
         host.sends * costs.bus_send + host.receives * costs.bus_receive
     });
-    let nic_send = server("sending NIC", 0.0, &|host| host.sends * costs.nic_send);
+    let nic_send = server("sending NIC", 0.0, &|host| {
+        host.sends * costs.nic_send + host.receives * costs.nic_send_of_receives
+    });
     let nic_receive = server("receiving NIC", 0.0, &|host| {
         host.receives * costs.nic_receive
     });
@@ -302,42 +305,69 @@ struct HostCosts {
     bus_send: f64,
     bus_receive: f64,
     nic_send: f64,
+    /// What the sending engine does for a message that comes, where one engine does both.
+    nic_send_of_receives: f64,
     nic_receive: f64,
     vi: f64,
 }
 
 impl HostCosts {
     fn new(config: &ClusterConfig, costs: &PathCosts, size: &SizeDistribution) -> Self {
-        let (cpu, bus) = (&config.host.cpu, &config.host.bus);
+        let HostModel {
+            processor,
+            bus,
+            mechanism,
+            ..
+        } = &config.host;
         let picoseconds = |time: Time| time.picoseconds() as f64;
         let dma_rate = bus.dma_rate();
-        let data = size.mean_bytes() / dma_rate.bytes_per_picosecond();
-        let notice = match cpu.notice {
+        let link_rate = config.links.host_rate.bytes_per_picosecond();
+        let notice = match config.host.notice() {
             Notice::Polling { .. } => Time::ZERO,
-            Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
+            notice @ Notice::Interrupt { .. } => notice.alone(),
         };
+        let mean =
+            |of: &dyn Fn(&Plan) -> f64| size.mean_of(|bytes| of(&costs.plan_alone(config, bytes)));
+        let mean_time = |of: &dyn Fn(&Plan) -> Time| mean(&|plan| picoseconds(of(plan)));
         // With nobody else on the way, and as if no link between switches were slower.
-        let moving = size.mean_of(|bytes| {
-            let demand = costs.demand(config, bytes, 0);
-            let bus_rate = dma_rate.bytes_per_picosecond() * demand.scale;
-            let link_rate = config.links.host_rate.bytes_per_picosecond();
-            demand.wire_bytes / demand.rate_max.min(bus_rate).min(link_rate)
-        });
-        let mean = |step: &dyn Fn(u32) -> Step| {
-            let own = size.mean_of(|bytes| picoseconds(step(bytes).adapter));
-            (own, picoseconds(step(0).bus))
+        let moving_of = |plan: &Plan| {
+            let bus_rate = dma_rate.bytes_per_picosecond() * plan.scale;
+            plan.wire_bytes / plan.rate_max.min(bus_rate).min(link_rate)
         };
-        let (send, read) = mean(&|bytes| costs.send(bytes));
-        let (receive, receive_read) = mean(&|bytes| costs.receive(bytes));
+        let moving = mean(&moving_of);
+        // The payload's mean is exact; only what else crosses the bus is from draws.
+        let beside = size.mean_of(|bytes| {
+            let plan = costs.plan_alone(config, bytes);
+            plan.wire_bytes / plan.scale - f64::from(bytes)
+        });
+        let data = (size.mean_bytes() + beside) / dma_rate.bytes_per_picosecond();
+        let doorbell = mechanism.doorbell(bus).unwrap_or(Step::ZERO);
+        let writing = |plan: &Plan| match plan.mover {
+            Mover::Processor(writing) => writing,
+            Mover::Engine | Mover::HeldEngine => plan.beside + plan.sent_interrupt,
+        };
+        let held = mean(&|plan| match plan.mover {
+            Mover::HeldEngine => moving_of(plan) + picoseconds(plan.sent_interrupt),
+            Mover::Processor(_) | Mover::Engine => 0.0,
+        });
+        let receive = mean_time(&|plan| plan.match_service.alone());
+        // A processor of an adapter's own that receives does not send meanwhile.
+        let shared = mean(&|plan| {
+            let is_shared = plan.is_one_engine;
+            f64::from(u8::from(is_shared)) * picoseconds(plan.match_service.alone())
+        });
         Self {
-            processor_send: picoseconds(cpu.post + cpu.reap),
+            processor_send: picoseconds(processor.post + processor.reap)
+                + mean_time(&|plan| plan.processor + writing(plan)),
             // The descriptor is posted again.
-            processor_receive: picoseconds(notice + cpu.reap + cpu.post),
-            bus_send: data + picoseconds(costs.doorbell().bus) + read,
-            bus_receive: data + receive_read + picoseconds(costs.complete().bus),
-            nic_send: send + read,
-            nic_receive: receive + receive_read,
-            vi: moving / f64::from(config.host.nic.moving_per_vi.max(1)),
+            processor_receive: picoseconds(notice + processor.reap + processor.post)
+                + mean_time(&|plan| plan.receive_processor),
+            bus_send: data + picoseconds(doorbell.bus) + mean_time(&|plan| plan.service.bus),
+            bus_receive: data + mean_time(&|plan| plan.match_service.bus + plan.completion.bus),
+            nic_send: mean_time(&|plan| plan.service.alone()) + held,
+            nic_send_of_receives: shared,
+            nic_receive: receive,
+            vi: moving / f64::from(mechanism.moving_per_vi().max(1)),
         }
     }
 }
@@ -353,10 +383,9 @@ fn device_load(config: &ClusterConfig) -> f64 {
 /// The payload's mean is exact; only the frames' share is from draws.
 fn mean_wire_bytes(config: &ClusterConfig) -> f64 {
     let size = &config.traffic.size;
-    let framing = size.mean_of(|bytes| {
-        let bytes = u64::from(bytes);
-        (config.links.frame.wire_bytes(bytes) - bytes) as f64
-    });
+    let costs = PathCosts::new(config);
+    let framing =
+        size.mean_of(|bytes| costs.plan_alone(config, bytes).wire_bytes - f64::from(bytes));
     size.mean_bytes() + framing
 }
 
@@ -375,10 +404,21 @@ mod tests {
     use viaduct_topology::Ports;
 
     use super::*;
-    use crate::config::{BusLoad, HostModel, HostsConfig, RunConfig, TrafficConfig};
+    use crate::config::{BusLoad, HostsConfig, RunConfig, TrafficConfig};
     use crate::workload::{Interval, Pattern, SizeDistribution};
-    use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Rate, Switching};
+    use viaduct_hardware::{
+        BusModel, Completion, Frame, Mechanism, MemoryModel, NicModel, ProcessorModel, Rate,
+        Switching,
+    };
     use viaduct_network::{LinkConfig, SwitchModel};
+
+    /// The adapter of the study's hosts.
+    pub(super) fn nic(config: &mut ClusterConfig) -> &mut NicModel {
+        match &mut config.host.mechanism {
+            Mechanism::Native(nic) => nic,
+            other => panic!("an adapter without VIA: {other:?}"),
+        }
+    }
 
     /// The study: its network and traffic; a bus of 264 MB/s without bursts, 0.3, 0.6 and 0.3 us
     /// a write, read and status; processors of 1 us and 9 us; a NIC of 1.3 us a descriptor.
@@ -403,14 +443,15 @@ mod tests {
             },
             host: HostModel {
                 name: "test".into(),
-                cpu: CpuModel {
+                processor: ProcessorModel {
                     post: microseconds(10),
                     reap: microseconds(10),
-                    notice: Notice::Interrupt {
-                        interrupt: microseconds(70),
-                        wake_up: microseconds(20),
-                    },
+                    polling_delay: Time::ZERO,
+                    interrupt: microseconds(70),
+                    wake_up: microseconds(20),
                 },
+                completion: Completion::Interrupt,
+                memory: MemoryModel::FREE,
                 bus: BusModel {
                     rate: Rate::from_bits_per_second(264e6 * 8.0),
                     burst_bytes: 0,
@@ -419,7 +460,7 @@ mod tests {
                     read: microseconds(6),
                     write: microseconds(3),
                 },
-                nic: NicModel {
+                mechanism: Mechanism::Native(NicModel {
                     doorbell: microseconds(5),
                     send_descriptor: microseconds(5),
                     translate: microseconds(3),
@@ -432,7 +473,8 @@ mod tests {
                     forwarding: Switching::CutThrough,
                     receive_match: microseconds(5),
                     completion: microseconds(3),
-                },
+                }),
+                transfer_max_bytes: 1 << 30,
             },
             hosts: HostsConfig {
                 processes: 1,
@@ -542,7 +584,7 @@ mod tests {
         let mut config = study();
         config.traffic.pattern = Pattern::Incast { target: 5 };
         config.host.bus.rate = Rate::INFINITE;
-        config.host.cpu.notice = Notice::Polling { delay: Time::ZERO };
+        config.host.completion = Completion::Polling;
         let bounds = bounds(&config);
         let Saturation {
             rate_per_s, place, ..
@@ -582,7 +624,7 @@ mod tests {
     fn one_vi_moves_one_message_at_a_time() {
         let mut config = study();
         config.traffic.pattern = Pattern::Pairs(vec![(0, 1)]);
-        config.host.nic.rate = Rate::from_bits_per_second(428e6);
+        nic(&mut config).rate = Rate::from_bits_per_second(428e6);
         let bounds = bounds(&config);
         let Saturation {
             rate_per_s, place, ..
@@ -597,12 +639,10 @@ mod tests {
         config.links.rate = Rate::INFINITE;
         config.links.host_rate = Rate::INFINITE;
         config.host.bus.rate = Rate::INFINITE;
-        config.host.cpu = CpuModel {
-            post: Time::ZERO,
-            reap: Time::ZERO,
-            notice: Notice::Polling { delay: Time::ZERO },
-        };
-        let nic = &mut config.host.nic;
+        config.host.completion = Completion::Polling;
+        let processor = &mut config.host.processor;
+        (processor.post, processor.reap) = (Time::ZERO, Time::ZERO);
+        let nic = nic(&mut config);
         (nic.send_descriptor, nic.translate) = (Time::ZERO, Time::ZERO);
         (nic.dma_setup, nic.receive_match) = (Time::ZERO, Time::ZERO);
         assert_eq!(bounds(&config).saturation, None);

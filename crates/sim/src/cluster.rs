@@ -36,7 +36,8 @@ use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
 use crate::trace::Observer;
 use crate::workload::Targets;
-use viaduct_hardware::Switching;
+use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
+use viaduct_hardware::{Notice, Step, Switching};
 use viaduct_network::fluid::{Fluid, ResourceId};
 use viaduct_network::windows::LinkWindows;
 
@@ -79,6 +80,22 @@ pub(crate) struct Lanes {
 pub(crate) struct Cluster<'config> {
     pub(crate) config: &'config ClusterConfig,
     pub(crate) costs: PathCosts,
+    /// How applications hear of a message.
+    pub(crate) notice: Notice,
+    /// How the adapter is told of a post; none where the processor starts messages itself.
+    pub(crate) doorbell: Option<Step>,
+    /// Messages of one VI whose data may move at once.
+    pub(crate) moving_per_vi: u32,
+    /// Whether the adapter reads a VI's next descriptor while data of the VI waits to move.
+    pub(crate) reads_ahead: bool,
+    /// Whether a message takes its receive when its first byte comes, not its last.
+    pub(crate) matches_first: bool,
+    /// What adapters remember, by host; empty if they remember nothing.
+    pub(crate) adapters: Vec<mechanism::State>,
+    pub(crate) plans: Plans,
+    pub(crate) last_plan: LastPlan,
+    /// Of adapters that remember nothing: for messages of how many bytes that plan is.
+    pub(crate) known_plan: Option<(u32, PlanId)>,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) lanes: Lanes,
     pub(crate) fluid: Fluid,
@@ -97,8 +114,8 @@ pub(crate) struct Cluster<'config> {
     pub(crate) late_receives: BTreeMap<(u32, ViId), u32>,
     /// Heads that needed no event of their own.
     pub(crate) heads_matched: u64,
-    /// Whether paths of one length cost the same.
-    pub(crate) are_links_alike: bool,
+    /// Whether messages of one size over paths of one length cost the same.
+    pub(crate) are_ways_alike: bool,
     pub(crate) hosts: Vec<Host>,
     pub(crate) nics: Vec<AlignedNic>,
     pub(crate) processes: Vec<Process>,
@@ -169,9 +186,27 @@ impl<'config> Cluster<'config> {
         } else {
             0
         };
+        let mechanism = &config.host.mechanism;
+        let adapters = if mechanism.is_stateless() {
+            0
+        } else {
+            host_count
+        };
+        let costs = PathCosts::new(config);
         let mut cluster = Self {
             config,
-            costs: PathCosts::new(config),
+            notice: config.host.notice(),
+            doorbell: mechanism.doorbell(&config.host.bus),
+            moving_per_vi: mechanism.moving_per_vi(),
+            reads_ahead: mechanism.reads_ahead(),
+            matches_first: costs.plan_alone(config, 0).matches_first,
+            adapters: (0..adapters)
+                .map(|_| mechanism::State::new(mechanism))
+                .collect(),
+            plans: Plans::default(),
+            last_plan: LastPlan::default(),
+            known_plan: None,
+            costs,
             queue,
             lanes,
             fluid,
@@ -180,12 +215,12 @@ impl<'config> Cluster<'config> {
             is_all_cut_through: config.is_all_cut_through(),
             is_direct: config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
-            may_overtake: config.host.nic.moving_per_vi > 1
+            may_overtake: mechanism.moving_per_vi() > 1
                 && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
             overtakers: BTreeMap::new(),
             late_receives: BTreeMap::new(),
             heads_matched: 0,
-            are_links_alike: topology.are_links_alike(),
+            are_ways_alike: topology.are_links_alike() && mechanism.is_stateless(),
             hosts: (0..host_count)
                 .map(|_| Host::new(config.hosts.send_buffers))
                 .collect(),
@@ -350,10 +385,12 @@ impl<'config> Cluster<'config> {
         length.saturating_mul(u64::from(active) + 1)
     }
 
-    fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Arrival(process) => self.handle_arrival(process),
             Event::Fetched(message) => self.handle_fetched(message),
+            Event::Begins(message) => self.move_in_order(message),
+            Event::EngineFree(host) => self.handle_engine_free(host),
             Event::HeadArrives(message) => self.handle_head(message),
             Event::FlowEnds(flow) => {
                 let tag = self.fluid.end(&mut self.queue, flow);
@@ -497,7 +534,7 @@ impl ClusterConfig {
     /// Whether a message crosses all links and both buses at once.
     pub(crate) fn is_all_cut_through(&self) -> bool {
         self.links.switching == Switching::CutThrough
-            && self.host.nic.forwarding == Switching::CutThrough
+            && self.host.mechanism.forwarding() == Switching::CutThrough
     }
 }
 

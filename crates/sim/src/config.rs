@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
-use viaduct_hardware::{BusModel, CpuModel, NicModel};
+use viaduct_hardware::{Frame, HostModel, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
@@ -18,7 +18,7 @@ pub struct ClusterConfig {
     pub links: LinkConfig,
     /// What a switch costs a message.
     pub switch: SwitchModel,
-    /// CPU, bus and NIC: the same on each host.
+    /// Processor, bus and adapter: the same on each host.
     pub host: HostModel,
     /// How each host is used.
     pub hosts: HostsConfig,
@@ -28,17 +28,12 @@ pub struct ClusterConfig {
     pub run: RunConfig,
 }
 
-/// A host's hardware and system software: one preset.
-#[derive(Clone, Debug)]
-pub struct HostModel {
-    /// The preset's name.
-    pub name: String,
-    /// What the processor spends on a message.
-    pub cpu: CpuModel,
-    /// The I/O bus.
-    pub bus: BusModel,
-    /// The network adapter.
-    pub nic: NicModel,
+impl ClusterConfig {
+    /// Framing and rate of the link between a host and its switch.
+    #[inline]
+    pub(crate) const fn host_link(&self) -> (Frame, Rate) {
+        (self.links.frame, self.links.host_rate)
+    }
 }
 
 /// How each host is used.

@@ -1,6 +1,6 @@
 //! A process's connections: one VI for each peer.
 
-use viaduct_engine::prefetch;
+use viaduct_engine::{Time, prefetch};
 use viaduct_via::ViId;
 
 use crate::message::MessageId;
@@ -28,10 +28,17 @@ pub(crate) struct Connection {
     /// Messages whose doorbells the NIC has and whose descriptors wait to be read.
     pub(crate) first_waiting: MessageId,
     pub(crate) last_waiting: MessageId,
-    /// The message whose descriptor was read and whose data waits for the one before.
-    pub(crate) fetched: MessageId,
+    /// Messages whose descriptors were read and whose data waits for that before, in order.
+    pub(crate) first_fetched: MessageId,
+    pub(crate) last_fetched: MessageId,
     /// Messages whose data moves.
     pub(crate) moving: u32,
+    /// Messages in the queue of an engine that is held by each, or moving by it.
+    pub(crate) held: u32,
+    /// When the data of the last of its messages may begin to move.
+    pub(crate) last_begin: Time,
+    /// When the last of its messages arrives, of adapters whose steps differ in length.
+    pub(crate) last_arrival: Time,
     /// Whether the descriptor stage has, or will take, a message of this VI.
     pub(crate) has_turn: bool,
     /// Whether receives are posted at the other end.
@@ -47,7 +54,11 @@ impl Connection {
             peer_vi,
             first_waiting: MessageId::NONE,
             last_waiting: MessageId::NONE,
-            fetched: MessageId::NONE,
+            first_fetched: MessageId::NONE,
+            last_fetched: MessageId::NONE,
+            held: 0,
+            last_begin: Time::ZERO,
+            last_arrival: Time::ZERO,
             moving: 0,
             has_turn: false,
             is_peer_ready: false,

@@ -19,21 +19,16 @@ use crate::event::Event;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::receive::drop_cause;
-use viaduct_hardware::Notice;
 use viaduct_network::fluid::FlowDemand;
 
 impl ClusterConfig {
     /// Whether no stage of a host or its adapter takes time, and messages are not stored.
     pub(crate) fn is_direct(&self) -> bool {
         let host = &self.host;
-        let cpu = &host.cpu;
-        let notice = match cpu.notice {
-            Notice::Polling { delay } => delay,
-            Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
-        };
-        [cpu.post, cpu.reap, notice] == [Time::ZERO; 3]
+        let processor = &host.processor;
+        [processor.post, processor.reap, host.notice().alone()] == [Time::ZERO; 3]
             && host.bus.is_free()
-            && host.nic.is_free()
+            && host.mechanism.is_free()
             && self.is_all_cut_through()
     }
 
@@ -68,7 +63,7 @@ impl Cluster<'_> {
         self.lay_path(process, target);
         self.look_at_send(process, ends.source_vi);
         self.look_at_vi(target, ends.target_vi);
-        let way = self.way(wish.bytes);
+        let way = self.way_alone(wish.bytes);
         let (id, message) = self.messages.post_directly(wish, ends);
         message.mark = now;
         message.floor = way.floor;
@@ -161,7 +156,7 @@ impl Cluster<'_> {
         let begun = self.messages.get(id).mark;
         self.follow_move(id, 0..usize::MAX, begun);
         self.follow_buffer(id);
-        self.send_again(process);
+        self.send_again(process, now);
         self.free_buffer(host);
         self.schedule_tail_directly(id);
     }

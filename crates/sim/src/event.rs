@@ -10,6 +10,10 @@ pub(crate) enum Event {
     Arrival(u32),
     /// The sending NIC has read and checked a descriptor: its data can move.
     Fetched(MessageId),
+    /// A message's bytes may begin to move, if those of its VI before it have gone.
+    Begins(MessageId),
+    /// A sending engine that was held is free again.
+    EngineFree(u32),
     /// A message's first bytes reach the receiving NIC.
     HeadArrives(MessageId),
     /// A flow has moved all its bytes.

@@ -7,6 +7,7 @@ use viaduct_engine::{Stream, Time};
 use viaduct_via::{CompletionQueueId, MemoryHandle, Nic, ProtectionTag};
 
 use crate::connections::Connections;
+use crate::message::MessageId;
 use crate::why::MessageName;
 
 /// A NIC's semantics on cache lines of its own: an event reads one of many, and mostly of that one
@@ -45,19 +46,28 @@ pub(crate) struct Host {
     pub(crate) blocked: VecDeque<BlockedPost>,
     /// When the processor has done all the work it was given.
     pub(crate) processor_free: Time,
-    /// When the receiving NIC's descriptor stage has done all the work it was given.
+    /// When the receiving engine has done all the work it was given.
     pub(crate) receive_free: Time,
-    /// Whether the sending NIC's descriptor stage has a message.
+    /// Whether the sending engine has a message.
     pub(crate) is_fetching: bool,
-    /// Connections whose descriptors wait to be read, in the order in which they are served.
+    /// What the sending engine serves next, in order.
     pub(crate) turns: VecDeque<Turn>,
+    /// Messages that it has taken since it last had nothing to do.
+    pub(crate) in_batch: u32,
 }
 
-/// A connection whose turn at the NIC comes.
+/// Whose turn at the sending engine comes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) process: u32,
-    pub(crate) connection: u32,
+pub(crate) enum Turn {
+    /// A connection whose descriptors wait to be read.
+    Connection {
+        /// The process that posted them.
+        process: u32,
+        /// Its place in the process's list.
+        place: u32,
+    },
+    /// A message that the processor has started.
+    Message(MessageId),
 }
 
 /// A message that an application wants to post and has no buffer for.
@@ -121,6 +131,7 @@ impl Host {
             processor_free: Time::ZERO,
             receive_free: Time::ZERO,
             is_fetching: false,
+            in_batch: 0,
             turns: VecDeque::new(),
             send_buffers_free: send_buffers,
             blocked: VecDeque::new(),

@@ -15,11 +15,16 @@
 //!    `size.rs`). `want_to_post` waits for a send buffer. `post` finds the connection, or sets it
 //!    up (`connect.rs: connect`); gives the processor its work (`Host::work`); calls
 //!    `Nic::post_send`; prices the doorbell; `ring` puts the message in its VI's line at the
-//!    adapter.
-//! 2. `serve`: when the adapter's descriptor stage is free, the next VI in turn gives its first
-//!    message; `Nic::start_send`, descriptor read.
+//!    adapter. Where no doorbell is rung, the processor starts the message itself
+//!    (`start_by_processor`): it writes the bytes, or asks the adapter's engine to move them.
+//! 2. `serve`: when the sending engine is free, the next VI in turn gives its first message, or the
+//!    engine takes a message that a processor has started; `Nic::start_send`, descriptor read. What
+//!    each step of a message costs stands in its *plan* (`viaduct-hardware`), which its kind of
+//!    adapter makes when it begins with the message.
 //! 3. **`Fetched`** `handle_fetched`: the data moves (`begin_transfer`: route, `path.rs: way`,
-//!    `Fluid::begin`), or waits for the VI's message before it.
+//!    `Fluid::begin`), or waits for the VI's message before it. **`Begins`** is for adapters that
+//!    fetch a part of the data first, **`EngineFree`** for engines that are held until the bytes
+//!    have left.
 //! 4. **`HeadArrives`** `receive.rs: handle_head`: `Nic::start_receive` gives the VI's next receive
 //!    descriptor or drops the message; the descriptor is read while data arrives.
 //! 5. **`FlowEnds`** `send.rs: handle_flow_end`, `finish_sending`: `Nic::finish_send`, the buffer

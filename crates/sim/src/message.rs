@@ -5,6 +5,7 @@ use viaduct_via::{MessageHeader, ViId, WorkId};
 
 use crate::connect::Repost;
 use crate::host::BlockedPost;
+use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{STAGES, Stage};
 
 /// Number of a message under way; free numbers are used again.
@@ -54,10 +55,16 @@ pub(crate) struct Message {
     pub(crate) header: Option<MessageHeader>,
     /// Picoseconds spent in each stage.
     pub(crate) stages: [u64; STAGES],
+    /// How it is carried, once its adapter has begun with it.
+    pub(crate) plan: PlanId,
+    /// When the receiving processor has done what is its own before the last byte.
+    pub(crate) receive_worked: Time,
     /// The next message of the same VI that waits at the NIC.
     pub(crate) next_on_vi: MessageId,
-    /// When its doorbell has reached the NIC.
-    pub(crate) doorbell: Time,
+    /// When the sending engine may begin with it: its doorbell has come, or its request is written.
+    pub(crate) engine_from: Time,
+    /// When that engine has done its work on it.
+    pub(crate) engine_done: Time,
     /// What the receiving NIC adds, once the head is there.
     pub(crate) receive_delay: Option<Time>,
     /// Hops of a stored and forwarded message that are done.
@@ -93,8 +100,11 @@ impl Message {
             posted: wish.wanted,
             mark: wish.wanted,
             stages: [0; STAGES],
+            plan: PlanId::NONE,
+            receive_worked: Time::ZERO,
             next_on_vi: MessageId::NONE,
-            doorbell: Time::ZERO,
+            engine_from: Time::ZERO,
+            engine_done: Time::ZERO,
             unshared: Time::ZERO,
             head_delay: Time::ZERO,
             floor: Time::ZERO,

@@ -15,10 +15,9 @@ use core::ops::Range;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
-use crate::config::{ClusterConfig, HostModel};
-use viaduct_hardware::{Load, Notice, Step};
-use viaduct_hardware::{STAGES, Stage};
-use viaduct_network::Switching;
+use crate::config::ClusterConfig;
+use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State};
+use viaduct_hardware::{HostModel, STAGES, Stage, Step, Switching};
 use viaduct_network::delay::{head_delay, moving_time};
 use viaduct_network::fluid::FlowDemand;
 
@@ -60,33 +59,34 @@ impl PathCosts {
         }
     }
 
-    /// A doorbell, of either queue.
-    #[inline]
-    pub(crate) const fn doorbell(&self) -> Step {
-        self.model.nic.doorbell(&self.model.bus)
+    /// The plan of a message that is alone: its buffers known to the adapter, nothing before it.
+    pub(crate) fn plan_alone(&self, config: &ClusterConfig, bytes: u32) -> Plan {
+        let request = Request {
+            bytes,
+            segments: 1,
+            target: (0, 0),
+            is_behind: false,
+            place_in_batch: 0,
+        };
+        let hardware = (&self.model.mechanism, &self.model.bus);
+        let link = config.host_link();
+        let mut state = State::new(&self.model.mechanism);
+        let last = &mut LastPlan::default();
+        if !self.model.mechanism.is_stateless() {
+            // The first message fills the caches.
+            state.plan(hardware, link, &request, last);
+        }
+        *state.plan(hardware, link, &request, last)
     }
 
-    /// The sending adapter's work before the bytes move.
-    #[inline]
-    pub(crate) fn send(&self, bytes: u32) -> Step {
-        self.model.nic.send(&self.model.bus, bytes)
-    }
-
-    /// The receiving adapter's work when the head is there.
-    #[inline]
-    pub(crate) fn receive(&self, bytes: u32) -> Step {
-        self.model.nic.receive(&self.model.bus, bytes)
-    }
-
-    /// Completing a descriptor.
-    #[inline]
-    pub(crate) const fn complete(&self) -> Step {
-        self.model.nic.complete(&self.model.bus)
-    }
-
-    /// The way of `bytes` over `links`.
-    pub(crate) fn way(&self, config: &ClusterConfig, links: &[LinkId], bytes: u32) -> Way {
-        let demand = self.demand(config, bytes, 0);
+    /// The way of a message of `bytes` over `links`.
+    pub(crate) fn way(
+        &self,
+        config: &ClusterConfig,
+        links: &[LinkId],
+        (bytes, plan): (u32, &Plan),
+    ) -> Way {
+        let demand = demand(plan, 0);
         let bus_rate = self.model.bus.dma_rate().bytes_per_picosecond() * demand.scale;
         let slowest = links
             .iter()
@@ -96,24 +96,9 @@ impl PathCosts {
             links: links.len(),
             bytes,
             demand,
-            head_delay: self.head_delay(config, links, demand.wire_bytes),
+            head_delay: self.head_delay(config, links, demand.wire_bytes) + plan.adapters,
             unshared: moving_time(demand.wire_bytes, slowest),
-            floor: floor_over(config, self, links, bytes),
-        }
-    }
-
-    /// What a message puts on links and buses, and how fast the NICs can move it.
-    pub(crate) fn demand(&self, config: &ClusterConfig, bytes: u32, tag: u32) -> FlowDemand {
-        let Load {
-            wire_bytes,
-            scale,
-            rate_max,
-        } = self.model.nic.load(config.links.frame, bytes);
-        FlowDemand {
-            wire_bytes,
-            scale,
-            rate_max,
-            tag,
+            floor: floor_over(config, self, links, plan),
         }
     }
 
@@ -135,7 +120,7 @@ impl PathCosts {
         while end < len {
             let crosses_nic = is_bus(end - 1) || is_bus(end);
             let rule = if crosses_nic {
-                self.model.nic.forwarding
+                self.model.mechanism.forwarding()
             } else {
                 config.links.switching
             };
@@ -149,13 +134,15 @@ impl PathCosts {
             is_last: end == len,
         }
     }
+}
 
-    /// From the completion in memory to the application's having the message, nobody else there.
-    pub(crate) fn notice(&self) -> Time {
-        match self.model.cpu.notice {
-            Notice::Polling { delay } => delay,
-            Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
-        }
+/// What a message puts on links and buses, and how fast the adapters can move it.
+pub(crate) fn demand(plan: &Plan, tag: u32) -> FlowDemand {
+    FlowDemand {
+        wire_bytes: plan.wire_bytes,
+        scale: plan.scale,
+        rate_max: plan.rate_max,
+        tag,
     }
 }
 
@@ -166,17 +153,18 @@ impl PathCosts {
 pub fn floor_latency(config: &ClusterConfig, source: HostId, target: HostId, bytes: u32) -> Time {
     let mut links = Vec::new();
     config.topology.route(source, target, &mut links);
-    floor_over(config, &PathCosts::new(config), &links, bytes)
+    let costs = PathCosts::new(config);
+    floor_over(config, &costs, &links, &costs.plan_alone(config, bytes))
 }
 
-/// The whole latency of `bytes` over `links`, nobody else there.
+/// The whole latency over `links` of a message that is planned so, nobody else there.
 pub(crate) fn floor_over(
     config: &ClusterConfig,
     costs: &PathCosts,
     links: &[LinkId],
-    bytes: u32,
+    plan: &Plan,
 ) -> Time {
-    let stages = floor_stages(config, costs, links, bytes);
+    let stages = floor_stages(config, costs, links, plan);
     stages.into_iter().fold(Time::ZERO, |sum, time| sum + time)
 }
 
@@ -185,10 +173,15 @@ pub(crate) fn floor_stages(
     config: &ClusterConfig,
     costs: &PathCosts,
     links: &[LinkId],
-    bytes: u32,
+    plan: &Plan,
 ) -> [Time; STAGES] {
-    let HostModel { cpu, bus, .. } = &config.host;
-    let demand = costs.demand(config, bytes, 0);
+    let HostModel {
+        processor,
+        bus,
+        mechanism,
+        ..
+    } = &config.host;
+    let demand = demand(plan, 0);
     let bus_rate = bus.dma_rate().bytes_per_picosecond() * demand.scale;
     let link_rate = |place: usize| config.link_rate(links[place]).bytes_per_picosecond();
     let buses = usize::from(costs.has_buses);
@@ -223,17 +216,25 @@ pub(crate) fn floor_stages(
             network += config.switch.delay;
         }
     }
+    let mut receive = plan.match_service.alone();
+    if plan.receive_processor > Time::ZERO {
+        // Most of the processor's work is done while the bytes come.
+        let there = receive + moving + plan.receive_last;
+        receive = plan.receive_processor.max(there) - moving;
+    }
+    let doorbell = mechanism.doorbell(bus).unwrap_or(Step::ZERO);
     let mut stages = [Time::ZERO; STAGES];
     for (stage, time) in [
-        (Stage::Post, cpu.post),
-        (Stage::Doorbell, costs.doorbell().alone()),
-        (Stage::Descriptor, costs.send(bytes).alone()),
+        (Stage::Post, processor.post),
+        (Stage::Software, plan.processor),
+        (Stage::Doorbell, doorbell.alone()),
+        (Stage::Descriptor, plan.service.alone() + plan.fetch),
         (Stage::Transfer, moving),
-        (Stage::Network, network),
-        (Stage::Receive, costs.receive(bytes).alone()),
-        (Stage::Completion, costs.complete().alone()),
-        (Stage::Notice, costs.notice()),
-        (Stage::Reap, cpu.reap),
+        (Stage::Network, network + plan.adapters),
+        (Stage::Receive, receive),
+        (Stage::Completion, plan.completion.alone()),
+        (Stage::Notice, config.host.notice().alone()),
+        (Stage::Reap, processor.reap),
     ] {
         stages[stage as usize] = time;
     }

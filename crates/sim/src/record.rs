@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::message::Message;
-use crate::trace::{Observer, Span};
+use crate::trace::{Observer, Span, places_within};
 use crate::why::{Choice, Chooser, MessageName, Work};
 use viaduct_hardware::STAGES;
 use viaduct_network::fluid::FlowId;
@@ -342,7 +342,7 @@ impl Recorder {
             .chain(links.into_iter().map(Used::Link))
             .chain(bus(target))
             .collect();
-        for &used in &path[places.start..places.end.min(path.len())] {
+        for &used in &path[places_within(places, path.len())] {
             self.keep(message.number, used, Work::Move, span);
         }
     }

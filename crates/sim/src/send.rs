@@ -1,5 +1,7 @@
 //! The sending side: from the application's wish to the last byte on the first link.
 
+use core::ops::Range;
+
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 use viaduct_via::{Descriptor, Segments, SendOutcome};
@@ -9,10 +11,10 @@ use crate::config::Arrivals;
 use crate::event::Event;
 use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
-use crate::path::Way;
+use crate::path::{Way, demand};
 use crate::why::Work;
-use viaduct_hardware::Notice;
 use viaduct_hardware::Stage;
+use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
 use viaduct_network::delay::moving_time;
 use viaduct_network::fluid::{FlowDemand, ResourceId};
 
@@ -149,7 +151,7 @@ impl Cluster<'_> {
         let process = wish.process;
         let now = self.queue.now();
         let host = self.host_of(process);
-        let cpu = self.config.host.cpu;
+        let processor = self.config.host.processor;
         let Some(ends) = self.ends(&wish) else {
             return;
         };
@@ -157,26 +159,146 @@ impl Cluster<'_> {
         self.look_at_vi(process, ends.source_vi);
         let state = &mut self.hosts[host as usize];
         state.send_buffers_free -= 1;
-        let begin = state.work(now, cpu.post);
+        let begin = state.work(now, processor.post);
         // The application polls its send queue when it has posted.
         let nic = &mut self.nics[host as usize];
+        let mut reaping = Time::ZERO;
         while nic.send_done(ends.source_vi).completion().is_some() {
-            state.processor_free += cpu.reap;
+            reaping += processor.reap;
         }
         self.post_descriptor(host, ends, &wish);
-        let doorbell = self.costs.doorbell();
-        let write = self.short_transaction(host, doorbell.bus, 0);
-
         let id = self.messages.post(&wish, ends);
-        let worked = self.hosts[host as usize].processor_free;
-        self.follow_processor(host, id, Work::Post, begin, worked);
         let message = self.messages.get_mut(id);
         message.spend(Stage::Buffer, now);
         message.spend(Stage::SenderProcessor, begin);
-        message.spend(Stage::Post, begin + cpu.post);
-        message.doorbell = message.mark + write + doorbell.adapter;
-        message.spend(Stage::Doorbell, message.doorbell);
-        self.ring(host, process, ends.place, id);
+        message.spend(Stage::Post, begin + processor.post);
+        if let Some(doorbell) = self.doorbell {
+            if self.adapters.is_empty() {
+                self.plan(host, id);
+                self.work_before(host, id);
+            }
+            self.hosts[host as usize].processor_free += reaping;
+            self.follow_post(host, id, begin);
+            let write = self.short_transaction(host, doorbell.bus, 0);
+            let message = self.messages.get_mut(id);
+            message.engine_from = message.mark + write + doorbell.own;
+            message.spend(Stage::Doorbell, message.engine_from);
+            self.ring(host, process, ends.place, id);
+        } else {
+            self.start(host, id);
+            self.work_before(host, id);
+            self.start_by_processor(host, id);
+            self.hosts[host as usize].processor_free += reaping;
+            self.follow_post(host, id, begin);
+        }
+    }
+
+    /// The processor has done all that a post asks of it.
+    #[inline]
+    fn follow_post(&mut self, host: u32, id: MessageId, begin: Time) {
+        let worked = self.hosts[host as usize].processor_free;
+        self.follow_processor(host, id, Work::Post, begin, worked);
+    }
+
+    /// What the processor does of a message's way before the adapter does anything.
+    #[inline]
+    fn work_before(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        let software = self.plans.get(message.plan).processor;
+        if software > Time::ZERO {
+            let start = self.hosts[host as usize].work(message.mark, software);
+            message.spend(Stage::Software, start + software);
+        }
+    }
+
+    /// The NIC begins with the oldest send descriptor of a message's VI, which is the message's.
+    #[inline]
+    fn start(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        match self.nics[host as usize].start_send(message.source_vi) {
+            Some(started) => {
+                message.send_work = Some(started.work);
+                message.header = Some(started.header);
+            }
+            None => self
+                .violations
+                .push(format!("host {host}: a posted send did not start")),
+        }
+        if message.plan == PlanId::NONE {
+            self.plan(host, id);
+        }
+    }
+
+    /// A host's adapter plans how it carries a message. What it remembers of others counts when it
+    /// begins with the message; where it remembers nothing, any time before will do.
+    #[inline]
+    fn plan(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        match self.known_plan {
+            // The plan that was made last is held by whoever keeps plans.
+            Some((bytes, plan)) if bytes == message.bytes => {
+                message.plan = plan;
+                self.plans.hold(plan);
+            }
+            _ => self.another_plan(host, id),
+        }
+    }
+
+    #[inline(never)]
+    fn another_plan(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get(id);
+        let connections = &self.processes[message.source as usize].connections;
+        let place_in_batch = self.hosts[host as usize].in_batch;
+        let request = Request {
+            bytes: message.bytes,
+            segments: 1,
+            place_in_batch,
+            target: (
+                self.host_of(message.target),
+                message.target_vi.index().into(),
+            ),
+            is_behind: connections.get(message.connection).held > 0,
+        };
+        self.hosts[host as usize].in_batch = place_in_batch.wrapping_add(1);
+        let model = &self.config.host;
+        let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
+        // Adapters that remember nothing have no state.
+        let none = &mut mechanism::State::Plain;
+        let state = self.adapters.get_mut(host as usize).unwrap_or(none);
+        state.plan(hardware, link, &request, &mut self.last_plan);
+        let plan = self.plans.hold_last(&mut self.last_plan);
+        let message = self.messages.get_mut(id);
+        message.plan = plan;
+        if self.adapters.is_empty() {
+            self.known_plan = Some((message.bytes, plan));
+        }
+    }
+
+    /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
+    /// to move them.
+    fn start_by_processor(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        let plan = self.plans.get(message.plan);
+        let begins = message.mark;
+        match plan.mover {
+            Mover::Processor(writing) => {
+                self.hosts[host as usize].work(begins, writing);
+                self.at(begins, Event::Begins(id));
+            }
+            Mover::Engine | Mover::HeldEngine => {
+                let is_held = plan.mover == Mover::HeldEngine;
+                // The request is there when the processor has written it; more may follow.
+                message.engine_from = begins;
+                let state = &mut self.hosts[host as usize];
+                state.work(begins, plan.beside);
+                state.turns.push_back(Turn::Message(id));
+                let (process, place) = (message.source, message.connection);
+                let connection = self.processes[process as usize].connections.at(place);
+                connection.held += u32::from(is_held);
+                self.queue_at_adapter(host);
+                self.serve(host);
+            }
+        }
     }
 
     /// The connection that a message takes, set up if it is new.
@@ -217,81 +339,134 @@ impl Cluster<'_> {
             self.messages.get_mut(connection.last_waiting).next_on_vi = id;
         }
         connection.last_waiting = id;
+        self.queue_at_adapter(host);
+        self.take_turn(host, process, place);
+        self.serve(host);
+    }
+
+    /// One more message waits for a host's sending engine.
+    fn queue_at_adapter(&mut self, host: u32) {
         let state = &mut self.hosts[host as usize];
         state.queued += 1;
         if u64::from(state.queued) > self.queue_depth_max.0 {
             self.queue_depth_max = (u64::from(state.queued), host);
         }
-        self.take_turn(host, process, place);
-        self.serve(host);
     }
 
-    /// A VI joins the turns if it has a descriptor to read and none that was read and waits.
+    /// A VI joins the turns if it has a descriptor to read, and none that was read and waits where
+    /// the adapter does not read ahead.
     fn take_turn(&mut self, host: u32, process: u32, place: u32) {
         let connection = self.processes[process as usize].connections.at(place);
         let has_work = connection.first_waiting != MessageId::NONE;
-        if has_work && !connection.has_turn && connection.fetched == MessageId::NONE {
+        let may_read = connection.first_fetched == MessageId::NONE || self.reads_ahead;
+        if has_work && !connection.has_turn && may_read {
             connection.has_turn = true;
-            self.hosts[host as usize].turns.push_back(Turn {
-                process,
-                connection: place,
-            });
+            let turn = Turn::Connection { process, place };
+            self.hosts[host as usize].turns.push_back(turn);
         }
     }
 
-    /// The descriptor stage takes the next message: send queues in turn, each in order.
+    /// The sending engine takes the next message: send queues in turn, each in order.
     fn serve(&mut self, host: u32) {
         let state = &mut self.hosts[host as usize];
         if state.is_fetching {
             return;
         }
         let Some(turn) = state.turns.pop_front() else {
+            state.in_batch = 0;
             return;
         };
         state.is_fetching = true;
         state.queued -= 1;
-        let connection = self.processes[turn.process as usize]
-            .connections
-            .at(turn.connection);
-        let id = connection.first_waiting;
-        connection.first_waiting = self.messages.get(id).next_on_vi;
-        match self.nics[host as usize].start_send(connection.vi) {
-            Some(started) => {
-                let message = self.messages.get_mut(id);
-                message.send_work = Some(started.work);
-                message.header = Some(started.header);
-            }
-            None => self
-                .violations
-                .push(format!("host {host}: a posted send did not start")),
-        }
         let now = self.queue.now();
-        let step = self.costs.send(self.messages.get(id).bytes);
-        let read = self.short_transaction(host, step.bus, 0);
+        let id = match turn {
+            Turn::Message(id) => id,
+            Turn::Connection { process, place } => {
+                let connection = self.processes[process as usize].connections.at(place);
+                let id = connection.first_waiting;
+                connection.first_waiting = self.messages.get(id).next_on_vi;
+                self.start(host, id);
+                id
+            }
+        };
+        let message = self.messages.get(id);
+        let mut begin = message.engine_from.max(now);
+        let plan = self.plans.get(message.plan);
+        let (service, is_one_engine) = (plan.service, plan.is_one_engine);
+        let read = self.short_transaction(host, service.bus, 0);
+        let state = &mut self.hosts[host as usize];
+        if is_one_engine {
+            begin = begin.max(state.receive_free);
+            state.receive_free = begin + read + service.own;
+        }
         let message = self.messages.get_mut(id);
-        let begin = message.doorbell.max(now);
         message.spend(Stage::SendQueue, begin);
-        let ready = begin + read + step.adapter;
+        let ready = begin + read + service.own;
         message.spend(Stage::Descriptor, ready);
+        message.engine_done = ready;
         self.follow_descriptor(host, id, begin, ready);
         self.after(self.lanes.fetched, ready, Event::Fetched(id));
     }
 
-    /// A descriptor is read and checked: its data moves, or waits for the VI's message before it.
+    /// The sending engine has done its work on a message: the data moves, or waits for that of the
+    /// VI's message before it.
     pub(crate) fn handle_fetched(&mut self, id: MessageId) {
-        let message = self.messages.get(id);
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
         let (process, place) = (message.source, message.connection);
+        let plan = self.plans.get(message.plan);
+        let is_held = plan.mover == Mover::HeldEngine;
         let host = self.host_of(process);
         let connection = self.processes[process as usize].connections.at(place);
         connection.has_turn = false;
-        if connection.moving < self.config.host.nic.moving_per_vi {
+        let mut begins = now;
+        if plan.fetch > Time::ZERO {
+            begins = connection.last_begin.max(now + plan.fetch);
+            connection.last_begin = begins;
+            self.messages.get_mut(id).spend(Stage::Descriptor, begins);
+        }
+        self.at(begins, Event::Begins(id));
+        if !is_held {
+            self.hosts[host as usize].is_fetching = false;
+            self.take_turn(host, process, place);
+            self.serve(host);
+        }
+    }
+
+    /// Schedules an event that no lane is for, or handles it at once if it is due.
+    #[inline]
+    fn at(&mut self, time: Time, event: Event) {
+        if time > self.queue.now() {
+            self.queue.schedule(time, event);
+        } else if let Event::Begins(id) = event {
+            self.move_in_order(id);
+        } else {
+            self.handle(event);
+        }
+    }
+
+    /// A message's data moves when that before it has gone.
+    pub(crate) fn move_in_order(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let connection = self.processes[process as usize].connections.at(place);
+        if connection.moving < self.moving_per_vi {
             connection.moving += 1;
             self.begin_transfer(id);
-        } else {
-            connection.fetched = id;
+            return;
         }
+        let last = core::mem::replace(&mut connection.last_fetched, id);
+        if connection.first_fetched == MessageId::NONE {
+            connection.first_fetched = id;
+        } else {
+            self.messages.get_mut(last).next_on_vi = id;
+        }
+        self.messages.get_mut(id).next_on_vi = MessageId::NONE;
+    }
+
+    /// A held engine takes its next message.
+    pub(crate) fn handle_engine_free(&mut self, host: u32) {
         self.hosts[host as usize].is_fetching = false;
-        self.take_turn(host, process, place);
         self.serve(host);
     }
 
@@ -300,8 +475,10 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.spend(Stage::SendQueue, now);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let plan = message.plan;
+        self.follow_plan(id);
         self.lay_path(source, target);
-        let way = self.way(bytes);
+        let way = self.way(bytes, plan);
         self.messages.get_mut(id).floor = way.floor;
         if self.is_all_cut_through {
             self.begin_whole(id, &way);
@@ -322,22 +499,38 @@ impl Cluster<'_> {
         path.extend(buses.map(|[_, bus]| bus));
     }
 
-    /// What the message costs on the links of `path_scratch`, nobody else there.
+    /// What a message of this plan costs on the links of `path_scratch`, nobody else there.
     #[inline]
-    pub(crate) fn way(&mut self, bytes: u32) -> Way {
-        // Where all links are alike, paths of one length are too, and most messages repeat.
-        let links = self.path_scratch.len() - 2 * usize::from(self.has_buses);
-        match self.last_way {
-            Some(way) if self.are_links_alike && way.links == links && way.bytes == bytes => way,
-            _ => self.another_way(bytes),
-        }
+    fn way(&mut self, bytes: u32, plan: PlanId) -> Way {
+        self.known_way(bytes)
+            .unwrap_or_else(|| self.another_way(bytes, *self.plans.get(plan)))
     }
 
-    fn another_way(&mut self, bytes: u32) -> Way {
+    /// The same of a message of which no plan was made: its adapter costs nothing.
+    #[inline]
+    pub(crate) fn way_alone(&mut self, bytes: u32) -> Way {
+        self.known_way(bytes).unwrap_or_else(|| {
+            let plan = self.costs.plan_alone(self.config, bytes);
+            self.another_way(bytes, plan)
+        })
+    }
+
+    /// The last way, if this is one like it: where all links are alike, paths of one length are
+    /// too, and most messages repeat.
+    #[inline]
+    fn known_way(&self, bytes: u32) -> Option<Way> {
+        let links = self.path_scratch.len() - 2 * usize::from(self.has_buses);
+        let is_like = |way: &Way| self.are_ways_alike && way.links == links && way.bytes == bytes;
+        self.last_way.filter(is_like)
+    }
+
+    fn another_way(&mut self, bytes: u32, plan: Plan) -> Way {
         let links = links_of(&self.path_scratch, self.first_bus);
         self.link_scratch.clear();
         self.link_scratch.extend(links);
-        let way = self.costs.way(self.config, &self.link_scratch, bytes);
+        let way = self
+            .costs
+            .way(self.config, &self.link_scratch, (bytes, &plan));
         self.last_way = Some(way);
         way
     }
@@ -354,10 +547,33 @@ impl Cluster<'_> {
             ..way.demand
         };
         self.look_at_vi(target, target_vi);
-        self.fluid
-            .begin(&mut self.queue, &self.path_scratch, demand);
+        let len = self.path_scratch.len();
+        let path = &self.path_scratch[self.crossed(demand.scale, 0..len, len)];
+        self.fluid.begin(&mut self.queue, path, demand);
         self.look_at_receive(target, target_vi);
         self.after(self.lanes.head, head, Event::HeadArrives(id));
+    }
+
+    /// All places of its path that a message's bytes cross, for those who follow it: see
+    /// [`places_within`](crate::trace::places_within).
+    pub(crate) fn whole_way(&self, id: MessageId) -> Range<usize> {
+        let has_crossed = |plan| self.has_buses && !self.plans.get(plan).scale.is_finite();
+        match self.messages.get(id).plan {
+            PlanId::NONE => 0..usize::MAX,
+            plan => usize::from(has_crossed(plan))..usize::MAX,
+        }
+    }
+
+    /// The places that the bytes cross of those in question of a path of so many: all of them, but
+    /// for the buses where the data was over them before it moved.
+    #[inline]
+    pub(crate) fn crossed(&self, scale: f64, places: Range<usize>, len: usize) -> Range<usize> {
+        let places = places.start..places.end.min(len);
+        if !self.has_buses || scale.is_finite() {
+            return places;
+        }
+        let links = places.start.max(1)..places.end.min(len - 1);
+        if links.is_empty() { places } else { links }
     }
 
     fn unshared(&self, path: &[ResourceId], demand: FlowDemand) -> Time {
@@ -383,7 +599,7 @@ impl Cluster<'_> {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         message.spend(Stage::Network, now);
-        let bytes = message.bytes;
+        let plan = message.plan;
         let hop = self
             .costs
             .hop(self.config, message.hops_done as usize, path.len());
@@ -391,7 +607,9 @@ impl Cluster<'_> {
         let buses = usize::from(self.has_buses);
         let last_link = path.len() - buses - 1;
         let touches_nic = hop.places.start <= buses || hop.places.end > last_link;
-        let mut demand = self.costs.demand(self.config, bytes, id.0);
+        let plan = self.plans.get(plan);
+        let adapters = plan.adapters;
+        let mut demand = demand(plan, id.0);
         if !touches_nic {
             demand.rate_max = f64::INFINITY;
         }
@@ -404,11 +622,15 @@ impl Cluster<'_> {
         if ends_at_switch {
             delay += self.config.switch.delay;
         }
+        if hop.is_last {
+            delay += adapters;
+        }
         let unshared = self.unshared(places, demand);
         let message = self.messages.get_mut(id);
         message.unshared = unshared;
         message.head_delay = delay;
-        self.fluid.begin(&mut self.queue, places, demand);
+        let crossed = self.crossed(demand.scale, hop.places.clone(), path.len());
+        self.fluid.begin(&mut self.queue, &path[crossed], demand);
         // The head meets the receiving NIC while the message moves, unless it is stored there.
         let reaches_memory = hop.is_last && hop.places.start <= last_link;
         self.stored_paths.insert(id.0, path);
@@ -428,7 +650,7 @@ impl Cluster<'_> {
         let head_delay = message.head_delay;
         if self.is_all_cut_through {
             message.tail_arrives = now + head_delay;
-            self.follow_move(id, 0..usize::MAX, begun);
+            self.follow_move(id, self.whole_way(id), begun);
             self.finish_sending(id);
             self.schedule_tail(id);
             return;
@@ -437,7 +659,9 @@ impl Cluster<'_> {
         let len = self.stored_paths.get(&id.0).map_or(0, Vec::len);
         let hop = self.costs.hop(self.config, from, len);
         message.hops_done = hop.places.end as u32;
-        self.follow_move(id, hop.places.clone(), begun);
+        let scale = self.plans.get(message.plan).scale;
+        let crossed = self.crossed(scale, hop.places.clone(), len);
+        self.follow_move(id, crossed, begun);
         let message = self.messages.get_mut(id);
         let first_link = usize::from(self.has_buses);
         let last_link = len - first_link - 1;
@@ -458,42 +682,47 @@ impl Cluster<'_> {
 
     /// The sending NIC and the sender's buffer are free.
     fn finish_sending(&mut self, id: MessageId) {
+        let now = self.queue.now();
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
+        let plan = self.plans.get(message.plan);
+        let (mut sent, mover, interrupt) = (now + plan.sent, plan.mover, plan.sent_interrupt);
         let host = self.host_of(process);
         if let Some(work) = message.send_work {
             self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
         self.follow_buffer(id);
-        self.send_again(process);
+        if mover == Mover::HeldEngine {
+            let start = self.hosts[host as usize].work(now, interrupt);
+            sent = start + interrupt;
+            self.follow_processor(host, id, Work::Post, start, sent);
+            let read = self.messages.get(id).engine_done;
+            self.follow_engine(host, id, read, sent);
+        }
+        self.send_again(process, sent);
         let connection = self.processes[process as usize].connections.at(place);
-        let fetched = core::mem::replace(&mut connection.fetched, MessageId::NONE);
+        connection.held -= u32::from(mover == Mover::HeldEngine);
+        let fetched = connection.first_fetched;
         if fetched == MessageId::NONE {
             connection.moving -= 1;
         } else {
+            connection.first_fetched = self.messages.get(fetched).next_on_vi;
             self.begin_transfer(fetched);
             self.take_turn(host, process, place);
             self.serve(host);
         }
+        if mover == Mover::HeldEngine {
+            self.at(sent, Event::EngineFree(host));
+        }
         self.free_buffer(host);
     }
 
-    /// A process that keeps a window full learns that one of its sends is complete.
-    pub(crate) fn send_again(&mut self, process: u32) {
-        let now = self.queue.now();
+    /// A process that keeps a window full learns that one of its sends, which the adapter completes
+    /// at `sent`, is complete.
+    pub(crate) fn send_again(&mut self, process: u32, sent: Time) {
         if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
             self.processes[process as usize].outstanding -= 1;
-            let model = &self.config.host;
-            let seen = match model.cpu.notice {
-                Notice::Polling { delay } => delay,
-                Notice::Interrupt { interrupt, wake_up } => interrupt + wake_up,
-            };
-            let write = if self.has_buses {
-                model.bus.write
-            } else {
-                Time::ZERO
-            };
-            let told = now + model.nic.completion + write + seen;
+            let told = sent + self.notice.alone();
             self.queue.schedule(told, Event::SendReaped(process));
         }
     }

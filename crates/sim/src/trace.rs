@@ -6,6 +6,7 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
+use viaduct_hardware::mechanism::Plan;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::cluster::Cluster;
@@ -97,6 +98,8 @@ pub(crate) struct Follower {
     pub(crate) moves: Vec<Move>,
     /// From when to when the adapter read its own descriptor.
     pub(crate) fetch: Option<Span>,
+    /// How its adapter carries it, where that had to be planned.
+    pub(crate) plan: Option<Plan>,
     /// Transfers of other devices that have begun on one of its buses.
     devices: Vec<(FlowId, u32, Time)>,
 }
@@ -127,6 +130,7 @@ impl Follower {
             uses: Vec::new(),
             moves: Vec::new(),
             fetch: None,
+            plan: None,
             devices: Vec::new(),
         };
         follower.path = follower.path_of(config, message);
@@ -178,7 +182,7 @@ impl Follower {
         span: Span,
     ) {
         if self.is_own(message) {
-            let places = places.start..places.end.min(self.path.len());
+            let places = places_within(places, self.path.len());
             self.moves.push(Move { places, span });
             return;
         }
@@ -190,11 +194,11 @@ impl Follower {
         let ends = (message.source, message.target);
         let is_of_same_vi = ends == (self.message.source, self.message.target);
         let leaves = places.start <= self.buses();
-        if is_of_same_vi && leaves && config.host.nic.moving_per_vi != u32::MAX {
+        if is_of_same_vi && leaves && config.host.mechanism.moving_per_vi() != u32::MAX {
             self.keep(Server::Vi, Some(message), Work::Move, span);
         }
         let path = self.path_of(config, message);
-        for resource in &path[places.start..places.end.min(path.len())] {
+        for resource in &path[places_within(places, path.len())] {
             if let Some(place) = self.path.iter().position(|own| own == resource) {
                 self.keep(Server::Place(place), Some(message), Work::Move, span);
             }
@@ -206,6 +210,15 @@ impl Follower {
         if let Some(place) = self.path.iter().position(|&own| own == bus) {
             self.keep(Server::Place(place), None, Work::Move, span);
         }
+    }
+}
+
+/// Places of a path of so many: those given, or, where their end is not known, all but as many at the
+/// end as are left out at the beginning.
+pub(crate) fn places_within(places: Range<usize>, len: usize) -> Range<usize> {
+    match places.end {
+        usize::MAX => places.start..len - places.start,
+        end => places.start..end.min(len),
     }
 }
 
@@ -270,6 +283,36 @@ impl Cluster<'_> {
     pub(crate) fn follow_descriptor(&mut self, host: u32, id: MessageId, begin: Time, end: Time) {
         if self.observer.is_some() {
             self.keep_descriptor(host, id, Span { begin, end });
+        }
+    }
+
+    /// A message begins to move.
+    #[inline]
+    pub(crate) fn follow_plan(&mut self, id: MessageId) {
+        if let Some(Observer::Follower(follower)) = &mut self.observer {
+            let message = self.messages.get(id);
+            if follower.is_own(message.name()) {
+                follower.plan = Some(*self.plans.get(message.plan));
+            }
+        }
+    }
+
+    /// A message keeps a host's sending engine busy, though its descriptor is read: the engine is
+    /// held until the bytes have left, or takes messages in as well.
+    #[inline]
+    pub(crate) fn follow_engine(&mut self, host: u32, id: MessageId, begin: Time, end: Time) {
+        if self.observer.is_some() {
+            self.keep_engine(host, id, Span { begin, end });
+        }
+    }
+
+    #[cold]
+    fn keep_engine(&mut self, host: u32, id: MessageId, span: Span) {
+        let message = self.messages.get(id).name();
+        if let Some(Observer::Follower(follower)) = &mut self.observer
+            && follower.source_host.0 == host
+        {
+            follower.keep(Server::DescriptorStage, Some(message), Work::Move, span);
         }
     }
 
@@ -417,8 +460,12 @@ impl Cluster<'_> {
             let begin = message.mark;
             let from = message.hops_done as usize;
             let places = match self.stored_paths.get(&tag) {
-                Some(path) => self.costs.hop(self.config, from, path.len()).places,
-                None => 0..usize::MAX,
+                Some(path) => {
+                    let hop = self.costs.hop(self.config, from, path.len());
+                    let scale = self.plans.get(message.plan).scale;
+                    self.crossed(scale, hop.places, path.len())
+                }
+                None => self.whole_way(id),
             };
             self.keep_move(id, places, begin);
         }

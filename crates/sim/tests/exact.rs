@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{costly_host, ideal_host, nanoseconds, run, scenario};
+use common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
 use viaduct_engine::Time;
-use viaduct_hardware::{Notice, Rate, Switching};
+use viaduct_hardware::{Completion, HostModel, Rate, Switching};
 use viaduct_sim::bounds::load_bounds;
-use viaduct_sim::config::{Arrivals, ClusterConfig, HostModel};
+use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_sim::floor_latency;
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{
@@ -98,7 +98,7 @@ fn one_message_costs_the_sum_of_its_stages() {
 fn a_nic_that_stores_messages_pays_for_its_buses() {
     let bytes = 1_000;
     let mut config = chain(costly_host());
-    config.host.nic.forwarding = Switching::StoreAndForward;
+    nic(&mut config.host).forwarding = Switching::StoreAndForward;
     config.traffic.size = SizeDistribution::constant(bytes);
     // The NIC moves bytes at 8 ns, on its bus as on the link: the message is paid twice more.
     let by_hand = by_hand_ns(bytes, false) + 2.0 * 8.0 * f64::from(bytes);
@@ -112,9 +112,8 @@ fn a_nic_that_stores_messages_pays_for_its_buses() {
 #[test]
 fn polling_costs_its_delay_in_place_of_the_interrupt() {
     let mut config = chain(costly_host());
-    config.host.cpu.notice = Notice::Polling {
-        delay: nanoseconds(150),
-    };
+    config.host.completion = Completion::Polling;
+    config.host.processor.polling_delay = nanoseconds(150);
     let by_hand = by_hand_ns(1_000, false) - 7_000.0 + 150.0;
     assert!((measured(&config) as f64 - by_hand * 1e3).abs() <= 12.0);
 }
@@ -165,7 +164,7 @@ fn one_link(load: f64, processes: u32, size: SizeDistribution, moving_per_vi: u3
     let interval = service_ps / load * f64::from(processes);
     config.traffic.arrivals = Arrivals::Open(Interval::exponential(interval).expect("a mean"));
     config.traffic.size = size;
-    config.host.nic.moving_per_vi = moving_per_vi;
+    nic(&mut config.host).moving_per_vi = moving_per_vi;
     config.hosts.processes = processes;
     config.hosts.prepost = 4;
     config.hosts.send_buffers = 10_000;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ideal_host, run, scenario};
+use common::{ideal_host, nic, run, scenario};
 use viaduct_engine::Time;
 use viaduct_sim::config::{Arrivals, ClusterConfig};
 use viaduct_sim::result::{SteadyState, TooShort};
@@ -14,7 +14,7 @@ use viaduct_topology::{Ports, Topology};
 fn one_link(load: f64, messages: f64, moving_per_vi: u32, size: SizeDistribution) -> ClusterConfig {
     let topology = Topology::single_switch(2, Ports(2)).expect("a switch");
     let mut config = scenario(topology, ideal_host(), Pattern::Pairs(vec![(0, 1)]));
-    config.host.nic.moving_per_vi = moving_per_vi;
+    nic(&mut config.host).moving_per_vi = moving_per_vi;
     config.hosts.prepost = 100_000;
     config.hosts.send_buffers = 100_000;
     let service_ps = size.mean_bytes() * 8_000.0;

@@ -7,9 +7,10 @@ mod common;
 use std::sync::Arc;
 
 use viaduct_engine::Time;
+use viaduct_hardware::HostModel;
 use viaduct_sim::RunError;
 use viaduct_sim::bounds::load_bounds;
-use viaduct_sim::config::{ClusterConfig, HostModel, TrafficConfig};
+use viaduct_sim::config::{ClusterConfig, TrafficConfig};
 use viaduct_sim::workload::{ListedMessage, MessageList, Pattern, SizeDistribution};
 use viaduct_topology::{Ports, Topology};
 

@@ -4,13 +4,13 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{costly_host, ideal_host, nanoseconds, run, scenario};
+use common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
 use proptest::prelude::*;
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
-use viaduct_hardware::{Notice, Rate, Switching};
+use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
 use viaduct_network::Sharing;
-use viaduct_sim::config::{Arrivals, BusLoad, ClusterConfig, HostModel};
+use viaduct_sim::config::{Arrivals, BusLoad, ClusterConfig};
 use viaduct_sim::why::{Account, Choice, Fate, NAMED_MAX, StageTime, WhyError, explain};
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{ChainHosts, Ports, Topology, TreeShape};
@@ -34,26 +34,45 @@ fn topology() -> impl Strategy<Value = Topology> {
     ]
 }
 
+/// Shipped hosts, whose adapters carry messages in every way.
+const PRESETS: [&str; 8] = [
+    "clan-pio",
+    "clan-dma",
+    "clan",
+    "bvia-myrinet",
+    "kvia-myrinet",
+    "m-via",
+    "m-via-jumbo",
+    "rnic-gen4",
+];
+
+fn preset(name: &str) -> HostModel {
+    let programs = viaduct_scenario::load_programs(name, None, 2);
+    programs.expect("a preset with a link").host
+}
+
 fn host() -> impl Strategy<Value = HostModel> {
     let forwarding = prop_oneof![
         Just(Switching::CutThrough),
         Just(Switching::StoreAndForward)
     ];
-    (any::<bool>(), forwarding, 1_u32..4, any::<bool>()).prop_map(
-        |(is_ideal, forwarding, moving_per_vi, polls)| {
-            let mut host = if is_ideal {
-                ideal_host()
-            } else {
-                costly_host()
-            };
-            host.nic.forwarding = forwarding;
-            if !is_ideal {
-                host.nic.moving_per_vi = moving_per_vi;
+    let presets: Vec<HostModel> = PRESETS.iter().map(|name| preset(name)).collect();
+    let kind = prop_oneof![
+        1 => Just(ideal_host()),
+        2 => Just(costly_host()),
+        3 => prop::sample::select(presets),
+    ];
+    (kind, forwarding, 1_u32..4, any::<bool>()).prop_map(
+        |(mut host, forwarding, moving_per_vi, polls)| {
+            if let Mechanism::Native(nic) = &mut host.mechanism {
+                nic.forwarding = forwarding;
+                if host.name != ideal_host().name {
+                    nic.moving_per_vi = moving_per_vi;
+                }
             }
             if polls {
-                host.cpu.notice = Notice::Polling {
-                    delay: nanoseconds(130),
-                };
+                host.completion = Completion::Polling;
+                host.processor.polling_delay = nanoseconds(130);
             }
             host
         },
@@ -232,7 +251,7 @@ proptest! {
         direct.run.drain = true;
         direct.run.events_max = None;
         let mut staged = direct.clone();
-        staged.host.nic.moving_per_vi = u32::MAX - 1;
+        nic(&mut staged.host).moving_per_vi = u32::MAX - 1;
         let (direct, staged) = (run(&direct), run(&staged));
         prop_assert_eq!(direct.digest, staged.digest);
         prop_assert_eq!(direct.events, staged.events);

@@ -4,9 +4,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{costly_host, ideal_host, run, scenario};
+use common::{costly_host, ideal_host, nic, run, scenario};
 use viaduct_engine::Time;
-use viaduct_sim::config::{ClusterConfig, HostModel, TrafficConfig, UNLIMITED};
+use viaduct_hardware::HostModel;
+use viaduct_sim::config::{ClusterConfig, TrafficConfig, UNLIMITED};
 use viaduct_sim::result::RunResult;
 use viaduct_sim::workload::{ListedMessage, MessageList, Pattern};
 use viaduct_topology::{Ports, Topology};
@@ -55,7 +56,7 @@ fn what_exceeds_the_receives_is_dropped_and_no_more() {
     // The same where hosts cost something, and receives come back in between.
     for (prepost, is_lossy) in [(8, true), (20, false), (UNLIMITED, false)] {
         let mut config = at_once(costly_host(), &[1; 20]);
-        config.host.cpu.reap = Time::from_microseconds(100);
+        config.host.processor.reap = Time::from_microseconds(100);
         config.hosts.prepost = prepost;
         let messages = run(&config).messages;
         assert_eq!(
@@ -87,7 +88,7 @@ fn losses_that_nobody_asked_for_come_first_among_the_warnings() {
 #[test]
 fn messages_of_one_vi_arrive_in_the_order_of_their_posts() {
     let mut several = costly_host();
-    several.nic.moving_per_vi = 4;
+    nic(&mut several).moving_per_vi = 4;
     for host in [ideal_host(), several] {
         let mut config = at_once(host, &[100_000, 500, 50_000, 1]);
         config.hosts.prepost = 8;

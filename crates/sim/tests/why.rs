@@ -6,9 +6,10 @@ use std::ops::ControlFlow;
 
 use common::{costly_host, ideal_host, nanoseconds, run, scenario};
 use viaduct_engine::Time;
+use viaduct_hardware::HostModel;
 use viaduct_hardware::Stage;
 use viaduct_network::Sharing;
-use viaduct_sim::config::{Arrivals, BusLoad, ClusterConfig, HostModel};
+use viaduct_sim::config::{Arrivals, BusLoad, ClusterConfig};
 use viaduct_sim::why::{Account, Choice, Explanation, Fate, Place, WhyError, Work, explain};
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::{HostId, Node, Ports, Topology};

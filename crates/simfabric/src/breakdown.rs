@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
-use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State};
+use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State, Step};
 use viaduct_network::delay::head_delay;
 use viaduct_topology::HostId;
 
@@ -30,21 +30,22 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
     // As the fluid rule rounds it.
     let moving = Time::from_picoseconds(((plan.wire_bytes / rate).ceil() as u64).max(1));
 
-    let mut receive = plan.match_service;
+    let mut receive = plan.match_service.alone();
     if plan.receive_processor > Time::ZERO {
         let there = receive + moving + plan.receive_last;
         receive = plan.receive_processor.max(there) - moving;
     }
-    let doorbell = host.mechanism.doorbell(&host.bus).unwrap_or(Time::ZERO);
+    let doorbell = host.mechanism.doorbell(&host.bus);
+    let doorbell = doorbell.map_or(Time::ZERO, Step::alone);
     vec![
         (Stage::Post, host.processor.post),
         (Stage::Software, plan.processor),
         (Stage::Doorbell, doorbell),
-        (Stage::Descriptor, plan.service + plan.fetch),
+        (Stage::Descriptor, plan.service.alone() + plan.fetch),
         (Stage::Transfer, moving),
         (Stage::Network, network),
         (Stage::Receive, receive),
-        (Stage::Completion, plan.completion),
+        (Stage::Completion, plan.completion.alone()),
         (Stage::Notice, host.processor.polling_delay),
         (Stage::Reap, host.processor.reap),
     ]

@@ -18,7 +18,7 @@ use viaduct_fabric::via::{
     DataSegment, Operation, Queue, ReceiveOutcome, ReceiveVerdict, RemoteVerdict, SendOutcome,
     StartedSend, ViId,
 };
-use viaduct_hardware::mechanism::{Mover, Plan, Request};
+use viaduct_hardware::mechanism::{Mover, Plan, Request, Step};
 use viaduct_network::fluid::{FlowDemand, FlowId};
 
 use crate::cluster::Cluster;
@@ -43,7 +43,8 @@ impl Cluster {
     pub(crate) fn start_sends(&mut self, host: u32, vi: ViId) {
         let state = &mut self.hosts[host as usize];
         let local = state.processor_free.max(self.queue.now());
-        match self.config.host.mechanism.doorbell(&self.config.host.bus) {
+        let doorbell = self.config.host.mechanism.doorbell(&self.config.host.bus);
+        match doorbell.map(Step::alone) {
             Some(delay) => {
                 if !core::mem::replace(&mut state.line(vi).has_turn, true) {
                     let event = Event::Doorbell(host, vi);
@@ -211,7 +212,7 @@ impl Cluster {
             let Some((_, plan)) = self.messages.with_plan(message) else {
                 continue;
             };
-            let (service, is_one_engine) = (plan.service, plan.is_one_engine);
+            let (service, is_one_engine) = (plan.service.alone(), plan.is_one_engine);
             let processor = plan.processor;
             let now = self.now();
             let state = self.host(host);
@@ -350,7 +351,7 @@ impl Cluster {
         let (host, vi, target) = (message.host, message.vi, message.target);
         let (begun, is_answer) = (message.begun, message.is_answer);
         let head = message.head + plan.adapters;
-        let (match_service, completion) = (plan.match_service, plan.completion);
+        let (match_service, completion) = (plan.match_service.alone(), plan.completion.alone());
         let (receive_processor, receive_last) = (plan.receive_processor, plan.receive_last);
         let (mut sent, mover) = (now + plan.sent, plan.mover);
         let sent_interrupt = plan.sent_interrupt;

@@ -7,7 +7,7 @@ use std::task::Waker;
 use viaduct_agent::Call;
 use viaduct_engine::{EventQueue, Time};
 use viaduct_fabric::ViHandle;
-use viaduct_fabric::via::{Timestamp, ViId};
+use viaduct_fabric::via::{NicAttributes, Timestamp, ViId};
 use viaduct_hardware::mechanism::LastPlan;
 
 use crate::config::SimulationConfig;
@@ -60,7 +60,10 @@ pub(crate) const fn half(round: Time) -> Time {
 
 impl Cluster {
     pub(crate) fn new(config: SimulationConfig) -> Self {
-        let attributes = Arc::new(config.host.attributes.clone());
+        let attributes = Arc::new(NicAttributes {
+            max_transfer_bytes: config.host.transfer_max_bytes,
+            ..NicAttributes::default()
+        });
         let name = Arc::from(DEVICE_NAME);
         let hosts = (0..config.topology.host_count())
             .map(|number| Host::new(number, &config.host, &name, &attributes))

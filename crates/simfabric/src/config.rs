@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use viaduct_fabric::via::NicAttributes;
-use viaduct_hardware::{BusModel, Frame, Mechanism, MemoryModel, ProcessorModel, Rate};
+use viaduct_hardware::{BusModel, Frame, HostModel, Mechanism, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
@@ -29,23 +28,6 @@ pub struct SimulationConfig {
     pub traffic: Vec<Traffic>,
     /// The seed of what is drawn: which messages are lost or corrupted, and when others send.
     pub seed: u64,
-}
-
-/// A host's hardware and system software, as programs on it pay for them.
-#[derive(Clone, Debug)]
-pub struct HostModel {
-    /// The preset's name.
-    pub name: String,
-    /// What the processor spends.
-    pub processor: ProcessorModel,
-    /// What registering memory costs.
-    pub memory: MemoryModel,
-    /// The I/O bus.
-    pub bus: BusModel,
-    /// How the adapter moves messages.
-    pub mechanism: Mechanism,
-    /// What the NIC can do.
-    pub attributes: NicAttributes,
 }
 
 impl SimulationConfig {

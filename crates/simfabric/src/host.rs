@@ -7,9 +7,8 @@ use viaduct_agent::{Agent, Device};
 use viaduct_engine::{EventId, Time};
 use viaduct_fabric::Counts;
 use viaduct_fabric::via::{ConnectionMessage, HostAddress, Nic, NicAttributes, ViId};
-use viaduct_hardware::mechanism;
+use viaduct_hardware::{HostModel, mechanism};
 
-use crate::config::HostModel;
 use crate::faults::Slowing;
 use crate::message::MessageId;
 use crate::notices::Notices;

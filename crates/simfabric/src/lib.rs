@@ -2,8 +2,8 @@
 //!
 //! A [`Simulation`] has hosts with a NIC each and a network between them. Programs written against
 //! [`viaduct_fabric`] run on the hosts, blocking or asynchronous, in virtual time: what
-//! they post, wait for and compute costs what the [`config::HostModel`] says. Equal inputs give
-//! equal runs.
+//! they post, wait for and compute costs what the [`viaduct_hardware::HostModel`] says. Equal
+//! inputs give equal runs.
 //!
 //! ```
 //! use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use viaduct_engine::{Time, prefetch_all};
 use viaduct_fabric::via::{MessageHeader, Peer, RemoteSegment, StartedReceive, ViId, WorkId};
-use viaduct_hardware::mechanism::{LastPlan, Plan};
+use viaduct_hardware::mechanism::{LastPlan, Plan, PlanId, Plans};
 
 use crate::faults::Fate;
 
@@ -55,45 +55,6 @@ pub(crate) enum Matched {
     Dropped,
 }
 
-/// Number of a plan that is kept; free numbers are used again.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct PlanId(u32);
-
-/// The plans of messages under way. Messages that are alike share one: it is longer than all else
-/// that is known of a message, and one that all of them read stays near the processor.
-#[derive(Debug, Default)]
-struct Plans {
-    /// With how many hold it; one that nobody holds is free.
-    slots: Vec<(Plan, u32)>,
-    free: Vec<PlanId>,
-}
-
-impl Plans {
-    /// Keeps a plan, for one who holds it.
-    fn add(&mut self, plan: Plan) -> PlanId {
-        if let Some(id) = self.free.pop() {
-            self.slots[id.0 as usize] = (plan, 1);
-            return id;
-        }
-        self.slots.push((plan, 1));
-        PlanId(self.slots.len() as u32 - 1)
-    }
-
-    #[inline]
-    fn hold(&mut self, id: PlanId) {
-        self.slots[id.0 as usize].1 += 1;
-    }
-
-    #[inline]
-    fn release(&mut self, id: PlanId) {
-        let holders = &mut self.slots[id.0 as usize].1;
-        *holders -= 1;
-        if *holders == 0 {
-            self.free.push(id);
-        }
-    }
-}
-
 /// All messages under way.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
@@ -104,8 +65,6 @@ pub(crate) struct Messages {
     payloads: Vec<Vec<u8>>,
     free: Vec<u32>,
     plans: Plans,
-    /// The plan that was made last, where a message has it.
-    last_plan: Option<PlanId>,
 }
 
 /// Longer payloads are given back, but for those of the first messages.
@@ -116,18 +75,7 @@ impl Messages {
     /// Holds the plan that was made last, for a message that is to be inserted.
     #[inline]
     pub(crate) fn hold_plan(&mut self, last: &mut LastPlan) -> PlanId {
-        let is_new = last.take_new();
-        let id = match self.last_plan {
-            Some(id) if !is_new => id,
-            former => {
-                if let Some(former) = former {
-                    self.plans.release(former);
-                }
-                *self.last_plan.insert(self.plans.add(last.plan))
-            }
-        };
-        self.plans.hold(id);
-        id
+        self.plans.hold_last(last)
     }
 
     /// Gives a message a plan of its own.
@@ -144,7 +92,7 @@ impl Messages {
     #[inline]
     pub(crate) fn with_plan(&mut self, id: MessageId) -> Option<(&mut Message, &Plan)> {
         let message = self.slots.get_mut(id.0 as usize)?;
-        let plan = &self.plans.slots[message.plan.0 as usize].0;
+        let plan = self.plans.get(message.plan);
         (message.references > 0).then_some((message, plan))
     }
 

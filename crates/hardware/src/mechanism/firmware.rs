@@ -8,7 +8,7 @@
 
 use viaduct_engine::Time;
 
-use super::{Mover, Plan, Request};
+use super::{Mover, Plan, Request, Step};
 use crate::bus::BusModel;
 use crate::pages::page_crossings;
 use viaduct_network::{Frame, Rate};
@@ -153,9 +153,17 @@ fn plan_of(
     };
     let last_bytes = bytes - (packets - 1) * payload;
     let unstaging = dma.time_for(f64::from(last_bytes));
-    let service = read + cycles(service) + cycles(per_packet);
-    let match_service = cycles(nic.receive_cycles + if bytes > 0 { nic.dma_cycles } else { 0 });
-    let completion = unstaging + cycles(nic.completion_cycles) + bus.write;
+    let service = Step {
+        bus: read,
+        own: cycles(service) + cycles(per_packet),
+    };
+    let match_service = Step::of(cycles(
+        nic.receive_cycles + if bytes > 0 { nic.dma_cycles } else { 0 },
+    ));
+    let completion = Step {
+        bus: bus.write,
+        own: unstaging + cycles(nic.completion_cycles),
+    };
     let plan = Plan {
         way: way.name(),
         processor,
@@ -177,6 +185,7 @@ fn plan_of(
         .into_iter()
         .fold(link_rate.bytes_per_picosecond(), f64::min);
     let moving = Time::from_picoseconds((wire_bytes / rate).ceil() as u64);
-    let expected = processor + service + before + moving + match_service + completion;
+    let adapter = service.alone() + match_service.alone() + completion.alone();
+    let expected = processor + adapter + before + moving;
     (plan, expected)
 }

@@ -6,7 +6,7 @@
 
 use viaduct_engine::Time;
 
-use super::{Mover, Plan, Request};
+use super::{Mover, Plan, Request, Step};
 use crate::bus::BusModel;
 use viaduct_network::{Frame, Rate};
 
@@ -69,7 +69,10 @@ pub(crate) fn plan(
         way: "copied",
         // The first frame is copied and handed over before anything moves.
         processor: kernel.system_call + kernel.send_frame + first_copy(kernel, bytes),
-        service: bus.programmed_write + bus.read,
+        service: Step {
+            bus: bus.programmed_write + bus.read,
+            own: Time::ZERO,
+        },
         mover: Mover::Engine,
         wire_bytes,
         scale: if bytes == 0 {
@@ -85,7 +88,10 @@ pub(crate) fn plan(
         adapters: times(kernel.adapter, 2),
         receive_processor: receiving,
         receive_last: kernel.coalescing + kernel.interrupt + kernel.receive_frame + last_copy,
-        completion: bus.write,
+        completion: Step {
+            bus: bus.write,
+            own: Time::ZERO,
+        },
         ..Plan::free(bytes)
     }
 }

@@ -1,10 +1,10 @@
 //! VIA in the adapter: doorbell, descriptor fetch, protection, DMA.
 //!
-//! The steps of a message are priced here for drawn traffic and for programs.
+//! The steps of a message are priced here.
 
 use viaduct_engine::Time;
 
-use super::{Mover, Plan, Request};
+use super::{Mover, Plan, Request, Step};
 use crate::bus::BusModel;
 use crate::pages::page_crossings;
 use viaduct_network::{Frame, Rate, Switching};
@@ -40,26 +40,6 @@ pub struct NicModel {
     pub completion: Time,
 }
 
-/// A step that takes a short transaction of the bus, and the adapter's own time.
-///
-/// Drawn traffic prices the transaction by who else is on the bus, programs as if nobody were.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Step {
-    /// The transaction, with nobody else on the bus.
-    pub bus: Time,
-    /// The adapter's own time.
-    pub adapter: Time,
-}
-
-impl Step {
-    /// Both, with nobody else on the bus.
-    #[inline]
-    #[must_use]
-    pub fn alone(self) -> Time {
-        self.bus + self.adapter
-    }
-}
-
 /// What a message's bytes ask of links and buses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
@@ -79,7 +59,7 @@ impl NicModel {
     pub const fn doorbell(&self, bus: &BusModel) -> Step {
         Step {
             bus: bus.short(bus.programmed_write),
-            adapter: self.doorbell,
+            own: self.doorbell,
         }
     }
 
@@ -89,7 +69,7 @@ impl NicModel {
     pub fn send(&self, bus: &BusModel, bytes: u32) -> Step {
         Step {
             bus: bus.short(bus.read),
-            adapter: self.send_descriptor + self.data_setup(bytes),
+            own: self.send_descriptor + self.data_setup(bytes),
         }
     }
 
@@ -99,7 +79,7 @@ impl NicModel {
     pub fn receive(&self, bus: &BusModel, bytes: u32) -> Step {
         Step {
             bus: bus.short(bus.read),
-            adapter: self.receive_match + self.data_setup(bytes),
+            own: self.receive_match + self.data_setup(bytes),
         }
     }
 
@@ -109,7 +89,7 @@ impl NicModel {
     pub const fn complete(&self, bus: &BusModel) -> Step {
         Step {
             bus: bus.short(bus.write),
-            adapter: self.completion,
+            own: self.completion,
         }
     }
 
@@ -171,16 +151,16 @@ pub(crate) fn plan(nic: &NicModel, bus: &BusModel, frame: Frame, request: &Reque
         rate_max,
     } = nic.load(frame, bytes);
     let is_inline = bytes <= nic.inline_bytes;
-    let completion = nic.complete(bus).alone();
+    let completion = nic.complete(bus);
     Plan {
         way: if is_inline { "inline" } else { "DMA" },
-        service: nic.send(bus, bytes).alone(),
+        service: nic.send(bus, bytes),
         mover: Mover::Engine,
         wire_bytes,
         scale,
         rate_max,
-        sent: completion,
-        match_service: nic.receive(bus, bytes).alone(),
+        sent: completion.alone(),
+        match_service: nic.receive(bus, bytes),
         matches_first: true,
         completion,
         ..Plan::free(bytes)
@@ -231,9 +211,16 @@ mod tests {
                 is_behind: false,
             };
             let plan = plan(&nic, &bus, frame, &request);
-            assert_eq!(plan.service, sum(&[&[8, 1], data].concat()), "{bytes}");
-            assert_eq!(plan.match_service, sum(&[&[8, 5], data].concat()));
-            assert_eq!((plan.sent, plan.completion), (sum(&[9, 6]), sum(&[9, 6])));
+            assert_eq!(
+                plan.service.alone(),
+                sum(&[&[8, 1], data].concat()),
+                "{bytes}"
+            );
+            assert_eq!(plan.match_service.alone(), sum(&[&[8, 5], data].concat()));
+            assert_eq!(
+                (plan.sent, plan.completion.alone()),
+                (sum(&[9, 6]), sum(&[9, 6]))
+            );
             assert_eq!(nic.doorbell(&bus).alone(), sum(&[7, 0]));
         }
         // Of a bus without a bound the adapter's own time is all there is.

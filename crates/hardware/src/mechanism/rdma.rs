@@ -12,7 +12,7 @@ use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_interface::Endpoint;
 use viaduct_interface::residency::{Brought, Costs, FRAMES_MAX, Policy, Residency, Stall};
 
-use super::{Mover, Plan, Request};
+use super::{Mover, Plan, Request, Step};
 use crate::bus::BusModel;
 use viaduct_network::Frame;
 
@@ -118,7 +118,7 @@ impl Rdma {
         };
         Plan {
             way: if is_inline { "inline" } else { "fetched" },
-            service: nic.message,
+            service: Step::of(nic.message),
             mover: Mover::Engine,
             wire_bytes,
             scale,
@@ -130,9 +130,12 @@ impl Rdma {
             sent: nic.completion,
             fetch,
             adapters: nic.adapters,
-            match_service,
+            match_service: Step::of(match_service),
             matches_first: true,
-            completion: nic.completion + bus.write,
+            completion: Step {
+                bus: bus.write,
+                own: nic.completion,
+            },
             ..Plan::free(bytes)
         }
     }

@@ -10,7 +10,7 @@
 
 use viaduct_engine::Time;
 
-use super::{LastPlan, Mover, Plan, Request, Tally, Way};
+use super::{LastPlan, Mover, Plan, Request, Step, Tally, Way};
 use crate::bus::BusModel;
 use viaduct_network::{Frame, Rate};
 
@@ -135,8 +135,7 @@ impl RemoteWrites {
         let has_pieces = bytes > model.inline_bytes;
         let is_mapped = !has_pieces || self.is_mapped(request.target, model.mappings);
         let likeness = (bytes, request.segments, is_mapped, request.is_behind);
-        if last.of != Some(likeness) {
-            last.of = Some(likeness);
+        if !last.is_like(likeness) {
             last.set(plan(model, bus, frame, request, is_mapped));
         }
         &last.plan
@@ -184,7 +183,10 @@ fn plan(
         wire_bytes,
         scale: wire_bytes / on_bus,
         adapters: Time::from_picoseconds(2 * model.adapter.picoseconds()),
-        completion: bus.write,
+        completion: Step {
+            bus: bus.write,
+            own: Time::ZERO,
+        },
         tally: Tally {
             way: if pieces > 0 { Way::Direct } else { Way::Inline },
             transfers: 1,
@@ -259,13 +261,18 @@ fn plan(
         // While data still waits.
         beside: writing_body,
         // The interrupt at the end of each piece starts the next.
-        service: times(model.dma_setup, pieces.max(1))
-            + times(model.dma_interrupt, pieces.saturating_sub(1)),
+        service: Step::of(
+            times(model.dma_setup, pieces.max(1))
+                + times(model.dma_interrupt, pieces.saturating_sub(1)),
+        ),
         mover: Mover::HeldEngine,
         rate_max: f64::INFINITY,
         sent_interrupt: model.dma_interrupt,
         // The index follows the interrupt.
-        completion: model.dma_interrupt + bus.programmed_write + bus.write,
+        completion: Step {
+            bus: bus.programmed_write + bus.write,
+            own: model.dma_interrupt,
+        },
         ..arrival
     }
 }

@@ -1,4 +1,4 @@
-//! Keys of the kinds of adapters that programs run on, beside native VIA, and of a preset's link.
+//! Keys of the kinds of adapters beside native VIA, and of a preset's link.
 
 use viaduct_engine::Time;
 use viaduct_hardware::{QueueDesign, Rate};
@@ -40,8 +40,8 @@ section! {
 words!(QueueDesign { Indexed = "indexed", Lapped = "lapped" });
 
 section! {
-    RemoteWrites Optional "preset.remote_writes":
-        "a preset's [remote_writes]: VIA in a library above remote writes" {
+    RemoteWrites Optional "hosts.model.remote_writes":
+        "the adapter of mechanism remote-writes: VIA in a library above them" {
         adapter: Setting<Time> = time("between bus and link, at each end");
         write_rate: Setting<Rate> = rate("of the processor's own writes");
         segment: Setting<Time> = time("a segment's cookie and its mapping");
@@ -84,7 +84,8 @@ fn slow_cycles(meaning: &'static str) -> KeyOf<u32> {
 }
 
 section! {
-    Firmware Optional "preset.firmware": "a preset's [firmware]: VIA in the adapter's own processor" {
+    Firmware Optional "hosts.model.firmware":
+        "the adapter of mechanism firmware: VIA in its own processor" {
         cycle: Setting<Time> = time("of the adapter's processor");
         doorbell: Setting<u32> = slow_cycles("cycles to notice a doorbell");
         descriptor: Setting<u32> = slow_cycles("cycles to fetch and read a descriptor");
@@ -103,7 +104,7 @@ section! {
 }
 
 section! {
-    Kernel Optional "preset.kernel": "a preset's [kernel]: VIA in the kernel" {
+    Kernel Optional "hosts.model.kernel": "the adapter of mechanism kernel: VIA in the kernel" {
         system_call: Setting<Time> = time("into the kernel and back");
         send_frame: Setting<Time> = time("protocol and driver, sending");
         receive_frame: Setting<Time> = time("driver and protocol, receiving");
@@ -117,7 +118,7 @@ section! {
 }
 
 section! {
-    Rdma Optional "preset.rdma": "a preset's [rdma]: a current RDMA adapter" {
+    Rdma Optional "hosts.model.rdma": "the adapter of mechanism rdma: a current one" {
         doorbell: Setting<Time> = time("a doorbell's way to the adapter");
         inline: Setting<u32> = bytes("sends up to this go with the descriptor");
         read: Setting<Time> = time("a PCI Express read, beside its data");

@@ -3,12 +3,16 @@
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
 
+use super::MechanismKind;
 use crate::section::kinds::{choice, count, message, rate_or_infinite, size, text, time};
 use crate::section::{Setting, section, words};
 
 section! {
     Model "hosts.model": "the hardware of a host, over the preset's values" {
         name: Setting<String> = text("the name of the hardware").otherwise("the preset's");
+        mechanism: Setting<MechanismKind> =
+            choice("how the adapter carries messages; it has a table of its own")
+                .otherwise("the preset's, or native");
     }
 }
 
@@ -42,7 +46,7 @@ section! {
 }
 
 section! {
-    Nic "hosts.model.nic": "the network adapter, stage by stage" {
+    Nic "hosts.model.nic": "the adapter of mechanism native, stage by stage" {
         doorbell: Setting<Time> = time("from the doorbell's arrival to the NIC's reaction");
         send_descriptor: Setting<Time> = time("reading and checking a send descriptor");
         translate: Setting<Time> = time("translation and protection check of a segment");

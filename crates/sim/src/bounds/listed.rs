@@ -94,7 +94,7 @@ pub(super) fn load_bounds(
             [
                 host.processor_receive,
                 host.bus_receive,
-                0.0,
+                host.nic_send_of_receives,
                 host.nic_receive,
             ],
         );
@@ -194,7 +194,12 @@ fn last_alone(
         return Time::ZERO;
     };
     config.route(message.source, message.target, &mut path);
-    time.saturating_add(floor_over(config, path_costs, &path, message.bytes))
+    time.saturating_add(floor_over(
+        config,
+        path_costs,
+        &path,
+        &path_costs.plan_alone(config, message.bytes),
+    ))
 }
 
 /// Servers of a host, in the order of [`LoadBounds`].
@@ -227,7 +232,7 @@ impl<'config> CostsBySize<'config> {
             _ => {
                 let size = SizeDistribution::constant(bytes);
                 let costs = HostCosts::new(self.config, self.path_costs, &size);
-                let wire_bytes = self.config.links.frame.wire_bytes(u64::from(bytes)) as f64;
+                let wire_bytes = self.path_costs.plan_alone(self.config, bytes).wire_bytes;
                 self.last = Some((bytes, costs, wire_bytes));
                 (costs, wire_bytes)
             }
@@ -385,12 +390,11 @@ mod tests {
 
     use viaduct_topology::LinkClass;
 
-    use super::super::tests::{bounds, class, near, study};
+    use super::super::tests::{bounds, class, near, nic, study};
     use super::*;
     use crate::config::{Arrivals, BusLoad, TrafficConfig};
     use crate::path::floor_latency;
     use crate::workload::{Interval, Pattern};
-    use viaduct_hardware::Notice;
 
     fn message(microseconds: u64, source: u32, target: u32, bytes: u32) -> ListedMessage {
         ListedMessage {
@@ -535,17 +539,15 @@ mod tests {
         let mut config = listed(&empty);
         let load = list_load(&config);
         assert_eq!(load.place, "processor of n0-0-0");
-        let costs = &config.host.cpu;
-        let Notice::Interrupt { interrupt, wake_up } = costs.notice else {
-            panic!("{costs:?}");
-        };
+        let costs = &config.host.processor;
+        let (interrupt, wake_up) = (costs.interrupt, costs.wake_up);
         let each = (interrupt + wake_up + costs.reap + costs.post).seconds_f64();
         assert!((load.work.seconds_f64() - 11.0 * each).abs() < 1e-11);
         assert!((load.fullest.unwrap().load - 10.0 * each / 100e-6).abs() < 1e-9);
         // Small messages to one peer wait for each other in its VI.
         let to_one: Vec<_> = (0..5).map(|_| message(0, 1, 0, 64)).collect();
         config = listed(&to_one);
-        config.host.nic.rate = viaduct_hardware::Rate::from_bits_per_second(8e6);
+        nic(&mut config).rate = viaduct_hardware::Rate::from_bits_per_second(8e6);
         let load = list_load(&config);
         assert_eq!(load.place, "a VI of n0-0-1");
         assert_eq!(load.work, Time::from_microseconds(5 * 64));

@@ -11,10 +11,11 @@ use super::{
     Account, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse, Work,
 };
 use crate::config::ClusterConfig;
-use crate::path::{PathCosts, floor_stages};
+use crate::path::{PathCosts, demand, floor_stages};
 use crate::trace::{Follower, Move, Server, Span, Use};
 use viaduct_hardware::Notice;
 use viaduct_hardware::Stage;
+use viaduct_hardware::mechanism::Plan;
 use viaduct_network::Sharing;
 use viaduct_network::fluid::FlowDemand;
 
@@ -24,7 +25,8 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
     let mut links = Vec::new();
     config.route(source, target, &mut links);
     let costs = PathCosts::new(config);
-    let alone = floor_stages(config, &costs, &links, record.message.bytes);
+    let plan = plan_of(config, &costs, record, follower);
+    let alone = floor_stages(config, &costs, &links, &plan);
     let stages = Stage::ALL
         .into_iter()
         .map(|stage| StageTime {
@@ -42,6 +44,17 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
     }
 }
 
+/// How the message was carried.
+fn plan_of(
+    config: &ClusterConfig,
+    costs: &PathCosts,
+    record: &Record,
+    follower: &Follower,
+) -> Plan {
+    let alone = || costs.plan_alone(config, record.message.bytes);
+    follower.plan.unwrap_or_else(alone)
+}
+
 fn time_in(record: &Record, stage: Stage) -> Time {
     Time::from_picoseconds(record.stages[stage as usize])
 }
@@ -55,7 +68,8 @@ fn waits(config: &ClusterConfig, record: &Record, follower: &Follower) -> Vec<Wa
     let after = |begin: Time, stage| within(begin, time_in(record, stage));
     let buffer = after(record.posted, Stage::Buffer);
     let sender = after(buffer.end, Stage::SenderProcessor);
-    let doorbell = after(after(sender.end, Stage::Post).end, Stage::Doorbell).end;
+    let worked = after(after(sender.end, Stage::Post).end, Stage::Software).end;
+    let doorbell = after(worked, Stage::Doorbell).end;
     // First for the descriptor's turn, which a VI has only while none of its messages waits to
     // move; then for the VI's message before it.
     let mut send_queue = Vec::new();
@@ -65,13 +79,22 @@ fn waits(config: &ClusterConfig, record: &Record, follower: &Follower) -> Vec<Wa
             end: fetch.begin,
         };
         send_queue.extend([(turn, Server::DescriptorStage), (turn, Server::Vi)]);
+        // What is fetched of the data first belongs to the descriptor's stage as well.
+        let fetched = fetch.begin + time_in(record, Stage::Descriptor);
         let order = follower.moves.first().map(|first| Span {
-            begin: fetch.end,
+            begin: fetched,
             end: first.span.begin,
         });
         send_queue.extend(order.map(|order| (order, Server::Vi)));
+    } else if let Some(first) = follower.moves.first() {
+        // The processor starts it itself: it waits for the VI's message before it alone.
+        let order = Span {
+            begin: worked,
+            end: first.span.begin,
+        };
+        send_queue.push((order, Server::Vi));
     }
-    let noticed_at_once = match config.host.cpu.notice {
+    let noticed_at_once = match config.host.notice() {
         Notice::Polling { .. } => Time::ZERO,
         Notice::Interrupt { .. } => time_in(record, Stage::Notice),
     };
@@ -141,7 +164,7 @@ fn wait(record: &Record, follower: &Follower, stage: Stage, spans: &[(Span, Serv
 /// The links and buses that the bytes crossed.
 fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
     let costs = PathCosts::new(config);
-    let demand = costs.demand(config, record.message.bytes, 0);
+    let demand = demand(&plan_of(config, &costs, record, follower), 0);
     let first_bus = config.topology.link_count();
     let mut places = Vec::new();
     for hop in &follower.moves {

@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use viaduct_engine::Time;
-use viaduct_hardware::{BusModel, CpuModel, Frame, NicModel, Notice, Rate, Switching};
-use viaduct_network::{LinkConfig, Sharing, SwitchModel};
-use viaduct_sim::config::{
-    Arrivals, ClusterConfig, HostModel, HostsConfig, RunConfig, TrafficConfig,
+use viaduct_hardware::{
+    BusModel, Completion, Frame, HostModel, Mechanism, MemoryModel, NicModel, ProcessorModel, Rate,
+    Switching,
 };
+use viaduct_network::{LinkConfig, Sharing, SwitchModel};
+use viaduct_sim::config::{Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig};
 use viaduct_sim::result::RunResult;
 use viaduct_sim::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_topology::Topology;
@@ -23,11 +24,15 @@ pub(crate) fn ideal_host() -> HostModel {
     let zero = Time::ZERO;
     HostModel {
         name: "ideal".into(),
-        cpu: CpuModel {
+        processor: ProcessorModel {
             post: zero,
             reap: zero,
-            notice: Notice::Polling { delay: zero },
+            polling_delay: zero,
+            interrupt: zero,
+            wake_up: zero,
         },
+        completion: Completion::Polling,
+        memory: MemoryModel::FREE,
         bus: BusModel {
             rate: Rate::INFINITE,
             burst_bytes: 0,
@@ -36,7 +41,7 @@ pub(crate) fn ideal_host() -> HostModel {
             read: zero,
             write: zero,
         },
-        nic: NicModel {
+        mechanism: Mechanism::Native(NicModel {
             doorbell: zero,
             send_descriptor: zero,
             translate: zero,
@@ -49,7 +54,8 @@ pub(crate) fn ideal_host() -> HostModel {
             forwarding: Switching::CutThrough,
             receive_match: zero,
             completion: zero,
-        },
+        }),
+        transfer_max_bytes: 1 << 30,
     }
 }
 
@@ -57,14 +63,15 @@ pub(crate) fn ideal_host() -> HostModel {
 pub(crate) fn costly_host() -> HostModel {
     HostModel {
         name: "costly".into(),
-        cpu: CpuModel {
+        processor: ProcessorModel {
             post: nanoseconds(1_000),
             reap: nanoseconds(700),
-            notice: Notice::Interrupt {
-                interrupt: nanoseconds(5_000),
-                wake_up: nanoseconds(2_000),
-            },
+            polling_delay: nanoseconds(130),
+            interrupt: nanoseconds(5_000),
+            wake_up: nanoseconds(2_000),
         },
+        completion: Completion::Interrupt,
+        memory: MemoryModel::FREE,
         bus: BusModel {
             // 500 bytes at 4 ns and 500 ns a burst: 5 ns a byte.
             rate: Rate::from_bits_per_second(2e9),
@@ -74,7 +81,7 @@ pub(crate) fn costly_host() -> HostModel {
             read: nanoseconds(600),
             write: nanoseconds(200),
         },
-        nic: NicModel {
+        mechanism: Mechanism::Native(NicModel {
             doorbell: nanoseconds(400),
             send_descriptor: nanoseconds(900),
             translate: nanoseconds(150),
@@ -87,7 +94,16 @@ pub(crate) fn costly_host() -> HostModel {
             forwarding: Switching::CutThrough,
             receive_match: nanoseconds(1_100),
             completion: nanoseconds(250),
-        },
+        }),
+        transfer_max_bytes: 1 << 30,
+    }
+}
+
+/// The adapter of a host that has VIA in it.
+pub(crate) fn nic(host: &mut HostModel) -> &mut NicModel {
+    match &mut host.mechanism {
+        Mechanism::Native(nic) => nic,
+        other => panic!("an adapter without VIA: {other:?}"),
     }
 }
 

@@ -8,7 +8,8 @@ use viaduct_fabric::via::{ReliabilityLevel, Status, ViState};
 use viaduct_fabric::{
     Access, CompletionError, ErrorCode, Memory, Nic, RemoteBuffer, ReturnCode, Vi, Window,
 };
-use viaduct_simfabric::config::{HostModel, SimulationConfig};
+use viaduct_hardware::HostModel;
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::faults::{Fault, Links};
 use viaduct_simfabric::{Outcome, Process, SimulatedFabric, Simulation, SimulationError};
 use viaduct_topology::{HostId, Node, SwitchId};

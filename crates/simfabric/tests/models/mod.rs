@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use viaduct_engine::Time;
-use viaduct_fabric::via::NicAttributes;
-use viaduct_hardware::{BusModel, Frame, NicModel, Rate, Switching};
+use viaduct_hardware::{BusModel, Completion, Frame, HostModel, NicModel, Rate, Switching};
 use viaduct_hardware::{
     Mechanism, MemoryModel, NoticeModel, ProcessorModel, QueueDesign, RemoteWriteModel,
 };
 use viaduct_network::{LinkConfig, Sharing, SwitchModel};
-use viaduct_simfabric::config::{HostModel, SimulationConfig};
+use viaduct_simfabric::config::SimulationConfig;
 use viaduct_simfabric::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 
@@ -101,10 +100,11 @@ pub(crate) fn ideal() -> HostModel {
     HostModel {
         name: "ideal".to_owned(),
         processor: FREE_PROCESSOR,
+        completion: Completion::Polling,
         memory: MemoryModel::FREE,
         bus: FREE_BUS,
         mechanism: Mechanism::Native(FREE_NIC),
-        attributes: NicAttributes::default(),
+        transfer_max_bytes: 1 << 30,
     }
 }
 
@@ -113,6 +113,7 @@ pub(crate) fn native() -> HostModel {
     HostModel {
         name: "native".to_owned(),
         processor: PROCESSOR,
+        completion: Completion::Polling,
         memory: MemoryModel::FREE,
         bus: bus(),
         mechanism: Mechanism::Native(NicModel {
@@ -128,7 +129,7 @@ pub(crate) fn native() -> HostModel {
             completion: nanoseconds(400),
             ..FREE_NIC
         }),
-        attributes: NicAttributes::default(),
+        transfer_max_bytes: 1 << 30,
     }
 }
 
@@ -146,6 +147,7 @@ pub(crate) fn remote_writes(name: &str, dma_from_bytes: u32) -> HostModel {
     HostModel {
         name: name.to_owned(),
         processor: PROCESSOR,
+        completion: Completion::Polling,
         memory: MemoryModel::FREE,
         bus: bus(),
         mechanism: Mechanism::RemoteWrites(RemoteWriteModel {
@@ -167,7 +169,7 @@ pub(crate) fn remote_writes(name: &str, dma_from_bytes: u32) -> HostModel {
             returned_every: 1,
             notices: NOTICES,
         }),
-        attributes: NicAttributes::default(),
+        transfer_max_bytes: 1 << 30,
     }
 }
 
