@@ -24,7 +24,8 @@ pub enum Stage {
     Transfer,
     /// What sharing links and buses with others added to the transfer.
     Queued,
-    /// Propagation, the switches' delays, and the adapters' on the way.
+    /// Propagation, the switches' delays, and the adapters' on the way; where messages are stored,
+    /// waiting behind those of the same flow.
     Network,
     /// At the receiving NIC: finding the VI, reading its descriptor, checking, starting DMA; where
     /// the kernel receives, its work and copies.

@@ -55,6 +55,24 @@ pub struct FlowDemand {
     pub tag: u32,
 }
 
+impl FlowDemand {
+    /// Whether its bytes cross the buses of its ends as they move; some have crossed them before.
+    #[inline]
+    #[must_use]
+    pub fn uses_buses(&self) -> bool {
+        self.scale.is_finite()
+    }
+
+    /// Whether two are the same but for whom they belong to.
+    #[inline]
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.wire_bytes == other.wire_bytes
+            && self.scale == other.scale
+            && self.rate_max == other.rate_max
+    }
+}
+
 /// Resources and the flows that cross them.
 #[derive(Debug)]
 pub struct Fluid {

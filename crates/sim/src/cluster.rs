@@ -31,15 +31,16 @@ use crate::error::RunError;
 use crate::event::Event;
 use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
-use crate::path::{PathCosts, Way};
+use crate::path::{PathCosts, Priced};
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
 use crate::trace::Observer;
 use crate::workload::Targets;
 use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
 use viaduct_hardware::{Notice, Step, Switching};
-use viaduct_network::fluid::{Fluid, ResourceId};
+use viaduct_network::fluid::FlowDemand;
 use viaduct_network::windows::LinkWindows;
+use viaduct_network::{Network, Transfer};
 
 /// Purposes of random streams.
 pub(crate) mod purpose {
@@ -98,10 +99,7 @@ pub(crate) struct Cluster<'config> {
     pub(crate) known_plan: Option<(u32, PlanId)>,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) lanes: Lanes,
-    pub(crate) fluid: Fluid,
-    pub(crate) first_bus: u32,
-    pub(crate) has_buses: bool,
-    pub(crate) is_all_cut_through: bool,
+    pub(crate) network: Network,
     /// Whether no stage of a host takes time; see [`crate::direct`].
     pub(crate) is_direct: bool,
     /// Whether the heads of one connection's messages arrive in the order in which they began.
@@ -114,21 +112,17 @@ pub(crate) struct Cluster<'config> {
     pub(crate) late_receives: BTreeMap<(u32, ViId), u32>,
     /// Heads that needed no event of their own.
     pub(crate) heads_matched: u64,
-    /// Whether messages of one size over paths of one length cost the same.
-    pub(crate) are_ways_alike: bool,
+    /// Whether adapters plan all messages of one size alike.
+    pub(crate) are_plans_alike: bool,
     pub(crate) hosts: Vec<Host>,
     pub(crate) nics: Vec<AlignedNic>,
     pub(crate) processes: Vec<Process>,
     pub(crate) device_streams: Vec<Stream>,
     pub(crate) targets: Targets,
     pub(crate) messages: Messages,
-    /// Hops of stored and forwarded messages: their whole paths, by message.
-    pub(crate) stored_paths: BTreeMap<u32, Vec<ResourceId>>,
     pub(crate) accounting: Accounting,
     /// Who watches; see [`crate::why`] and [`crate::record`].
     pub(crate) observer: Option<Observer>,
-    pub(crate) link_scratch: Vec<LinkId>,
-    pub(crate) path_scratch: Vec<ResourceId>,
     pub(crate) windows: LinkWindows,
     pub(crate) series: Vec<SeriesRow>,
     /// What the run's checks on itself found wrong.
@@ -143,8 +137,8 @@ pub(crate) struct Cluster<'config> {
     /// What links and buses carried up to the time that is simulated, once that is reached: what
     /// they carry afterwards belongs to no time in which messages are posted.
     pub(crate) closed_use: Option<ClosedUse>,
-    /// The way of the message that began to move last.
-    pub(crate) last_way: Option<Way>,
+    /// The message that was priced last.
+    pub(crate) last_priced: Option<Priced>,
     pub(crate) is_draining: bool,
 }
 
@@ -157,14 +151,13 @@ impl<'config> Cluster<'config> {
             .ok_or(RunError::TooManyProcesses)?;
         config.check_list()?;
         let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
-        let bus_rate = config.host.bus.dma_rate();
-        let has_buses = !bus_rate.is_infinite();
-        let first_bus = topology.link_count();
-        let link_rates =
-            (0..first_bus).map(|link| config.link_rate(LinkId(link)).bytes_per_picosecond());
-        let bus_count = if has_buses { host_count } else { 0 };
-        let bus_rates = (0..bus_count).map(|_| bus_rate.bytes_per_picosecond());
-        let fluid = Fluid::new(config.links.sharing, link_rates.chain(bus_rates), first_bus);
+        let network = Network::new(
+            &config.topology,
+            &config.links,
+            config.switch,
+            config.ends(),
+            false,
+        );
         let mut queue = EventQueue::new();
         let lanes = Lanes {
             fetched: queue.add_lane(),
@@ -181,7 +174,7 @@ impl<'config> Cluster<'config> {
                 entity: u64::from(entity),
             })
         };
-        let devices = if config.hosts.bus_load.is_some() && has_buses {
+        let devices = if config.hosts.bus_load.is_some() && network.has_buses() {
             host_count
         } else {
             0
@@ -209,10 +202,7 @@ impl<'config> Cluster<'config> {
             costs,
             queue,
             lanes,
-            fluid,
-            first_bus,
-            has_buses,
-            is_all_cut_through: config.is_all_cut_through(),
+            network,
             is_direct: config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
             may_overtake: mechanism.moving_per_vi() > 1
@@ -220,7 +210,7 @@ impl<'config> Cluster<'config> {
             overtakers: BTreeMap::new(),
             late_receives: BTreeMap::new(),
             heads_matched: 0,
-            are_ways_alike: topology.are_links_alike() && mechanism.is_stateless(),
+            are_plans_alike: mechanism.is_stateless(),
             hosts: (0..host_count)
                 .map(|_| Host::new(config.hosts.send_buffers))
                 .collect(),
@@ -235,11 +225,8 @@ impl<'config> Cluster<'config> {
                 .collect(),
             targets,
             messages: Messages::default(),
-            stored_paths: BTreeMap::new(),
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
             observer: None,
-            link_scratch: Vec::new(),
-            path_scratch: Vec::new(),
             windows: LinkWindows::new(topology, config.run.until),
             series: Vec::new(),
             violations: Vec::new(),
@@ -249,7 +236,7 @@ impl<'config> Cluster<'config> {
             idle_events: 0,
             measured_from: Time::ZERO,
             closed_use: None,
-            last_way: None,
+            last_priced: None,
             is_draining: false,
         };
         cluster.schedule_start();
@@ -275,7 +262,7 @@ impl<'config> Cluster<'config> {
             } else {
                 run.until
             };
-            self.fluid.settle(&mut self.queue);
+            self.network.settle(&mut self.queue);
             let Some((_, event)) = self.queue.pop_until(limit) else {
                 if self.is_draining {
                     return Ended::Finished;
@@ -358,31 +345,10 @@ impl<'config> Cluster<'config> {
         }
     }
 
-    pub(crate) fn bus_of(&self, host: u32) -> ResourceId {
-        ResourceId(self.first_bus + host)
-    }
-
-    /// How long a short transaction of `length` takes on a host's bus now.
-    ///
-    /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
-    /// length, and takes its length away from those transfers that the bus holds back. `own`
-    /// transfers wait for the transaction and are not among them.
+    /// As [`Network::transact`].
     #[inline(always)]
     pub(crate) fn short_transaction(&mut self, host: u32, length: Time, own: u32) -> Time {
-        if !self.has_buses || length == Time::ZERO {
-            return length;
-        }
-        self.transact(host, length, own)
-    }
-
-    fn transact(&mut self, host: u32, length: Time, own: u32) -> Time {
-        let bus = self.bus_of(host);
-        let active = self.fluid.active_on(bus).saturating_sub(own);
-        if active == 0 {
-            return length;
-        }
-        self.fluid.hold_up(&mut self.queue, bus, length);
-        length.saturating_mul(u64::from(active) + 1)
+        self.network.transact(&mut self.queue, host, length, own)
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
@@ -393,16 +359,20 @@ impl<'config> Cluster<'config> {
             Event::EngineFree(host) => self.handle_engine_free(host),
             Event::HeadArrives(message) => self.handle_head(message),
             Event::FlowEnds(flow) => {
-                let tag = self.fluid.end(&mut self.queue, flow);
+                let moved = self.network.end(&mut self.queue, flow);
+                let behind = moved.behind;
                 if self.is_direct {
-                    self.end_directly(MessageId(tag));
-                } else if tag != Self::DEVICE_TAG {
-                    self.handle_flow_end(MessageId(tag));
+                    self.end_directly(MessageId(moved.tag));
+                } else if moved.tag != Self::DEVICE_TAG {
+                    self.handle_flow_end(MessageId(moved.tag), moved);
                 } else {
                     self.follow_device_end(flow);
                 }
+                if let Some(behind) = behind {
+                    self.go_on_behind(behind);
+                }
             }
-            Event::Forwarded(message) => self.begin_hop(message),
+            Event::Forwarded(message) => self.handle_forwarded(message),
             Event::TailArrives(message) => self.arrive(message),
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
@@ -455,9 +425,10 @@ impl<'config> Cluster<'config> {
     fn handle_warmup_end(&mut self) {
         self.idle_events -= 1;
         let now = self.queue.now();
-        self.fluid.credit_all(now);
-        self.windows.before_clearing(&self.fluid);
-        self.fluid.clear_credit();
+        let shares = self.network.shares_mut();
+        shares.credit_all(now);
+        self.windows.before_clearing(shares);
+        shares.clear_credit();
         self.measured_from = now;
     }
 
@@ -479,7 +450,7 @@ impl<'config> Cluster<'config> {
             last.join(row);
             return;
         }
-        let usage = self.windows.close(&mut self.fluid, now);
+        let usage = self.windows.close(self.network.shares_mut(), now);
         row.link_utilisation_mean = usage.mean;
         row.link_utilisation_max = usage.max;
         self.series.push(row);
@@ -490,17 +461,32 @@ impl ClusterConfig {
     /// Appends the links that messages between two processes take: those of two processes are one
     /// flow.
     pub(crate) fn route<L: From<LinkId>>(&self, source: u32, target: u32, path: &mut Vec<L>) {
-        let processes = self.hosts.processes;
-        let (source_host, target_host) = match processes {
-            1 => (source, target),
-            _ => (source / processes, target / processes),
-        };
-        let mut flow = 0;
-        if processes > 1 && self.topology.has_equal_paths() {
-            flow = flow_between(processes, source % processes, target % processes);
-        }
-        let (source, target) = (HostId(source_host), HostId(target_host));
+        let ((source, target), flow) = self.flow_of(source, target);
+        let (source, target) = (HostId(source), HostId(target));
         self.topology.route_flow(source, target, flow, path);
+    }
+
+    /// What the network is given of a message between two processes.
+    #[inline]
+    pub(crate) fn transfer(&self, source: u32, target: u32, demand: FlowDemand) -> Transfer {
+        let (ends, flow) = self.flow_of(source, target);
+        Transfer {
+            ends,
+            flow,
+            is_ordered: false,
+            demand,
+        }
+    }
+
+    /// The hosts of two processes, and the number of the flow from one to the other between them.
+    #[inline]
+    fn flow_of(&self, source: u32, target: u32) -> ((u32, u32), u32) {
+        let processes = self.hosts.processes;
+        if processes == 1 {
+            return ((source, target), 0);
+        }
+        let flow = flow_between(processes, source % processes, target % processes);
+        ((source / processes, target / processes), flow)
     }
 
     /// The rate of a link: its own where the topology names one, else that of its kind.

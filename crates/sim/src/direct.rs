@@ -18,6 +18,7 @@ use crate::config::{Arrivals, ClusterConfig};
 use crate::event::Event;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
+use crate::path::demand;
 use crate::receive::drop_cause;
 use viaduct_network::fluid::FlowDemand;
 
@@ -60,22 +61,29 @@ impl Cluster<'_> {
         if self.queue_depth_max.0 == 0 {
             self.queue_depth_max = (1, host);
         }
-        self.lay_path(process, target);
-        self.look_at_send(process, ends.source_vi);
-        self.look_at_vi(target, ends.target_vi);
-        let way = self.way_alone(wish.bytes);
+        let demand = self.demand_alone(wish.bytes);
         let (id, message) = self.messages.post_directly(wish, ends);
         message.mark = now;
-        message.floor = way.floor;
-        message.head_delay = way.head_delay;
-        message.unshared = way.unshared;
+        self.look_at_vi(target, ends.target_vi);
         let demand = FlowDemand {
             tag: id.0,
-            ..way.demand
+            ..demand
         };
-        self.fluid
-            .begin(&mut self.queue, &self.path_scratch, demand);
+        let transfer = self.config.transfer(process, target, demand);
+        let begun = self.network.begin(&mut self.queue, &transfer);
+        self.look_at_send(process, ends.source_vi);
         self.look_at_receive(target, ends.target_vi);
+        let floor = match self.known_floor(wish.bytes, begun.alone) {
+            Some(floor) => floor,
+            None => {
+                let plan = self.costs.plan_alone(self.config, wish.bytes);
+                self.another_floor(wish.bytes, begun.alone, plan)
+            }
+        };
+        let message = self.messages.get_mut(id);
+        message.floor = floor;
+        message.head_delay = begun.delay;
+        message.unshared = begun.unshared;
 
         // The application polls its send queue when it has posted.
         let nic = &mut self.nics[host as usize];
@@ -89,10 +97,10 @@ impl Cluster<'_> {
         self.messages.get_mut(id).send_work = started.as_ref().map(|started| started.work);
         let header = started.as_ref().map(|started| &started.header);
 
-        let head = now + way.head_delay;
+        let head = now + begun.delay;
         // A flow that may end before its head arrives has its tail scheduled by the head: the
         // order of events at one time hangs on it.
-        let ends_after_head = way.head_delay < way.unshared;
+        let ends_after_head = begun.delay < begun.unshared;
         if let Some(header) = header
             && ends_after_head
             && !ends.has_late_heads
@@ -105,6 +113,15 @@ impl Cluster<'_> {
         let connection = self.processes[process as usize].connections.at(ends.place);
         connection.has_late_heads = true;
         self.after(self.lanes.head, head, Event::HeadArrives(id));
+    }
+
+    /// What a message puts on the links whose adapter costs nothing.
+    #[inline]
+    fn demand_alone(&self, bytes: u32) -> FlowDemand {
+        match &self.last_priced {
+            Some(last) if last.bytes == bytes => last.demand,
+            _ => demand(&self.costs.plan_alone(self.config, bytes), 0),
+        }
     }
 
     /// Gives a message that begins the receive descriptor that it will find when its head arrives;

@@ -21,8 +21,8 @@
 //!    engine takes a message that a processor has started; `Nic::start_send`, descriptor read. What
 //!    each step of a message costs stands in its *plan* (`viaduct-hardware`), which its kind of
 //!    adapter makes when it begins with the message.
-//! 3. **`Fetched`** `handle_fetched`: the data moves (`begin_transfer`: route, `path.rs: way`,
-//!    `Fluid::begin`), or waits for the VI's message before it. **`Begins`** is for adapters that
+//! 3. **`Fetched`** `handle_fetched`: the data moves (`begin_transfer`:
+//!    `Network::begin`), or waits for the VI's message before it. **`Begins`** is for adapters that
 //!    fetch a part of the data first, **`EngineFree`** for engines that are held until the bytes
 //!    have left.
 //! 4. **`HeadArrives`** `receive.rs: handle_head`: `Nic::start_receive` gives the VI's next receive
@@ -37,7 +37,7 @@
 //!    if it is a ping-pong, posts the descriptor again.
 //! 8. **`Reposted`**: the adapter has the receive descriptor (`Nic::post_receive`).
 //!
-//! With store-and-forward, `begin_hop` and **`Forwarded`** repeat step 3 hop by hop.
+//! With store-and-forward, **`Forwarded`** (`Network::forward`) and `FlowEnds` repeat hop by hop.
 //! **`SendReaped`** keeps a window of sends full, **`DeviceTransfer`** is another device on a bus,
 //! **`WarmupEnds`** and **`WindowEnds`** are the account's.
 //!
@@ -100,7 +100,7 @@
 //! - stage: where a message's time goes: `Stage` (15 of them) (`viaduct-hardware`)
 //! - resource: a link or a bus that shares its rate: `Resource`, `ResourceId` (`viaduct-network`)
 //! - flow: a message's bytes on the move: `Flow`, `FlowId`, `FlowDemand` (`viaduct-network`)
-//! - hop of a stored message: what it crosses at once: `Hop` (`path.rs`)
+//! - hop of a stored message: what it crosses at once: `Shape::hop_end` (`viaduct-network`)
 
 mod accounting;
 pub mod bounds;

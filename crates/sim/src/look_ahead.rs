@@ -36,7 +36,7 @@ impl Cluster<'_> {
     fn look_at_timers(&self) {
         match self.queue.upcoming(7) {
             Some(Event::Arrival(process)) => self.look_at_process(process),
-            Some(Event::FlowEnds(flow)) => self.fluid.prefetch_flow(flow),
+            Some(Event::FlowEnds(flow)) => self.network.prefetch_flow(flow),
             _ => {}
         }
         match self.queue.upcoming(5) {
@@ -48,7 +48,7 @@ impl Cluster<'_> {
                 }
             }
             Some(Event::FlowEnds(flow)) => {
-                let tag = self.fluid.prefetch_path(flow);
+                let tag = self.network.prefetch_path(flow);
                 if tag != Self::DEVICE_TAG {
                     self.messages.prefetch(MessageId(tag));
                 }
@@ -98,7 +98,7 @@ impl Cluster<'_> {
 
     #[inline]
     fn message_of_flow(&self, flow: FlowId) -> Option<&Message> {
-        let tag = self.fluid.tag(flow);
+        let tag = self.network.tag(flow);
         (tag != Self::DEVICE_TAG).then(|| self.messages.get(MessageId(tag)))
     }
 

@@ -7,6 +7,7 @@ use crate::connect::Repost;
 use crate::host::BlockedPost;
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{STAGES, Stage};
+use viaduct_network::JourneyId;
 
 /// Number of a message under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -67,8 +68,8 @@ pub(crate) struct Message {
     pub(crate) engine_done: Time,
     /// What the receiving NIC adds, once the head is there.
     pub(crate) receive_delay: Option<Time>,
-    /// Hops of a stored and forwarded message that are done.
-    pub(crate) hops_done: u32,
+    /// How the network names it, if it is stored on its way.
+    pub(crate) journey: JourneyId,
     /// The receive descriptor that it used, until it is posted again.
     pub(crate) repost: Option<Repost>,
 }
@@ -110,7 +111,7 @@ impl Message {
             floor: Time::ZERO,
             receive_delay: None,
             tail_arrives: Time::MAX,
-            hops_done: 0,
+            journey: JourneyId::NONE,
             is_dropped: false,
             repost: None,
         }

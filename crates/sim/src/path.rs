@@ -10,52 +10,58 @@
 //!
 //! With store-and-forward the bytes are paid once a hop.
 
-use core::ops::Range;
-
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
 use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State};
-use viaduct_hardware::{HostModel, STAGES, Stage, Step, Switching};
-use viaduct_network::delay::{head_delay, moving_time};
+use viaduct_hardware::{HostModel, STAGES, Stage, Step};
 use viaduct_network::fluid::FlowDemand;
+use viaduct_network::hops::{Alone, Delays, Ends, Shape};
 
 /// Costs that follow from the configuration alone.
 #[derive(Clone, Debug)]
 pub(crate) struct PathCosts {
     model: HostModel,
-    has_buses: bool,
 }
 
-/// What a message of one size costs on a path of one length, nobody else there.
+/// What a message of one size costs over a way on which it is alone for so long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    pub(crate) links: usize,
+pub(crate) struct Priced {
     pub(crate) bytes: u32,
     pub(crate) demand: FlowDemand,
-    /// From the first byte's start to its arrival at the receiving NIC, cut-through.
-    pub(crate) head_delay: Time,
-    /// How long the bytes take, cut-through.
-    pub(crate) unshared: Time,
+    pub(crate) alone: Alone,
     /// The whole latency.
     pub(crate) floor: Time,
 }
 
-/// One hop: links and buses that a message crosses at once.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Hop {
-    /// Places in the path of buses and links.
-    pub(crate) places: Range<usize>,
-    /// Whether the message is stored at the end of the hop.
-    pub(crate) is_last: bool,
+impl ClusterConfig {
+    /// What hosts are to the network.
+    pub(crate) fn ends(&self) -> Ends {
+        Ends {
+            bus_rate: self.host.bus.dma_rate(),
+            forwarding: self.host.mechanism.forwarding(),
+        }
+    }
+
+    /// What the network costs a message that is alone, planned so, over these links.
+    pub(crate) fn alone(&self, links: &[LinkId], plan: &Plan) -> Alone {
+        let delays = Delays {
+            topology: &self.topology,
+            links: &self.links,
+            switch: &self.switch,
+        };
+        let (ends, demand) = (self.ends(), demand(plan, 0));
+        let has_buses = ends.have_buses() && demand.uses_buses();
+        let shape = Shape::between(has_buses, links.len());
+        delays.alone(shape, links, &demand, &ends)
+    }
 }
 
 impl PathCosts {
     pub(crate) fn new(config: &ClusterConfig) -> Self {
         Self {
             model: config.host.clone(),
-            has_buses: !config.host.bus.is_free(),
         }
     }
 
@@ -78,62 +84,6 @@ impl PathCosts {
         }
         *state.plan(hardware, link, &request, last)
     }
-
-    /// The way of a message of `bytes` over `links`.
-    pub(crate) fn way(
-        &self,
-        config: &ClusterConfig,
-        links: &[LinkId],
-        (bytes, plan): (u32, &Plan),
-    ) -> Way {
-        let demand = demand(plan, 0);
-        let bus_rate = self.model.bus.dma_rate().bytes_per_picosecond() * demand.scale;
-        let slowest = links
-            .iter()
-            .map(|&link| config.link_rate(link).bytes_per_picosecond())
-            .fold(demand.rate_max.min(bus_rate), f64::min);
-        Way {
-            links: links.len(),
-            bytes,
-            demand,
-            head_delay: self.head_delay(config, links, demand.wire_bytes) + plan.adapters,
-            unshared: moving_time(demand.wire_bytes, slowest),
-            floor: floor_over(config, self, links, plan),
-        }
-    }
-
-    /// As [`head_delay`].
-    pub(crate) fn head_delay(
-        &self,
-        config: &ClusterConfig,
-        links: &[LinkId],
-        wire_bytes: f64,
-    ) -> Time {
-        let (topology, link_config) = (&config.topology, &config.links);
-        head_delay(topology, link_config, &config.switch, links, wire_bytes)
-    }
-
-    /// The hop that begins at place `from` of a path of `len` buses and links.
-    pub(crate) fn hop(&self, config: &ClusterConfig, from: usize, len: usize) -> Hop {
-        let is_bus = |place: usize| self.has_buses && (place == 0 || place + 1 == len);
-        let mut end = from + 1;
-        while end < len {
-            let crosses_nic = is_bus(end - 1) || is_bus(end);
-            let rule = if crosses_nic {
-                self.model.mechanism.forwarding()
-            } else {
-                config.links.switching
-            };
-            if rule == Switching::StoreAndForward {
-                break;
-            }
-            end += 1;
-        }
-        Hop {
-            places: from..end,
-            is_last: end == len,
-        }
-    }
 }
 
 /// What a message puts on links and buses, and how fast the adapters can move it.
@@ -153,69 +103,25 @@ pub(crate) fn demand(plan: &Plan, tag: u32) -> FlowDemand {
 pub fn floor_latency(config: &ClusterConfig, source: HostId, target: HostId, bytes: u32) -> Time {
     let mut links = Vec::new();
     config.topology.route(source, target, &mut links);
-    let costs = PathCosts::new(config);
-    floor_over(config, &costs, &links, &costs.plan_alone(config, bytes))
+    let plan = PathCosts::new(config).plan_alone(config, bytes);
+    floor_of(config, &plan, config.alone(&links, &plan))
 }
 
-/// The whole latency over `links` of a message that is planned so, nobody else there.
-pub(crate) fn floor_over(
-    config: &ClusterConfig,
-    costs: &PathCosts,
-    links: &[LinkId],
-    plan: &Plan,
-) -> Time {
-    let stages = floor_stages(config, costs, links, plan);
+/// The whole latency of a message that is planned so, over a way on which it is alone for so long.
+pub(crate) fn floor_of(config: &ClusterConfig, plan: &Plan, alone: Alone) -> Time {
+    let stages = floor_stages(config, plan, alone);
     stages.into_iter().fold(Time::ZERO, |sum, time| sum + time)
 }
 
 /// How much of the floor each stage is.
-pub(crate) fn floor_stages(
-    config: &ClusterConfig,
-    costs: &PathCosts,
-    links: &[LinkId],
-    plan: &Plan,
-) -> [Time; STAGES] {
+pub(crate) fn floor_stages(config: &ClusterConfig, plan: &Plan, alone: Alone) -> [Time; STAGES] {
     let HostModel {
         processor,
         bus,
         mechanism,
         ..
     } = &config.host;
-    let demand = demand(plan, 0);
-    let bus_rate = bus.dma_rate().bytes_per_picosecond() * demand.scale;
-    let link_rate = |place: usize| config.link_rate(links[place]).bytes_per_picosecond();
-    let buses = usize::from(costs.has_buses);
-    let len = links.len() + 2 * buses;
-    let (mut moving, mut network) = (Time::ZERO, Time::ZERO);
-    let mut from = 0;
-    while from < len {
-        let hop = costs.hop(config, from, len);
-        from = hop.places.end;
-        let mut rate = f64::INFINITY;
-        let mut hop_links = 0..0;
-        for place in hop.places {
-            if costs.has_buses && (place == 0 || place + 1 == len) {
-                rate = rate.min(bus_rate).min(demand.rate_max);
-            } else {
-                let link = place - buses;
-                if link == 0 || link + 1 == links.len() {
-                    rate = rate.min(demand.rate_max);
-                }
-                rate = rate.min(link_rate(link));
-                let begin = if hop_links.is_empty() {
-                    link
-                } else {
-                    hop_links.start
-                };
-                hop_links = begin..link + 1;
-            }
-        }
-        moving += moving_time(demand.wire_bytes, rate);
-        network += costs.head_delay(config, &links[hop_links.clone()], demand.wire_bytes);
-        if !hop_links.is_empty() && hop_links.end < links.len() {
-            network += config.switch.delay;
-        }
-    }
+    let Alone { moving, delay } = alone;
     let mut receive = plan.match_service.alone();
     if plan.receive_processor > Time::ZERO {
         // Most of the processor's work is done while the bytes come.
@@ -230,7 +136,7 @@ pub(crate) fn floor_stages(
         (Stage::Doorbell, doorbell.alone()),
         (Stage::Descriptor, plan.service.alone() + plan.fetch),
         (Stage::Transfer, moving),
-        (Stage::Network, network + plan.adapters),
+        (Stage::Network, delay + plan.adapters),
         (Stage::Receive, receive),
         (Stage::Completion, plan.completion.alone()),
         (Stage::Notice, config.host.notice().alone()),

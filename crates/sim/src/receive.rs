@@ -92,14 +92,9 @@ impl Cluster<'_> {
     }
 
     /// Whether the receiving NIC holds the whole message, its bus still to be crossed.
+    #[inline]
     fn is_stored_at_receiver(&self, id: MessageId) -> bool {
-        let hops_done = self.messages.get(id).hops_done as usize;
-        !self.is_all_cut_through
-            && self.has_buses
-            && self
-                .stored_paths
-                .get(&id.0)
-                .is_some_and(|path| hops_done + 1 == path.len())
+        !self.network.is_cut_through() && self.network.is_at_adapter(self.messages.get(id).journey)
     }
 
     /// A NIC that stores whole messages moves them to memory only after the check.
@@ -107,7 +102,7 @@ impl Cluster<'_> {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         if message.is_dropped {
-            self.stored_paths.remove(&id.0);
+            self.network.give_up(message.journey);
             self.remove_message(id);
             return;
         }

@@ -52,7 +52,7 @@ impl Cluster<'_> {
         let end = self.queue.now();
         self.close_use(end);
         let used = self.closed_use.take().unwrap_or_default();
-        self.fluid.credit_all(end);
+        self.network.shares_mut().credit_all(end);
         self.close_window();
         let counts = &mut self.accounting.counts;
         counts.in_flight = counts.posted - counts.delivered - counts.dropped;
@@ -164,7 +164,7 @@ impl Cluster<'_> {
     /// Keeps what links and buses have carried from the warm-up to `end`, unless that is known.
     pub(crate) fn close_use(&mut self, end: Time) {
         if self.closed_use.is_none() {
-            self.fluid.credit_all(end);
+            self.network.shares_mut().credit_all(end);
             self.closed_use = Some(ClosedUse {
                 end,
                 links: self.link_rows(end),
@@ -175,11 +175,11 @@ impl Cluster<'_> {
 
     fn link_rows(&self, end: Time) -> Vec<LinkRow> {
         let span = end.saturating_sub(self.measured_from).picoseconds() as f64;
-        (0..self.first_bus)
+        (0..self.config.topology.link_count())
             .map(|link| {
                 let resource = ResourceId(link);
-                let wire_bytes = self.fluid.carried(resource);
-                let possible = self.fluid.rate(resource) * span;
+                let wire_bytes = self.network.shares().carried(resource);
+                let possible = self.network.shares().rate(resource) * span;
                 LinkRow {
                     link,
                     class: self.config.topology.link_class(LinkId(link)),
@@ -189,7 +189,7 @@ impl Cluster<'_> {
                     } else {
                         0.0
                     },
-                    flows_max: self.fluid.flows_max(resource),
+                    flows_max: self.network.shares().flows_max(resource),
                 }
             })
             .collect()
@@ -197,16 +197,16 @@ impl Cluster<'_> {
 
     fn bus_use(&self, end: Time) -> ResourceUse {
         let span = end.saturating_sub(self.measured_from).picoseconds() as f64;
-        let count = if self.has_buses {
+        let count = if self.network.has_buses() {
             self.hosts.len() as u32
         } else {
             0
         };
         let use_of = |host| {
-            let bus = self.bus_of(host);
-            let possible = self.fluid.rate(bus) * span;
+            let bus = self.network.bus(host);
+            let possible = self.network.shares().rate(bus) * span;
             if possible > 0.0 {
-                self.fluid.carried(bus) / possible
+                self.network.shares().carried(bus) / possible
             } else {
                 0.0
             }
@@ -215,8 +215,8 @@ impl Cluster<'_> {
     }
 
     fn depths(&self) -> Vec<QueueDepth> {
-        let deepest_link = (0..self.first_bus)
-            .map(|link| (self.fluid.flows_max(ResourceId(link)), link))
+        let deepest_link = (0..self.config.topology.link_count())
+            .map(|link| (self.network.shares().flows_max(ResourceId(link)), link))
             .max_by_key(|&(depth, link)| (depth, core::cmp::Reverse(link)))
             .unwrap_or_default();
         vec![
@@ -248,7 +248,7 @@ impl Cluster<'_> {
         (hosts
             + processes
             + self.nics.len() * size_of::<AlignedNic>()
-            + self.fluid.state_bytes()
+            + self.network.state_bytes()
             + self.queue.state_bytes()
             + self.messages.state_bytes()
             + self.windows.state_bytes()

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use viaduct_engine::Time;
-use viaduct_topology::{HostId, LinkId};
+use viaduct_topology::HostId;
 use viaduct_via::{Descriptor, Segments, SendOutcome};
 
 use crate::cluster::Cluster;
@@ -11,12 +11,13 @@ use crate::config::Arrivals;
 use crate::event::Event;
 use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
-use crate::path::{Way, demand};
+use crate::path::{Priced, demand, floor_of};
 use crate::why::Work;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
-use viaduct_network::delay::moving_time;
-use viaduct_network::fluid::{FlowDemand, ResourceId};
+use viaduct_network::fluid::FlowDemand;
+use viaduct_network::hops::Alone;
+use viaduct_network::{Begun, JourneyId, Moved, Next};
 
 impl Cluster<'_> {
     /// The tag of flows that belong to no message.
@@ -475,209 +476,123 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.spend(Stage::SendQueue, now);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
-        let plan = message.plan;
+        let (target_vi, plan) = (message.target_vi, message.plan);
         self.follow_plan(id);
-        self.lay_path(source, target);
-        let way = self.way(bytes, plan);
-        self.messages.get_mut(id).floor = way.floor;
-        if self.is_all_cut_through {
-            self.begin_whole(id, &way);
-        } else {
-            self.stored_paths.insert(id.0, self.path_scratch.clone());
-            self.begin_hop(id);
-        }
-    }
-
-    /// Puts the buses and links between two processes into `path_scratch`.
-    pub(crate) fn lay_path(&mut self, source: u32, target: u32) {
-        let buses = (self.has_buses)
-            .then(|| [source, target].map(|process| self.bus_of(self.host_of(process))));
-        let path = &mut self.path_scratch;
-        path.clear();
-        path.extend(buses.map(|[bus, _]| bus));
-        self.config.route(source, target, path);
-        path.extend(buses.map(|[_, bus]| bus));
-    }
-
-    /// What a message of this plan costs on the links of `path_scratch`, nobody else there.
-    #[inline]
-    fn way(&mut self, bytes: u32, plan: PlanId) -> Way {
-        self.known_way(bytes)
-            .unwrap_or_else(|| self.another_way(bytes, *self.plans.get(plan)))
-    }
-
-    /// The same of a message of which no plan was made: its adapter costs nothing.
-    #[inline]
-    pub(crate) fn way_alone(&mut self, bytes: u32) -> Way {
-        self.known_way(bytes).unwrap_or_else(|| {
-            let plan = self.costs.plan_alone(self.config, bytes);
-            self.another_way(bytes, plan)
-        })
-    }
-
-    /// The last way, if this is one like it: where all links are alike, paths of one length are
-    /// too, and most messages repeat.
-    #[inline]
-    fn known_way(&self, bytes: u32) -> Option<Way> {
-        let links = self.path_scratch.len() - 2 * usize::from(self.has_buses);
-        let is_like = |way: &Way| self.are_ways_alike && way.links == links && way.bytes == bytes;
-        self.last_way.filter(is_like)
-    }
-
-    fn another_way(&mut self, bytes: u32, plan: Plan) -> Way {
-        let links = links_of(&self.path_scratch, self.first_bus);
-        self.link_scratch.clear();
-        self.link_scratch.extend(links);
-        let way = self
-            .costs
-            .way(self.config, &self.link_scratch, (bytes, &plan));
-        self.last_way = Some(way);
-        way
-    }
-
-    /// Cut-through: the message crosses everything at once.
-    fn begin_whole(&mut self, id: MessageId, way: &Way) {
-        let message = self.messages.get_mut(id);
-        message.head_delay = way.head_delay;
-        message.unshared = way.unshared;
-        let (target, target_vi) = (message.target, message.target_vi);
-        let head = self.queue.now() + way.head_delay;
-        let demand = FlowDemand {
-            tag: id.0,
-            ..way.demand
-        };
+        let transfer = self
+            .config
+            .transfer(source, target, demand(self.plans.get(plan), id.0));
         self.look_at_vi(target, target_vi);
-        let len = self.path_scratch.len();
-        let path = &self.path_scratch[self.crossed(demand.scale, 0..len, len)];
-        self.fluid.begin(&mut self.queue, path, demand);
+        let begun = self.network.begin(&mut self.queue, &transfer);
         self.look_at_receive(target, target_vi);
-        self.after(self.lanes.head, head, Event::HeadArrives(id));
-    }
-
-    /// All places of its path that a message's bytes cross, for those who follow it: see
-    /// [`places_within`](crate::trace::places_within).
-    pub(crate) fn whole_way(&self, id: MessageId) -> Range<usize> {
-        let has_crossed = |plan| self.has_buses && !self.plans.get(plan).scale.is_finite();
-        match self.messages.get(id).plan {
-            PlanId::NONE => 0..usize::MAX,
-            plan => usize::from(has_crossed(plan))..usize::MAX,
-        }
-    }
-
-    /// The places that the bytes cross of those in question of a path of so many: all of them, but
-    /// for the buses where the data was over them before it moved.
-    #[inline]
-    pub(crate) fn crossed(&self, scale: f64, places: Range<usize>, len: usize) -> Range<usize> {
-        let places = places.start..places.end.min(len);
-        if !self.has_buses || scale.is_finite() {
-            return places;
-        }
-        let links = places.start.max(1)..places.end.min(len - 1);
-        if links.is_empty() { places } else { links }
-    }
-
-    fn unshared(&self, path: &[ResourceId], demand: FlowDemand) -> Time {
-        let slowest = path
-            .iter()
-            .map(|&resource| {
-                let rate = self.fluid.rate(resource);
-                if resource.0 >= self.first_bus {
-                    rate * demand.scale
-                } else {
-                    rate
-                }
-            })
-            .fold(demand.rate_max, f64::min);
-        moving_time(demand.wire_bytes, slowest)
-    }
-
-    /// Stored and forwarded: the message begins its next hop.
-    pub(crate) fn begin_hop(&mut self, id: MessageId) {
-        let Some(path) = self.stored_paths.remove(&id.0) else {
-            return;
+        let floor = match self.known_floor(bytes, begun.alone) {
+            Some(floor) => floor,
+            None => self.another_floor(bytes, begun.alone, *self.plans.get(plan)),
         };
+        self.messages.get_mut(id).floor = floor;
+        self.note_begun(id, &begun);
+    }
+
+    /// The whole latency of a message like the last one.
+    #[inline]
+    pub(crate) fn known_floor(&self, bytes: u32, alone: Alone) -> Option<Time> {
+        let last = self.last_priced.as_ref()?;
+        let is_like = self.are_plans_alike && last.bytes == bytes && last.alone == alone;
+        is_like.then_some(last.floor)
+    }
+
+    #[inline(never)]
+    pub(crate) fn another_floor(&mut self, bytes: u32, alone: Alone, plan: Plan) -> Time {
+        let floor = floor_of(self.config, &plan, alone);
+        self.last_priced = Some(Priced {
+            bytes,
+            demand: demand(&plan, 0),
+            alone,
+            floor,
+        });
+        floor
+    }
+
+    /// A message has begun to move, over its whole way or the next hop of it.
+    fn note_begun(&mut self, id: MessageId, begun: &Begun) {
+        let message = self.messages.get_mut(id);
+        message.unshared = begun.unshared;
+        message.head_delay = begun.delay;
+        message.journey = begun.journey;
+        // The head meets the receiving NIC while the message moves, unless it is stored there.
+        if begun.has_head {
+            message.head_delay += self.plans.get(message.plan).adapters;
+            let head = self.queue.now() + message.head_delay;
+            self.after(self.lanes.head, head, Event::HeadArrives(id));
+        }
+    }
+
+    /// A message that was stored on its way goes on.
+    pub(crate) fn handle_forwarded(&mut self, id: MessageId) {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         message.spend(Stage::Network, now);
-        let plan = message.plan;
-        let hop = self
-            .costs
-            .hop(self.config, message.hops_done as usize, path.len());
-        let places = &path[hop.places.clone()];
-        let buses = usize::from(self.has_buses);
-        let last_link = path.len() - buses - 1;
-        let touches_nic = hop.places.start <= buses || hop.places.end > last_link;
-        let plan = self.plans.get(plan);
-        let adapters = plan.adapters;
-        let mut demand = demand(plan, id.0);
-        if !touches_nic {
-            demand.rate_max = f64::INFINITY;
+        if let Some(begun) = self.network.forward(&mut self.queue, message.journey) {
+            self.note_begun(id, &begun);
         }
-        self.link_scratch.clear();
-        self.link_scratch.extend(links_of(places, self.first_bus));
-        let mut delay = self
-            .costs
-            .head_delay(self.config, &self.link_scratch, demand.wire_bytes);
-        let ends_at_switch = hop.places.end <= last_link && hop.places.end > buses;
-        if ends_at_switch {
-            delay += self.config.switch.delay;
-        }
-        if hop.is_last {
-            delay += adapters;
-        }
-        let unshared = self.unshared(places, demand);
-        let message = self.messages.get_mut(id);
-        message.unshared = unshared;
-        message.head_delay = delay;
-        let crossed = self.crossed(demand.scale, hop.places.clone(), path.len());
-        self.fluid.begin(&mut self.queue, &path[crossed], demand);
-        // The head meets the receiving NIC while the message moves, unless it is stored there.
-        let reaches_memory = hop.is_last && hop.places.start <= last_link;
-        self.stored_paths.insert(id.0, path);
-        if reaches_memory {
-            self.after(self.lanes.head, now + delay, Event::HeadArrives(id));
+    }
+
+    /// A stored message that waited for one of its flow goes on.
+    pub(crate) fn go_on_behind(&mut self, journey: JourneyId) {
+        let now = self.queue.now();
+        if let Some(begun) = self.network.forward(&mut self.queue, journey) {
+            let id = MessageId(begun.tag);
+            self.messages.get_mut(id).spend(Stage::Network, now);
+            self.note_begun(id, &begun);
         }
     }
 
     /// A message has moved all its bytes over its path, or over its present hop.
-    pub(crate) fn handle_flow_end(&mut self, id: MessageId) {
+    pub(crate) fn handle_flow_end(&mut self, id: MessageId, moved: Moved) {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         let begun = message.mark;
-        let moved = begun + message.unshared;
-        message.spend(Stage::Transfer, moved.min(now));
+        let unshared = begun + message.unshared;
+        message.spend(Stage::Transfer, unshared.min(now));
         message.spend(Stage::Queued, now);
-        let head_delay = message.head_delay;
-        if self.is_all_cut_through {
-            message.tail_arrives = now + head_delay;
-            self.follow_move(id, self.whole_way(id), begun);
+        let is_there = moved.next == Next::There;
+        if is_there {
+            message.tail_arrives = now + message.head_delay;
+            message.journey = JourneyId::NONE;
+        }
+        let places = self.places_of(id, moved.places);
+        self.follow_move(id, places, begun);
+        if is_there && moved.is_gone {
             self.finish_sending(id);
             self.schedule_tail(id);
             return;
         }
-        let from = message.hops_done as usize;
-        let len = self.stored_paths.get(&id.0).map_or(0, Vec::len);
-        let hop = self.costs.hop(self.config, from, len);
-        message.hops_done = hop.places.end as u32;
-        let scale = self.plans.get(message.plan).scale;
-        let crossed = self.crossed(scale, hop.places.clone(), len);
-        self.follow_move(id, crossed, begun);
-        let message = self.messages.get_mut(id);
-        let first_link = usize::from(self.has_buses);
-        let last_link = len - first_link - 1;
-        if hop.is_last {
-            message.tail_arrives = now + head_delay;
-            self.stored_paths.remove(&id.0);
-            self.schedule_tail(id);
-        } else if hop.places.end > last_link {
-            // Stored in the receiving NIC: its descriptor decides what follows.
-            self.after(self.lanes.head, now + head_delay, Event::HeadArrives(id));
-        } else {
-            self.after(self.lanes.fetched, now + head_delay, Event::Forwarded(id));
+        match moved.next {
+            Next::There => self.schedule_tail(id),
+            // Its descriptor decides what follows.
+            Next::AtAdapter(_, after) => {
+                self.after(self.lanes.head, now + after, Event::HeadArrives(id));
+            }
+            Next::AtSwitch(_, after) => {
+                self.after(self.lanes.fetched, now + after, Event::Forwarded(id));
+            }
         }
-        if hop.places.contains(&first_link) {
+        if moved.is_gone {
             self.finish_sending(id);
         }
+    }
+
+    /// Places of the way that the network was given, by their numbers among all buses and links
+    /// between two hosts: data that has crossed the buses before takes another way.
+    pub(crate) fn places_of(&self, id: MessageId, places: Range<usize>) -> Range<usize> {
+        let has_crossed = |plan| !self.plans.get(plan).scale.is_finite();
+        if !self.network.has_buses() || !has_crossed(self.messages.get(id).plan) {
+            return places;
+        }
+        if self.network.is_cut_through() {
+            // All but as many at the end.
+            return 1..usize::MAX;
+        }
+        places.start + 1..places.end + 1
     }
 
     /// The sending NIC and the sender's buffer are free.
@@ -751,18 +666,11 @@ impl Cluster<'_> {
             rate_max: f64::INFINITY,
             tag: Self::DEVICE_TAG,
         };
-        let bus = self.bus_of(host);
-        let flow = self.fluid.begin(&mut self.queue, &[bus], demand);
+        let flow = self.network.begin_on_bus(&mut self.queue, host, demand);
         self.follow_device(flow, host, bytes as u64);
         if next <= self.config.run.until {
             self.queue.schedule(next, Event::DeviceTransfer(host));
             self.idle_events += 1;
         }
     }
-}
-
-/// The links among the buses and links of a path.
-fn links_of(path: &[ResourceId], first_bus: u32) -> impl Iterator<Item = LinkId> {
-    let links = path.iter().filter(move |resource| resource.0 < first_bus);
-    links.map(|resource| LinkId(resource.0))
 }

@@ -213,8 +213,8 @@ impl Follower {
     }
 }
 
-/// Places of a path of so many: those given, or, where their end is not known, all but as many at the
-/// end as are left out at the beginning.
+/// Places of a path of so many: those given, or, where their end is not known, all but as many at
+/// the end as are left out at the beginning.
 pub(crate) fn places_within(places: Range<usize>, len: usize) -> Range<usize> {
     match places.end {
         usize::MAX => places.start..len - places.start,
@@ -445,28 +445,21 @@ impl Cluster<'_> {
         if !matches!(self.observer, Some(Observer::Follower(_))) {
             return;
         }
-        let first_link = usize::from(self.has_buses);
         for id in self.messages.under_way() {
             let message = self.messages.get(id);
-            let is_sent = message.hops_done as usize > first_link;
+            let is_sent = self.network.has_left(message.journey);
             if message.tail_arrives == Time::MAX && !is_sent {
                 self.keep_buffer(id);
             }
         }
-        let tags: Vec<u32> = self.fluid.active_tags().collect();
-        for tag in tags.into_iter().filter(|&tag| tag != Self::DEVICE_TAG) {
+        let moving: Vec<_> = self.network.moving().collect();
+        for (tag, places) in moving {
+            if tag == Self::DEVICE_TAG {
+                continue;
+            }
             let id = MessageId(tag);
-            let message = self.messages.get(id);
-            let begin = message.mark;
-            let from = message.hops_done as usize;
-            let places = match self.stored_paths.get(&tag) {
-                Some(path) => {
-                    let hop = self.costs.hop(self.config, from, path.len());
-                    let scale = self.plans.get(message.plan).scale;
-                    self.crossed(scale, hop.places, path.len())
-                }
-                None => self.whole_way(id),
-            };
+            let begin = self.messages.get(id).mark;
+            let places = self.places_of(id, places);
             self.keep_move(id, places, begin);
         }
         if let Some(Observer::Follower(follower)) = &mut self.observer {

@@ -3,7 +3,8 @@
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State, Step};
-use viaduct_network::delay::head_delay;
+use viaduct_network::fluid::FlowDemand;
+use viaduct_network::hops::{Alone, Delays, Shape};
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
@@ -19,16 +20,22 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
 
     let mut route = Vec::new();
     config.topology.route(HostId(0), HostId(last), &mut route);
-    let (topology, links) = (&config.topology, &config.links);
-    let way = head_delay(topology, links, &config.switch, &route, plan.wire_bytes);
-    let network = way + plan.adapters;
-    let bus = host.bus.dma_rate().bytes_per_picosecond() * plan.scale;
-    let rates = route
-        .iter()
-        .map(|link| links.rate_of(topology, *link).bytes_per_picosecond());
-    let rate = rates.fold(plan.rate_max.min(bus), f64::min);
-    // As the fluid rule rounds it.
-    let moving = Time::from_picoseconds(((plan.wire_bytes / rate).ceil() as u64).max(1));
+    let delays = Delays {
+        topology: &config.topology,
+        links: &config.links,
+        switch: &config.switch,
+    };
+    let demand = FlowDemand {
+        wire_bytes: plan.wire_bytes,
+        scale: plan.scale,
+        rate_max: plan.rate_max,
+        tag: 0,
+    };
+    let ends = config.ends();
+    let has_buses = ends.have_buses() && demand.uses_buses();
+    let shape = Shape::between(has_buses, route.len());
+    let Alone { moving, delay } = delays.alone(shape, &route, &demand, &ends);
+    let network = delay + plan.adapters;
 
     let mut receive = plan.match_service.alone();
     if plan.receive_processor > Time::ZERO {

@@ -20,13 +20,14 @@ use viaduct_fabric::via::{
 };
 use viaduct_hardware::mechanism::{Mover, Plan, Request, Step};
 use viaduct_network::fluid::{FlowDemand, FlowId};
+use viaduct_network::{Begun, JourneyId, Moved, Next, Transfer};
 
 use crate::cluster::Cluster;
 use crate::counts;
 use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
-use crate::message::{Matched, Message, MessageId};
+use crate::message::{Matched, Message, MessageId, WHOLE_WAY};
 use crate::raw::raw_of_tag;
 use crate::traffic::TAG;
 
@@ -126,6 +127,7 @@ impl Cluster {
             plan,
             begun: Time::ZERO,
             head: Time::ZERO,
+            links: WHOLE_WAY,
             is_answer: false,
             matched: Matched::Not,
             sequence: 0,
@@ -284,31 +286,77 @@ impl Cluster {
             rate_max: plan.rate_max,
             tag: id.0,
         };
-        let (matches_first, adapters) = (plan.matches_first, plan.adapters);
-        let meets = message.header.operation == Operation::SendReceive
-            && matches!(message.matched, Matched::Not);
-        let (host, vi, target) = (message.host, message.vi, message.target);
-        let flow = vi.index();
+        let flow = message.vi.index();
         if self.faults.is_some()
             && let Some(part_bytes) = self.draw_fate(id, ends)
         {
             demand.wire_bytes = part_bytes;
         }
-        let (_, way) = self
-            .network
-            .begin(&mut self.queue, &self.config, ends, flow, demand);
-        if let Some(message) = self.messages.get(id) {
-            message.head = way;
+        let transfer = Transfer {
+            ends,
+            flow,
+            is_ordered: true,
+            demand,
+        };
+        let begun = self.network.begin(&mut self.queue, &transfer);
+        self.note_begun(id, &begun);
+    }
+
+    /// A message has begun to move, over its whole way or the next hop of it.
+    fn note_begun(&mut self, id: MessageId, begun: &Begun) {
+        let (now, links) = (self.now(), self.links_crossed(begun.journey));
+        let Some((message, plan)) = self.messages.with_plan(id) else {
+            return;
+        };
+        message.begun = now;
+        message.head = begun.delay;
+        message.links = links;
+        if begun.has_head {
+            let heads = now + begun.delay + plan.adapters;
+            self.expect_head(id, heads);
         }
-        if matches_first && meets {
-            let last_control = self.host(host).stream(target).last_control;
-            // What came before on the VI ends well, whatever this meets.
-            let last = self.host(host).line(vi).last_arrival.max(last_control);
-            let heads = (now + way + adapters).max(last);
-            if let Some(message) = self.messages.get(id) {
-                message.references += 1;
-            }
-            self.queue.schedule(heads, Event::Heads(id).into());
+    }
+
+    /// Which links of its way a message crosses at once.
+    #[inline]
+    pub(crate) fn links_crossed(&self, journey: JourneyId) -> (u16, u16) {
+        if journey == JourneyId::NONE {
+            return WHOLE_WAY;
+        }
+        let links = self.network.links_crossed(journey);
+        links.map_or(WHOLE_WAY, |it| (it.start as u16, it.end as u16))
+    }
+
+    /// The first byte of a message will be at the receiver, which may match it then.
+    fn expect_head(&mut self, id: MessageId, heads: Time) {
+        let Some((message, plan)) = self.messages.with_plan(id) else {
+            return;
+        };
+        let meets = message.header.operation == Operation::SendReceive
+            && matches!(message.matched, Matched::Not);
+        if !plan.matches_first || !meets {
+            return;
+        }
+        message.references += 1;
+        let (host, vi, target) = (message.host, message.vi, message.target);
+        let last_control = self.host(host).stream(target).last_control;
+        // What came before on the VI ends well, whatever this meets.
+        let last = self.host(host).line(vi).last_arrival.max(last_control);
+        self.queue
+            .schedule(heads.max(last), Event::Heads(id).into());
+    }
+
+    /// What was stored on its way goes on.
+    pub(crate) fn handle_forwarded(&mut self, journey: JourneyId) {
+        let Some(begun) = self.network.forward(&mut self.queue, journey) else {
+            return;
+        };
+        if begun.tag == TAG {
+            return;
+        }
+        match raw_of_tag(begun.tag) {
+            Some(write) => self.raw_begun(write, &begun),
+            None => self.note_begun(MessageId(begun.tag), &begun),
         }
     }
 
@@ -334,36 +382,62 @@ impl Cluster {
     }
 
     pub(crate) fn handle_flow_end(&mut self, flow: FlowId) {
-        let tag = self.network.end(&mut self.queue, flow);
-        if tag == TAG {
-            self.end_transfer();
-            return;
+        let moved = self.network.end(&mut self.queue, flow);
+        if moved.tag == TAG {
+            self.transfer_moved(&moved);
+        } else if let Some(write) = raw_of_tag(moved.tag) {
+            self.raw_moved(write, &moved);
+        } else {
+            self.message_moved(MessageId(moved.tag), &moved);
         }
-        if let Some(write) = raw_of_tag(tag) {
-            self.end_raw(write);
-            return;
+        if let Some(behind) = moved.behind {
+            self.handle_forwarded(behind);
         }
-        let id = MessageId(tag);
-        let now = self.now();
-        let Some((message, plan)) = self.messages.with_plan(id) else {
+    }
+
+    /// What is stored at a switch, or in the receiving adapter, goes on after some time.
+    pub(crate) fn forward_after(&mut self, journey: JourneyId, after: Time) {
+        self.at(self.now() + after, Event::Forwarded(journey));
+    }
+
+    /// A message's bytes have moved over its whole way, or over a hop of it.
+    fn message_moved(&mut self, id: MessageId, moved: &Moved) {
+        let Some(message) = self.messages.get(id) else {
             return;
         };
+        let is_answer = message.is_answer;
+        let is_held = self.faults.is_some() && self.decide_fate(id, moved);
+        let arrives = match moved.next {
+            Next::There => self.arrival(id),
+            Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
+                self.store(id, moved.next, journey, after)
+            }
+        };
+        let next = if moved.is_gone && !is_answer {
+            self.leave_sender(id, is_held)
+        } else {
+            None
+        };
+        if let Some(arrives) = arrives {
+            self.at(arrives, Event::Arrives(id));
+        }
+        if let Some(next) = next {
+            self.begin(next);
+        }
+    }
+
+    /// When a message lies at the receiver whose last byte is on its way there.
+    fn arrival(&mut self, id: MessageId) -> Option<Time> {
+        let now = self.now();
+        let (message, plan) = self.messages.with_plan(id)?;
         let (host, vi, target) = (message.host, message.vi, message.target);
         let (begun, is_answer) = (message.begun, message.is_answer);
         let head = message.head + plan.adapters;
         let (match_service, completion) = (plan.match_service.alone(), plan.completion.alone());
         let (receive_processor, receive_last) = (plan.receive_processor, plan.receive_last);
-        let (mut sent, mover) = (now + plan.sent, plan.mover);
-        let sent_interrupt = plan.sent_interrupt;
-        let ends = if is_answer {
-            (target, host)
-        } else {
-            (host, target)
-        };
-        let is_held = self.faults.is_some() && self.decide_fate(id, ends, begun);
         // The receiving engine looks where the bytes go when the first is there; then they go on
         // as they came.
-        let receiver = self.host(ends.1);
+        let receiver = self.host(if is_answer { host } else { target });
         receiver.match_free = receiver.match_free.max(begun + head) + match_service;
         let mut there = receiver.match_free + (now - begun);
         if receive_processor > Time::ZERO {
@@ -372,19 +446,64 @@ impl Cluster {
         }
         there += completion;
         if is_answer {
-            self.at(there, Event::Arrives(id));
-            return;
+            return Some(there);
         }
+        Some(self.in_order(host, vi, target, there))
+    }
+
+    /// When what would be at the receiver at some time is there: not before what was sent earlier.
+    fn in_order(&mut self, host: u32, vi: ViId, target: u32, there: Time) -> Time {
         let state = self.host(host);
         let last_control = state.stream(target).last_control;
         let line = state.line(vi);
-        let arrives = there.max(line.last_arrival).max(last_control);
-        line.last_arrival = arrives;
+        line.last_arrival = there.max(line.last_arrival).max(last_control);
+        line.last_arrival
+    }
+
+    /// A message is stored on its way and will go on; one that is lost goes no further, and would
+    /// have been there at the time that is returned.
+    #[cold]
+    fn store(
+        &mut self,
+        id: MessageId,
+        next: Next,
+        journey: JourneyId,
+        after: Time,
+    ) -> Option<Time> {
+        let there = self.now() + after;
+        let (message, plan) = self.messages.with_plan(id)?;
+        let (host, vi, target) = (message.host, message.vi, message.target);
+        if message.fate == Fate::Lost {
+            let is_answer = message.is_answer;
+            self.network.give_up(journey);
+            return Some(if is_answer {
+                there
+            } else {
+                self.in_order(host, vi, target, there)
+            });
+        }
+        if matches!(next, Next::AtAdapter(..)) {
+            let heads = there + plan.adapters;
+            self.expect_head(id, heads);
+        }
+        self.forward_after(journey, after);
+        None
+    }
+
+    /// A message's last byte has left the adapter that sends it; the message of its VI that moves
+    /// next.
+    fn leave_sender(&mut self, id: MessageId, is_held: bool) -> Option<MessageId> {
+        let now = self.now();
+        let (message, plan) = self.messages.with_plan(id)?;
+        let (host, vi) = (message.host, message.vi);
+        let (mut sent, mover, interrupt) = (now + plan.sent, plan.mover, plan.sent_interrupt);
+        let state = self.host(host);
+        let line = state.line(vi);
         let next = if is_held { None } else { line.next_waiting() };
         line.is_moving = is_held || next.is_some();
         if mover == Mover::HeldEngine {
             line.queued -= 1;
-            sent = state.work(now, sent_interrupt);
+            sent = state.work(now, interrupt);
             self.at(sent, Event::EngineFree(host));
         }
         if sent > now {
@@ -392,10 +511,7 @@ impl Cluster {
         } else {
             self.handle_sent(id);
         }
-        self.at(arrives, Event::Arrives(id));
-        if let Some(next) = next {
-            self.begin(next);
-        }
+        next
     }
 
     pub(crate) fn handle_sent(&mut self, id: MessageId) {
@@ -551,10 +667,7 @@ impl Cluster {
             return;
         };
         let (ends, flow) = ((message.target, message.host), message.vi.index());
-        let bus = self.config.host.bus;
-        let network = &mut self.network;
-        let delay = network.control_delay(&self.config, ends, flow, &bus);
-        let time = self.now() + delay;
+        let time = self.now() + self.control_delay(ends, flow);
         if self.faults.is_some() && self.acknowledgement_is_lost(id, time) {
             return;
         }

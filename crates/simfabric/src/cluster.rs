@@ -9,6 +9,7 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_fabric::ViHandle;
 use viaduct_fabric::via::{NicAttributes, Timestamp, ViId};
 use viaduct_hardware::mechanism::LastPlan;
+use viaduct_network::Network;
 
 use crate::config::SimulationConfig;
 use crate::control::Controls;
@@ -19,7 +20,6 @@ use crate::failures::Expected;
 use crate::faults::Faults;
 use crate::host::{DEVICE, DEVICE_NAME, Host};
 use crate::message::Messages;
-use crate::network::Network;
 use crate::raw::RawWrites;
 use crate::tasks::{TaskId, Tasks};
 use crate::traffic::Generators;
@@ -69,7 +69,13 @@ impl Cluster {
             .map(|number| Host::new(number, &config.host, &name, &attributes))
             .collect();
         let mut cluster = Self {
-            network: Network::new(&config),
+            network: Network::new(
+                &config.topology,
+                &config.links,
+                config.switch,
+                config.ends(),
+                true,
+            ),
             queue: EventQueue::new(),
             hosts,
             messages: Messages::default(),
@@ -142,6 +148,7 @@ impl Cluster {
             Event::Begins(message) => self.move_in_order(message),
             Event::Heads(message) => self.handle_head(message),
             Event::FlowEnds(flow) => self.handle_flow_end(flow),
+            Event::Forwarded(journey) => self.handle_forwarded(journey),
             Event::EngineFree(host) => self.handle_engine_free(host),
             Event::Sent(message) => self.handle_sent(message),
             Event::Arrives(message) => self.handle_arrival(message),

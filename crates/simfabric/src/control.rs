@@ -70,7 +70,6 @@ impl Cluster {
     }
 
     fn transmit_control(&mut self, from: u32, to: u32, message: ConnectionMessage) {
-        let bus = self.config.host.bus;
         let mut leaves = self.now();
         if self.faults.is_some() {
             match self.control_leaves(from, to) {
@@ -78,9 +77,7 @@ impl Cluster {
                 None => return,
             }
         }
-        let mut delay = self
-            .network
-            .control_delay(&self.config, (from, to), 0, &bus);
+        let mut delay = self.control_delay((from, to), 0);
         if !matches!(message, ConnectionMessage::ReceivesPosted { .. }) {
             delay += KERNEL_AGENTS;
         }
@@ -91,6 +88,19 @@ impl Cluster {
         let time = (leaves + delay).max(stream.last_control);
         stream.last_control = time;
         self.queue.schedule(time, Event::Control(number).into());
+    }
+
+    /// How long a short message of the adapters themselves takes: an acknowledgement, say.
+    pub(crate) fn control_delay(&mut self, ends: (u32, u32), flow: u32) -> Time {
+        const CONTROL_BYTES: u64 = 16;
+
+        let wire_bytes = self.config.links.frame.wire_bytes(CONTROL_BYTES) as f64;
+        let delay = self.network.control_delay(ends, flow, wire_bytes);
+        if self.network.has_buses() {
+            delay + self.config.host.bus.write
+        } else {
+            delay
+        }
     }
 
     pub(crate) fn handle_control(&mut self, number: u32) {

@@ -1,6 +1,7 @@
 //! What can happen in a simulated cluster of programs.
 
 use viaduct_fabric::via::ViId;
+use viaduct_network::JourneyId;
 use viaduct_network::fluid::FlowId;
 
 use crate::message::MessageId;
@@ -22,6 +23,8 @@ pub(crate) enum Event {
     Heads(MessageId),
     /// A flow has moved all its bytes.
     FlowEnds(FlowId),
+    /// What was stored on its way goes on.
+    Forwarded(JourneyId),
     /// A held engine is free again.
     EngineFree(u32),
     /// The sender may learn that its message has left.
@@ -87,6 +90,7 @@ impl Code {
             15 => Event::Raw(RawEvent::Arrives(WriteId(number))),
             16 => Event::Timeout(number),
             17 => Event::Follows(number),
+            18 => Event::Forwarded(JourneyId(number)),
             _ => return None,
         })
     }
@@ -114,6 +118,7 @@ impl From<Event> for Code {
             Event::Raw(RawEvent::Arrives(write)) => Self::new(15, write.0, 0),
             Event::Timeout(host) => Self::new(16, host, 0),
             Event::Follows(number) => Self::new(17, number, 0),
+            Event::Forwarded(journey) => Self::new(18, journey.0, 0),
         }
     }
 }
@@ -152,6 +157,7 @@ mod tests {
             Event::Raw(RawEvent::Arrives(WriteId(10))),
             Event::Timeout(11),
             Event::Follows(12),
+            Event::Forwarded(JourneyId(13)),
         ] {
             assert_eq!(Code::from(event).event(), Some(event));
         }

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use viaduct_engine::Time;
 use viaduct_fabric::via::{Operation, ReceiveOutcome, SendOutcome, ViId};
 use viaduct_network::outages::parts;
+use viaduct_network::{Moved, Next};
 use viaduct_topology::LinkId;
 
 use crate::cluster::Cluster;
@@ -177,7 +178,7 @@ impl Cluster {
         }
         for (one, other) in pairs {
             let mut crosses = |from, to| {
-                let way = self.network.way(&self.config, (from, to), 0);
+                let way = self.network.way((from, to), 0);
                 way.contains(&link)
             };
             if crosses(one, other) || crosses(other, one) {
@@ -208,7 +209,7 @@ impl Cluster {
     /// through, which both ends will notice.
     pub(crate) fn control_leaves(&mut self, from: u32, to: u32) -> Option<Time> {
         let now = self.now();
-        let way = self.network.way(&self.config, (from, to), 0);
+        let way = self.network.way((from, to), 0);
         let Some(faults) = &self.faults else {
             return Some(now);
         };
@@ -233,7 +234,7 @@ impl Cluster {
             return self.draw_part(id, (from, to));
         }
         let flow = self.messages.flow(id);
-        let way = self.network.way(&self.config, (from, to), flow);
+        let way = self.network.way((from, to), flow);
         if let Some(faults) = &mut self.faults
             && let Some(message) = self.messages.get(id)
         {
@@ -246,7 +247,6 @@ impl Cluster {
     /// Whether a message's first byte, that would be there now, is not: it was lost before, or
     /// nobody sends or receives it.
     pub(crate) fn is_hidden(&mut self, id: MessageId) -> bool {
-        let now = self.now();
         if self.is_repeatable(id) && self.is_out_of_order(id) {
             return true;
         }
@@ -255,53 +255,67 @@ impl Cluster {
         };
         let (host, target, begun) = (message.host, message.target, message.begun);
         let (connection, fate) = (message.peer.connection, message.fate);
-        let flow = message.vi.index();
-        let way = self.network.way(&self.config, (host, target), flow);
-        let is_cut = |faults: &Faults| faults.cut(way, begun, now).is_some();
+        let is_cut = self.cut_since(id, begun).is_some();
         let faults = self.faults.as_ref();
         fate == Fate::Lost
             || faults.is_some_and(|faults| {
-                is_cut(faults)
+                is_cut
                     || faults.is_nic_dead(host)
                     || faults.is_nic_dead(target)
                     || faults.has_gap(target, connection)
             })
     }
 
-    /// The last of a message's bytes has left: what became of it on its way. Whether nothing of its
-    /// VI moves until the sender has gone back.
-    pub(crate) fn decide_fate(
-        &mut self,
-        id: MessageId,
-        (from, to): (u32, u32),
-        begun: Time,
-    ) -> bool {
+    /// A message's bytes have moved over its way, or a hop of it: what became of it there. Whether
+    /// nothing of its VI moves until the sender has gone back.
+    pub(crate) fn decide_fate(&mut self, id: MessageId, moved: &Moved) -> bool {
         let now = self.now();
+        let Some(message) = self.messages.get(id) else {
+            return false;
+        };
+        let begun = message.begun;
         // What is sent again is sent as it was.
         let is_repeatable = self.is_repeatable(id);
-        let flow = self.messages.flow(id);
-        let way = self.network.way(&self.config, (from, to), flow);
-        let faults = self.faults.as_ref();
-        if let Some(cut) = faults.and_then(|faults| faults.cut(way, begun, now))
+        let is_there = moved.next == Next::There;
+        if let Some(cut) = self.cut_since(id, begun)
             && let Some(message) = self.messages.get(id)
         {
             let was_whole = message.fate == Fate::Whole;
             message.fate = Fate::Lost;
             if is_repeatable && was_whole {
-                let part =
-                    (cut - begun).picoseconds() as f64 / (now - begun).picoseconds().max(1) as f64;
+                // Of what is stored on its way nothing has come before it crosses its last hop.
+                let part = if is_there {
+                    (cut - begun).picoseconds() as f64 / (now - begun).picoseconds().max(1) as f64
+                } else {
+                    0.0
+                };
                 self.note_cut(id, part);
             }
         }
         if let Some(message) = self.messages.get(id)
             && message.fate == Fate::Corrupt
+            && is_there
             && !is_repeatable
         {
             // Whoever does not look at the status sees it.
             let first = self.messages.payload(id).first_mut();
             first.into_iter().for_each(|byte| *byte ^= 1);
         }
-        is_repeatable && self.holds_line(id)
+        is_repeatable && moved.is_gone && self.holds_line(id)
+    }
+
+    /// When a link that a message crosses now went down, since its bytes began to move there.
+    fn cut_since(&mut self, id: MessageId, begun: Time) -> Option<Time> {
+        let now = self.now();
+        let message = self.messages.get(id)?;
+        let ends = if message.is_answer {
+            (message.target, message.host)
+        } else {
+            (message.host, message.target)
+        };
+        let (links, flow) = (message.links, message.vi.index());
+        let way = crossed(self.network.way(ends, flow), links);
+        self.faults.as_ref()?.cut(way, begun, now)
     }
 
     /// Keeps a message that is there now from its receiver, if it was lost or that is dead.
@@ -382,7 +396,7 @@ impl Cluster {
         };
         let (host, target) = (message.host, message.target);
         let flow = message.vi.index();
-        let way = self.network.way(&self.config, (target, host), flow);
+        let way = self.network.way((target, host), flow);
         let Some(faults) = &mut self.faults else {
             return false;
         };
@@ -435,6 +449,12 @@ impl Cluster {
         }
         self.messages.release(id);
     }
+}
+
+/// Those links of a way that a message crosses at once.
+pub(crate) fn crossed(way: &[LinkId], (first, end): (u16, u16)) -> &[LinkId] {
+    let end = usize::from(end).min(way.len());
+    &way[usize::from(first).min(end)..end]
 }
 
 impl Message {

@@ -52,7 +52,6 @@
 //!      |  queues.rs: what the message queues of CLAN write
 //!      v
 //!  notices.rs    how CLAN's programs hear of it: tripwires, events
-//!  network.rs    links and buses, shared by a rule of viaduct_sim
 //!  look_ahead.rs asks for memory before events need it
 //!
 //!  retransmission.rs    what RDMA sends again
@@ -73,7 +72,7 @@
 //! 2. A send is kicked (`carry.rs: kick`): by a doorbell, or started by the processor itself.
 //!    `start` asks `via::Nic`, takes the bytes, and has the mechanism plan the message
 //!    (`mechanism.rs: Plan`).
-//! 3. The engine serves (`serve`), the bytes move (`network.rs`, `viaduct_network::fluid`). The
+//! 3. The engine serves (`serve`), the bytes move (`viaduct_network`). The
 //!    target's `via::Nic` gives its verdict when the first byte is there (`Heads`: native, RDMA) or
 //!    the last (`Arrives`). The bytes are placed at `Arrives`, in one event with the check of
 //!    protection: nothing can be deregistered in between. CLAN's programs hear of it as
@@ -115,7 +114,6 @@ mod host;
 mod lock;
 mod look_ahead;
 mod message;
-mod network;
 mod notices;
 mod process;
 mod queues;

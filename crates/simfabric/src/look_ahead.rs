@@ -27,7 +27,7 @@ impl Cluster {
     fn look_at_events(&self) {
         // A flow's message is known when the flow is there.
         match self.upcoming(8) {
-            Some(Event::FlowEnds(flow)) => self.network.prefetch(flow),
+            Some(Event::FlowEnds(flow)) => self.network.prefetch_flow(flow),
             Some(event) => self.look_at_message(event),
             None => {}
         }

@@ -27,6 +27,8 @@ pub(crate) struct Message {
     pub(crate) begun: Time,
     /// How long its first byte is on the links, then.
     pub(crate) head: Time,
+    /// The links that it crosses now, of those of its way: from one, and up to another.
+    pub(crate) links: (u16, u16),
     /// The answer to a remote read is on its way back.
     pub(crate) is_answer: bool,
     /// Which receive it has taken, if it has met its VI.
@@ -42,6 +44,9 @@ pub(crate) struct Message {
     /// Things yet to happen that name it.
     pub(crate) references: u8,
 }
+
+/// The links of a message that crosses its way at once.
+pub(crate) const WHOLE_WAY: (u16, u16) = (0, u16::MAX);
 
 /// What a message has met at its target, when its first byte was there.
 #[derive(Clone, Copy, Debug, Default)]

@@ -136,7 +136,7 @@ impl Cluster {
     /// Draws how far such a message gets that begins to move. Bytes on the wire, if not all.
     pub(crate) fn draw_part(&mut self, id: MessageId, (from, to): (u32, u32)) -> Option<f64> {
         let flow = self.messages.flow(id);
-        let way = self.network.way(&self.config, (from, to), flow);
+        let way = self.network.way((from, to), flow);
         let (faults, message) = (self.faults.as_mut()?, self.messages.get(id)?);
         let recovery = self.hosts[message.host as usize].recovery(message.vi)?;
         let frame = self.config.links.frame;
@@ -315,11 +315,9 @@ impl Cluster {
         self.counts.lost += u64::from(!is_whole);
         self.lose(id);
         if is_first {
-            let bus = self.config.host.bus;
             let (ends, flow) = ((target, host), vi.index());
-            let network = &mut self.network;
-            let there = now + network.control_delay(&self.config, ends, flow, &bus);
-            let way = network.way(&self.config, ends, flow);
+            let there = now + self.control_delay(ends, flow);
+            let way = self.network.way(ends, flow);
             let faults = self.faults.as_mut();
             if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
                 let again = Consequence::Again(host, vi, epoch);
@@ -451,10 +449,7 @@ impl Cluster {
         let is_told = message.fate == Fate::Gap;
         let due = if is_told {
             // Whoever reads sees that a frame is missing, and asks from there on.
-            let bus = self.config.host.bus;
-            let network = &mut self.network;
-            let delay = network.control_delay(&self.config, ends, flow, &bus);
-            self.now() + delay
+            self.now() + self.control_delay(ends, flow)
         } else {
             self.now() + rule.timeout
         };

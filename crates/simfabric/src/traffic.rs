@@ -8,6 +8,7 @@ use std::fmt;
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::FlowDemand;
+use viaduct_network::{Moved, Next, Transfer};
 use viaduct_sim::workload::{Interval, SizeDistribution};
 
 use crate::cluster::Cluster;
@@ -143,17 +144,28 @@ impl Cluster {
             rate_max: f64::INFINITY,
             tag: TAG,
         };
-        let ends = (traffic.source, target);
-        self.network
-            .begin(&mut self.queue, &self.config, ends, 0, demand);
+        let transfer = Transfer {
+            ends: (traffic.source, target),
+            flow: 0,
+            is_ordered: false,
+            demand,
+        };
+        self.network.begin(&mut self.queue, &transfer);
         // The event that has just happened made room for the transfer's end.
         self.expect_transfer(place, next);
     }
 
-    /// A generator's transfer has ended.
-    pub(crate) fn end_transfer(&mut self) {
-        self.generators.pending -= 1;
-        self.counts.transfers += 1;
+    /// A generator's transfer has moved, over its whole way or a hop of it.
+    pub(crate) fn transfer_moved(&mut self, moved: &Moved) {
+        match moved.next {
+            Next::There => {
+                self.generators.pending -= 1;
+                self.counts.transfers += 1;
+            }
+            Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
+                self.forward_after(journey, after);
+            }
+        }
     }
 
     /// Whether nothing is to come but the traffic of generators.

@@ -4,7 +4,7 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
-use crate::path::{PathCosts, floor_over};
+use crate::path::{PathCosts, floor_of};
 use crate::workload::{ListedMessage, MessageList, PatternError, SizeDistribution, Targets};
 
 use super::shares::{ROUTE_STEPS_MAX, sampling_stream};
@@ -194,12 +194,8 @@ fn last_alone(
         return Time::ZERO;
     };
     config.route(message.source, message.target, &mut path);
-    time.saturating_add(floor_over(
-        config,
-        path_costs,
-        &path,
-        &path_costs.plan_alone(config, message.bytes),
-    ))
+    let plan = path_costs.plan_alone(config, message.bytes);
+    time.saturating_add(floor_of(config, &plan, config.alone(&path, &plan)))
 }
 
 /// Servers of a host, in the order of [`LoadBounds`].

@@ -26,7 +26,7 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
     config.route(source, target, &mut links);
     let costs = PathCosts::new(config);
     let plan = plan_of(config, &costs, record, follower);
-    let alone = floor_stages(config, &costs, &links, &plan);
+    let alone = floor_stages(config, &plan, config.alone(&links, &plan));
     let stages = Stage::ALL
         .into_iter()
         .map(|stage| StageTime {

@@ -11,12 +11,15 @@ use std::collections::{BTreeMap, VecDeque};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
 use viaduct_network::fluid::FlowDemand;
+use viaduct_network::{Begun, Moved, Next, Transfer};
 
 use super::{Cookie, model_of};
 use crate::cluster::Cluster;
 use crate::event::Event;
+use crate::failures::crossed;
 use crate::faults::Fate;
 use crate::host::Turn;
+use crate::message::WHOLE_WAY;
 
 /// The flows of raw writes are tagged with their numbers and this.
 const RAW: u32 = 1 << 31;
@@ -54,6 +57,9 @@ struct Write {
     is_dma: bool,
     demand: FlowDemand,
     begun: Time,
+    /// How long a byte of it is on what it crosses now, and which links of its way that is.
+    head: Time,
+    links: (u16, u16),
     fate: Fate,
 }
 
@@ -187,6 +193,8 @@ impl Cluster {
                 tag: 0,
             },
             begun: Time::ZERO,
+            head: Time::ZERO,
+            links: WHOLE_WAY,
             fate: Fate::Whole,
         });
         if let Some(write) = self.raw.get(id) {
@@ -239,46 +247,70 @@ impl Cluster {
     }
 
     fn begin_raw(&mut self, id: WriteId) {
-        let now = self.now();
         let Some(write) = self.raw.get(id) else {
             return;
         };
-        write.begun = now;
-        let (ends, demand) = ((write.source, write.cookie.host), write.demand);
-        self.network
-            .begin(&mut self.queue, &self.config, ends, 0, demand);
+        let transfer = Transfer {
+            ends: (write.source, write.cookie.host),
+            flow: 0,
+            is_ordered: true,
+            demand: write.demand,
+        };
+        let begun = self.network.begin(&mut self.queue, &transfer);
+        self.raw_begun(id, &begun);
     }
 
-    /// All bytes of a raw write have left.
-    pub(crate) fn end_raw(&mut self, id: WriteId) {
+    /// A write has begun to move, over its whole way or the next hop of it.
+    pub(crate) fn raw_begun(&mut self, id: WriteId, begun: &Begun) {
+        let (now, links) = (self.now(), self.links_crossed(begun.journey));
+        if let Some(write) = self.raw.get(id) {
+            (write.begun, write.head, write.links) = (now, begun.delay, links);
+        }
+    }
+
+    /// The bytes of a raw write have moved over its whole way, or over a hop of it.
+    pub(crate) fn raw_moved(&mut self, id: WriteId, moved: &Moved) {
         let now = self.now();
         let (Some(model), Some(write)) = (model_of(&self.config), self.raw.get(id)) else {
             return;
         };
         let (ends, is_dma) = ((write.source, write.cookie.host), write.is_dma);
-        let way = self.network.way(&self.config, ends, 0);
+        let is_there = moved.next == Next::There;
         if let Some(faults) = &mut self.faults {
-            write.fate = if faults.is_nic_dead(ends.0) || faults.is_nic_dead(ends.1) {
-                Fate::Lost
-            } else {
+            let way = self.network.way(ends, 0);
+            let is_lost = faults.is_nic_dead(ends.0)
+                || faults.is_nic_dead(ends.1)
+                || faults
+                    .cut(crossed(way, write.links), write.begun, now)
+                    .is_some();
+            if is_lost {
+                write.fate = Fate::Lost;
+            } else if is_there {
                 let frames = self.config.links.frame.count(write.bytes.len() as u64);
-                faults.fate(way, frames, write.begun, now)
-            };
+                (write.fate, _) = faults.draw(way, frames);
+            }
         }
-        let wire_bytes = write.demand.wire_bytes;
-        let bus = self.config.host.bus;
-        let network = &mut self.network;
-        let mut there = now + network.head_delay(&self.config, ends, 0, wire_bytes);
-        there += model.adapter + model.adapter + bus.write;
-        if !is_dma {
-            there += bus.programmed_write;
+        let (head, is_lost) = (write.head, write.fate == Fate::Lost);
+        match moved.next {
+            Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) if !is_lost => {
+                self.forward_after(journey, after);
+            }
+            Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
+                self.network.give_up(journey);
+                self.expect_raw(id, (ends, is_dma), now + after);
+            }
+            Next::There => {
+                let bus = self.config.host.bus;
+                let mut there = now + head + model.adapter + model.adapter + bus.write;
+                if !is_dma {
+                    there += bus.programmed_write;
+                }
+                self.expect_raw(id, (ends, is_dma), there);
+            }
         }
-        let kind = (ends.0, ends.1, is_dma);
-        let last = self.raw.last_arrival.entry(kind).or_default();
-        there = there.max(*last);
-        *last = there;
-        self.queue
-            .schedule(there, Event::Raw(RawEvent::Arrives(id)).into());
+        if !moved.is_gone {
+            return;
+        }
         if is_dma {
             let served = self.host(ends.0).work(now, model.dma_interrupt);
             self.queue
@@ -289,6 +321,16 @@ impl Cluster {
                 self.begin_raw(next);
             }
         }
+    }
+
+    /// A write's last byte would be there at a time: it is, behind those of its kind.
+    fn expect_raw(&mut self, id: WriteId, kind: ((u32, u32), bool), there: Time) {
+        let ((source, target), is_dma) = kind;
+        let last = self.raw.last_arrival.entry((source, target, is_dma));
+        let last = last.or_default();
+        *last = there.max(*last);
+        self.queue
+            .schedule(*last, Event::Raw(RawEvent::Arrives(id)).into());
     }
 
     /// The bytes are there: they are placed if the memory is given still.

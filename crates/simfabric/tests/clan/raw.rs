@@ -6,7 +6,7 @@ use std::time::Duration;
 use viaduct_engine::Time;
 use viaduct_fabric::ReturnCode;
 use viaduct_hardware::{Mechanism, RemoteWriteModel};
-use viaduct_network::delay::head_delay;
+use viaduct_network::hops::Delays;
 use viaduct_scenario::load_programs;
 use viaduct_sim::workload::{Interval, SizeDistribution};
 use viaduct_simfabric::config::SimulationConfig;
@@ -34,9 +34,13 @@ fn moving(config: &SimulationConfig, bytes: u32, slowest: Time) -> (Time, Time) 
     let wire_bytes = config.links.frame.wire_bytes(u64::from(bytes)) as f64;
     let mut route = Vec::new();
     config.topology.route(HostId(0), HostId(1), &mut route);
-    let (topology, links) = (&config.topology, &config.links);
-    let head = head_delay(topology, links, &config.switch, &route, wire_bytes);
-    let link = links.host_rate.time_for(wire_bytes);
+    let delays = Delays {
+        topology: &config.topology,
+        links: &config.links,
+        switch: &config.switch,
+    };
+    let head = delays.head(&route, wire_bytes);
+    let link = config.links.host_rate.time_for(wire_bytes);
     let bus = config.host.bus.dma_rate().time_for(f64::from(bytes));
     (head, slowest.max(link).max(bus))
 }

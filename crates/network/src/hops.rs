@@ -1,0 +1,228 @@
+//! What a message crosses at once: its way cut into hops.
+//!
+//! A way is the bus of the sending host, links, and the bus of the receiving host; a host whose bus
+//! limits nothing has none. Where everything forwards while a message still arrives, the whole way
+//! is one hop. Where something stores the message, a hop ends.
+
+use core::ops::Range;
+
+use viaduct_engine::Time;
+use viaduct_topology::{LinkId, Topology};
+
+use crate::fluid::{FlowDemand, whole_above};
+use crate::links::{LinkConfig, SwitchModel};
+use crate::rate::{Rate, Switching};
+
+/// What the hosts at both ends of a way are to the network; the same on each host.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The rate of a host's bus, which all that it sends and is sent shares; infinite if it limits
+    /// nothing.
+    pub bus_rate: Rate,
+    /// Whether an adapter forwards between bus and link while a message still arrives.
+    pub forwarding: Switching,
+}
+
+impl Ends {
+    /// Whether buses limit anything.
+    #[must_use]
+    pub const fn have_buses(&self) -> bool {
+        !self.bus_rate.is_infinite()
+    }
+}
+
+/// The shape of a way: how many buses and links it has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Shape {
+    /// Whether it begins with a bus.
+    pub first_bus: bool,
+    /// Links.
+    pub links: usize,
+    /// Whether it ends with a bus.
+    pub last_bus: bool,
+}
+
+impl Shape {
+    /// Buses and links.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.links_end() + self.last_bus as usize
+    }
+
+    /// Whether it has neither.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Of a way between two hosts over so many links, with the buses of both or without.
+    #[must_use]
+    pub const fn between(has_buses: bool, links: usize) -> Self {
+        Self {
+            first_bus: has_buses,
+            links,
+            last_bus: has_buses,
+        }
+    }
+
+    /// The places of its links.
+    pub(crate) fn place_range_of_links(self) -> Range<usize> {
+        usize::from(self.first_bus)..self.links_end()
+    }
+
+    const fn links_end(self) -> usize {
+        self.first_bus as usize + self.links
+    }
+
+    const fn is_bus(self, place: usize) -> bool {
+        self.first_bus && place == 0 || place >= self.links_end()
+    }
+
+    /// The links among some places, by their numbers on the way.
+    #[must_use]
+    pub fn links_of(self, places: &Range<usize>) -> Range<usize> {
+        let first = usize::from(self.first_bus);
+        let link = |place: usize| place.clamp(first, self.links_end()) - first;
+        link(places.start)..link(places.end)
+    }
+
+    /// Whether a hop has carried a message away from the adapter that sends it.
+    #[must_use]
+    pub fn leaves(self, hop: &Range<usize>) -> bool {
+        // What crosses no link has left when it is there.
+        let first_link = usize::from(self.first_bus);
+        hop.contains(&first_link) || self.links == 0 && hop.end == self.len()
+    }
+
+    /// Whether an adapter is at one of the ends of a hop: its own rate bounds the hop's.
+    pub(crate) fn touches_adapter(self, hop: &Range<usize>) -> bool {
+        hop.start <= usize::from(self.first_bus) || hop.end >= self.links_end()
+    }
+
+    /// Whether a message that crosses a hop meets its receiver while it moves.
+    pub(crate) fn brings_head(self, hop: &Range<usize>) -> bool {
+        hop.end == self.len() && (hop.start < self.links_end() || self.links == 0)
+    }
+
+    /// The end of the hop that begins at a place.
+    #[must_use]
+    pub fn hop_end(self, from: usize, links: Switching, adapters: Switching) -> usize {
+        let stores = |place: usize| {
+            let rule = if self.is_bus(place - 1) || self.is_bus(place) {
+                adapters
+            } else {
+                links
+            };
+            rule == Switching::StoreAndForward
+        };
+        (from + 1..self.len())
+            .find(|&place| stores(place))
+            .unwrap_or(self.len())
+    }
+}
+
+/// The delays of a network's links and switches.
+#[derive(Clone, Copy, Debug)]
+pub struct Delays<'network> {
+    /// Its links, and how they are joined.
+    pub topology: &'network Topology,
+    /// What each link is.
+    pub links: &'network LinkConfig,
+    /// What a switch costs.
+    pub switch: &'network SwitchModel,
+}
+
+/// How long a message takes that is alone in the network.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Alone {
+    /// Its bytes on each of its hops.
+    pub moving: Time,
+    /// The way of each byte.
+    pub delay: Time,
+}
+
+impl Delays<'_> {
+    /// From the start of a message's first byte on the first of `path` to its arrival at the end of
+    /// the last link, forwarding on the way included.
+    #[must_use]
+    pub fn head(&self, path: &[LinkId], wire_bytes: f64) -> Time {
+        let mut delay = Time::ZERO;
+        for (index, &link) in path.iter().enumerate() {
+            delay += self.links.propagation_of(self.topology, link);
+            if index + 1 < path.len() {
+                let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
+                let rate = self.links.rate_of(self.topology, link);
+                delay += self.switch.delay + rate.time_for(needed);
+            }
+        }
+        delay
+    }
+
+    /// The rate of the slowest of some links, bytes a picosecond.
+    #[must_use]
+    pub fn slowest(&self, path: &[LinkId]) -> f64 {
+        let rates = path.iter().map(|&link| {
+            let rate = self.links.rate_of(self.topology, link);
+            rate.bytes_per_picosecond()
+        });
+        rates.fold(f64::INFINITY, f64::min)
+    }
+
+    /// From a byte's start on a hop to its being at the hop's end: at a switch that stores, ready
+    /// to be forwarded.
+    #[must_use]
+    pub fn hop(&self, shape: Shape, places: &Range<usize>, path: &[LinkId], wire: f64) -> Time {
+        let crossed = shape.links_of(places);
+        let ends_at_switch = !crossed.is_empty() && crossed.end < shape.links;
+        let forwarding = if ends_at_switch {
+            self.switch.delay
+        } else {
+            Time::ZERO
+        };
+        self.head(&path[crossed], wire) + forwarding
+    }
+
+    /// How long the bytes take over a hop, nobody else there.
+    #[must_use]
+    pub fn moving(
+        &self,
+        shape: Shape,
+        places: &Range<usize>,
+        path: &[LinkId],
+        demand: &FlowDemand,
+        bus_rate: Rate,
+    ) -> Time {
+        let mut rate = self.slowest(&path[shape.links_of(places)]);
+        if shape.touches_adapter(places) {
+            rate = rate.min(demand.rate_max);
+        }
+        if places.clone().any(|place| shape.is_bus(place)) {
+            rate = rate.min(bus_rate.bytes_per_picosecond() * demand.scale);
+        }
+        moving_time(demand.wire_bytes, rate)
+    }
+
+    /// What a message costs over a way of some shape and these links, nobody else there.
+    #[must_use]
+    pub fn alone(&self, shape: Shape, path: &[LinkId], demand: &FlowDemand, ends: &Ends) -> Alone {
+        let mut alone = Alone {
+            moving: Time::ZERO,
+            delay: Time::ZERO,
+        };
+        let mut from = 0;
+        while from < shape.len() {
+            let end = shape.hop_end(from, self.links.switching, ends.forwarding);
+            let places = from..end;
+            alone.moving += self.moving(shape, &places, path, demand, ends.bus_rate);
+            alone.delay += self.hop(shape, &places, path, demand.wire_bytes);
+            from = end;
+        }
+        alone
+    }
+}
+
+/// How long a flow of its own takes: as [`crate::fluid`] rounds it.
+#[must_use]
+pub fn moving_time(wire_bytes: f64, rate: f64) -> Time {
+    Time::from_picoseconds(whole_above(wire_bytes / rate).max(1))
+}

@@ -1,0 +1,592 @@
+//! A network as whoever simulates a cluster sees it.
+//!
+//! It is given a [`Transfer`]: who sends how many bytes to whom, as a part of which flow, and what
+//! the two ends can take and give. It answers with values, and the caller schedules what follows:
+//!
+//! ```text
+//!  begin    -> Begun  when the head will be there, unless the message is stored on its way
+//!  end      -> Moved  the tail is gone; the tail is there; or the message is stored at a switch
+//!                     or in the receiving adapter
+//!  forward  -> Begun  a stored message goes on
+//! ```
+//!
+//! Here alone is worked out which way a message takes, what it crosses at once and how long that
+//! takes. Of the caller's events it needs one: the end of a flow, made from its number.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use viaduct_engine::{EventQueue, Time};
+use viaduct_topology::{HostId, LinkId, Topology};
+
+use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
+use crate::hops::{Alone, Delays, Ends, Shape};
+use crate::journeys::{Journey, JourneyId, Journeys};
+use crate::links::{LinkConfig, SwitchModel};
+use crate::rate::{Rate, Switching};
+use crate::ways::{Way, WayKey, Ways};
+
+/// What is to be carried.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// From which host to which.
+    pub ends: (u32, u32),
+    /// Of which flow between the two it is: all of one flow take one way.
+    pub flow: u32,
+    /// Whether it waits, where it is stored, behind others of its flow that were stored before.
+    pub is_ordered: bool,
+    /// How many bytes, how fast the ends can go, and the caller's tag.
+    pub demand: FlowDemand,
+}
+
+/// A message has begun to move: over its whole way, or over the next hop of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// The caller's tag.
+    pub tag: u32,
+    /// What [`Network::forward`] takes if it will be stored.
+    pub journey: JourneyId,
+    /// From a byte's start here to its being at the end of what is crossed at once.
+    pub delay: Time,
+    /// How long its bytes take here, nobody else there.
+    pub unshared: Time,
+    /// Whether its first byte is at the receiving adapter after the delay, and goes on as it comes.
+    pub has_head: bool,
+    /// What its whole way costs, nobody else there; nothing if it goes on.
+    pub alone: Alone,
+}
+
+/// A flow has moved all its bytes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moved {
+    /// The caller's tag.
+    pub tag: u32,
+    /// Buses and links that it crossed, by their places on its way.
+    pub places: Range<usize>,
+    /// Whether the last byte has left the sending adapter with that.
+    pub is_gone: bool,
+    /// What follows.
+    pub next: Next,
+    /// A message of the same flow that was stored behind it: it is to go on now.
+    pub behind: Option<JourneyId>,
+}
+
+/// What follows when a message has moved over something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Next {
+    /// Nothing: its last byte is at the receiver as long after its start here as was told.
+    There,
+    /// It is stored at a switch, and goes on after some time.
+    AtSwitch(JourneyId, Time),
+    /// It is in the receiving adapter after some time, its bus still to be crossed: whether it goes
+    /// on is the adapter's to say.
+    AtAdapter(JourneyId, Time),
+}
+
+/// Links and switches that share their rate among all that crosses them, and the hosts' buses.
+#[derive(Debug)]
+pub struct Network {
+    topology: Arc<Topology>,
+    links: LinkConfig,
+    switch: SwitchModel,
+    ends: Ends,
+    fluid: Fluid,
+    first_bus: u32,
+    has_buses: bool,
+    has_equal_paths: bool,
+    are_links_alike: bool,
+    /// Whether every way is crossed at once.
+    is_cut_through: bool,
+    /// The way that was worked out last: all of it, and its links.
+    path: Vec<ResourceId>,
+    path_links: Vec<LinkId>,
+    last: Option<Whole>,
+    ways: Option<Ways>,
+    journeys: Journeys,
+}
+
+/// What a message cost that crossed its way at once.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    links: usize,
+    demand: FlowDemand,
+    alone: Alone,
+}
+
+impl Network {
+    /// A network of some links with hosts at its ends. `keeps_ways` says whether the same few pairs
+    /// of hosts talk again and again.
+    #[must_use]
+    pub fn new(
+        topology: &Arc<Topology>,
+        links: &LinkConfig,
+        switch: SwitchModel,
+        ends: Ends,
+        keeps_ways: bool,
+    ) -> Self {
+        let (link_count, host_count) = (topology.link_count(), topology.host_count());
+        let has_buses = ends.have_buses();
+        let bus_count = if has_buses { host_count } else { 0 };
+        let rates = (0..link_count)
+            .map(|link| links.rate_of(topology, LinkId(link)))
+            .chain((0..bus_count).map(|_| ends.bus_rate))
+            .map(Rate::bytes_per_picosecond);
+        Self {
+            fluid: Fluid::new(links.sharing, rates, link_count),
+            first_bus: link_count,
+            has_buses,
+            has_equal_paths: topology.has_equal_paths(),
+            are_links_alike: topology.are_links_alike(),
+            is_cut_through: [links.switching, ends.forwarding] == [Switching::CutThrough; 2],
+            path: Vec::new(),
+            path_links: Vec::new(),
+            last: None,
+            ways: keeps_ways.then(|| Ways::new(host_count)),
+            journeys: Journeys::default(),
+            topology: Arc::clone(topology),
+            links: links.clone(),
+            switch,
+            ends,
+        }
+    }
+
+    /// Begins to move a message's bytes.
+    #[inline]
+    pub fn begin<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        transfer: &Transfer,
+    ) -> Begun {
+        let demand = transfer.demand;
+        let alone = match &self.ways {
+            Some(ways) => {
+                let key = self.key(transfer);
+                match ways.find(&key) {
+                    Some(way) if self.is_cut_through => {
+                        let path = way.path();
+                        self.fluid.begin(queue, path, demand);
+                        return Begun::whole(demand.tag, way.alone);
+                    }
+                    Some(way) => {
+                        self.path.clear();
+                        self.path.extend_from_slice(way.path());
+                        way.alone
+                    }
+                    None => self.find_way(transfer, key),
+                }
+            }
+            None => {
+                self.lay(transfer);
+                self.alone(transfer)
+            }
+        };
+        if self.is_cut_through {
+            self.fluid.begin(queue, &self.path, demand);
+            return Begun::whole(demand.tag, alone);
+        }
+        let shape = self.shape(transfer);
+        let flow = (transfer.ends, transfer.flow);
+        let flow = transfer.is_ordered.then_some(flow);
+        let id = self.journeys.insert(&self.path, shape, demand, flow);
+        Begun {
+            alone,
+            ..self.begin_hop(queue, id)
+        }
+    }
+
+    /// A stored message goes on over its next hop; not yet if one of the same flow that was stored
+    /// before it crosses that now.
+    pub fn forward<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        id: JourneyId,
+    ) -> Option<Begun> {
+        let is_free = self.journeys.take_place(id);
+        is_free.then(|| self.begin_hop(queue, id))
+    }
+
+    fn begin_hop<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        id: JourneyId,
+    ) -> Begun {
+        let delays = Delays {
+            topology: &self.topology,
+            links: &self.links,
+            switch: &self.switch,
+        };
+        let journey = self.journeys.get_mut(id);
+        let (shape, from) = (journey.shape, journey.done);
+        let end = shape.hop_end(from, self.links.switching, self.ends.forwarding);
+        let places = from..end;
+        let links = shape.place_range_of_links();
+        self.path_links.clear();
+        self.path_links
+            .extend(journey.path[links].iter().map(|link| LinkId(link.0)));
+        let mut demand = journey.demand;
+        if !shape.touches_adapter(&places) {
+            demand.rate_max = f64::INFINITY;
+        }
+        let path = &self.path_links;
+        let unshared = delays.moving(shape, &places, path, &demand, self.ends.bus_rate);
+        journey.delay = delays.hop(shape, &places, path, demand.wire_bytes);
+        journey.hop_end = end;
+        let begun = Begun {
+            tag: demand.tag,
+            journey: id,
+            delay: journey.delay,
+            unshared,
+            has_head: shape.brings_head(&places),
+            alone: Alone::default(),
+        };
+        demand.tag = id.0;
+        self.fluid.begin(queue, &journey.path[places], demand);
+        begun
+    }
+
+    /// A stored message goes no further.
+    pub fn give_up(&mut self, id: JourneyId) {
+        self.journeys.remove(id);
+    }
+
+    /// Whether a message is held by the receiving adapter, its bus still to be crossed.
+    #[must_use]
+    pub fn is_at_adapter(&self, id: JourneyId) -> bool {
+        self.journeys.get(id).is_some_and(Journey::is_at_adapter)
+    }
+
+    /// Whether the last byte of a message has left the adapter that sends it; of one that is not
+    /// stored on its way it has not before the message has moved.
+    #[must_use]
+    pub fn has_left(&self, id: JourneyId) -> bool {
+        self.journeys.get(id).is_some_and(Journey::has_left)
+    }
+
+    /// The links of a way that a message crosses now: all, unless it is stored between them.
+    #[must_use]
+    pub fn links_crossed(&self, id: JourneyId) -> Option<Range<usize>> {
+        let journey = self.journeys.get(id)?;
+        Some(journey.shape.links_of(&(journey.done..journey.hop_end)))
+    }
+
+    /// A flow has moved all its bytes.
+    #[inline]
+    pub fn end<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        flow: FlowId,
+    ) -> Moved {
+        let tag = self.fluid.end(queue, flow);
+        if self.is_cut_through {
+            return Moved {
+                tag,
+                places: 0..usize::MAX,
+                is_gone: true,
+                next: Next::There,
+                behind: None,
+            };
+        }
+        self.end_hop(JourneyId(tag))
+    }
+
+    #[cold]
+    fn end_hop(&mut self, id: JourneyId) -> Moved {
+        let behind = self.journeys.leave_place(id);
+        let journey = self.journeys.get_mut(id);
+        let places = journey.done..journey.hop_end;
+        journey.done = places.end;
+        let (tag, after) = (journey.demand.tag, journey.delay);
+        let is_gone = journey.shape.leaves(&places);
+        let next = if places.end >= journey.path.len() {
+            self.journeys.remove(id);
+            Next::There
+        } else if journey.is_at_adapter() {
+            Next::AtAdapter(id, after)
+        } else {
+            Next::AtSwitch(id, after)
+        };
+        Moved {
+            tag,
+            places,
+            is_gone,
+            next,
+            behind,
+        }
+    }
+
+    /// Another device on a host's bus begins to move bytes over it.
+    pub fn begin_on_bus<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        host: u32,
+        mut demand: FlowDemand,
+    ) -> FlowId {
+        let path = [self.bus(host)];
+        if !self.is_cut_through {
+            let shape = Shape {
+                first_bus: true,
+                links: 0,
+                last_bus: false,
+            };
+            let id = self.journeys.insert(&path, shape, demand, None);
+            self.journeys.get_mut(id).hop_end = 1;
+            demand.tag = id.0;
+        }
+        self.fluid.begin(queue, &path, demand)
+    }
+
+    /// To be called before time moves on: works out what this instant has changed.
+    #[inline]
+    pub fn settle<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
+        self.fluid.settle(queue);
+    }
+
+    /// How long a short transaction of `length` takes on a host's bus now.
+    ///
+    /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
+    /// length, and takes its length away from those transfers that the bus holds back. `own`
+    /// transfers wait for the transaction and are not among them.
+    #[inline]
+    pub fn transact<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        host: u32,
+        length: Time,
+        own: u32,
+    ) -> Time {
+        if !self.has_buses || length == Time::ZERO {
+            return length;
+        }
+        let bus = self.bus(host);
+        let active = self.fluid.active_on(bus).saturating_sub(own);
+        if active == 0 {
+            return length;
+        }
+        self.fluid.hold_up(queue, bus, length);
+        length.saturating_mul(u64::from(active) + 1)
+    }
+
+    /// How long a short message of the adapters themselves takes, an acknowledgement say: it waits
+    /// for nobody, and is stored where all are.
+    pub fn control_delay(&mut self, ends: (u32, u32), flow: u32, wire_bytes: f64) -> Time {
+        self.route(ends, flow);
+        let (path, delays) = (&self.path_links, self.delays());
+        let shape = Shape {
+            first_bus: false,
+            links: path.len(),
+            last_bus: false,
+        };
+        let mut delay = Time::ZERO;
+        let mut from = 0;
+        while from < path.len() {
+            let end = shape.hop_end(from, self.links.switching, Switching::CutThrough);
+            delay += delays.hop(shape, &(from..end), path, wire_bytes);
+            if from > 0 {
+                let rate = delays.slowest(&path[from..end]);
+                delay += Time::from_picoseconds((wire_bytes / rate + 0.5) as u64);
+            }
+            from = end;
+        }
+        delay + self.links.host_rate.time_for(wire_bytes)
+    }
+
+    /// The links that the messages of a flow cross.
+    pub fn way(&mut self, ends: (u32, u32), flow: u32) -> &[LinkId] {
+        self.route(ends, flow);
+        &self.path_links
+    }
+
+    fn route(&mut self, (source, target): (u32, u32), flow: u32) {
+        self.path_links.clear();
+        if source != target {
+            let ends = (HostId(source), HostId(target));
+            let topology = &self.topology;
+            topology.route_flow(ends.0, ends.1, flow, &mut self.path_links);
+        }
+    }
+
+    /// Puts the buses and links of a transfer into `path`.
+    #[inline]
+    fn lay(&mut self, transfer: &Transfer) {
+        let (source, target) = transfer.ends;
+        let has_buses = self.has_buses && transfer.demand.uses_buses();
+        self.path.clear();
+        if has_buses {
+            self.path.push(self.bus(source));
+        }
+        if source == target {
+            return;
+        }
+        let ends = (HostId(source), HostId(target));
+        let topology = &self.topology;
+        topology.route_flow(ends.0, ends.1, transfer.flow, &mut self.path);
+        if has_buses {
+            self.path.push(self.bus(target));
+        }
+    }
+
+    fn shape(&self, transfer: &Transfer) -> Shape {
+        let first_bus = self.has_buses && transfer.demand.uses_buses();
+        let last_bus = first_bus && transfer.ends.0 != transfer.ends.1;
+        Shape {
+            first_bus,
+            links: self.path.len() - usize::from(first_bus) - usize::from(last_bus),
+            last_bus,
+        }
+    }
+
+    /// What a transfer costs on `path`, nobody else there.
+    #[inline]
+    fn alone(&mut self, transfer: &Transfer) -> Alone {
+        // Where all links are alike, paths of one length are too, and most messages repeat.
+        if let Some(last) = &self.last
+            && self.are_links_alike
+            && last.links == self.path.len()
+            && last.demand.is_like(&transfer.demand)
+        {
+            return last.alone;
+        }
+        self.another_alone(transfer)
+    }
+
+    #[inline(never)]
+    fn another_alone(&mut self, transfer: &Transfer) -> Alone {
+        let shape = self.shape(transfer);
+        self.path_links.clear();
+        let links = &self.path[shape.place_range_of_links()];
+        self.path_links
+            .extend(links.iter().map(|link| LinkId(link.0)));
+        let delays = self.delays();
+        let alone = delays.alone(shape, &self.path_links, &transfer.demand, &self.ends);
+        self.last = Some(Whole {
+            links: self.path.len(),
+            demand: transfer.demand,
+            alone,
+        });
+        alone
+    }
+
+    fn key(&self, transfer: &Transfer) -> WayKey {
+        WayKey {
+            ends: transfer.ends,
+            flow: if self.has_equal_paths {
+                transfer.flow
+            } else {
+                0
+            },
+            demand: transfer.demand,
+        }
+    }
+
+    /// Works a way out, and keeps it.
+    #[inline(never)]
+    fn find_way(&mut self, transfer: &Transfer, key: WayKey) -> Alone {
+        self.lay(transfer);
+        let alone = self.alone(transfer);
+        if let Some(ways) = &mut self.ways {
+            ways.keep(Way::new(key, &self.path, alone));
+        }
+        alone
+    }
+
+    fn delays(&self) -> Delays<'_> {
+        Delays {
+            topology: &self.topology,
+            links: &self.links,
+            switch: &self.switch,
+        }
+    }
+
+    /// A host's bus.
+    #[inline]
+    #[must_use]
+    pub const fn bus(&self, host: u32) -> ResourceId {
+        ResourceId(self.first_bus + host)
+    }
+
+    /// Whether every way is crossed at once.
+    #[inline]
+    #[must_use]
+    pub const fn is_cut_through(&self) -> bool {
+        self.is_cut_through
+    }
+
+    /// Whether the hosts' buses limit anything.
+    #[inline]
+    #[must_use]
+    pub const fn has_buses(&self) -> bool {
+        self.has_buses
+    }
+
+    /// Who shares what: for accounts of what links and buses carry.
+    #[must_use]
+    pub const fn shares(&self) -> &Fluid {
+        &self.fluid
+    }
+
+    /// As [`Network::shares`].
+    pub const fn shares_mut(&mut self) -> &mut Fluid {
+        &mut self.fluid
+    }
+
+    /// Asks for a flow's memory, before its end is handled.
+    #[inline]
+    pub fn prefetch_flow(&self, flow: FlowId) {
+        self.fluid.prefetch_flow(flow);
+    }
+
+    /// Asks for the memory of what a flow crosses; returns its tag.
+    #[inline]
+    #[must_use]
+    pub fn prefetch_path(&self, flow: FlowId) -> u32 {
+        let tag = self.fluid.prefetch_path(flow);
+        self.tag_of(tag)
+    }
+
+    /// What a flow was tagged with.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self, flow: FlowId) -> u32 {
+        self.tag_of(self.fluid.tag(flow))
+    }
+
+    #[inline]
+    fn tag_of(&self, tag: u32) -> u32 {
+        if self.is_cut_through {
+            return tag;
+        }
+        let journey = self.journeys.get(JourneyId(tag));
+        journey.map_or(tag, |journey| journey.demand.tag)
+    }
+
+    /// What moves now: tags, and places of their ways.
+    pub fn moving(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
+        self.fluid.active_tags().map(|tag| {
+            let journey = (!self.is_cut_through).then(|| self.journeys.get(JourneyId(tag)));
+            match journey.flatten() {
+                Some(journey) => (journey.demand.tag, journey.done..journey.hop_end),
+                None => (tag, 0..usize::MAX),
+            }
+        })
+    }
+
+    /// Memory of all this.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.fluid.state_bytes()
+    }
+}
+
+impl Begun {
+    #[inline]
+    fn whole(tag: u32, alone: Alone) -> Self {
+        Self {
+            tag,
+            journey: JourneyId::NONE,
+            delay: alone.delay,
+            unshared: alone.moving,
+            has_head: true,
+            alone,
+        }
+    }
+}
