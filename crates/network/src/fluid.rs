@@ -360,6 +360,7 @@ impl Fluid {
     }
 
     /// Credits a flow's resources with what it has moved, so that so much is left.
+    #[inline]
     fn credit(&mut self, id: FlowId, remaining: f64) {
         let flow = &mut self.flows[id.0 as usize];
         let remaining = remaining.min(flow.uncredited);
@@ -390,6 +391,7 @@ impl Fluid {
     }
 
     /// A resource's rate, bytes a picosecond.
+    #[inline]
     #[must_use]
     pub fn rate(&self, resource: ResourceId) -> f64 {
         self.resources[resource.0 as usize].rate
@@ -413,6 +415,7 @@ impl Fluid {
         resources + spilled + paths + max_min + crowds + flows
     }
 
+    #[inline]
     fn allocate(&mut self, path: &[ResourceId], demand: FlowDemand, now: Time) -> FlowId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.flows.push(Flow {
@@ -442,6 +445,7 @@ impl Fluid {
     }
 
     /// The share that a resource gives to each of its flows, in bytes on the link.
+    #[inline]
     fn share(&self, resource: ResourceId, scale: f64) -> f64 {
         let share = self.resources[resource.0 as usize].share;
         if resource.0 >= self.first_bus {
@@ -451,6 +455,7 @@ impl Fluid {
         }
     }
 
+    #[inline]
     fn smallest_share(&self, id: FlowId) -> f64 {
         let flow = &self.flows[id.0 as usize];
         let scale = flow.demand.scale;
@@ -462,6 +467,7 @@ impl Fluid {
     }
 
     /// Lowers the rates of those that had more than their new, smaller share.
+    #[inline]
     fn slow_others(&mut self, now: Time, newcomer: FlowId, path: &[ResourceId]) {
         for &resource in path {
             let server = &self.resources[resource.0 as usize];
@@ -486,6 +492,7 @@ impl Fluid {
     }
 
     /// Raises the rates of those that the departed flow had held back.
+    #[inline]
     fn quicken_others(&mut self, now: Time, departed: FlowId) {
         let path_len = self.flows[departed.0 as usize].path_len;
         for &resource in self.paths.of(departed, path_len) {
@@ -526,6 +533,7 @@ impl Fluid {
 }
 
 impl Flow {
+    #[inline]
     fn remaining_at(&self, now: Time) -> f64 {
         let span = now.saturating_sub(self.updated).picoseconds() as f64;
         (self.remaining - self.rate * span).max(0.0)
@@ -538,6 +546,7 @@ impl Flow {
     }
 
     /// When the flow ends at its present rate: the next whole picosecond.
+    #[inline]
     fn end_time(&self) -> Time {
         let span = whole_above(self.remaining / self.rate);
         self.updated.saturating_add(Time::from_picoseconds(span))
@@ -545,11 +554,13 @@ impl Flow {
 }
 
 impl Paths {
+    #[inline]
     fn of(&self, id: FlowId, len: u32) -> &[ResourceId] {
         &self.places[id.0 as usize * self.stride..][..len as usize]
     }
 
     /// Keeps the path of one of `flows` flows.
+    #[inline]
     fn set(&mut self, id: FlowId, path: &[ResourceId], flows: usize) {
         if path.len() > self.stride {
             self.widen(path.len());
@@ -574,6 +585,7 @@ impl Paths {
     }
 }
 
+#[inline]
 fn touch(touched: &mut Vec<FlowId>, id: FlowId, flow: &mut Flow) {
     if !flow.is_touched {
         flow.is_touched = true;
@@ -582,11 +594,13 @@ fn touch(touched: &mut Vec<FlowId>, id: FlowId, flow: &mut Flow) {
 }
 
 /// As `f64::min`, where `share` is a number; one instruction.
+#[inline]
 fn lesser(rate: f64, share: f64) -> f64 {
     if rate < share { rate } else { share }
 }
 
 /// The least whole number that is not below, as `ceil` and a cast; without a call to a library.
+#[inline]
 pub(crate) fn whole_above(number: f64) -> u64 {
     let whole = number as u64;
     whole.saturating_add(u64::from((whole as f64) < number))

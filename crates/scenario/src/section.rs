@@ -433,7 +433,7 @@ macro_rules! section {
             $(, when $($governing:ident).+ = $($word:path)|+)? $(, and $($other:ident).+ = $($more:path)|+)?;)+
     }) => {
         $(#[$about])*
-        $(#[doc = $meaning])?
+        $(#[doc = concat!("The keys of the table `", $table, "`.")])?
         #[derive(Clone, Debug)]
         #[allow(unreachable_pub, reason = "some tables are named outside this crate")]
         pub struct $name {

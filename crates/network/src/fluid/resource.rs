@@ -45,21 +45,25 @@ impl Resource {
     }
 
     /// Members and riders now.
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
     /// Members now.
+    #[inline]
     pub(crate) fn member_count(&self) -> u32 {
         self.len - self.riders
     }
 
     /// Riders now.
+    #[inline]
     pub(crate) fn rider_count(&self) -> u32 {
         self.riders
     }
 
     /// What its share may not fall below for its riders to ride on.
+    #[inline]
     pub(crate) fn floor(&self) -> f64 {
         f64::from(self.floor)
     }
@@ -122,6 +126,7 @@ impl Resource {
         false
     }
 
+    #[inline]
     fn join_others(&mut self, flow: FlowId) {
         self.add(self.member_count(), flow);
         self.len += 1;
@@ -129,6 +134,7 @@ impl Resource {
         self.share = self.rate / f64::from(self.len);
     }
 
+    #[inline]
     fn add(&mut self, index: u32, flow: FlowId) {
         let index = index as usize;
         if index < FEW {
@@ -150,6 +156,7 @@ impl Resource {
         false
     }
 
+    #[inline]
     fn leave_others(&mut self, flow: FlowId) {
         self.remove(flow);
         self.len -= 1;
@@ -157,6 +164,7 @@ impl Resource {
     }
 
     /// Takes a flow out of the members; the last takes its place.
+    #[inline]
     fn remove(&mut self, flow: FlowId) {
         let index = self.members().position(|member| member == flow);
         debug_assert!(index.is_some(), "a flow leaves where it joined");
