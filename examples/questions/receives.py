@@ -3,8 +3,8 @@
     pip install . matplotlib
     python examples/questions/receives.py receives.svg
 
-Eight hosts send bursts to one. One row per number of receives on each connection: the share of messages
-that found none, with interrupts, with polling, and with interrupts at half the load.
+Eight hosts send bursts to one. One row per number of receives on each connection: the share of
+messages that found none, with interrupts, with polling, and with interrupts at half the load.
 """
 
 import argparse

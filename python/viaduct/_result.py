@@ -354,7 +354,8 @@ class Result:
         path : str or path
             Where to write it. The same run that is there is replaced.
         force : bool, optional
-            Whether a run of another study, or with other settings or another seed, is replaced, too.
+            Whether a run of another study, or with other settings or another seed, is replaced as
+            well.
 
         Raises
         ------
