@@ -120,9 +120,13 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
         });
         verdicts.extend(measured.unwrap_or_else(|note| vec![Row::missing("requests", note)]));
         let (duration, cores) = (options.duration, options.cores);
-        let measured =
-            memories::measure(&contestants, duration, cores, options.repeat, &mut prober);
-        verdicts.extend(measured.unwrap_or_else(|note| vec![Row::missing("memories", note)]));
+        verdicts.extend(memories::measure(
+            &contestants,
+            duration,
+            cores,
+            options.repeat,
+            &mut prober,
+        ));
     }
     println!("{}", table::heading());
     verdicts.iter().for_each(|row| println!("{}", row.shown()));
