@@ -1,7 +1,7 @@
-//! How an adapter carries a message: one framework, a module a kind.
+//! How an adapter carries a message: one framework, one module per kind.
 //!
-//! A mechanism is asked for a [`Plan`] once for each message, when it starts. The plan says which
-//! parts of the host and the adapter work on it and for how long; `carry.rs` runs plans, with
+//! A mechanism is asked for a [`Plan`] once for each message. The plan says which parts of the host
+//! and the adapter work on it and for how long; who simulates a cluster carries plans out, with
 //! queueing wherever a part is busy and sharing wherever links and buses are. What a mechanism
 //! remembers between messages (a cache, say) is its state on each host.
 

@@ -9,7 +9,7 @@ use viaduct_topology::LinkId;
 const LOSS: u64 = 0xfa01;
 const CORRUPTION: u64 = 0xfa02;
 
-/// What came of frames on their way.
+/// What happened to frames on their way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Harm {
     /// Nothing happened to any.

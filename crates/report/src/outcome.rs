@@ -1,4 +1,4 @@
-//! What came of a study: cells, each run with one or more seeds.
+//! The results of a study: cells, each run with one or more seeds.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::CellRecord;
 use crate::summary::Summary;
 
-/// What came of a study: its cells with their runs. One run alone is a study of one cell with one
+/// The results of a study: its cells with their runs. One run alone is a study of one cell with one
 /// seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyOutcome {
@@ -53,7 +53,7 @@ pub struct RunRecord {
     pub cell: u32,
     /// Its seed.
     pub seed: u64,
-    /// What came of it, or why it failed.
+    /// Its result, or why it failed.
     pub made: Result<Box<Summary>, String>,
 }
 

@@ -23,7 +23,7 @@ pub struct CellRecord<'a> {
     pub mean_us: Option<Spread>,
 }
 
-/// What became of a cell, or of a run.
+/// How a cell, or a run, ended, if it has begun.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -59,7 +59,7 @@ pub(crate) enum Look {
 }
 
 impl RunRecord {
-    /// What became of it.
+    /// How it ended, if it has begun.
     #[must_use]
     pub fn status(&self) -> Status {
         match &self.made {
@@ -123,7 +123,7 @@ impl<'a> CellRecord<'a> {
         }
     }
 
-    /// What became of it.
+    /// How it ended, if it has begun.
     #[must_use]
     pub fn status(&self) -> Status {
         match self.reason {

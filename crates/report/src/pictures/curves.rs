@@ -327,7 +327,7 @@ impl Ruler {
     }
 }
 
-/// Whether the largest is so many times the smallest above zero, and none is below.
+/// Whether no value is below zero, and the largest is so many times the smallest above zero.
 fn is_wide(values: impl Iterator<Item = f64>, most: f64) -> bool {
     let mut least = f64::INFINITY;
     let mut largest = 0.0_f64;
