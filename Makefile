@@ -81,14 +81,14 @@ fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TA
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
 
 mutants: cargo c-tools ## break each rule of VIA in turn: the conformance suite of every fabric must notice; ten minutes
-	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-inproc --package viaduct-shm --package viaduct-simfabric --package viaduct-vipl --test conformance -- --mutants
+	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --test conformance -- --mutants
 
 chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at every store, lie to it for minutes: half an hour
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture
 	SHM_SHUTTLE=1000000 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --test shuttle
 
 install: cargo ## install the command viaduct and the C libraries libvipl and libam, with headers and man pages, into PREFIX
-	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-cli --package viaduct-vipl --package viaduct-am-c
+	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-cli --package viaduct-vipl --package viaduct-libam
 	packaging/install.sh $(TARGET_DIR)/release $(abspath $(PREFIX))
 
 uninstall: ## remove from PREFIX what make install put there

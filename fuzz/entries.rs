@@ -4,10 +4,10 @@
 //! nor contradict itself. Shared by the targets of libFuzzer and by the smoke test on stable Rust,
 //! which is why it is a file and no crate.
 
+use viaduct_cluster::bounds::load_bounds;
+use viaduct_cluster::config::Arrivals;
+use viaduct_cluster::workload::parse_size_cdf;
 use viaduct_scenario::{Override, Study, message_list_csv, parse_preset, parse_study};
-use viaduct_sim::bounds::load_bounds;
-use viaduct_sim::config::Arrivals;
-use viaduct_sim::workload::parse_size_cdf;
 use viaduct_topology::{
     GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
     parse_graph, parse_graphml, parse_node_link_json,

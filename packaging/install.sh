@@ -39,12 +39,12 @@ built() { # built FILE
     }
 }
 
-library() { # library NAME CRATE
+library() { # library NAME FACE
     built "lib$1.a"
-    "$here/link-shared.sh" "$binaries/lib$1.a" "$root/crates/$2/$1.map" "$staged/lib"
-    "$here/link-static.sh" "$binaries/lib$1.a" "$root/crates/$2/$1.map" "$staged/lib"
+    "$here/link-shared.sh" "$binaries/lib$1.a" "$root/faces/$2/$1.map" "$staged/lib"
+    "$here/link-static.sh" "$binaries/lib$1.a" "$root/faces/$2/$1.map" "$staged/lib"
     mkdir -p "$staged/lib/pkgconfig"
-    sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$root/crates/$2/$1.pc.in" \
+    sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$root/faces/$2/$1.pc.in" \
         >"$staged/lib/pkgconfig/$1.pc"
 }
 
@@ -71,7 +71,7 @@ for part in "$@"; do
         "$here/man-pages.sh" "$root/docs/vipl.md" "$staged/share/man"
         ;;
     am)
-        library am amc
+        library am libam
         put include "$root/include/am.h"
         put share/doc/am "$root/docs/virtual-networks.md" "$root/docs/shm.md"
         put share/doc/am/examples "$root/examples/c/am_pingpong.c"

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use viaduct_am::{Body, Bundle, Endpoint, HandlerId, Handlers, Key, MTU_BYTES, Name, Options};
-use viaduct_endpoints::{Identity, Station};
-use viaduct_fabric::{Memory, Nic, ReturnCode, Vi};
+use viaduct_provider::{Memory, Nic, ReturnCode, Vi};
 use viaduct_shm::Shm;
+use viaduct_vi_carrier::{Identity, Station};
 
 use crate::floor;
 use crate::table::{Row, Samples, Target};
@@ -205,7 +205,7 @@ fn serve_messages(address: &str) -> Outcome {
     Ok(())
 }
 
-fn prepare(nic: &Nic<Shm>) -> Outcome<(Vi<Shm>, viaduct_fabric::Buffer)> {
+fn prepare(nic: &Nic<Shm>) -> Outcome<(Vi<Shm>, viaduct_provider::Buffer)> {
     let mut vi = nic.vi().build()?;
     vi.post_receive(nic.buffer(BYTES, Memory::Private)?)?;
     vi.post_receive(nic.buffer(BYTES, Memory::Private)?)?;
@@ -222,7 +222,7 @@ fn take(vi: &mut Vi<Shm>) -> Outcome {
     Ok(())
 }
 
-fn give(vi: &mut Vi<Shm>, buffer: viaduct_fabric::Buffer) -> Outcome<viaduct_fabric::Buffer> {
+fn give(vi: &mut Vi<Shm>, buffer: viaduct_provider::Buffer) -> Outcome<viaduct_provider::Buffer> {
     vi.post_send(buffer, BYTES)?;
     loop {
         if let Some(sent) = vi.try_sent()? {
@@ -248,7 +248,7 @@ fn half_round_trip_of_messages() -> Outcome<f64> {
     fastest(|count| {
         let begin = Instant::now();
         for _ in 0..count {
-            let free = viaduct_fabric::Buffer::empty();
+            let free = viaduct_provider::Buffer::empty();
             outgoing = give(&mut vi, std::mem::replace(&mut outgoing, free))?;
             take(&mut vi)?;
         }
@@ -272,7 +272,7 @@ fn handlers() -> Arc<Handlers<Station<Shm>, u64>> {
 }
 
 fn station() -> Outcome<Station<Shm>> {
-    let options = viaduct_endpoints::Options::default();
+    let options = viaduct_vi_carrier::Options::default();
     Ok(Station::start(
         Shm::global(),
         "shm",

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use viaduct_fabric::{Buffer, Descriptor, Memory, Nic, ReturnCode, Vi};
+use viaduct_programs::{Process, SimulatedFabric, Simulation};
+use viaduct_provider::{Buffer, Descriptor, Memory, Nic, ReturnCode, Vi};
 use viaduct_scenario::load_programs;
-use viaduct_simfabric::{Process, SimulatedFabric, Simulation};
 
 use crate::table::{Row, Samples, Target};
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use viaduct_fabric::NEAR_LINE_BELOW_NS;
+use viaduct_provider::NEAR_LINE_BELOW_NS;
 
 use crate::table::{self, Row};
 use cell::Cell;

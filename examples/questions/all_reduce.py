@@ -48,7 +48,7 @@ def took_us(order: str, vector_bytes: int, profile: str) -> float:
         study = pathlib.Path(folder) / "torus-64.toml"
         study.write_text(STUDY)
         command = ["cargo", "run", "--quiet", "--profile", profile, "--package"]
-        command += ["viaduct-simfabric", "--example", "all_reduce", "--"]
+        command += ["viaduct-programs", "--example", "all_reduce", "--"]
         command += [str(study), str(vector_bytes), order]
         said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return float(re.search(r": ([0-9.]+) us", said)[1])

@@ -1,6 +1,6 @@
 //! What is released holds no rule that a test can break.
 //!
-//! Builds with debug assertions can break the rules of `via` one by one, so that tests can show
+//! Builds with debug assertions can break the rules of the core one by one, so that tests can show
 //! that they would notice; what is released must not know how.
 
 use std::path::Path;

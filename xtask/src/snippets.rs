@@ -41,7 +41,7 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     let root = metadata.workspace_root.as_std_path();
     let viaduct = build_viaduct(metadata)?;
     build(metadata, "viaduct-vipl")?;
-    build(metadata, "viaduct-am-c")?;
+    build(metadata, "viaduct-libam")?;
     let binaries = viaduct.parent().ok_or("the build has no directory")?;
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
     let mut findings = Vec::new();

@@ -19,17 +19,17 @@ const LINES_MAX: usize = 900;
 const COLUMNS_MAX: usize = 100;
 /// Crates whose result must be the same everywhere: each has the same `clippy.toml`.
 const DETERMINISTIC: &[&str] = &[
-    "via",
-    "engine",
-    "topology",
-    "statistics",
-    "network",
-    "hardware",
-    "sim",
-    "simfabric",
-    "interface",
-    "lanai",
-    "am",
+    "core",
+    "sim/engine",
+    "sim/topology",
+    "sim/statistics",
+    "sim/network",
+    "sim/hardware",
+    "sim/cluster",
+    "sim/programs",
+    "sim/frames",
+    "sim/lanai",
+    "endpoints/am",
 ];
 /// Words for work that is not done. Written in halves, so that this file keeps the rule too.
 const UNFINISHED: &[&str] = &[
@@ -255,9 +255,9 @@ fn check_macro_bodies(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// `via` builds without the standard library and without unsafe code.
+/// `viaduct-core` builds without the standard library and without unsafe code.
 fn check_no_std(files: &[SourceFile]) -> Vec<Finding> {
-    const PATH: &str = "crates/via/src/lib.rs";
+    const PATH: &str = "core/src/lib.rs";
     let text = find(files, PATH).unwrap_or_default();
     let has = |attribute: &str| text.lines().any(|line| line.trim_end() == attribute);
     let mut findings = Vec::new();
@@ -268,7 +268,7 @@ fn check_no_std(files: &[SourceFile]) -> Vec<Finding> {
     }
     for file in files
         .iter()
-        .filter(|file| file.path.starts_with("crates/via/src/"))
+        .filter(|file| file.path.starts_with("core/src/"))
     {
         let lines: Vec<&str> = file.text.lines().collect();
         for (number, line) in lines.iter().enumerate() {
@@ -291,7 +291,7 @@ fn check_bans(files: &[SourceFile]) -> Vec<Finding> {
         "std::thread::spawn",
         "std::env::var",
     ];
-    let path = |name: &str| format!("crates/{name}/clippy.toml");
+    let path = |name: &str| format!("{name}/clippy.toml");
     let first = find(files, &path(DETERMINISTIC[0])).unwrap_or_default();
     let mut findings = Vec::new();
     for name in BANNED
@@ -389,7 +389,7 @@ fn check_variables(files: &[SourceFile]) -> Vec<Finding> {
     let page = find(files, VARIABLES_PAGE).unwrap_or_default();
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| {
-        file.path.starts_with("crates/shm/src/")
+        file.path.starts_with("fabrics/shm/src/")
             && !TESTS.iter().any(|tests| file.path.contains(tests))
     }) {
         for (number, line) in file.text.lines().enumerate() {
@@ -422,7 +422,7 @@ mod tests {
     }
 
     fn line_findings(text: &str) -> usize {
-        check_lines(&file("crates/x/src/lib.rs", text)).len()
+        check_lines(&file("sim/x/src/lib.rs", text)).len()
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
         let findings = |line: &str| {
             let text =
                 format!("section! {{\n    A \"a\": \"it  is\" {{\n{line}\n    }}\n}}\n   x\n");
-            check_macro_bodies(&file("crates/x/src/lib.rs", &text)).len()
+            check_macro_bodies(&file("sim/x/src/lib.rs", &text)).len()
         };
         assert_eq!(
             findings("        rate: Setting<u32> = count(\"a ; of  b\");"),
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn via_must_forbid_what_it_must_not_have() {
-        let path = "crates/via/src/lib.rs";
+        let path = "core/src/lib.rs";
         let good = "//! Doc.\n#![no_std]\n#![forbid(unsafe_code)]\n";
         assert_eq!(check_no_std(&[file(path, good)]), []);
         assert_eq!(check_no_std(&[file(path, "#![no_std]\n")]).len(), 1);
@@ -505,9 +505,9 @@ mod tests {
 
     #[test]
     fn bans_must_be_there_and_equal() {
-        let bans = include_str!("../../crates/via/clippy.toml");
+        let bans = include_str!("../../core/clippy.toml");
         let copies = |text: &str| -> Vec<SourceFile> {
-            let path = |name| format!("crates/{name}/clippy.toml");
+            let path = |name| format!("{name}/clippy.toml");
             DETERMINISTIC
                 .iter()
                 .map(|name| file(&path(name), text))
@@ -525,19 +525,19 @@ mod tests {
     #[test]
     fn lints_are_inherited() {
         assert_eq!(
-            check_lints(&[file("crates/x/Cargo.toml", "[package]\n")]).len(),
+            check_lints(&[file("sim/x/Cargo.toml", "[package]\n")]).len(),
             1
         );
         let good = "[package]\n[lints]\nworkspace = true\n";
-        assert_eq!(check_lints(&[file("crates/x/Cargo.toml", good)]), []);
+        assert_eq!(check_lints(&[file("sim/x/Cargo.toml", good)]), []);
     }
 
     #[test]
     fn file_that_no_module_names_is_found() {
-        let lib = file("crates/x/src/lib.rs", "mod used;\npub(crate) mod folder;\n");
-        let used = file("crates/x/src/used.rs", "");
-        let folder = file("crates/x/src/folder/mod.rs", "");
-        let dead = file("crates/x/src/dead.rs", "");
+        let lib = file("sim/x/src/lib.rs", "mod used;\npub(crate) mod folder;\n");
+        let used = file("sim/x/src/used.rs", "");
+        let folder = file("sim/x/src/folder/mod.rs", "");
+        let dead = file("sim/x/src/dead.rs", "");
         assert_eq!(check_modules(&[lib.clone(), used, folder]), []);
         assert_eq!(check_modules(&[lib, dead]).len(), 1);
     }
@@ -556,7 +556,7 @@ mod tests {
         let page = file(VARIABLES_PAGE, "| `VIADUCT_SPIN_US=N` | 20 |\n");
         let code = |name| {
             file(
-                "crates/shm/src/wait.rs",
+                "fabrics/shm/src/wait.rs",
                 &format!("let set = var(\"{name}\");\n"),
             )
         };

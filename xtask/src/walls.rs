@@ -19,7 +19,7 @@ struct Wall {
 /// A new arrow is a change to this table, with its reason. Tests may use more: see [`UNUSED`].
 const WALLS: &[Wall] = &[
     Wall {
-        package: "viaduct-via",
+        package: "viaduct-core",
         own: &[],
         external: Some(&[]),
         reason: "the semantics run on any fabric: no I/O, clock, thread or randomness",
@@ -51,26 +51,26 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-hardware",
-        own: &["viaduct-engine", "viaduct-interface", "viaduct-network"],
+        own: &["viaduct-engine", "viaduct-frames", "viaduct-network"],
         external: Some(&[]),
         reason: "what a message costs on a host: of the network it knows rates and frames, of \
                  other messages nothing",
     },
     Wall {
-        package: "viaduct-sim",
+        package: "viaduct-cluster",
         own: &[
+            "viaduct-core",
             "viaduct-engine",
             "viaduct-hardware",
             "viaduct-network",
             "viaduct-statistics",
             "viaduct-topology",
-            "viaduct-via",
         ],
         external: None,
         reason: "models take final values: no files, no units, no tables",
     },
     Wall {
-        package: "viaduct-interface",
+        package: "viaduct-frames",
         own: &["viaduct-engine"],
         external: Some(&[]),
         reason: "protocols of an interface: whoever has links, memory and costs drives them",
@@ -80,7 +80,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-am",
             "viaduct-engine",
-            "viaduct-interface",
+            "viaduct-frames",
             "viaduct-network",
             "viaduct-statistics",
         ],
@@ -88,42 +88,42 @@ const WALLS: &[Wall] = &[
         reason: "costs, links and programs around the protocols: no file, clock or thread",
     },
     Wall {
-        package: "viaduct-fabric",
-        own: &["viaduct-via"],
+        package: "viaduct-provider",
+        own: &["viaduct-core"],
         external: Some(&[]),
         reason: "what programs and fabrics agree on: no fabric of its own",
     },
     Wall {
         package: "viaduct-agent",
-        own: &["viaduct-fabric", "viaduct-via"],
+        own: &["viaduct-core", "viaduct-provider"],
         external: Some(&[]),
         reason: "the operations of a fabric: how messages move is its runtime's affair",
     },
     Wall {
-        package: "viaduct-inproc",
-        own: &["viaduct-agent", "viaduct-fabric", "viaduct-via"],
+        package: "viaduct-threads",
+        own: &["viaduct-agent", "viaduct-core", "viaduct-provider"],
         external: None,
         reason: "the semantics between threads: real fabrics and simulation stay out",
     },
     Wall {
-        package: "viaduct-simfabric",
+        package: "viaduct-programs",
         own: &[
             "viaduct-agent",
+            "viaduct-cluster",
+            "viaduct-core",
             "viaduct-engine",
-            "viaduct-fabric",
+            "viaduct-frames",
             "viaduct-hardware",
-            "viaduct-interface",
             "viaduct-network",
-            "viaduct-sim",
+            "viaduct-provider",
             "viaduct-topology",
-            "viaduct-via",
         ],
         external: Some(&["corosensei"]),
         reason: "programs on simulated hosts: no file, clock or thread, and no real fabric",
     },
     Wall {
         package: "viaduct-shm",
-        own: &["viaduct-fabric", "viaduct-via"],
+        own: &["viaduct-core", "viaduct-provider"],
         external: None,
         reason: "a real fabric never sees the simulated world",
     },
@@ -134,14 +134,14 @@ const WALLS: &[Wall] = &[
         reason: "endpoints are the same over every carrier: it knows no fabric, clock or thread",
     },
     Wall {
-        package: "viaduct-endpoints",
-        own: &["viaduct-am", "viaduct-fabric", "viaduct-via"],
+        package: "viaduct-vi-carrier",
+        own: &["viaduct-am", "viaduct-core", "viaduct-provider"],
         external: Some(&[]),
         reason: "a carrier over the VIs of any fabric: it knows none",
     },
     Wall {
         package: "viaduct-conformance",
-        own: &["viaduct-fabric", "viaduct-via"],
+        own: &["viaduct-core", "viaduct-provider"],
         external: None,
         reason: "one suite for every fabric: it knows none",
     },
@@ -149,9 +149,9 @@ const WALLS: &[Wall] = &[
         package: "viaduct-measure",
         own: &[
             "viaduct-am",
-            "viaduct-fabric",
+            "viaduct-core",
+            "viaduct-provider",
             "viaduct-statistics",
-            "viaduct-via",
         ],
         external: None,
         reason: "one set of programs for every fabric: it knows none",
@@ -164,13 +164,13 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-vipl",
-        own: &["viaduct-fabric", "viaduct-shm", "viaduct-via"],
+        own: &["viaduct-core", "viaduct-provider", "viaduct-shm"],
         external: None,
         reason: "a face: it translates C into the operations of a fabric",
     },
     Wall {
-        package: "viaduct-am-c",
-        own: &["viaduct-am", "viaduct-endpoints", "viaduct-shm"],
+        package: "viaduct-libam",
+        own: &["viaduct-am", "viaduct-shm", "viaduct-vi-carrier"],
         external: Some(&["libc"]),
         reason: "a face: it translates C into the operations of endpoints",
     },
@@ -183,14 +183,14 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-scenario",
         own: &[
+            "viaduct-cluster",
             "viaduct-engine",
-            "viaduct-fabric",
+            "viaduct-frames",
             "viaduct-hardware",
-            "viaduct-interface",
             "viaduct-lanai",
             "viaduct-network",
-            "viaduct-sim",
-            "viaduct-simfabric",
+            "viaduct-programs",
+            "viaduct-provider",
             "viaduct-topology",
         ],
         external: None,
@@ -199,10 +199,10 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-fit",
         own: &[
-            "viaduct-fabric",
             "viaduct-measure",
+            "viaduct-programs",
+            "viaduct-provider",
             "viaduct-scenario",
-            "viaduct-simfabric",
         ],
         external: Some(&["libm", "serde", "serde_json"]),
         reason: "a preset from a measurement: it predicts by the simulation and opens no file",
@@ -210,12 +210,12 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "viaduct-report",
         own: &[
+            "viaduct-cluster",
             "viaduct-engine",
             "viaduct-hardware",
             "viaduct-network",
             "viaduct-plot",
             "viaduct-scenario",
-            "viaduct-sim",
             "viaduct-statistics",
             "viaduct-topology",
         ],
@@ -224,7 +224,7 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "viaduct-sweep",
-        own: &["viaduct-report", "viaduct-scenario", "viaduct-sim"],
+        own: &["viaduct-cluster", "viaduct-report", "viaduct-scenario"],
         external: Some(&["rayon", "serde", "serde_json"]),
         reason: "which runs are made and what is kept of them, for every face: it shows nothing",
     },
@@ -232,13 +232,13 @@ const WALLS: &[Wall] = &[
         package: "viaduct-python",
         own: &[
             "viaduct-cli",
+            "viaduct-cluster",
             "viaduct-engine",
-            "viaduct-fabric",
+            "viaduct-programs",
+            "viaduct-provider",
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-shm",
-            "viaduct-sim",
-            "viaduct-simfabric",
             "viaduct-sweep",
             "viaduct-topology",
         ],
@@ -249,22 +249,22 @@ const WALLS: &[Wall] = &[
         package: "viaduct-cli",
         own: &[
             "viaduct-am",
-            "viaduct-endpoints",
+            "viaduct-cluster",
             "viaduct-engine",
-            "viaduct-fabric",
             "viaduct-fit",
             "viaduct-hardware",
             "viaduct-lanai",
             "viaduct-measure",
             "viaduct-plot",
-            "viaduct-shm",
+            "viaduct-programs",
+            "viaduct-provider",
             "viaduct-report",
             "viaduct-scenario",
-            "viaduct-sim",
-            "viaduct-simfabric",
+            "viaduct-shm",
             "viaduct-statistics",
             "viaduct-sweep",
             "viaduct-topology",
+            "viaduct-vi-carrier",
         ],
         external: None,
         reason: "a face: it joins the others",
@@ -273,12 +273,12 @@ const WALLS: &[Wall] = &[
         package: "viaduct-bench",
         own: &[
             "viaduct-am",
-            "viaduct-endpoints",
             "viaduct-engine",
-            "viaduct-fabric",
+            "viaduct-programs",
+            "viaduct-provider",
             "viaduct-scenario",
             "viaduct-shm",
-            "viaduct-simfabric",
+            "viaduct-vi-carrier",
         ],
         external: None,
         reason: "it measures the command from outside, and the engine alone",
@@ -393,7 +393,15 @@ fn check_map(folders: &BTreeMap<String, String>, page: &str) -> Vec<Finding> {
             findings.push(Finding::new(MAP, text));
         }
     }
-    for folder in rows.keys().filter(|name| name.starts_with("crates/")) {
+    let groups: BTreeSet<&str> = folders
+        .values()
+        .filter_map(|folder| Some(folder.split_once('/')?.0))
+        .collect();
+    let is_crate = |name: &str| {
+        name.split_once('/')
+            .is_some_and(|(group, _)| groups.contains(group))
+    };
+    for folder in rows.keys().filter(|name| is_crate(name)) {
         let text = format!("`{folder}` is no package: delete its row");
         findings.push(Finding::new(MAP, text));
     }
@@ -532,16 +540,19 @@ mod tests {
 
     #[test]
     fn arrow_through_a_wall_is_found() {
-        let found = check_arrows(&[], &[arrow("viaduct-via", "viaduct-engine")]);
+        let found = check_arrows(&[], &[arrow("viaduct-core", "viaduct-engine")]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].text.contains("may not use viaduct-engine"));
-        assert_eq!(check_arrows(&[], &[arrow("viaduct-via", "serde")]).len(), 1);
+        assert_eq!(
+            check_arrows(&[], &[arrow("viaduct-core", "serde")]).len(),
+            1
+        );
         assert_eq!(
             check_arrows(&[], &[arrow("viaduct-engine", "statrs")]).len(),
             2
         );
         assert_eq!(
-            check_arrows(&[], &[arrow("viaduct-sim", "viaduct-scenario")]).len(),
+            check_arrows(&[], &[arrow("viaduct-cluster", "viaduct-scenario")]).len(),
             1
         );
     }
@@ -550,17 +561,17 @@ mod tests {
     fn arrow_along_the_table_is_fine() {
         let arrows = [
             arrow("viaduct-engine", "rand_core"),
-            arrow("viaduct-sim", "viaduct-via"),
+            arrow("viaduct-cluster", "viaduct-core"),
             arrow("viaduct-cli", "clap"),
         ];
-        assert_eq!(check_arrows(&["viaduct-via".to_owned()], &arrows), []);
+        assert_eq!(check_arrows(&["viaduct-core".to_owned()], &arrows), []);
     }
 
     #[test]
     fn tests_may_use_more_but_not_the_faces() {
         let test = |to: &str| Arrow {
             test_only: true,
-            ..arrow("viaduct-via", to)
+            ..arrow("viaduct-core", to)
         };
         assert_eq!(check_arrows(&[], &[test("proptest")]), []);
         assert_eq!(check_arrows(&[], &[test("viaduct-cli")]).len(), 1);
@@ -568,10 +579,10 @@ mod tests {
 
     #[test]
     fn library_outside_its_home_is_found() {
-        let found = check_arrows(&[], &[arrow("viaduct-sim", "parquet")]);
+        let found = check_arrows(&[], &[arrow("viaduct-cluster", "parquet")]);
         assert_eq!(
             texts(&found),
-            ["viaduct-sim: uses parquet, whose one home is viaduct-report"]
+            ["viaduct-cluster: uses parquet, whose one home is viaduct-report"]
         );
     }
 
@@ -599,23 +610,20 @@ mod tests {
 
     #[test]
     fn the_map_says_what_each_crate_may_use() {
-        let folders = [
-            ("viaduct-via", "crates/via"),
-            ("viaduct-agent", "crates/agent"),
-        ];
+        let folders = [("viaduct-core", "core"), ("viaduct-agent", "fabrics/agent")];
         let folders = folders.map(|(name, folder)| (name.to_owned(), folder.to_owned()));
         let folders = BTreeMap::from(folders);
-        let via = "| `crates/via` | rules | nothing |\n";
-        let agent = "| `crates/agent` | operations | `fabric`, `via` |\n";
-        let both = via.to_owned() + agent;
+        let core = "| `core` | rules | nothing |\n";
+        let agent = "| `fabrics/agent` | operations | `core`, `provider` |\n";
+        let both = core.to_owned() + agent;
         assert_eq!(check_map(&folders, &both), []);
         for (page, wrong) in [
-            (via.to_owned(), "crates/agent"),
-            (both.replace("`fabric`, ", ""), "crates/agent"),
-            (both.replace("nothing", "`engine`"), "crates/via"),
+            (core.to_owned(), "fabrics/agent"),
+            (both.replace("`core`, ", ""), "fabrics/agent"),
+            (both.replace("nothing", "`engine`"), "core"),
             (
-                both.clone() + "| `crates/gone` | x | nothing |\n",
-                "crates/gone",
+                both.clone() + "| `fabrics/gone` | x | nothing |\n",
+                "fabrics/gone",
             ),
         ] {
             let found = texts(&check_map(&folders, &page));
@@ -627,7 +635,7 @@ mod tests {
     fn reason_is_asked_for_each_library_and_no_other() {
         let arrows = [
             arrow("viaduct-cli", "clap"),
-            arrow("viaduct-cli", "viaduct-sim"),
+            arrow("viaduct-cli", "viaduct-cluster"),
         ];
         let page = "| `clap` | cli | arguments, help and completion in one place |";
         assert_eq!(check_reasons(&arrows, page), []);

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde::Serialize;
-use viaduct_fabric::is_near_line;
+use viaduct_provider::is_near_line;
 
 use crate::floor;
 use crate::protocol::{Plan, Test};

@@ -1,0 +1,128 @@
+//! `viaduct check`: what a study would cost and what can go wrong, before it is run.
+
+use viaduct_cluster::bounds::{LoadBounds, beyond_fluid, load_bounds};
+use viaduct_cluster::config::{Arrivals, ClusterConfig};
+use viaduct_cluster::result::Warning;
+use viaduct_report::{count, duration};
+use viaduct_topology::Severity;
+
+use crate::arguments::CheckArguments;
+use crate::cost::{Cost, bytes_text};
+use crate::describe;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::planning::Prepared;
+
+/// Reads a study and says what is known of it beforehand.
+pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
+    let prepared = Prepared::new(&arguments.scenario, &arguments.seeds)?;
+    prepared.print_warnings();
+    let mut has_errors = false;
+    let mut costs = Vec::new();
+    output::result(&describe::headline(&prepared.plan))?;
+    let mut seen_topology = None;
+    for cell in &prepared.plan.cells {
+        let Some(config) = cell.configs.first() else {
+            continue;
+        };
+        let label: Vec<String> = cell
+            .set
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        if !label.is_empty() {
+            output::result(&format!("\n{}\n", label.join(", ")))?;
+        }
+        // Points of a sweep mostly share their network.
+        let topology = std::sync::Arc::as_ptr(&config.topology);
+        if seen_topology != Some(topology) {
+            seen_topology = Some(topology);
+            has_errors |= report_network(config);
+        }
+        let refused = |error| {
+            Failure::plain(format_args!(
+                "{} cannot be run: {error}",
+                prepared.plan.study
+            ))
+        };
+        let bounds = load_bounds(config).map_err(refused)?;
+        if let Some(bounds) = &bounds {
+            output::result(&format!("  bounds   {}\n", describe::bounds_text(bounds)))?;
+            report_overload(config, bounds);
+            if let Some(load) = bounds.load_beyond_fluid(config) {
+                let Warning { text, help } = beyond_fluid(load);
+                output::message("warning", &text, help.as_deref());
+            }
+        }
+        let cost = Cost::of(config).map_err(refused)?.times(cell.configs.len());
+        output::result(&cost_text(config, cost))?;
+        costs.push(cost);
+    }
+    if costs.len() > 1 {
+        output::result(&total_text(prepared.plan.run_count(), &costs))?;
+    }
+    Ok(if has_errors {
+        Exit::WrongInput
+    } else {
+        Exit::Fine
+    })
+}
+
+/// What is wrong with the network; whether messages cannot arrive.
+fn report_network(config: &ClusterConfig) -> bool {
+    let report = config.topology.check();
+    for finding in &report.findings {
+        let level = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        output::message(level, &finding.text, Some(finding.help));
+    }
+    report.has_errors()
+}
+
+/// Overload that the scenario's own checks, which know no routes, cannot see.
+fn report_overload(config: &ClusterConfig, bounds: &LoadBounds) {
+    let (Some(saturation), Arrivals::Open(interval)) =
+        (&bounds.saturation, &config.traffic.arrivals)
+    else {
+        return;
+    };
+    let offered = 1e12 / interval.mean_picoseconds();
+    if offered > saturation.rate_per_s {
+        let title = format!(
+            "{offered:.1} messages/s a process are offered, but {} is full at {:.1}",
+            saturation.place, saturation.rate_per_s
+        );
+        let help = "queues will grow until the traffic stops; lower `traffic.rate`";
+        output::message("warning", &title, Some(help));
+    }
+}
+
+fn cost_text(config: &ClusterConfig, cost: Cost) -> String {
+    let messages = match cost.messages {
+        Some(messages) => format!("about {} messages", count(messages as u64)),
+        None => "messages as the answers allow".to_owned(),
+    };
+    let seconds = match cost.seconds {
+        Some(seconds) => format!("about {}", duration(seconds)),
+        None => "a time that depends on the latency".to_owned(),
+    };
+    format!(
+        "  cost     {messages}; {seconds} on one core; {} of memory ({} links, {} VIs)\n",
+        bytes_text(cost.bytes),
+        count(u64::from(config.topology.link_count())),
+        count(cost.vis),
+    )
+}
+
+fn total_text(runs: usize, costs: &[Cost]) -> String {
+    let seconds: Option<f64> = costs.iter().map(|cost| cost.seconds).sum();
+    let seconds = match seconds {
+        Some(seconds) => format!("about {}", duration(seconds)),
+        None => "a time that depends on the latency".to_owned(),
+    };
+    let bytes = costs.iter().map(|cost| cost.bytes).fold(0.0, f64::max);
+    let bytes = bytes_text(bytes);
+    format!("\n{runs} runs: {seconds} on one core; {bytes} of memory for each run at a time\n")
+}

@@ -1,0 +1,228 @@
+//! What a run will take, predicted from its configuration.
+//!
+//! Time: each message costs a fixed part and a part for each link of its way, and each VI its
+//! setting up. Memory: each host, link, process, VI and pre-posted descriptor, and the rows kept
+//! for the tables. The constants were fitted to torus-1024 with 8, 64 and 256 descriptors and 1
+//! and 4 hops, to two-hosts, to 256 hosts that all send to all, and to torus-million, on one core
+//! of a shared 2-core machine of 2026; on another machine, or above 60 % load, expect a factor of
+//! two.
+
+use viaduct_cluster::RECEIVES_AT_FIRST;
+use viaduct_cluster::config::{Arrivals, ClusterConfig};
+use viaduct_cluster::workload::{PatternError, Targets};
+use viaduct_topology::HostId;
+
+/// What runs take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// Messages that will be posted; unknown for closed loops.
+    pub(crate) messages: Option<f64>,
+    /// Wall clock on one core, if the messages are known.
+    pub(crate) seconds: Option<f64>,
+    /// Memory of one run.
+    pub(crate) bytes: f64,
+    /// VIs of all processes, at most.
+    pub(crate) vis: u64,
+}
+
+/// A message through hosts and NICs.
+const MESSAGE_NS: f64 = 750.0;
+/// Each link on its way.
+const LINK_NS: f64 = 30.0;
+/// Setting up a VI and its pre-posted descriptors.
+const VI_NS: f64 = 7_000.0;
+/// The program itself.
+const PROGRAM_BYTES: f64 = 8e6;
+/// A host with its NIC and bus.
+const HOST_BYTES: f64 = 450.0;
+/// A link.
+const LINK_BYTES: f64 = 90.0;
+/// A process that sends, with its queues and the index of its connections.
+const PROCESS_BYTES: f64 = 900.0;
+/// A VI.
+const VI_BYTES: f64 = 300.0;
+/// Each of its pre-posted descriptors.
+const DESCRIPTOR_BYTES: f64 = 28.0;
+/// A row of the message table.
+const ROW_BYTES: f64 = 72.0;
+
+impl Cost {
+    /// Predicts one run.
+    ///
+    /// # Errors
+    ///
+    /// When the pattern does not fit the network.
+    pub(crate) fn of(config: &ClusterConfig) -> Result<Self, PatternError> {
+        let topology = &config.topology;
+        let targets = Targets::new(&config.traffic.pattern, topology, config.run.seed)?;
+        let hosts = f64::from(topology.host_count());
+        let processes = f64::from(config.hosts.processes);
+        let sending = f64::from(topology.host_count() - targets.silent_hosts()) * processes;
+        let messages = expected_messages(config, sending);
+        let way = Way::sample(config, &targets);
+        // A connection is made with the first message either way, and has a VI at each end.
+        let connected = |count: f64| count.min(messages.unwrap_or(f64::INFINITY));
+        let vis = 2.0 * connected(sending * way.targets * (1.0 - way.answered / 2.0));
+        let seconds = messages
+            .map(|messages| (messages * (MESSAGE_NS + way.links * LINK_NS) + vis * VI_NS) * 1e-9);
+        // Beyond the first, a VI posts those that it needs.
+        let receives = f64::from(config.hosts.prepost.min(RECEIVES_AT_FIRST));
+        let rows = connected(f64::from(config.run.message_rows_max));
+        let bytes = PROGRAM_BYTES
+            + hosts * HOST_BYTES
+            + connected(sending) * PROCESS_BYTES
+            + f64::from(topology.link_count()) * LINK_BYTES
+            + vis * (VI_BYTES + receives * DESCRIPTOR_BYTES)
+            + rows * ROW_BYTES;
+        Ok(Self {
+            messages,
+            seconds,
+            bytes,
+            vis: vis as u64,
+        })
+    }
+
+    /// The same for several seeds, one after the other.
+    pub(crate) fn times(self, runs: usize) -> Self {
+        let runs = runs as f64;
+        Self {
+            messages: self.messages.map(|messages| messages * runs),
+            seconds: self.seconds.map(|seconds| seconds * runs),
+            ..self
+        }
+    }
+}
+
+/// Messages of an open loop, from its rate or list, its times and the limit of the run.
+fn expected_messages(config: &ClusterConfig, sending: f64) -> Option<f64> {
+    let limit = config.run.messages_max.map(|limit| limit as f64);
+    let stop = config.traffic.stop.min(config.run.until);
+    let span = stop.saturating_sub(config.traffic.start);
+    let posted = match &config.traffic.arrivals {
+        Arrivals::Open(interval) => {
+            sending * span.picoseconds() as f64 / interval.mean_picoseconds()
+        }
+        Arrivals::Listed(list) => list.count_before(span) as f64,
+        Arrivals::PingPong | Arrivals::Window(_) => return limit,
+    };
+    Some(limit.map_or(posted, |limit| posted.min(limit)))
+}
+
+/// The way of a message, on average.
+struct Way {
+    links: f64,
+    /// Hosts that a host sends to.
+    targets: f64,
+    /// The part of them that send to it, too.
+    answered: f64,
+}
+
+impl Way {
+    /// Looks at some hosts and some of their targets, evenly: a prediction needs no more.
+    fn sample(config: &ClusterConfig, targets: &Targets) -> Self {
+        const SOURCES: u32 = 64;
+        const TARGETS: usize = 16;
+        let hosts = config.topology.host_count();
+        let [
+            mut links,
+            mut ways,
+            mut answered,
+            mut target_count,
+            mut sources,
+        ] = [0_u64; 5];
+        for source in (0..hosts)
+            .step_by(hosts.div_ceil(SOURCES).max(1) as usize)
+            .map(HostId)
+        {
+            let possible = targets.possible_targets(source);
+            if possible == 0 {
+                continue;
+            }
+            sources += 1;
+            target_count += u64::from(possible);
+            // Where all others are targets they are not listed.
+            let sends_to_all = |host: HostId| targets.possible_targets(host) == hosts - 1;
+            let are_all = sends_to_all(source);
+            let all = (0..hosts)
+                .map(HostId)
+                .filter(|target| are_all && *target != source);
+            let some = targets.peers_of(source).filter(|_| !are_all);
+            let stride = (possible as usize).div_ceil(TARGETS).max(1);
+            for target in all.chain(some).step_by(stride).take(TARGETS) {
+                links += u64::from(
+                    config
+                        .topology
+                        .path_length(source, target)
+                        .unwrap_or_default(),
+                );
+                ways += 1;
+                let mut peers = targets.peers_of(target);
+                let is_answered = sends_to_all(target) || peers.any(|peer| peer == source);
+                answered += u64::from(is_answered);
+            }
+        }
+        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
+        Self {
+            links: mean(links, ways),
+            targets: mean(target_count, sources),
+            answered: mean(answered, ways),
+        }
+    }
+}
+
+/// Bytes for people: `12 MB`.
+pub(crate) fn bytes_text(bytes: f64) -> String {
+    match bytes {
+        large if large >= 1e9 => format!("{:.1} GB", large / 1e9),
+        middle if middle >= 1e6 => format!("{:.0} MB", middle / 1e6),
+        small => format!("{:.0} kB", small / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use viaduct_scenario::{Override, Study};
+
+    use super::*;
+
+    fn cost(study: &str, settings: &[&str]) -> Cost {
+        let overrides: Vec<Override> = settings.iter().map(|text| Override::fixed(*text)).collect();
+        Cost::of(&Study::load(study, &overrides).unwrap().config).unwrap()
+    }
+
+    #[test]
+    fn messages_and_vis_of_the_study_are_known() {
+        let study = cost("torus-1024", &[]);
+        assert!(
+            (study.messages.unwrap() - 870_400.0).abs() < 1.0,
+            "{study:?}"
+        );
+        // Each host sends to four, which send to it: over the same VIs.
+        assert_eq!(study.vis, 1024 * 4);
+        let all = ["traffic.pattern=uniform", "traffic.rate=10000/s"];
+        assert_eq!(cost("torus-1024", &all).vis, 1024 * 1023);
+        let one_way = ["traffic.pattern=incast", "traffic.target=0"];
+        assert_eq!(cost("torus-1024", &one_way).vis, 2 * 1023);
+    }
+
+    #[test]
+    fn no_more_vis_are_made_than_messages_need() {
+        let few = cost(
+            "torus-1024",
+            &["traffic.pattern=uniform", "run.messages_max=100"],
+        );
+        assert_eq!(few.messages, Some(100.0));
+        assert_eq!(few.vis, 200);
+    }
+
+    #[test]
+    fn more_of_anything_costs_more() {
+        let base = cost("torus-1024", &[]);
+        let load = cost("torus-1024", &["traffic.rate=200"]);
+        assert!(load.seconds > base.seconds);
+        let descriptors = cost("torus-1024", &["hosts.prepost=1"]);
+        assert!(descriptors.bytes < base.bytes);
+        let hosts = cost("torus-1024", &["network.dimensions=[32, 32]"]);
+        assert!(hosts.seconds > base.seconds && hosts.bytes > base.bytes);
+    }
+}

@@ -1,0 +1,259 @@
+//! A measurement between two simulated hosts, in their own time.
+
+use viaduct_engine::Time;
+use viaduct_fit::{Broken, measure_simulated};
+use viaduct_hardware::Stage;
+use viaduct_measure::{Happened, MeasureError, Origin, Report, Row, Stages, Test, Transfer};
+use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::{SimulationError, breakdown, way};
+use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
+use crate::measure::{Ending, Measured, Task};
+use crate::output;
+
+/// What such fabrics' names begin with.
+const PREFIX: &str = "sim:";
+
+/// Repetitions of a row if nobody says: simulated time does not vary.
+const ITERATIONS: u64 = 200;
+
+/// Requests of each connection in a row with an offered load, if nobody says.
+const LOADED_ROUNDS: u64 = 100;
+
+/// Requests of a row with as many as are answered, if nobody says, and the least of a connection.
+const REQUESTS: u64 = 20_000;
+const ROUNDS_MIN: u64 = 10;
+
+/// Hosts of a model, in the network of a study if one is named.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulated {
+    name: String,
+    config: SimulationConfig,
+    /// Hosts of them that ask the last one.
+    clients: u32,
+}
+
+impl Simulated {
+    /// The hosts of a name `sim:MODEL` or `sim:MODEL@STUDY`, so many of which ask; `None` for a
+    /// name of another kind.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the model or the study.
+    pub(crate) fn named(name: &str, clients: u32) -> Option<Result<Self, Failure>> {
+        let rest = name.strip_prefix(PREFIX)?;
+        let (model, study) = match rest.split_once('@') {
+            Some((model, study)) => (model, Some(study)),
+            None => (rest, None),
+        };
+        Some(Self::of(name, model, study, clients))
+    }
+
+    /// A pair of hosts of a model.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulated::named`].
+    pub(crate) fn of_model(model: &str) -> Result<Self, Failure> {
+        Self::of(&format!("{PREFIX}{model}"), model, None, 1)
+    }
+
+    /// What is simulated.
+    pub(crate) const fn config(&self) -> &SimulationConfig {
+        &self.config
+    }
+
+    fn of(name: &str, model: &str, study: Option<&str>, clients: u32) -> Result<Self, Failure> {
+        // What is wrong with a preset is shown as `viaduct models` shows it.
+        load_preset(model)?;
+        let config =
+            load_programs(model, study, clients.saturating_add(1)).map_err(
+                |error| match error {
+                    ProgramsError::Wrong(diagnostics) => Failure::from(diagnostics),
+                    other => Failure::plain(other),
+                },
+            )?;
+        if config.topology.host_count() < 2 {
+            let title = format!("`{name}` has one host: a measurement takes two");
+            return Err(Failure::plain(title));
+        }
+        let others = config.topology.host_count() - 1;
+        if clients > others {
+            return Err(Failure::new(
+                format!("`{name}` has no {clients} hosts beside the one that they ask"),
+                format!("its network has {others} others: --hosts {others}, or another study"),
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            config,
+            clients,
+        })
+    }
+
+    /// Says no to a way of moving bytes: the model has its own.
+    ///
+    /// # Errors
+    ///
+    /// When one is asked for.
+    pub(crate) fn tune(&self, transfer: Option<Transfer>) -> Result<(), Failure> {
+        match transfer {
+            None | Some(Transfer::Auto) => Ok(()),
+            Some(other) => Err(Failure::new(
+                format!("--transfer {other} means nothing for `{}`", self.name),
+                "a simulated adapter moves bytes as its model says: sim:clan-pio, sim:clan-dma",
+            )),
+        }
+    }
+
+    /// Has faults strike, beside those of the study.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub(crate) fn suffer(&mut self, lines: &[String]) -> Result<(), Failure> {
+        let faults = read_faults(lines, &self.config.topology)?;
+        self.config.faults.extend(faults);
+        Ok(())
+    }
+
+    /// Has faults and traffic of others follow a seed, in place of the study's.
+    pub(crate) const fn draw_from(&mut self, seed: u64) {
+        self.config.seed = seed;
+    }
+
+    /// Measures between the first host and the last; tells how many rows are done after each.
+    pub(crate) fn measure(
+        &self,
+        task: &Task,
+        interrupt: &Interrupt,
+        on_row: &mut dyn FnMut(usize),
+    ) -> Measured {
+        let mut plan = task.plan.clone();
+        plan.asker.of = self.clients;
+        let usual = if plan.test == Test::Cq {
+            let connections = plan.connections.iter().copied().max().unwrap_or_default();
+            if plan.loads_requests_s.is_empty() {
+                REQUESTS.max(ROUNDS_MIN * u64::from(connections))
+            } else {
+                LOADED_ROUNDS * u64::from(connections)
+            }
+        } else {
+            ITERATIONS
+        };
+        plan.iterations = plan.iterations.or(Some(usual));
+        let asked = interrupt.clone();
+        let measured =
+            measure_simulated(self.config.clone(), plan.clone(), move || asked.is_asked());
+        for shortage in &measured.shortages {
+            let title = format!("{}: {shortage}", self.name);
+            output::message(
+                "warning",
+                &title,
+                Some("`viaduct models` has the adapter's numbers"),
+            );
+        }
+        let mut rows = measured.rows;
+        for row in &mut rows {
+            count_all(row);
+            if task.plan.test != Test::Cq {
+                row.set_stages(self.stages_us(row.variant()));
+            }
+        }
+        on_row(rows.len());
+        let mut report = Report::new(&self.name, &plan, Transfer::Auto, None, rows);
+        report.origin = Origin::simulated(VERSION);
+        let counts = measured.counts;
+        if !self.config.faults.is_empty() || !self.config.traffic.is_empty() {
+            report.faults = Some(Happened {
+                simulated_us: measured.end.as_nanos() as f64 / 1e3,
+                messages: counts.messages,
+                messages_lost: counts.lost,
+                messages_corrupted: counts.corrupted,
+                connections_broken: counts.connections_broken,
+                background_transfers: counts.transfers,
+            });
+        }
+        let help = self.why_broken(report.faults.as_ref());
+        let broken = |title: String| Ending::Failed(Failure::Broken { title, help });
+        let ending = match measured.ending {
+            Ok(()) => Ending::Complete,
+            Err(Broken::Simulation(SimulationError::Stopped { .. })) => Ending::Interrupted,
+            Err(Broken::Program(MeasureError::Impossible { reason })) => {
+                Ending::Failed(Failure::plain(reason))
+            }
+            Err(Broken::Program(error)) => broken(error.to_string()),
+            Err(Broken::Simulation(error)) => broken(error.to_string()),
+        };
+        Measured { report, ending }
+    }
+}
+
+impl Simulated {
+    /// What faults have to do with a measurement that broke.
+    fn why_broken(&self, happened: Option<&Happened>) -> Option<String> {
+        let happened = happened.filter(|_| !self.config.faults.is_empty())?;
+        Some(format!(
+            "{happened}. VIA sends nothing twice: what is lost breaks a connection at the reliable \
+             levels, and is waited for in vain at unreliable delivery"
+        ))
+    }
+
+    /// Where the time of a message of so many bytes goes.
+    fn stages_us(&self, bytes: u32) -> Stages {
+        let stages = breakdown(&self.config, bytes).into_iter();
+        stages
+            .map(|(stage, time)| (stage.name().to_owned(), time.microseconds_f64()))
+            .collect()
+    }
+}
+
+/// Where the time of each size goes, a message alone: one column per size, in microseconds.
+pub(crate) fn stages_table(hosts: &Simulated, sizes: &[u32]) -> String {
+    let columns: Vec<Vec<(Stage, Time)>> = sizes
+        .iter()
+        .map(|bytes| breakdown(&hosts.config, *bytes))
+        .collect();
+    let mut text = String::from("\n  where it goes, us, a message alone and polled for:\n\n");
+    let mut line = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
+        text.push_str(&format!("  {name:<10}{cells}\n"));
+    };
+    line("bytes", sizes.iter().map(u32::to_string).collect());
+    let taken = sizes.iter().map(|bytes| way(&hosts.config, *bytes));
+    line("way", taken.map(str::to_owned).collect());
+    let rows = columns.first().map_or(0, Vec::len);
+    for row in 0..rows {
+        if columns.iter().all(|stages| stages[row].1 == Time::ZERO) {
+            continue;
+        }
+        let cells = columns.iter().map(|stages| shown(stages[row].1));
+        line(columns[0][row].0.name(), cells.collect());
+    }
+    let sums = columns.iter().map(|stages| {
+        let times = stages.iter().map(|(_, time)| *time);
+        shown(times.fold(Time::ZERO, |sum, time| sum + time))
+    });
+    line("together", sums.collect());
+    text
+}
+
+fn shown(time: Time) -> String {
+    format!("{:.3}", time.microseconds_f64())
+}
+
+/// Nothing interrupts a simulated host, so the whole time counts: batches may come in bursts, and
+/// then the median one says little.
+const fn count_all(row: &mut Row) {
+    match row {
+        Row::Latency(_) => {}
+        Row::Stream(row) => {
+            row.mbyte_s = row.mean_mbyte_s;
+            row.messages_s = row.mean_messages_s;
+        }
+        Row::CompletionQueue(row) => row.requests_s = row.mean_requests_s,
+    }
+}

@@ -1,0 +1,581 @@
+//! A host, as the program on it sees it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use viaduct_programs::{Process, SimulatedFabric};
+use viaduct_provider::via::{Address, ReliabilityLevel};
+use viaduct_provider::{Access, ErrorCode, ErrorHandler, Memory, Nic, ViHandle};
+use viaduct_shm::Shm;
+
+use super::buffer::Buffer;
+use super::home::{Held, Home, has_turn, locked, new_host_id};
+use super::operation::{Kind, Operation};
+use super::queue::CompletionQueue;
+use super::vi::Vi;
+use super::window::Window;
+use super::{On, span};
+use crate::errors;
+
+/// Bytes of the longest name of a port: with run and host before it, it is no longer than the 32
+/// bytes of a discriminator that every fabric has.
+const PORT_BYTES_MAX: usize = 16;
+
+/// Names of the hosts with programs, and their numbers.
+#[derive(Debug)]
+pub(crate) struct Names(pub(crate) Vec<(String, u32)>);
+
+/// A host of a simulation.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    pub(crate) process: Process,
+    pub(crate) nic: Held<Nic<SimulatedFabric>>,
+    pub(crate) home: Arc<Home>,
+}
+
+/// This process, as a host of a run.
+#[derive(Debug)]
+pub(crate) struct Real {
+    pub(crate) nic: Nic<Shm>,
+    pub(crate) started: Instant,
+    /// Whose ports are meant, of all runs on this machine.
+    pub(crate) run: u64,
+}
+
+/// What everything on a host shares.
+#[derive(Debug)]
+pub(crate) struct HostState {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    rank: usize,
+    names: Arc<Names>,
+    pub(crate) place: On<Simulated, Real>,
+    /// Whether its program looks at its queues again and again, and does not sleep.
+    pub(crate) polls: bool,
+    /// The host's VIs, until its program has ended: those that it forgets stay connected.
+    vis: Mutex<BTreeMap<ViHandle, Py<Vi>>>,
+}
+
+impl HostState {
+    pub(crate) fn new(
+        rank: usize,
+        names: Arc<Names>,
+        place: On<Simulated, Real>,
+        polls: bool,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id: new_host_id(),
+            name: names.0[rank].0.clone(),
+            rank,
+            names,
+            place,
+            polls,
+            vis: Mutex::default(),
+        })
+    }
+
+    /// Says no to whoever is not the host's program.
+    #[inline]
+    pub(crate) fn check_turn(&self) -> PyResult<()> {
+        if has_turn(self.id) {
+            return Ok(());
+        }
+        let name = &self.name;
+        Err(errors::fabric(
+            "InvalidState",
+            format!("what belongs to {name} is for the program of {name}, while it runs"),
+        ))
+    }
+
+    pub(crate) fn home(&self) -> Option<Arc<Home>> {
+        match &self.place {
+            On::Simulated(place) => Some(Arc::clone(&place.home)),
+            On::Real(_) => None,
+        }
+    }
+
+    /// The time since the run began.
+    pub(crate) fn now(&self) -> Duration {
+        match &self.place {
+            On::Simulated(place) => place.process.now(),
+            On::Real(place) => place.started.elapsed(),
+        }
+    }
+
+    pub(crate) fn vi(&self, py: Python<'_>, handle: ViHandle) -> Option<Py<Vi>> {
+        locked(&self.vis).get(&handle).map(|vi| vi.clone_ref(py))
+    }
+
+    pub(crate) fn vis(&self, py: Python<'_>) -> Vec<Py<Vi>> {
+        locked(&self.vis)
+            .values()
+            .map(|vi| vi.clone_ref(py))
+            .collect()
+    }
+
+    /// The program has ended: nothing holds its VIs any more.
+    pub(crate) fn release(&self) {
+        let vis = std::mem::take(&mut *locked(&self.vis));
+        drop(vis);
+    }
+
+    pub(crate) fn make_vi(self: &Arc<Self>, py: Python<'_>, wish: &Wish<'_>) -> PyResult<Py<Vi>> {
+        let home = self.home();
+        let (handle, vi) = match &self.place {
+            On::Simulated(place) => {
+                let mut builder = wish.apply(place.nic.vi());
+                if let Some(queue) = wish.send_completions
+                    && let On::Simulated(queue) = &*queue.get().queue()?
+                {
+                    builder = builder.send_completions(queue);
+                }
+                if let Some(queue) = wish.receive_completions
+                    && let On::Simulated(queue) = &*queue.get().queue()?
+                {
+                    builder = builder.receive_completions(queue);
+                }
+                let vi = builder.build().map_err(errors::refused)?;
+                (vi.handle(), On::Simulated(Held::new(vi, home)))
+            }
+            On::Real(place) => {
+                let mut builder = wish.apply(place.nic.vi());
+                if let Some(queue) = wish.send_completions
+                    && let On::Real(queue) = &*queue.get().queue()?
+                {
+                    builder = builder.send_completions(queue);
+                }
+                if let Some(queue) = wish.receive_completions
+                    && let On::Real(queue) = &*queue.get().queue()?
+                {
+                    builder = builder.receive_completions(queue);
+                }
+                let vi = builder.build().map_err(errors::refused)?;
+                (vi.handle(), On::Real(vi))
+            }
+        };
+        let vi = Py::new(py, Vi::new(Arc::clone(self), vi))?;
+        locked(&self.vis).insert(handle, vi.clone_ref(py));
+        Ok(vi)
+    }
+
+    /// Where a port of a host is waited on and asked for.
+    pub(crate) fn address(&self, number: u32, port: &str) -> PyResult<Address> {
+        match &self.place {
+            On::Simulated(place) => place
+                .nic
+                .resolve(&format!("host{number}"), port.as_bytes())
+                .map_err(errors::refused),
+            On::Real(place) => {
+                let mut name = place.run.to_le_bytes().to_vec();
+                name.extend_from_slice(&number.to_le_bytes());
+                name.extend_from_slice(port.as_bytes());
+                Ok(place.nic.address(&name))
+            }
+        }
+    }
+
+    pub(crate) const fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The name of the host of a rank.
+    pub(crate) fn name_of(&self, rank: usize) -> Option<&str> {
+        self.names.0.get(rank).map(|(name, _)| name.as_str())
+    }
+
+    /// The number of the host that this program runs on.
+    pub(crate) fn number(&self) -> u32 {
+        self.names.0[self.rank].1
+    }
+
+    /// The number of a host by its name.
+    pub(crate) fn find(&self, name: &str) -> PyResult<u32> {
+        let found = self.names.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, number)| *number).ok_or_else(|| {
+            let known: Vec<&str> = self.names.0.iter().map(|(name, _)| name.as_str()).collect();
+            let more = if known.len() > 8 { ", ..." } else { "" };
+            let known = known[..known.len().min(8)].join(", ");
+            PyValueError::new_err(format!(
+                "no program runs on a host called {name:?}: there are {known}{more}"
+            ))
+        })
+    }
+}
+
+/// What a VI is to be like.
+#[derive(Debug, Default)]
+pub(crate) struct Wish<'a> {
+    reliability: Option<ReliabilityLevel>,
+    send_depth: Option<u32>,
+    receive_depth: Option<u32>,
+    max_transfer_bytes: Option<u32>,
+    rdma_write: bool,
+    rdma_read: bool,
+    flow_control: bool,
+    request_splitting: bool,
+    send_completions: Option<&'a Py<CompletionQueue>>,
+    receive_completions: Option<&'a Py<CompletionQueue>>,
+}
+
+impl Wish<'_> {
+    fn apply<P: viaduct_provider::Provider>(
+        &self,
+        mut builder: viaduct_provider::ViBuilder<P>,
+    ) -> viaduct_provider::ViBuilder<P> {
+        if let Some(level) = self.reliability {
+            builder = builder.reliability(level);
+        }
+        if let Some(depth) = self.send_depth {
+            builder = builder.send_depth(depth);
+        }
+        if let Some(depth) = self.receive_depth {
+            builder = builder.receive_depth(depth);
+        }
+        if let Some(bytes) = self.max_transfer_bytes {
+            builder = builder.max_transfer_bytes(bytes);
+        }
+        builder
+            .rdma_write(self.rdma_write)
+            .rdma_read(self.rdma_read)
+            .flow_control(self.flow_control)
+            .request_splitting(self.request_splitting)
+    }
+}
+
+/// Says on stderr what no descriptor tells of, but for the ends of connections: what is posted on
+/// them tells of those.
+pub(crate) fn quiet_about_ends() -> ErrorHandler {
+    Arc::new(|error| {
+        if error.code != ErrorCode::ConnectionLost {
+            eprintln!("viaduct: {:?} on VI {:?}", error.code, error.vi);
+        }
+    })
+}
+
+/// The name of a port, not too long.
+pub(crate) fn check_port(port: &str) -> PyResult<()> {
+    match port.len() <= PORT_BYTES_MAX {
+        true => Ok(()),
+        false => Err(PyValueError::new_err(format!(
+            "a port's name has at most {PORT_BYTES_MAX} bytes, not {}",
+            port.len()
+        ))),
+    }
+}
+
+/// A host, as the program on it sees it: the argument of every program of `cluster`.
+///
+/// Examples
+/// --------
+/// >>> import viaduct as via
+/// >>> def program(host):
+/// ...     yield host.compute("3 us")
+/// ...     return host.name, host.rank, host.number, host.names, host.is_simulated
+/// >>> result = via.cluster("sim:clan-pio@four-hop", {1: program}).run()
+/// >>> result.returned["host1"]
+/// ('host1', 0, 1, ['host1'], True)
+#[pyclass(frozen, name = "Host", module = "viaduct")]
+#[derive(Debug)]
+pub(crate) struct Host(pub(crate) Arc<HostState>);
+
+#[pymethods]
+impl Host {
+    /// The name that it has in `cluster`.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its number in the network.
+    #[getter]
+    fn number(&self) -> u32 {
+        self.0.number()
+    }
+
+    /// Its place among the hosts with programs, from 0.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.0.rank
+    }
+
+    /// The hosts with programs, by rank.
+    #[getter]
+    fn names(&self) -> Vec<&str> {
+        self.0
+            .names
+            .0
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+
+    /// Whether time is simulated, or the program is a process of this machine.
+    #[getter]
+    fn is_simulated(&self) -> bool {
+        matches!(self.0.place, On::Simulated(_))
+    }
+
+    /// The time since the run began, in microseconds, what was computed included.
+    #[getter]
+    fn now_us(&self) -> f64 {
+        self.0.now().as_nanos() as f64 / 1e3
+    }
+
+    /// Register memory for messages.
+    ///
+    /// Parameters
+    /// ----------
+    /// bytes : int
+    ///     Its length; 0 for descriptors without data.
+    fn buffer(&self, bytes: usize) -> PyResult<Buffer> {
+        self.0.check_turn()?;
+        let buffer = match (&self.0.place, bytes) {
+            (_, 0) => Ok(viaduct_provider::Buffer::empty()),
+            (On::Simulated(place), _) => place.nic.buffer(bytes, Memory::Private),
+            (On::Real(place), _) => place.nic.buffer(bytes, Memory::Shared),
+        };
+        let buffer = buffer.map_err(errors::refused)?;
+        Ok(Buffer::new(buffer, self.0.id, self.0.home()))
+    }
+
+    /// Register memory for several buffers at once, as a list.
+    ///
+    /// Parameters
+    /// ----------
+    /// count : int
+    ///     How many.
+    /// bytes : int
+    ///     The length of each.
+    fn buffers(&self, count: usize, bytes: usize) -> PyResult<Vec<Buffer>> {
+        self.0.check_turn()?;
+        let buffers = match &self.0.place {
+            On::Simulated(place) => place.nic.buffers(count, bytes, Memory::Private),
+            On::Real(place) => place.nic.buffers(count, bytes, Memory::Shared),
+        };
+        let buffers = buffers.map_err(errors::refused)?;
+        let ours = |buffer| Buffer::new(buffer, self.0.id, self.0.home());
+        Ok(buffers.into_iter().map(ours).collect())
+    }
+
+    /// Register memory that peers write or read, as `Window` shows.
+    ///
+    /// Parameters
+    /// ----------
+    /// bytes : int
+    ///     Its length.
+    /// access : str
+    ///     `"write"`, `"read"` or `"read and write"`: what peers may do.
+    #[pyo3(signature = (bytes, *, access = "write"))]
+    fn window(&self, bytes: usize, access: &str) -> PyResult<Window> {
+        self.0.check_turn()?;
+        let access = match access {
+            "write" => Access::Write,
+            "read" => Access::Read,
+            "read and write" => Access::ReadWrite,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "access is \"write\", \"read\" or \"read and write\", not {other:?}"
+                )));
+            }
+        };
+        let window = match &self.0.place {
+            On::Simulated(place) => place
+                .nic
+                .window(bytes, access, Memory::Private)
+                .map(|window| On::Simulated(Held::new(window, self.0.home()))),
+            On::Real(place) => place
+                .nic
+                .window(bytes, access, Memory::Shared)
+                .map(On::Real),
+        };
+        window.map(Window::new).map_err(errors::refused)
+    }
+
+    /// Make a completion queue.
+    ///
+    /// Parameters
+    /// ----------
+    /// entries : int
+    ///     How many completions wait in it at most: as many as its VIs have descriptors posted.
+    fn completion_queue(&self, entries: u32) -> PyResult<CompletionQueue> {
+        self.0.check_turn()?;
+        let queue = match &self.0.place {
+            On::Simulated(place) => place
+                .nic
+                .completion_queue(entries)
+                .map(|queue| On::Simulated(Held::new(queue, self.0.home()))),
+            On::Real(place) => place.nic.completion_queue(entries).map(On::Real),
+        };
+        let queue = queue.map_err(errors::refused)?;
+        Ok(CompletionQueue::new(Arc::clone(&self.0), queue))
+    }
+
+    /// Make a VI, not connected yet.
+    ///
+    /// Parameters
+    /// ----------
+    /// reliability : str, optional
+    ///     `"unreliable"`, `"reliable delivery"` or `"reliable reception"`, the same at both ends.
+    /// send_depth, receive_depth : int, optional
+    ///     Descriptors that may be posted to a queue at once.
+    /// max_transfer_bytes : int, optional
+    ///     The longest message.
+    /// rdma_write, rdma_read : bool
+    ///     Whether the peer may write, or read, windows of this host through it.
+    /// flow_control, request_splitting : bool
+    ///     Extensions of VIA over CLAN, where the adapter has them.
+    /// send_completions, receive_completions : CompletionQueue, optional
+    ///     Where completions are told.
+    ///
+    /// Raises
+    /// ------
+    /// FabricError
+    ///     If the adapter has no such VI, or none left.
+    #[pyo3(signature = (
+        *, reliability = None, send_depth = None, receive_depth = None, max_transfer_bytes = None,
+        rdma_write = false, rdma_read = false, flow_control = false, request_splitting = false,
+        send_completions = None, receive_completions = None
+    ))]
+    #[expect(
+        clippy::too_many_arguments,
+        clippy::fn_params_excessive_bools,
+        reason = "keywords of Python"
+    )]
+    fn vi(
+        &self,
+        py: Python<'_>,
+        reliability: Option<&str>,
+        send_depth: Option<u32>,
+        receive_depth: Option<u32>,
+        max_transfer_bytes: Option<u32>,
+        rdma_write: bool,
+        rdma_read: bool,
+        flow_control: bool,
+        request_splitting: bool,
+        send_completions: Option<Py<CompletionQueue>>,
+        receive_completions: Option<Py<CompletionQueue>>,
+    ) -> PyResult<Py<Vi>> {
+        self.0.check_turn()?;
+        let wish = Wish {
+            reliability: reliability.map(level).transpose()?,
+            send_depth,
+            receive_depth,
+            max_transfer_bytes,
+            rdma_write,
+            rdma_read,
+            flow_control,
+            request_splitting,
+            send_completions: send_completions.as_ref(),
+            receive_completions: receive_completions.as_ref(),
+        };
+        self.0.make_vi(py, &wish)
+    }
+
+    /// Make a VI and connect it, as `Vi.connect` does.
+    ///
+    /// No receive is posted before.
+    #[pyo3(signature = (host, *, port = "", timeout = None))]
+    fn connect(
+        &self,
+        py: Python<'_>,
+        host: &str,
+        port: &str,
+        timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Operation> {
+        self.0.check_turn()?;
+        let vi = self.0.make_vi(py, &Wish::default())?;
+        vi.bind(py)
+            .get()
+            .connection(py, &vi, Some(host), port, timeout)
+    }
+
+    /// Make a VI and wait for somebody to connect, as `Vi.accept` does.
+    ///
+    /// No receive is posted before.
+    #[pyo3(signature = (*, port = "", timeout = None))]
+    fn accept(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Operation> {
+        self.0.check_turn()?;
+        let vi = self.0.make_vi(py, &Wish::default())?;
+        vi.bind(py).get().connection(py, &vi, None, port, timeout)
+    }
+
+    /// Keep the processor busy; to be yielded.
+    ///
+    /// Parameters
+    /// ----------
+    /// time : str, float or timedelta
+    ///     How long: a text with its unit, or seconds.
+    fn compute(&self, py: Python<'_>, time: &Bound<'_, PyAny>) -> PyResult<Operation> {
+        self.0.check_turn()?;
+        let time = span(time)?;
+        match &self.0.place {
+            On::Simulated(place) => place.process.compute(time),
+            On::Real(_) => py.detach(|| {
+                let started = Instant::now();
+                while started.elapsed() < time {
+                    std::hint::spin_loop();
+                }
+            }),
+        }
+        // It has been done: not to yield it is no mistake.
+        Ok(Operation::done(Kind::CatchUp))
+    }
+
+    /// Let time pass; the processor is free meanwhile.
+    ///
+    /// Parameters
+    /// ----------
+    /// time : str, float or timedelta
+    ///     How long: a text with its unit, or seconds.
+    fn sleep(&self, time: &Bound<'_, PyAny>) -> PyResult<Operation> {
+        self.0.check_turn()?;
+        Operation::new(Kind::Sleep(span(time)?), None)
+    }
+
+    /// Wait for several at once.
+    ///
+    /// Parameters
+    /// ----------
+    /// *operations : Operation
+    ///     What to wait for.
+    ///
+    /// Returns
+    /// -------
+    /// Operation
+    ///     Yielded, it gives their results as a list when all are there.
+    #[pyo3(signature = (*operations))]
+    fn all(&self, operations: Vec<Py<Operation>>) -> PyResult<Operation> {
+        if operations.is_empty() {
+            let text = "all() of nothing: name the operations to wait for";
+            return Err(PyTypeError::new_err(text));
+        }
+        for operation in &operations {
+            operation.get().take()?;
+        }
+        Operation::new(Kind::All(operations), None)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<viaduct host {}>", self.0.name)
+    }
+}
+
+fn level(name: &str) -> PyResult<ReliabilityLevel> {
+    match name {
+        "unreliable" => Ok(ReliabilityLevel::Unreliable),
+        "reliable delivery" => Ok(ReliabilityLevel::ReliableDelivery),
+        "reliable reception" => Ok(ReliabilityLevel::ReliableReception),
+        other => Err(PyValueError::new_err(format!(
+            "reliability is \"unreliable\", \"reliable delivery\" or \"reliable reception\", not \
+             {other:?}"
+        ))),
+    }
+}

@@ -1,0 +1,146 @@
+//! Connecting on a simulated host.
+//!
+//! Asking and accepting block, and a program of Python is a future: a blocking program beside it,
+//! on a stack of the simulation and without Python, does it for it.
+
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use viaduct_programs::{Process, SimulatedFabric};
+use viaduct_provider::via::Address;
+use viaduct_provider::{Error, Listener, Provider, Result, ReturnCode, Vi, ViHandle};
+
+use super::home::locked;
+
+type SimulatedVi = Vi<SimulatedFabric>;
+
+/// The first pause of whoever finds nobody listening, and the longest: they double.
+const PAUSE_MIN: Duration = Duration::from_micros(10);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
+
+/// How long to ask where nobody listens, if nobody says.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Who asks, as the discriminator of its address: its rank, and the VI, since no two ask from one
+/// address.
+pub(crate) fn asking(rank: usize, vi: ViHandle) -> Vec<u8> {
+    let mut bytes = (rank as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&vi.bits().to_le_bytes());
+    bytes
+}
+
+/// The rank of whoever asks from an address; a process that is none of the run's may say anything.
+pub(crate) fn rank_of(remote: &Address) -> Option<usize> {
+    let rank = remote.discriminator.as_bytes().first_chunk()?;
+    Some(u32::from_le_bytes(*rank) as usize)
+}
+
+/// What came of a meeting: the rank of whoever asked, of one that was accepted.
+pub(crate) type Met = Result<Option<usize>>;
+
+/// Where a VI is, and what came of it.
+#[derive(Default)]
+pub(crate) struct Meeting {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<(SimulatedVi, Met)>,
+    waker: Option<Waker>,
+}
+
+impl Meeting {
+    /// Asks until somebody listens.
+    pub(crate) fn connect(
+        process: &Process,
+        vi: SimulatedVi,
+        rank: usize,
+        remote: Address,
+        limit: Option<Duration>,
+    ) -> Arc<Self> {
+        Self::arrange(process, vi, move |process, vi| {
+            let own = asking(rank, vi.handle());
+            let until = process.now() + limit.unwrap_or(PATIENCE);
+            let mut pause = PAUSE_MIN;
+            loop {
+                let left = limit.map(|_| until.saturating_sub(process.now()));
+                match vi.connect_as(&own, &remote, left) {
+                    Ok(_) => return Ok(None),
+                    Err(error)
+                        if error.code() == ReturnCode::NoMatch && process.now() + pause < until =>
+                    {
+                        process.sleep(pause);
+                        pause = PAUSE_MAX.min(pause * 2);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    /// Waits for somebody to ask.
+    pub(crate) fn accept(
+        process: &Process,
+        vi: SimulatedVi,
+        listener: Listener<SimulatedFabric>,
+        limit: Option<Duration>,
+    ) -> Arc<Self> {
+        Self::arrange(process, vi, move |_, vi| accept(&listener, vi, limit))
+    }
+
+    fn arrange(
+        process: &Process,
+        mut vi: SimulatedVi,
+        meet: impl FnOnce(&Process, &mut SimulatedVi) -> Met + Send + 'static,
+    ) -> Arc<Self> {
+        let meeting = Arc::new(Self::default());
+        let own = Arc::clone(&meeting);
+        process.spawn(move |process| {
+            let result = meet(&process, &mut vi);
+            let waker = {
+                let mut state = locked(&own.state);
+                state.result = Some((vi, result));
+                state.waker.take()
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        });
+        meeting
+    }
+
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<(SimulatedVi, Met)> {
+        let mut state = locked(&self.state);
+        match state.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Waits for a request and accepts it; who asked.
+pub(crate) fn accept<P: Provider>(
+    listener: &Listener<P>,
+    vi: &mut Vi<P>,
+    limit: Option<Duration>,
+) -> Met {
+    let mut request = listener.request(limit)?;
+    request.accept(vi)?;
+    Ok(rank_of(request.remote()))
+}
+
+/// What a person should know of a connection that did not come about.
+pub(crate) fn explained(error: &Error, name: Option<&str>) -> String {
+    match (error.code(), name) {
+        (ReturnCode::NoMatch, Some(name)) => format!(
+            "{error}: {name} accepts no connection at this port; it has to wait in accept() \
+             while others connect"
+        ),
+        _ => error.to_string(),
+    }
+}

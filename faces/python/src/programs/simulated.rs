@@ -1,0 +1,219 @@
+//! Runs programs on the hosts of one simulation.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use viaduct_programs::{Counts, Simulation, SimulationError};
+use viaduct_provider::Nic;
+use viaduct_scenario::{ProgramsError, load_programs};
+
+use super::On;
+use super::home::{Held, Home, locked};
+use super::host::{HostState, Names, Simulated, quiet_about_ends};
+use super::program::Program;
+use crate::errors;
+
+/// Between two moments at which other threads of Python get a turn and signals are heard.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// How the first program that failed did, which ends the run.
+#[derive(Default)]
+struct Failure {
+    has_failed: AtomicBool,
+    error: Mutex<Option<PyErr>>,
+}
+
+impl Failure {
+    fn set(&self, error: PyErr) {
+        let mut first = locked(&self.error);
+        first.get_or_insert(error);
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a program returned, and when it ended in microseconds; `None` if its host died.
+type Ended = Option<(Py<PyAny>, f64)>;
+
+/// What every program's end was, the end in microseconds, the events, and the counts by name.
+type Ran = (Vec<Ended>, f64, u64, Vec<(&'static str, u64)>);
+
+/// Runs programs, given as (name, host, function); what each returned, the end in microseconds, the
+/// events, and the counts by name.
+#[pyfunction]
+#[pyo3(signature = (model, study, programs, seed, polls))]
+pub(crate) fn run_simulated(
+    py: Python<'_>,
+    model: &str,
+    study: Option<&str>,
+    programs: Vec<(String, u32, Py<PyAny>)>,
+    seed: Option<u64>,
+    polls: bool,
+) -> PyResult<Ran> {
+    let hosts = programs.iter().map(|(_, host, _)| host + 1).max();
+    let hosts = hosts.unwrap_or(0).max(2);
+    let loaded = py.detach(|| load_programs(model, study, hosts));
+    let mut config = loaded.map_err(|error| match error {
+        ProgramsError::Wrong(diagnostics) => errors::scenario(&diagnostics),
+        other => errors::scenario_text(other, None),
+    })?;
+    config.seed = seed.unwrap_or(config.seed);
+    let there = config.topology.host_count();
+    if let Some((name, host, _)) = programs.iter().find(|(_, host, _)| *host >= there) {
+        return Err(PyValueError::new_err(format!(
+            "{name} is to run on host {host}: the network has hosts 0 to {}",
+            there - 1
+        )));
+    }
+    let simulation = Simulation::new(config);
+    let home = Home::new();
+    let ended = run(py, simulation, &home, programs, polls);
+    home.end();
+    ended
+}
+
+fn run(
+    py: Python<'_>,
+    mut simulation: Simulation,
+    home: &Arc<Home>,
+    programs: Vec<(String, u32, Py<PyAny>)>,
+    polls: bool,
+) -> PyResult<Ran> {
+    let names = programs.iter().map(|(name, host, _)| (name.clone(), *host));
+    let names = Arc::new(Names(names.collect()));
+    let failure = Arc::new(Failure::default());
+    let mut all = Vec::with_capacity(programs.len());
+    for (rank, (_, number, function)) in programs.into_iter().enumerate() {
+        let process = simulation.process(number);
+        let nic = Nic::open(process.fabric(), "sim0").map_err(errors::refused)?;
+        let told = Some(quiet_about_ends());
+        nic.set_error_handler(told).map_err(errors::refused)?;
+        let place = On::Simulated(Simulated {
+            process,
+            nic: Held::new(nic, Some(Arc::clone(home))),
+            home: Arc::clone(home),
+        });
+        let host = HostState::new(rank, Arc::clone(&names), place, polls);
+        let program = Program::new(host, function);
+        start(&simulation, number, &program, home, &failure);
+        all.push(program);
+    }
+    let stopped = stop_on_signals(&mut simulation, home, &failure);
+    let outcome = simulation.run();
+    let counts = simulation.counts();
+    let stuck = || {
+        let waiting: Vec<String> = all.iter().filter_map(|program| program.words()).collect();
+        waiting
+    };
+    let result = match (locked(&failure.error).take(), stopped.take(), outcome) {
+        (Some(error), ..) | (None, Some(error), _) => Err(error),
+        (None, None, Ok(outcome)) => {
+            let result_of = |program: &Arc<Program>| {
+                let result = program.take_result();
+                result.map(|(value, at)| (value, at.as_nanos() as f64 / 1e3))
+            };
+            let results = all.iter().map(result_of).collect();
+            let end_us = outcome.end.microseconds_f64();
+            Ok((results, end_us, outcome.events, counted(&outcome.counts)))
+        }
+        (None, None, Err(SimulationError::Stuck { at, .. })) => Err(errors::deadlock(
+            &stuck(),
+            at.microseconds_f64(),
+            counts.messages,
+        )),
+        (None, None, Err(error)) => Err(errors::run(error, None)),
+    };
+    // Generators end while the simulation is there; what they do then finds no turn.
+    for program in &all {
+        program.drop_all();
+    }
+    drop(simulation);
+    py.check_signals()?;
+    result
+}
+
+/// Starts a program as a future of the simulation.
+fn start(
+    simulation: &Simulation,
+    number: u32,
+    program: &Arc<Program>,
+    home: &Arc<Home>,
+    failure: &Arc<Failure>,
+) {
+    let (program, home, failure) = (Arc::clone(program), Arc::clone(home), Arc::clone(failure));
+    simulation.spawn_async(number, move |_| {
+        poll_fn(move |context| {
+            if failure.has_failed.load(Ordering::Relaxed) {
+                return Poll::Ready(());
+            }
+            home.clear();
+            // The thread that runs the simulation has Python already.
+            let polled = Python::attach(|py| program.poll(py, context));
+            polled.map(|result| {
+                if let Err(error) = result {
+                    failure.set(error);
+                }
+            })
+        })
+    });
+}
+
+/// What a look for signals raised.
+#[derive(Clone, Default)]
+struct Stopped(Rc<RefCell<Option<PyErr>>>);
+
+impl Stopped {
+    fn take(&self) -> Option<PyErr> {
+        self.0.borrow_mut().take()
+    }
+}
+
+/// Ends the run when a program has failed, or on Ctrl-C; lets other threads of Python go on.
+fn stop_on_signals(
+    simulation: &mut Simulation,
+    home: &Arc<Home>,
+    failure: &Arc<Failure>,
+) -> Stopped {
+    let stopped = Stopped::default();
+    let (own, home, failure) = (stopped.clone(), Arc::clone(home), Arc::clone(failure));
+    let looked = Cell::new(Instant::now());
+    simulation.stop_when(move || {
+        if failure.has_failed.load(Ordering::Relaxed) {
+            return true;
+        }
+        if looked.get().elapsed() < BETWEEN_LOOKS {
+            return false;
+        }
+        looked.set(Instant::now());
+        let heard = home.look(|| {
+            Python::attach(|py| {
+                py.detach(|| ());
+                py.check_signals()
+            })
+        });
+        let Err(error) = heard else { return false };
+        *own.0.borrow_mut() = Some(error);
+        true
+    });
+    stopped
+}
+
+fn counted(counts: &Counts) -> Vec<(&'static str, u64)> {
+    vec![
+        ("messages", counts.messages),
+        ("remote_writes", counts.remote_writes),
+        ("dma_requests", counts.dma_requests),
+        ("wake_ups", counts.wake_ups),
+        ("lost", counts.lost),
+        ("retransmissions", counts.retransmissions),
+        ("corrupted", counts.corrupted),
+        ("connections_broken", counts.connections_broken),
+        ("transfers", counts.transfers),
+    ]
+}

@@ -1,0 +1,561 @@
+//! How what a program waits for comes about.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use viaduct_provider::via::Queue;
+use viaduct_provider::{CompletionEntry, CompletionError, Error, ReturnCode};
+
+use super::home::Held;
+use super::host::{HostState, Real, Simulated};
+use super::meeting::{Meeting, Met, PATIENCE, accept, asking, explained};
+use super::operation::{Kind, Operation, text_of};
+use super::vi::{AnyVi, Peer, Vi};
+use super::{On, on};
+use crate::errors;
+
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An operation that a program waits for.
+pub(crate) struct Waiting {
+    operation: Py<Operation>,
+    /// When the wait began.
+    since: Duration,
+    state: State,
+}
+
+enum State {
+    Simulated {
+        has_caught_up: bool,
+        how: How,
+        /// Whether a look has found nothing.
+        has_looked: bool,
+        limit: Option<Sleep>,
+    },
+    Real {
+        begun: Instant,
+    },
+    /// Several, with the results of those that are there.
+    All(Vec<(Waiting, Option<Py<PyAny>>)>),
+}
+
+/// What a simulated program polls.
+enum How {
+    Queues,
+    Sleep(Sleep),
+    Meeting(Arc<Meeting>),
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Waiting")
+            .field("operation", &self.operation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    /// From what a program yielded; `None` if there is nothing to wait for.
+    pub(crate) fn of(host: &HostState, yielded: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        if yielded.is_none() {
+            return Ok(None);
+        }
+        let operation = yielded.cast::<Operation>().map_err(|_| {
+            let shown = yielded.repr().map_or_else(
+                |_| "something".to_owned(),
+                |text| text.to_string_lossy().into_owned(),
+            );
+            let hint = if yielded.is_callable() {
+                "; is it to be called?"
+            } else {
+                ""
+            };
+            PyTypeError::new_err(format!(
+                "a program yields what functions of its host, VIs and queues give, not {shown}{hint}"
+            ))
+        })?;
+        operation.get().take()?;
+        Self::begin(host, operation.clone().unbind(), yielded.py()).map(Some)
+    }
+
+    fn begin(host: &HostState, operation: Py<Operation>, py: Python<'_>) -> PyResult<Self> {
+        let what = operation.get();
+        let since = host.now();
+        let state = match (&what.kind, &host.place) {
+            (Kind::All(operations), _) => {
+                let begin =
+                    |each: &Py<Operation>| Ok((Self::begin(host, each.clone_ref(py), py)?, None));
+                State::All(operations.iter().map(begin).collect::<PyResult<_>>()?)
+            }
+            (kind, On::Simulated(place)) => State::Simulated {
+                has_caught_up: false,
+                how: How::of(host, place, kind, what.limit)?,
+                has_looked: false,
+                limit: match kind {
+                    // They know their limits themselves.
+                    Kind::Connect { .. } | Kind::Accept { .. } => None,
+                    _ => what.limit.map(|limit| sleep(place, limit)),
+                },
+            },
+            (_, On::Real(_)) => State::Real {
+                begun: Instant::now(),
+            },
+        };
+        Ok(Self {
+            operation,
+            since,
+            state,
+        })
+    }
+
+    /// What the program waits for, since when.
+    pub(crate) fn words(&self) -> String {
+        format!(
+            "waits for {} since {}",
+            self.operation.get().words(),
+            text_of(self.since)
+        )
+    }
+
+    /// Polls it on a simulated host.
+    pub(crate) fn poll(
+        &mut self,
+        py: Python<'_>,
+        host: &HostState,
+        context: &mut Context<'_>,
+    ) -> Poll<PyResult<Py<PyAny>>> {
+        let On::Simulated(place) = &host.place else {
+            return Poll::Ready(Err(errors::in_use()));
+        };
+        match &mut self.state {
+            State::All(all) => {
+                for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
+                    if let Poll::Ready(ready) = each.poll(py, host, context) {
+                        *result = Some(ready?);
+                    }
+                }
+                gathered(py, all).map_or(Poll::Pending, Poll::Ready)
+            }
+            State::Simulated {
+                has_caught_up,
+                how,
+                has_looked,
+                limit,
+            } => {
+                // As a blocking program does before it looks at anything.
+                if !*has_caught_up {
+                    if place.process.poll_caught_up().is_pending() {
+                        return Poll::Pending;
+                    }
+                    *has_caught_up = true;
+                }
+                let operation = self.operation.get();
+                let polled = match (&how, host.polls) {
+                    (How::Queues, true) => looked(py, host, place, &operation.kind, has_looked),
+                    _ => how.poll(py, host, place, &operation.kind, context),
+                };
+                if polled.is_pending()
+                    && limit
+                        .as_mut()
+                        .is_some_and(|limit| limit.as_mut().poll(context).is_ready())
+                {
+                    return Poll::Ready(Err(late(operation)));
+                }
+                polled
+            }
+            State::Real { .. } => Poll::Ready(Err(errors::in_use())),
+        }
+    }
+
+    /// Waits for it between processes, so long at most; `None` if it has not come about.
+    pub(crate) fn attempt(
+        &mut self,
+        py: Python<'_>,
+        host: &HostState,
+        slice: Duration,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        /// So that of several, each is looked at often.
+        const TURN: Duration = Duration::from_micros(500);
+
+        let On::Real(place) = &host.place else {
+            return Err(errors::in_use());
+        };
+        match &mut self.state {
+            State::All(all) => {
+                for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
+                    let turn = if host.polls { Duration::ZERO } else { TURN };
+                    *result = each.attempt(py, host, slice.min(turn))?;
+                }
+                gathered(py, all).transpose()
+            }
+            State::Real { begun } => {
+                let operation = self.operation.get();
+                let left = operation
+                    .limit
+                    .map(|limit| limit.saturating_sub(begun.elapsed()));
+                let slice = left.map_or(slice, |left| left.min(slice));
+                let is_queue = matches!(
+                    operation.kind,
+                    Kind::Receive(_) | Kind::Send(_) | Kind::Entry(_)
+                );
+                let result = match host.polls && is_queue {
+                    true => spun(py, host, &operation.kind, slice)?,
+                    false => attempt(py, host, place, &operation.kind, *begun, slice)?,
+                };
+                if result.is_none() && left.is_some_and(|left| left.is_zero()) {
+                    return Err(late(operation));
+                }
+                Ok(result)
+            }
+            State::Simulated { .. } => Err(errors::in_use()),
+        }
+    }
+}
+
+/// The results of all, if they are there.
+fn gathered(
+    py: Python<'_>,
+    all: &mut [(Waiting, Option<Py<PyAny>>)],
+) -> Option<PyResult<Py<PyAny>>> {
+    if all.iter().any(|(_, result)| result.is_none()) {
+        return None;
+    }
+    let results = all.iter_mut().filter_map(|(_, result)| result.take());
+    let list = PyList::new(py, results.collect::<Vec<_>>());
+    Some(list.map(|list| list.into_any().unbind()))
+}
+
+fn sleep(place: &Simulated, span: Duration) -> Sleep {
+    let process = place.process.clone();
+    Box::pin(async move { process.sleep_async(span).await })
+}
+
+fn late(operation: &Operation) -> PyErr {
+    let limit = operation.limit.unwrap_or_default();
+    errors::time_limit(format!(
+        "{} passed without {}",
+        text_of(limit),
+        operation.words()
+    ))
+}
+
+impl How {
+    fn of(
+        host: &HostState,
+        place: &Simulated,
+        kind: &Kind,
+        limit: Option<Duration>,
+    ) -> PyResult<Self> {
+        Ok(match kind {
+            Kind::Sleep(span) => Self::Sleep(sleep(place, *span)),
+            Kind::Connect {
+                vi, number, port, ..
+            } => {
+                let address = host.address(*number, port)?;
+                let vi = simulated_vi(vi)?;
+                Self::Meeting(Meeting::connect(
+                    &place.process,
+                    vi,
+                    host.rank(),
+                    address,
+                    limit,
+                ))
+            }
+            Kind::Accept { vi, port } => {
+                let listener = place.nic.listen(port.as_bytes());
+                let vi = simulated_vi(vi)?;
+                Self::Meeting(Meeting::accept(&place.process, vi, listener, limit))
+            }
+            _ => Self::Queues,
+        })
+    }
+
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        host: &HostState,
+        place: &Simulated,
+        kind: &Kind,
+        context: &mut Context<'_>,
+    ) -> Poll<PyResult<Py<PyAny>>> {
+        match (self, kind) {
+            (Self::Sleep(sleep), _) => sleep.as_mut().poll(context).map(|()| Ok(py.None())),
+            (Self::Meeting(meeting), kind) => meeting.poll(context).map(|(vi, result)| {
+                let vi = On::Simulated(Held::new(vi, Some(Arc::clone(&place.home))));
+                met(py, host, kind, vi, result)
+            }),
+            (Self::Queues, Kind::Receive(vi)) => {
+                let mut state = vi.get().state()?;
+                let On::Simulated(queues) = state.vi()? else {
+                    return Poll::Ready(Err(errors::in_use()));
+                };
+                let polled = queues.poll_receive(context);
+                polled.map(|result| state.received(py, result))
+            }
+            (Self::Queues, Kind::Send(vi)) => {
+                let mut state = vi.get().state()?;
+                let On::Simulated(queues) = state.vi()? else {
+                    return Poll::Ready(Err(errors::in_use()));
+                };
+                let polled = queues.halves().0.poll_sent(context);
+                polled.map(|result| state.sent(py, result))
+            }
+            (Self::Queues, Kind::Entry(queue)) => {
+                let polled = match &mut *queue.get().queue()? {
+                    On::Simulated(entries) => entries.poll_next(context),
+                    On::Real(_) => return Poll::Ready(Err(errors::in_use())),
+                };
+                let host = &queue.get().host;
+                polled.map(|result| entry(py, host, result.map_err(errors::refused)?))
+            }
+            (Self::Queues, _) => Poll::Ready(Ok(py.None())),
+        }
+    }
+}
+
+/// Looks for what a program that polls waits for, and looks again when something changed on its
+/// host: a loop would find nothing before.
+fn looked(
+    py: Python<'_>,
+    host: &HostState,
+    place: &Simulated,
+    kind: &Kind,
+    has_looked: &mut bool,
+) -> Poll<PyResult<Py<PyAny>>> {
+    match try_once(py, host, kind).transpose() {
+        Some(found) => {
+            if *has_looked {
+                place.process.pay_for_polling();
+            }
+            Poll::Ready(found)
+        }
+        None => {
+            *has_looked = true;
+            place.process.watch();
+            Poll::Pending
+        }
+    }
+}
+
+/// Whether a queue has something; anything but a queue has nothing to wait for.
+fn try_once(py: Python<'_>, host: &HostState, kind: &Kind) -> PyResult<Option<Py<PyAny>>> {
+    match kind {
+        Kind::Receive(vi) => {
+            let mut state = vi.get().state()?;
+            let tried = on!(state.vi()?, vi => vi.try_receive()).transpose();
+            tried.map(|result| state.received(py, result)).transpose()
+        }
+        Kind::Send(vi) => {
+            let mut state = vi.get().state()?;
+            let tried = on!(state.vi()?, vi => vi.try_sent()).transpose();
+            tried.map(|result| state.sent(py, result)).transpose()
+        }
+        Kind::Entry(queue) => {
+            let tried = on!(&mut *queue.get().queue()?, entries => entries.try_next());
+            let found = tried.map_err(errors::refused)?;
+            found
+                .map(|found| entry(py, &queue.get().host, found))
+                .transpose()
+        }
+        _ => {
+            let _ = host;
+            Ok(Some(py.None()))
+        }
+    }
+}
+
+/// Takes a VI to be connected.
+fn simulated_vi(vi: &Py<Vi>) -> PyResult<viaduct_provider::Vi<viaduct_programs::SimulatedFabric>> {
+    let mut state = vi.get().state()?;
+    state.vi()?;
+    match state.vi.take() {
+        Some(On::Simulated(vi)) => Ok(vi.into_inner()),
+        other => {
+            state.vi = other;
+            Err(errors::in_use())
+        }
+    }
+}
+
+/// A VI comes back from being connected, or from the attempt.
+fn met(
+    py: Python<'_>,
+    host: &HostState,
+    kind: &Kind,
+    vi: AnyVi,
+    result: Met,
+) -> PyResult<Py<PyAny>> {
+    let (own, name, port) = match kind {
+        Kind::Connect { vi, name, port, .. } => (vi, Some(name.as_str()), port),
+        Kind::Accept { vi, port } => (vi, None, port),
+        _ => return Err(errors::in_use()),
+    };
+    match result {
+        Ok(rank) => {
+            let peer = Peer {
+                name: name.or_else(|| host.name_of(rank?)).map(str::to_owned),
+                is_accepted: name.is_none(),
+                port: port.clone(),
+            };
+            own.get().connected(vi, Some(peer));
+            Ok(own.clone_ref(py).into_any())
+        }
+        Err(error) => {
+            own.get().connected(vi, None);
+            Err(errors::refused_as(error.code(), explained(&error, name)))
+        }
+    }
+}
+
+fn entry(py: Python<'_>, host: &HostState, entry: CompletionEntry) -> PyResult<Py<PyAny>> {
+    let queue = match entry.queue {
+        Queue::Send => "send",
+        Queue::Receive => "receive",
+    };
+    let vi = host.vi(py, entry.vi);
+    Ok((vi, queue).into_pyobject(py)?.into_any().unbind())
+}
+
+/// Looks again and again for so long, without sleeping.
+fn spun(
+    py: Python<'_>,
+    host: &HostState,
+    kind: &Kind,
+    slice: Duration,
+) -> PyResult<Option<Py<PyAny>>> {
+    /// After so long the other process may need this processor.
+    const ALONE: Duration = Duration::from_micros(50);
+    /// Looks between two at the clock.
+    const LOOKS: u32 = 64;
+
+    let mut begun = None;
+    loop {
+        for _ in 0..LOOKS {
+            if let Some(found) = try_once(py, host, kind)? {
+                return Ok(Some(found));
+            }
+            std::hint::spin_loop();
+        }
+        let elapsed = begun.get_or_insert_with(Instant::now).elapsed();
+        if elapsed >= slice {
+            return Ok(None);
+        }
+        if elapsed > ALONE {
+            // Other threads of this process, too.
+            py.detach(thread::yield_now);
+        }
+    }
+}
+
+/// Whether an operation between processes came about in so long.
+fn attempt(
+    py: Python<'_>,
+    host: &HostState,
+    place: &Real,
+    kind: &Kind,
+    begun: Instant,
+    slice: Duration,
+) -> PyResult<Option<Py<PyAny>>> {
+    match kind {
+        Kind::CatchUp => Ok(Some(py.None())),
+        Kind::All(_) => Err(errors::in_use()),
+        Kind::Sleep(span) => {
+            let left = span.saturating_sub(begun.elapsed());
+            py.detach(|| thread::sleep(left.min(slice)));
+            Ok((left <= slice).then(|| py.None()))
+        }
+        Kind::Receive(vi) => {
+            let mut state = vi.get().state()?;
+            let On::Real(queues) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            let result = match queues.try_receive().transpose() {
+                Some(result) => result,
+                None => py.detach(|| queues.receive(Some(slice))),
+            };
+            match result {
+                Err(CompletionError::Fabric(error)) if is_timeout(&error) => Ok(None),
+                result => state.received(py, result).map(Some),
+            }
+        }
+        Kind::Send(vi) => {
+            let mut state = vi.get().state()?;
+            let On::Real(queues) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            let result = match queues.try_sent().transpose() {
+                Some(result) => result,
+                None => py.detach(|| queues.sent(Some(slice))),
+            };
+            match result {
+                Err(CompletionError::Fabric(error)) if is_timeout(&error) => Ok(None),
+                result => state.sent(py, result).map(Some),
+            }
+        }
+        Kind::Entry(queue) => {
+            let waited = match &mut *queue.get().queue()? {
+                On::Real(entries) => py.detach(|| entries.wait(Some(slice))),
+                On::Simulated(_) => return Err(errors::in_use()),
+            };
+            match waited {
+                Ok(found) => entry(py, host, found).map(Some),
+                Err(error) if is_timeout(&error) => Ok(None),
+                Err(error) => Err(errors::refused(error)),
+            }
+        }
+        Kind::Connect {
+            vi, number, port, ..
+        } => {
+            let address = host.address(*number, port)?;
+            let mut state = vi.get().state()?;
+            let On::Real(asking) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            // Who listens answers soon; a limit of zero is none that can be kept.
+            let limit = slice.max(Duration::from_millis(100));
+            let own = self::asking(host.rank(), asking.handle());
+            let result = py.detach(|| asking.connect_as(&own, &address, Some(limit)));
+            let patience_ends = begun.elapsed() > PATIENCE * 10;
+            match &result {
+                Err(error) if is_timeout(error) => return Ok(None),
+                Err(error) if error.code() == ReturnCode::NoMatch && !patience_ends => {
+                    py.detach(|| thread::sleep(Duration::from_micros(200).min(slice)));
+                    return Ok(None);
+                }
+                _ => {}
+            }
+            let vi = state.vi.take().ok_or_else(errors::in_use)?;
+            drop(state);
+            met(py, host, kind, vi, result.map(|_| None)).map(Some)
+        }
+        Kind::Accept { vi, port } => {
+            let address = host.address(host.number(), port)?;
+            let mut state = vi.get().state()?;
+            let On::Real(waiting) = state.vi()? else {
+                return Err(errors::in_use());
+            };
+            let listener = place.nic.listen(address.discriminator.as_bytes());
+            let limit = slice.max(Duration::from_micros(100));
+            let result = py.detach(|| accept(&listener, waiting, Some(limit)));
+            if result.as_ref().is_err_and(is_timeout) {
+                return Ok(None);
+            }
+            let vi = state.vi.take().ok_or_else(errors::in_use)?;
+            drop(state);
+            met(py, host, kind, vi, result).map(Some)
+        }
+    }
+}
+
+fn is_timeout(error: &Error) -> bool {
+    error.code() == ReturnCode::Timeout
+}

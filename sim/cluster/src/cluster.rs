@@ -1,0 +1,546 @@
+//! The simulated cluster: state, event loop, and what a message's way costs with nobody else there.
+//!
+//! A message's way is cut into the fewest events that others can disturb: what is deterministic
+//! and uncontended between two such points is added up, not scheduled.
+//!
+//! ```text
+//! Arrival        the application posts: processor, send queue, doorbell       send.rs
+//! Fetched        the NIC has the descriptor; the data may move
+//!   flow begins  over bus, links and bus at once (cut-through), or hop by hop
+//! HeadArrives    the receiving NIC takes the next receive descriptor          receive.rs
+//! FlowEnds       links and the sending NIC are free; the send is complete
+//! TailArrives    status written, completion queued; the host is told
+//! Reaped         the application has the message
+//! Reposted       the receive descriptor is with the NIC again
+//! ```
+//!
+//! Hosts that cost nothing take a shorter way: direct.rs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use core::ops::ControlFlow;
+
+use viaduct_core::{Nic, NicAttributes, ViId, WorkId};
+use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
+use viaduct_topology::{HostId, LinkId};
+
+use crate::accounting::Accounting;
+use crate::config::{Arrivals, ClusterConfig};
+use crate::error::RunError;
+use crate::event::Event;
+use crate::host::{AlignedNic, Host, Process};
+use crate::message::{MessageId, Messages};
+use crate::path::{PathCosts, Priced};
+use crate::result::{Ended, SeriesRow};
+use crate::run::ClosedUse;
+use crate::trace::Observer;
+use crate::workload::Targets;
+use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
+use viaduct_hardware::{Notice, Step, Switching};
+use viaduct_network::fluid::FlowDemand;
+use viaduct_network::windows::LinkWindows;
+use viaduct_network::{Network, Transfer};
+
+/// Purposes of random streams.
+pub(crate) mod purpose {
+    pub(crate) const PROCESS: u64 = 1;
+    pub(crate) const BUS_LOAD: u64 = 2;
+}
+
+/// How often the caller is asked whether to go on, in events.
+const CONTROL_INTERVAL_EVENTS: u64 = 1 << 16;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Time,
+    /// Its end.
+    pub until: Time,
+    /// Events handled.
+    pub events: u64,
+    /// Messages posted.
+    pub posted: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+}
+
+/// Lanes for events whose delay is constant along the usual way.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    pub(crate) fetched: Lane,
+    pub(crate) head: Lane,
+    pub(crate) tail: Lane,
+    pub(crate) reaped: Lane,
+    pub(crate) reposted: Lane,
+}
+
+/// A cluster under simulation.
+#[derive(Debug)]
+pub(crate) struct Cluster<'config> {
+    pub(crate) config: &'config ClusterConfig,
+    pub(crate) costs: PathCosts,
+    /// How applications hear of a message.
+    pub(crate) notice: Notice,
+    /// How the adapter is told of a post; none where the processor starts messages itself.
+    pub(crate) doorbell: Option<Step>,
+    /// Messages of one VI whose data may move at once.
+    pub(crate) moving_per_vi: u32,
+    /// Whether the adapter reads a VI's next descriptor while data of the VI waits to move.
+    pub(crate) reads_ahead: bool,
+    /// Whether a message takes its receive when its first byte comes, not its last.
+    pub(crate) matches_first: bool,
+    /// What adapters remember, by host; empty if they remember nothing.
+    pub(crate) adapters: Vec<mechanism::State>,
+    pub(crate) plans: Plans,
+    pub(crate) last_plan: LastPlan,
+    /// Of adapters that remember nothing: for messages of how many bytes that plan is.
+    pub(crate) known_plan: Option<(u32, PlanId)>,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) lanes: Lanes,
+    pub(crate) network: Network,
+    /// Whether no stage of a host takes time; see [`crate::direct`].
+    pub(crate) is_direct: bool,
+    /// Whether the heads of one connection's messages arrive in the order in which they began.
+    pub(crate) are_heads_in_order: bool,
+    /// Whether messages of one VI may arrive in another order than that of their posts.
+    pub(crate) may_overtake: bool,
+    /// Those that did, and wait: by host, VI and receive.
+    pub(crate) overtakers: BTreeMap<(u32, ViId, WorkId), MessageId>,
+    /// Receives posted after the first ones of a VI, by its process.
+    pub(crate) late_receives: BTreeMap<(u32, ViId), u32>,
+    /// Heads that needed no event of their own.
+    pub(crate) heads_matched: u64,
+    /// Whether adapters plan all messages of one size alike.
+    pub(crate) are_plans_alike: bool,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) nics: Vec<AlignedNic>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) device_streams: Vec<Stream>,
+    pub(crate) targets: Targets,
+    pub(crate) messages: Messages,
+    pub(crate) accounting: Accounting,
+    /// Who watches; see [`crate::why`] and [`crate::record`].
+    pub(crate) observer: Option<Observer>,
+    pub(crate) windows: LinkWindows,
+    pub(crate) series: Vec<SeriesRow>,
+    /// What the run's checks on itself found wrong.
+    pub(crate) violations: Vec<String>,
+    /// Receive completions that applications took.
+    pub(crate) completions_taken: u64,
+    pub(crate) queue_depth_max: (u64, u32),
+    pub(crate) blocked_depth_max: (u64, u32),
+    /// Events that keep a run alive although no message is under way.
+    pub(crate) idle_events: usize,
+    pub(crate) measured_from: Time,
+    /// What links and buses carried up to the time that is simulated, once that is reached: what
+    /// they carry afterwards belongs to no time in which messages are posted.
+    pub(crate) closed_use: Option<ClosedUse>,
+    /// The message that was priced last.
+    pub(crate) last_priced: Option<Priced>,
+    pub(crate) is_draining: bool,
+}
+
+impl<'config> Cluster<'config> {
+    pub(crate) fn new(config: &'config ClusterConfig) -> Result<Self, RunError> {
+        let topology = &*config.topology;
+        let host_count = topology.host_count();
+        let process_count = host_count
+            .checked_mul(config.hosts.processes)
+            .ok_or(RunError::TooManyProcesses)?;
+        config.check_list()?;
+        let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
+        let network = Network::new(
+            &config.topology,
+            &config.links,
+            config.switch,
+            config.ends(),
+            false,
+        );
+        let mut queue = EventQueue::new();
+        let lanes = Lanes {
+            fetched: queue.add_lane(),
+            head: queue.add_lane(),
+            tail: queue.add_lane(),
+            reaped: queue.add_lane(),
+            reposted: queue.add_lane(),
+        };
+        let attributes = Arc::new(nic_attributes(config));
+        let stream = |purpose, entity: u32| {
+            Stream::new(StreamKey {
+                seed: config.run.seed,
+                purpose,
+                entity: u64::from(entity),
+            })
+        };
+        let devices = if config.hosts.bus_load.is_some() && network.has_buses() {
+            host_count
+        } else {
+            0
+        };
+        let mechanism = &config.host.mechanism;
+        let adapters = if mechanism.is_stateless() {
+            0
+        } else {
+            host_count
+        };
+        let costs = PathCosts::new(config);
+        let mut cluster = Self {
+            config,
+            notice: config.host.notice(),
+            doorbell: mechanism.doorbell(&config.host.bus),
+            moving_per_vi: mechanism.moving_per_vi(),
+            reads_ahead: mechanism.reads_ahead(),
+            matches_first: costs.plan_alone(config, 0).matches_first,
+            adapters: (0..adapters)
+                .map(|_| mechanism::State::new(mechanism))
+                .collect(),
+            plans: Plans::default(),
+            last_plan: LastPlan::default(),
+            known_plan: None,
+            costs,
+            queue,
+            lanes,
+            network,
+            is_direct: config.is_direct(),
+            are_heads_in_order: config.are_heads_in_order(),
+            may_overtake: mechanism.moving_per_vi() > 1
+                && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
+            overtakers: BTreeMap::new(),
+            late_receives: BTreeMap::new(),
+            heads_matched: 0,
+            are_plans_alike: mechanism.is_stateless(),
+            hosts: (0..host_count)
+                .map(|_| Host::new(config.hosts.send_buffers))
+                .collect(),
+            nics: (0..host_count)
+                .map(|_| AlignedNic(Nic::new(Arc::clone(&attributes))))
+                .collect(),
+            processes: (0..process_count)
+                .map(|process| Process::new(stream(purpose::PROCESS, process)))
+                .collect(),
+            device_streams: (0..devices)
+                .map(|host| stream(purpose::BUS_LOAD, host))
+                .collect(),
+            targets,
+            messages: Messages::default(),
+            accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
+            observer: None,
+            windows: LinkWindows::new(topology, config.run.until),
+            series: Vec::new(),
+            violations: Vec::new(),
+            completions_taken: 0,
+            queue_depth_max: (0, 0),
+            blocked_depth_max: (0, 0),
+            idle_events: 0,
+            measured_from: Time::ZERO,
+            closed_use: None,
+            last_priced: None,
+            is_draining: false,
+        };
+        cluster.schedule_start();
+        Ok(cluster)
+    }
+
+    /// Handles events until the run's end.
+    pub(crate) fn run(&mut self, control: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Ended {
+        let run = self.config.run;
+        let events_max = run.events_max.unwrap_or(u64::MAX);
+        let messages_max = run.messages_max.unwrap_or(u64::MAX);
+        let mut next_control = CONTROL_INTERVAL_EVENTS;
+        loop {
+            // What is left are timers of devices and windows, and nothing to wait for.
+            if self.queue.pending() <= self.idle_events {
+                if !self.is_draining {
+                    self.close_use(self.end_of_traffic());
+                }
+                return Ended::Finished;
+            }
+            let limit = if self.is_draining {
+                Time::MAX
+            } else {
+                run.until
+            };
+            self.network.settle(&mut self.queue);
+            let Some((_, event)) = self.queue.pop_until(limit) else {
+                if self.is_draining {
+                    return Ended::Finished;
+                }
+                self.close_use(run.until);
+                if !run.drain {
+                    return Ended::Finished;
+                }
+                self.is_draining = true;
+                continue;
+            };
+            self.look_ahead();
+            self.handle(event);
+            let events = self.events();
+            if events >= events_max {
+                return Ended::EventCount;
+            }
+            if self.accounting.counts.delivered >= messages_max {
+                return Ended::MessageCount;
+            }
+            if events >= next_control {
+                next_control = events + CONTROL_INTERVAL_EVENTS;
+                if control(self.progress()).is_break() {
+                    return Ended::Interrupted;
+                }
+            }
+        }
+    }
+
+    /// A list ends with its last message; other traffic when it stops, though nothing may happen
+    /// at that moment.
+    fn end_of_traffic(&self) -> Time {
+        let now = self.queue.now();
+        match self.config.traffic.arrivals {
+            Arrivals::Listed(_) => now,
+            _ => now.max(self.config.traffic.stop.min(self.config.run.until)),
+        }
+    }
+
+    /// Events so far: those of the queue, and heads that were matched without one.
+    pub(crate) fn events(&self) -> u64 {
+        self.queue.fired() + self.heads_matched
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            now: self.queue.now(),
+            until: self.config.run.until,
+            events: self.events(),
+            posted: self.accounting.counts.posted,
+            delivered: self.accounting.counts.delivered,
+        }
+    }
+
+    /// Schedules an event on a lane, or handles it at once if it is due.
+    ///
+    /// Stages that cost nothing cost no event.
+    #[inline(always)]
+    pub(crate) fn after(&mut self, lane: Lane, time: Time, event: Event) {
+        if time > self.queue.now() {
+            self.queue.schedule_in_lane(lane, time, event);
+            return;
+        }
+        // The usual ones without the way through `handle`.
+        match event {
+            Event::Fetched(message) => self.handle_fetched(message),
+            Event::TailArrives(message) if !self.is_direct => self.arrive(message),
+            Event::Reaped(message) => self.handle_reaped(message),
+            Event::Reposted(message) => self.handle_reposted(message),
+            event => self.handle(event),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn host_of(&self, process: u32) -> u32 {
+        // A division costs as much as ten other steps, and most studies do without.
+        match self.config.hosts.processes {
+            1 => process,
+            processes => process / processes,
+        }
+    }
+
+    /// As [`Network::transact`].
+    #[inline(always)]
+    pub(crate) fn short_transaction(&mut self, host: u32, length: Time, own: u32) -> Time {
+        self.network.transact(&mut self.queue, host, length, own)
+    }
+
+    pub(crate) fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival(process) => self.handle_arrival(process),
+            Event::Fetched(message) => self.handle_fetched(message),
+            Event::Begins(message) => self.move_in_order(message),
+            Event::EngineFree(host) => self.handle_engine_free(host),
+            Event::HeadArrives(message) => self.handle_head(message),
+            Event::FlowEnds(flow) => {
+                let moved = self.network.end(&mut self.queue, flow);
+                let behind = moved.behind;
+                if self.is_direct {
+                    self.end_directly(MessageId(moved.tag));
+                } else if moved.tag != Self::DEVICE_TAG {
+                    self.handle_flow_end(MessageId(moved.tag), moved);
+                } else {
+                    self.follow_device_end(flow);
+                }
+                if let Some(behind) = behind {
+                    self.go_on_behind(behind);
+                }
+            }
+            Event::Forwarded(message) => self.handle_forwarded(message),
+            Event::TailArrives(message) => self.arrive(message),
+            Event::Reaped(message) => self.handle_reaped(message),
+            Event::Reposted(message) => self.handle_reposted(message),
+            Event::SendReaped(process) => self.post_window(process),
+            Event::DeviceTransfer(host) => self.handle_device_transfer(host),
+            Event::WarmupEnds => self.handle_warmup_end(),
+            Event::WindowEnds => self.handle_window_end(),
+        }
+    }
+
+    fn schedule_start(&mut self) {
+        let config = self.config;
+        let start = config.traffic.start;
+        for process in 0..self.processes.len() as u32 {
+            if self.targets.possible_targets(HostId(self.host_of(process))) == 0 {
+                continue;
+            }
+            match &config.traffic.arrivals {
+                Arrivals::Open(_) => self.schedule_arrival(process, start),
+                Arrivals::PingPong => {
+                    self.queue.schedule(start, Event::Arrival(process));
+                }
+                Arrivals::Window(_) => {
+                    self.queue.schedule(start, Event::SendReaped(process));
+                }
+                Arrivals::Listed(list) => {
+                    self.processes[process as usize].turn = list.first_of(process);
+                    self.schedule_arrival(process, start);
+                }
+            }
+        }
+        if let Some(load) = &config.hosts.bus_load {
+            for host in 0..self.device_streams.len() as u32 {
+                let first = load
+                    .interval
+                    .sample(&mut self.device_streams[host as usize]);
+                self.queue.schedule(first, Event::DeviceTransfer(host));
+                self.idle_events += 1;
+            }
+        }
+        if config.run.warmup > Time::ZERO {
+            self.queue.schedule(config.run.warmup, Event::WarmupEnds);
+            self.idle_events += 1;
+        }
+        self.queue
+            .schedule(self.windows.next_end(), Event::WindowEnds);
+        self.idle_events += 1;
+    }
+
+    fn handle_warmup_end(&mut self) {
+        self.idle_events -= 1;
+        let now = self.queue.now();
+        let shares = self.network.shares_mut();
+        shares.credit_all(now);
+        self.windows.before_clearing(shares);
+        shares.clear_credit();
+        self.measured_from = now;
+    }
+
+    fn handle_window_end(&mut self) {
+        self.idle_events -= 1;
+        self.close_window();
+        let next = self.windows.next_end();
+        if next <= self.config.run.until {
+            self.queue.schedule(next, Event::WindowEnds);
+            self.idle_events += 1;
+        }
+    }
+
+    pub(crate) fn close_window(&mut self) {
+        let now = self.queue.now();
+        let mut row = self.accounting.close_window(now);
+        // A run that ends with a window has no time left for another.
+        if let Some(last) = self.series.last_mut().filter(|last| last.end == now) {
+            last.join(row);
+            return;
+        }
+        let usage = self.windows.close(self.network.shares_mut(), now);
+        row.link_utilisation_mean = usage.mean;
+        row.link_utilisation_max = usage.max;
+        self.series.push(row);
+    }
+}
+
+impl ClusterConfig {
+    /// Appends the links that messages between two processes take: those of two processes are one
+    /// flow.
+    pub(crate) fn route<L: From<LinkId>>(&self, source: u32, target: u32, path: &mut Vec<L>) {
+        let ((source, target), flow) = self.flow_of(source, target);
+        let (source, target) = (HostId(source), HostId(target));
+        self.topology.route_flow(source, target, flow, path);
+    }
+
+    /// What the network is given of a message between two processes.
+    #[inline]
+    pub(crate) fn transfer(&self, source: u32, target: u32, demand: FlowDemand) -> Transfer {
+        let (ends, flow) = self.flow_of(source, target);
+        Transfer {
+            ends,
+            flow,
+            is_ordered: false,
+            demand,
+        }
+    }
+
+    /// The hosts of two processes, and the number of the flow from one to the other between them.
+    #[inline]
+    fn flow_of(&self, source: u32, target: u32) -> ((u32, u32), u32) {
+        let processes = self.hosts.processes;
+        if processes == 1 {
+            return ((source, target), 0);
+        }
+        let flow = flow_between(processes, source % processes, target % processes);
+        ((source / processes, target / processes), flow)
+    }
+
+    /// The rate of a link: its own where the topology names one, else that of its kind.
+    pub(crate) fn link_rate(&self, link: LinkId) -> viaduct_hardware::Rate {
+        self.links.rate_of(&self.topology, link)
+    }
+
+    /// Whether a list of messages is for this cluster.
+    fn check_list(&self) -> Result<(), RunError> {
+        let Arrivals::Listed(list) = &self.traffic.arrivals else {
+            return Ok(());
+        };
+        let cluster = (self.topology.host_count(), self.hosts.processes);
+        if list.made_for() != cluster {
+            return Err(RunError::ListedForOthers {
+                list: list.made_for(),
+                cluster,
+            });
+        }
+        let (min, max, _) = list.bytes_range();
+        let size = &self.traffic.size;
+        if min < size.min_bytes() || max > size.max_bytes() {
+            return Err(RunError::ListedSizes {
+                list: (min, max),
+                sizes: (size.min_bytes(), size.max_bytes()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a message crosses all links and both buses at once.
+    pub(crate) fn is_all_cut_through(&self) -> bool {
+        self.links.switching == Switching::CutThrough
+            && self.host.mechanism.forwarding() == Switching::CutThrough
+    }
+}
+
+/// The number of the flow from one process to another, each by its number on its host.
+pub(crate) fn flow_between(processes: u32, source: u32, target: u32) -> u32 {
+    source.wrapping_mul(processes).wrapping_add(target)
+}
+
+fn nic_attributes(config: &ClusterConfig) -> NicAttributes {
+    let attributes = NicAttributes {
+        name: config.host.name.as_str().into(),
+        ..NicAttributes::default()
+    };
+    // The buffer pool and `prepost` are the limits of a simulated host, not its work queues.
+    let most = config.hosts.send_buffers.max(config.hosts.prepost);
+    NicAttributes {
+        max_descriptors_per_queue: attributes
+            .max_descriptors_per_queue
+            .max(most.saturating_add(1)),
+        max_completion_queue_entries: attributes.max_completion_queue_entries.max(most),
+        ..attributes
+    }
+}

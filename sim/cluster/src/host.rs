@@ -1,0 +1,171 @@
+//! The state of one simulated host and its processes.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+use viaduct_core::{CompletionQueueId, MemoryHandle, Nic, ProtectionTag};
+use viaduct_engine::{Stream, Time};
+
+use crate::connections::Connections;
+use crate::message::MessageId;
+use crate::why::MessageName;
+
+/// A NIC's semantics on cache lines of its own: an event reads one of many, and mostly of that one
+/// line alone.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct AlignedNic(pub(crate) Nic);
+
+impl Deref for AlignedNic {
+    type Target = Nic;
+
+    #[inline(always)]
+    fn deref(&self) -> &Nic {
+        &self.0
+    }
+}
+
+impl DerefMut for AlignedNic {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Nic {
+        &mut self.0
+    }
+}
+
+/// Processor, NIC stages and buffer pool of a host.
+///
+/// Where hosts cost nothing ([`crate::direct`]) only the first cache line is touched.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Host {
+    /// Free buffers of the pool.
+    pub(crate) send_buffers_free: u32,
+    /// Messages that wait for the NIC.
+    pub(crate) queued: u32,
+    /// Posts that wait for a buffer.
+    pub(crate) blocked: VecDeque<BlockedPost>,
+    /// When the processor has done all the work it was given.
+    pub(crate) processor_free: Time,
+    /// When the receiving engine has done all the work it was given.
+    pub(crate) receive_free: Time,
+    /// Whether the sending engine has a message.
+    pub(crate) is_fetching: bool,
+    /// What the sending engine serves next, in order.
+    pub(crate) turns: VecDeque<Turn>,
+    /// Messages that it has taken since it last had nothing to do.
+    pub(crate) in_batch: u32,
+}
+
+/// Whose turn at the sending engine comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Turn {
+    /// A connection whose descriptors wait to be read.
+    Connection {
+        /// The process that posted them.
+        process: u32,
+        /// Its place in the process's list.
+        place: u32,
+    },
+    /// A message that the processor has started.
+    Message(MessageId),
+}
+
+/// A message that an application wants to post and has no buffer for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockedPost {
+    /// Order of wanting to post in the whole run, from 0.
+    pub(crate) number: u64,
+    pub(crate) process: u32,
+    pub(crate) target: u32,
+    pub(crate) bytes: u32,
+    pub(crate) wanted: Time,
+}
+
+impl BlockedPost {
+    /// The message that it will be.
+    pub(crate) fn name(&self) -> MessageName {
+        MessageName {
+            number: self.number,
+            source: self.process,
+            target: self.target,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// An application process: what drawing a message needs, then what posting it needs.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Process {
+    pub(crate) stream: Stream,
+    /// The pattern's own counter, where it takes targets in turn.
+    pub(crate) turn: u32,
+    /// Messages of a window not yet complete at the sender.
+    pub(crate) outstanding: u32,
+    /// The message that its next arrival posts.
+    pub(crate) next: Option<Drawn>,
+    /// Its registered memory and the queue of its receive completions, once it has a VI.
+    pub(crate) endpoint: Option<Endpoint>,
+    /// One VI for each peer.
+    pub(crate) connections: Connections,
+}
+
+/// What was drawn for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) target: u32,
+    pub(crate) bytes: u32,
+}
+
+/// What a process holds at its NIC beside its VIs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) tag: ProtectionTag,
+    pub(crate) memory: MemoryHandle,
+    pub(crate) receive_completions: CompletionQueueId,
+}
+
+impl Host {
+    pub(crate) fn new(send_buffers: u32) -> Self {
+        Self {
+            processor_free: Time::ZERO,
+            receive_free: Time::ZERO,
+            is_fetching: false,
+            in_batch: 0,
+            turns: VecDeque::new(),
+            send_buffers_free: send_buffers,
+            blocked: VecDeque::new(),
+            queued: 0,
+        }
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.turns.capacity() * size_of::<Turn>()
+            + self.blocked.capacity() * size_of::<BlockedPost>()
+    }
+
+    /// Gives the processor work of `span` from `ready` on; returns when it begins.
+    pub(crate) fn work(&mut self, ready: Time, span: Time) -> Time {
+        let begin = ready.max(self.processor_free);
+        self.processor_free = begin + span;
+        begin
+    }
+}
+
+impl Process {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            turn: 0,
+            outstanding: 0,
+            next: None,
+            connections: Connections::default(),
+            endpoint: None,
+        }
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        size_of::<Self>() + self.connections.state_bytes()
+    }
+}

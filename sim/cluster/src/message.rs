@@ -1,0 +1,223 @@
+//! Messages under way.
+
+use viaduct_core::{MessageHeader, ViId, WorkId};
+use viaduct_engine::{Time, prefetch_all};
+
+use crate::connect::Repost;
+use crate::host::BlockedPost;
+use viaduct_hardware::mechanism::PlanId;
+use viaduct_hardware::{STAGES, Stage};
+use viaduct_network::JourneyId;
+
+/// Number of a message under way; free numbers are used again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct MessageId(pub(crate) u32);
+
+impl MessageId {
+    /// Names no message.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// One message, from its post to the end of its work at both hosts.
+///
+/// What every message needs comes first, in two cache lines: where hosts cost nothing
+/// ([`crate::direct`]) the rest is not touched.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Message {
+    /// Order of posting in the whole run, from 0.
+    pub(crate) number: u64,
+    /// When the application wanted to post it.
+    pub(crate) posted: Time,
+    /// Up to when its time is accounted for in `stages`; taken directly: when its flow began.
+    pub(crate) mark: Time,
+    /// How long its bytes take with nobody else on the way; of the present hop if stored.
+    pub(crate) unshared: Time,
+    /// From the first byte's start to its arrival at the receiving NIC.
+    pub(crate) head_delay: Time,
+    /// The least latency that it can have.
+    pub(crate) floor: Time,
+    /// Sending and receiving process.
+    pub(crate) source: u32,
+    pub(crate) target: u32,
+    /// Place of the connection in the sending process's list.
+    pub(crate) connection: u32,
+    pub(crate) bytes: u32,
+
+    pub(crate) source_vi: ViId,
+    pub(crate) target_vi: ViId,
+    pub(crate) send_work: Option<WorkId>,
+    pub(crate) receive_work: Option<WorkId>,
+    /// When the last byte arrives; [`Time::MAX`] until it is on its way.
+    pub(crate) tail_arrives: Time,
+    pub(crate) is_dropped: bool,
+
+    /// What the sending NIC puts in front, once it has started.
+    pub(crate) header: Option<MessageHeader>,
+    /// Picoseconds spent in each stage.
+    pub(crate) stages: [u64; STAGES],
+    /// How it is carried, once its adapter has begun with it.
+    pub(crate) plan: PlanId,
+    /// When the receiving processor has done what is its own before the last byte.
+    pub(crate) receive_worked: Time,
+    /// The next message of the same VI that waits at the NIC.
+    pub(crate) next_on_vi: MessageId,
+    /// When the sending engine may begin with it: its doorbell has come, or its request is written.
+    pub(crate) engine_from: Time,
+    /// When that engine has done its work on it.
+    pub(crate) engine_done: Time,
+    /// What the receiving NIC adds, once the head is there.
+    pub(crate) receive_delay: Option<Time>,
+    /// How the network names it, if it is stored on its way.
+    pub(crate) journey: JourneyId,
+    /// The receive descriptor that it used, until it is posted again.
+    pub(crate) repost: Option<Repost>,
+}
+
+/// The connection that a message takes: its place at the sender, and the VIs at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) place: u32,
+    pub(crate) source_vi: ViId,
+    pub(crate) target_vi: ViId,
+    /// Whether a message found no descriptor free at the target when it began.
+    pub(crate) has_late_heads: bool,
+}
+
+impl Message {
+    #[inline(always)]
+    fn new(wish: &BlockedPost, ends: Ends) -> Self {
+        Self {
+            number: wish.number,
+            source: wish.process,
+            target: wish.target,
+            connection: ends.place,
+            bytes: wish.bytes,
+            source_vi: ends.source_vi,
+            target_vi: ends.target_vi,
+            header: None,
+            send_work: None,
+            receive_work: None,
+            posted: wish.wanted,
+            mark: wish.wanted,
+            stages: [0; STAGES],
+            plan: PlanId::NONE,
+            receive_worked: Time::ZERO,
+            next_on_vi: MessageId::NONE,
+            engine_from: Time::ZERO,
+            engine_done: Time::ZERO,
+            unshared: Time::ZERO,
+            head_delay: Time::ZERO,
+            floor: Time::ZERO,
+            receive_delay: None,
+            tail_arrives: Time::MAX,
+            journey: JourneyId::NONE,
+            is_dropped: false,
+            repost: None,
+        }
+    }
+
+    /// How long it has shared its way with others.
+    pub(crate) fn queued(&self) -> Time {
+        Time::from_picoseconds(self.stages[Stage::Queued as usize])
+    }
+
+    /// The same of one that goes the direct way and has moved all its bytes at `moved`.
+    pub(crate) fn queued_directly(&self, moved: Time) -> Time {
+        (moved - self.mark).saturating_sub(self.unshared)
+    }
+
+    /// Accounts for the time up to `until` in `stage`.
+    #[inline]
+    pub(crate) fn spend(&mut self, stage: Stage, until: Time) {
+        self.stages[stage as usize] += until.saturating_sub(self.mark).picoseconds();
+        self.mark = self.mark.max(until);
+    }
+}
+
+/// Messages under way, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    messages: Vec<Message>,
+    free: Vec<MessageId>,
+}
+
+impl Messages {
+    /// Makes the message of a wish.
+    #[inline(always)]
+    pub(crate) fn post(&mut self, wish: &BlockedPost, ends: Ends) -> MessageId {
+        if let Some(id) = self.free.pop() {
+            // Written where it stays: a copy of what was just written stalls the processor.
+            self.messages[id.0 as usize] = Message::new(wish, ends);
+            return id;
+        }
+        self.add(Message::new(wish, ends))
+    }
+
+    /// Makes the message of a wish that goes the direct way, from what that way reads.
+    #[inline(always)]
+    pub(crate) fn post_directly(
+        &mut self,
+        wish: &BlockedPost,
+        ends: Ends,
+    ) -> (MessageId, &mut Message) {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => self.add(Message::new(wish, ends)),
+        };
+        let message = &mut self.messages[id.0 as usize];
+        message.number = wish.number;
+        message.source = wish.process;
+        message.target = wish.target;
+        message.connection = ends.place;
+        message.bytes = wish.bytes;
+        message.source_vi = ends.source_vi;
+        message.target_vi = ends.target_vi;
+        message.receive_work = None;
+        message.posted = wish.wanted;
+        message.tail_arrives = Time::MAX;
+        message.is_dropped = false;
+        (id, message)
+    }
+
+    #[cold]
+    fn add(&mut self, message: Message) -> MessageId {
+        self.messages.push(message);
+        MessageId(self.messages.len() as u32 - 1)
+    }
+
+    pub(crate) fn remove(&mut self, id: MessageId) {
+        self.free.push(id);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: MessageId) -> &Message {
+        &self.messages[id.0 as usize]
+    }
+
+    /// Asks for a message's memory; see [`crate::look_ahead`].
+    #[inline]
+    pub(crate) fn prefetch(&self, id: MessageId) {
+        prefetch_all(&self.messages[id.0 as usize]);
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: MessageId) -> &mut Message {
+        &mut self.messages[id.0 as usize]
+    }
+
+    /// All that are under way.
+    pub(crate) fn under_way(&self) -> Vec<MessageId> {
+        let mut is_free = vec![false; self.messages.len()];
+        for id in &self.free {
+            is_free[id.0 as usize] = true;
+        }
+        let all = (0..self.messages.len() as u32).map(MessageId);
+        all.filter(|id| !is_free[id.0 as usize]).collect()
+    }
+
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.messages.capacity() * size_of::<Message>()
+            + self.free.capacity() * size_of::<MessageId>()
+    }
+}

@@ -1,0 +1,287 @@
+//! The receiving side: from the first byte at the NIC to the application's having the message.
+
+use viaduct_core::{DropReason, MessageHeader, ReceiveOutcome, ReceiveVerdict};
+use viaduct_engine::Time;
+
+use crate::cluster::Cluster;
+use crate::config::Arrivals;
+use crate::connect::RECEIVES_AT_FIRST;
+use crate::event::Event;
+use crate::message::MessageId;
+use crate::why::Work;
+use viaduct_hardware::mechanism::PlanId;
+use viaduct_hardware::{Notice, Stage, Step};
+
+impl Cluster<'_> {
+    /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.
+    pub(crate) fn handle_head(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let host = self.host_of(message.target);
+        // A send that its own NIC refused never comes here.
+        let Some(header) = message.header else { return };
+        let is_placed = !self.matches_first || self.match_receive(id, host, &header);
+        if is_placed && !self.is_direct {
+            self.receive_data(id, host);
+        }
+        if self.is_direct {
+            self.schedule_tail_directly(id);
+        } else if self.is_stored_at_receiver(id) {
+            self.move_stored(id);
+        } else {
+            self.schedule_tail(id);
+        }
+    }
+
+    /// A message takes its VI's next receive descriptor, or is dropped; whether it has one.
+    #[inline]
+    fn match_receive(&mut self, id: MessageId, host: u32, header: &MessageHeader) -> bool {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let (target, target_vi) = (message.target, message.target_vi);
+        if self.config.hosts.prepost > RECEIVES_AT_FIRST {
+            self.has_receive(target, host, target_vi);
+        }
+        match self.nics[host as usize].start_receive(target_vi, header) {
+            ReceiveVerdict::Place(started) => {
+                self.messages.get_mut(id).receive_work = Some(started.work);
+                true
+            }
+            ReceiveVerdict::Drop(reason) => {
+                let message = self.messages.get(id);
+                let hosts = (self.host_of(message.source), host);
+                let queued = if !self.is_direct {
+                    message.queued()
+                } else if message.tail_arrives == Time::MAX {
+                    Time::ZERO
+                } else {
+                    message.queued_directly(message.tail_arrives - message.head_delay)
+                };
+                self.accounting
+                    .dropped(message, hosts, drop_cause(reason), queued, now);
+                self.messages.get_mut(id).is_dropped = true;
+                false
+            }
+        }
+    }
+
+    /// The receiving engine, and where the kernel receives the processor, begin with a message.
+    #[inline(always)]
+    fn receive_data(&mut self, id: MessageId, host: u32) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let plan = self.plans.get(message.plan);
+        let (step, processor) = (plan.match_service, plan.receive_processor);
+        let is_one_engine = plan.is_one_engine;
+        // The message's own data waits for its descriptor.
+        let is_moving = message.tail_arrives == Time::MAX && !self.is_stored_at_receiver(id);
+        let span = self.short_transaction(host, step.bus, is_moving.into()) + step.own;
+        let state = &mut self.hosts[host as usize];
+        let begin = now.max(state.receive_free);
+        state.receive_free = begin + span;
+        if is_one_engine {
+            self.follow_engine(host, id, begin, begin + span);
+        }
+        let state = &mut self.hosts[host as usize];
+        let message = self.messages.get_mut(id);
+        message.receive_delay = Some(begin + span - now);
+        if processor > Time::ZERO {
+            let start = state.work(now, processor);
+            message.receive_worked = start + processor;
+            self.follow_processor(host, id, Work::Take, start, start + processor);
+        }
+    }
+
+    /// Whether the receiving NIC holds the whole message, its bus still to be crossed.
+    #[inline]
+    fn is_stored_at_receiver(&self, id: MessageId) -> bool {
+        !self.network.is_cut_through() && self.network.is_at_adapter(self.messages.get(id).journey)
+    }
+
+    /// A NIC that stores whole messages moves them to memory only after the check.
+    fn move_stored(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        if message.is_dropped {
+            self.network.give_up(message.journey);
+            self.remove_message(id);
+            return;
+        }
+        message.spend(Stage::Network, now);
+        let delay = message
+            .receive_delay
+            .replace(Time::ZERO)
+            .unwrap_or_default();
+        message.spend(Stage::Receive, now + delay);
+        self.after(self.lanes.fetched, now + delay, Event::Forwarded(id));
+    }
+
+    /// Schedules the end of a message once both its head's check and its last byte's way are known.
+    pub(crate) fn schedule_tail(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let arrives = message.tail_arrives;
+        if arrives == Time::MAX {
+            return;
+        }
+        if message.is_dropped {
+            self.after(self.lanes.tail, arrives, Event::TailArrives(id));
+            return;
+        }
+        let Some(delay) = message.receive_delay else {
+            return;
+        };
+        let host = self.host_of(message.target);
+        let plan = self.plans.get(message.plan);
+        let (step, last) = (plan.completion, plan.receive_last);
+        let mut there = (arrives + delay + last).max(message.receive_worked);
+        if self.reads_ahead {
+            // None of a VI's messages overtakes another.
+            let (process, place) = (message.source, message.connection);
+            let connection = self.processes[process as usize].connections.at(place);
+            let done = there + step.own;
+            there += connection.last_arrival.saturating_sub(done);
+            connection.last_arrival = there + step.own;
+        }
+        let write = self.short_transaction(host, step.bus, 0);
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Network, arrives);
+        message.spend(Stage::Receive, there);
+        let written = there + step.own + write;
+        message.spend(Stage::Completion, written);
+        self.after(self.lanes.tail, written, Event::TailArrives(id));
+    }
+
+    /// A message's last byte is there, and what else its arrival asks. Messages of one VI are
+    /// completed in the order of their posts: one that overtook another on the links waits for it.
+    pub(crate) fn arrive(&mut self, id: MessageId) {
+        if !self.may_overtake {
+            return self.complete(id);
+        }
+        let message = self.messages.get(id);
+        let (vi, host) = (message.target_vi, self.host_of(message.target));
+        let Some(work) = message.receive_work else {
+            return self.complete(id);
+        };
+        if !self.nics[host as usize].is_oldest_receive(vi, work) {
+            self.overtakers.insert((host, vi, work), id);
+            return;
+        }
+        self.complete(id);
+        let mut next = work.following(1);
+        while let Some(id) = self.overtakers.remove(&(host, vi, next)) {
+            let now = self.queue.now();
+            if !self.is_direct {
+                self.messages.get_mut(id).spend(Stage::Network, now);
+            }
+            self.complete(id);
+            next = next.following(1);
+        }
+    }
+
+    fn complete(&mut self, id: MessageId) {
+        if self.is_direct {
+            self.take_directly(id);
+        } else {
+            self.handle_tail(id);
+        }
+    }
+
+    /// The completion is in memory: the host is told.
+    fn handle_tail(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let host = self.host_of(message.target);
+        if !self.matches_first
+            && !message.is_dropped
+            && let Some(header) = message.header
+        {
+            self.match_receive(id, host, &header);
+        }
+        let message = self.messages.get(id);
+        if message.is_dropped {
+            self.remove_message(id);
+            return;
+        }
+        if let Some(work) = message.receive_work {
+            let nic = &mut self.nics[host as usize];
+            nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
+        }
+        let reap = self.config.host.processor.reap;
+        let state = &mut self.hosts[host as usize];
+        let message = self.messages.get_mut(id);
+        // Polling, the processor is promised to the message while its loop comes to it.
+        let promised = state.processor_free.max(now);
+        match self.notice {
+            Notice::Polling { delay } => {
+                message.spend(Stage::Notice, now + delay);
+                let begin = state.work(now + delay, reap);
+                message.spend(Stage::ReceiverProcessor, begin);
+                message.spend(Stage::Reap, begin + reap);
+            }
+            Notice::Interrupt { interrupt, wake_up } => {
+                let noticed = interrupt + wake_up;
+                let begin = state.work(now, noticed + reap);
+                message.spend(Stage::ReceiverProcessor, begin);
+                message.spend(Stage::Notice, begin + noticed);
+                message.spend(Stage::Reap, begin + noticed + reap);
+            }
+        }
+        let reaped = message.mark;
+        self.follow_processor(host, id, Work::Take, promised, reaped);
+        self.after(self.lanes.reaped, reaped, Event::Reaped(id));
+    }
+
+    /// The application takes the message, answers if it is a ping-pong, and posts the descriptor
+    /// again.
+    pub(crate) fn handle_reaped(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let host = self.host_of(target);
+        let hosts = (self.host_of(source), host);
+        self.accounting.delivered(message, hosts);
+        self.messages.get_mut(id).repost = self.take_completions(target);
+        let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
+        if matches!(self.config.traffic.arrivals, Arrivals::PingPong) && is_open {
+            self.want_to_post(target, source, bytes);
+        }
+        let post = self.config.host.processor.post;
+        let begin = self.hosts[host as usize].work(now, post);
+        self.follow_processor(host, id, Work::Repost, begin, begin + post);
+        let doorbell = self.doorbell.unwrap_or(Step::ZERO);
+        let write = self.short_transaction(host, doorbell.bus, 0);
+        let posted = begin + post + write + doorbell.own;
+        self.after(self.lanes.reposted, posted, Event::Reposted(id));
+    }
+
+    /// The receiving NIC can use the descriptor again.
+    pub(crate) fn handle_reposted(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, repost) = (message.target, message.repost);
+        self.remove_message(id);
+        if let Some(repost) = repost {
+            self.post_receive(process, repost);
+        }
+    }
+}
+
+impl Cluster<'_> {
+    /// A message is over.
+    fn remove_message(&mut self, id: MessageId) {
+        let plan = self.messages.get(id).plan;
+        if plan != PlanId::NONE {
+            self.plans.release(plan);
+        }
+        self.messages.remove(id);
+    }
+}
+
+pub(crate) fn drop_cause(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::NoDescriptor => "no_descriptor",
+        DropReason::TooLong => "too_long",
+        DropReason::Protection => "protection",
+        DropReason::Format => "format",
+        DropReason::NotConnected => "not_connected",
+        _ => "refused",
+    }
+}

@@ -1,0 +1,676 @@
+//! The sending side: from the application's wish to the last byte on the first link.
+
+use core::ops::Range;
+
+use viaduct_core::{Descriptor, Segments, SendOutcome};
+use viaduct_engine::Time;
+use viaduct_topology::HostId;
+
+use crate::cluster::Cluster;
+use crate::config::Arrivals;
+use crate::event::Event;
+use crate::host::{BlockedPost, Drawn, Turn};
+use crate::message::{Ends, MessageId};
+use crate::path::{Priced, demand, floor_of};
+use crate::why::Work;
+use viaduct_hardware::Stage;
+use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
+use viaduct_network::fluid::FlowDemand;
+use viaduct_network::hops::Alone;
+use viaduct_network::{Begun, JourneyId, Moved, Next};
+
+impl Cluster<'_> {
+    /// The tag of flows that belong to no message.
+    pub(crate) const DEVICE_TAG: u32 = u32::MAX;
+
+    /// A process's own time to send has come.
+    pub(crate) fn handle_arrival(&mut self, process: u32) {
+        let now = self.queue.now();
+        if now >= self.config.traffic.stop {
+            return;
+        }
+        let arrivals = &self.config.traffic.arrivals;
+        if !matches!(arrivals, Arrivals::Open(_) | Arrivals::Listed(_)) {
+            self.post_next(process);
+            return;
+        }
+        let state = &self.processes[process as usize];
+        state.connections.prefetch();
+        if let Some(Drawn { target, bytes }) = state.next {
+            self.want_to_post(process, target, bytes);
+        }
+        self.schedule_arrival(process, now);
+    }
+
+    /// Schedules the next message of a process that sends of its own accord.
+    ///
+    /// It is drawn now, so that what it reads can be asked for before its time has come.
+    pub(crate) fn schedule_arrival(&mut self, process: u32, from: Time) {
+        let Arrivals::Open(interval) = &self.config.traffic.arrivals else {
+            self.schedule_listed(process);
+            return;
+        };
+        let next = from + interval.sample(&mut self.processes[process as usize].stream);
+        if next < self.config.traffic.stop {
+            self.queue.schedule(next, Event::Arrival(process));
+            self.processes[process as usize].next = self.draw(process);
+        }
+    }
+
+    /// Schedules the next message of a process that sends a list.
+    #[cold]
+    fn schedule_listed(&mut self, process: u32) {
+        let traffic = &self.config.traffic;
+        let Arrivals::Listed(list) = &traffic.arrivals else {
+            return;
+        };
+        let state = &mut self.processes[process as usize];
+        // The place in the list is the process's turn.
+        let Some((time, target, bytes)) = list.of_process(process, state.turn) else {
+            return;
+        };
+        let next = traffic.start.saturating_add(time);
+        if next < traffic.stop {
+            state.turn += 1;
+            state.next = Some(Drawn { target, bytes });
+            self.queue.schedule(next, Event::Arrival(process));
+        }
+    }
+
+    /// Draws a target and a size; none if the process never sends.
+    fn draw(&mut self, process: u32) -> Option<Drawn> {
+        let per_host = self.config.hosts.processes;
+        let source_host = self.host_of(process);
+        let state = &mut self.processes[process as usize];
+        let HostId(target_host) =
+            self.targets
+                .next_target(HostId(source_host), &mut state.turn, &mut state.stream)?;
+        let bytes = self.config.traffic.size.sample(&mut state.stream);
+        let target = match per_host {
+            1 => target_host,
+            _ => target_host * per_host + process % per_host,
+        };
+        Some(Drawn { target, bytes })
+    }
+
+    /// Draws a message and posts it.
+    fn post_next(&mut self, process: u32) -> bool {
+        let Some(Drawn { target, bytes }) = self.draw(process) else {
+            return false;
+        };
+        self.want_to_post(process, target, bytes);
+        true
+    }
+
+    /// Keeps a window full.
+    pub(crate) fn post_window(&mut self, process: u32) {
+        let Arrivals::Window(window) = self.config.traffic.arrivals else {
+            return;
+        };
+        let now = self.queue.now();
+        if now >= self.config.traffic.stop || now > self.config.run.until {
+            return;
+        }
+        while self.processes[process as usize].outstanding < window {
+            self.processes[process as usize].outstanding += 1;
+            if !self.post_next(process) {
+                return;
+            }
+        }
+    }
+
+    /// Posts a message, or queues the wish until a buffer is free.
+    pub(crate) fn want_to_post(&mut self, process: u32, target: u32, bytes: u32) {
+        let wanted = self.queue.now();
+        let host = self.host_of(process);
+        let wish = BlockedPost {
+            number: self.accounting.counts.posted,
+            process,
+            target,
+            bytes,
+            wanted,
+        };
+        self.accounting.posted();
+        self.follow_wish(&wish);
+        let state = &mut self.hosts[host as usize];
+        if state.send_buffers_free == 0 {
+            state.blocked.push_back(wish);
+            let depth = state.blocked.len() as u64;
+            if depth > self.blocked_depth_max.0 {
+                self.blocked_depth_max = (depth, host);
+            }
+            return;
+        }
+        self.post(wish);
+    }
+
+    fn post(&mut self, wish: BlockedPost) {
+        if self.is_direct {
+            self.post_directly(&wish);
+            return;
+        }
+        let process = wish.process;
+        let now = self.queue.now();
+        let host = self.host_of(process);
+        let processor = self.config.host.processor;
+        let Some(ends) = self.ends(&wish) else {
+            return;
+        };
+        self.look_at_process(wish.target);
+        self.look_at_vi(process, ends.source_vi);
+        let state = &mut self.hosts[host as usize];
+        state.send_buffers_free -= 1;
+        let begin = state.work(now, processor.post);
+        // The application polls its send queue when it has posted.
+        let nic = &mut self.nics[host as usize];
+        let mut reaping = Time::ZERO;
+        while nic.send_done(ends.source_vi).completion().is_some() {
+            reaping += processor.reap;
+        }
+        self.post_descriptor(host, ends, &wish);
+        let id = self.messages.post(&wish, ends);
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Buffer, now);
+        message.spend(Stage::SenderProcessor, begin);
+        message.spend(Stage::Post, begin + processor.post);
+        if let Some(doorbell) = self.doorbell {
+            if self.adapters.is_empty() {
+                self.plan(host, id);
+                self.work_before(host, id);
+            }
+            self.hosts[host as usize].processor_free += reaping;
+            self.follow_post(host, id, begin);
+            let write = self.short_transaction(host, doorbell.bus, 0);
+            let message = self.messages.get_mut(id);
+            message.engine_from = message.mark + write + doorbell.own;
+            message.spend(Stage::Doorbell, message.engine_from);
+            self.ring(host, process, ends.place, id);
+        } else {
+            self.start(host, id);
+            self.work_before(host, id);
+            self.start_by_processor(host, id);
+            self.hosts[host as usize].processor_free += reaping;
+            self.follow_post(host, id, begin);
+        }
+    }
+
+    /// The processor has done all that a post asks of it.
+    #[inline]
+    fn follow_post(&mut self, host: u32, id: MessageId, begin: Time) {
+        let worked = self.hosts[host as usize].processor_free;
+        self.follow_processor(host, id, Work::Post, begin, worked);
+    }
+
+    /// What the processor does of a message's way before the adapter does anything.
+    #[inline]
+    fn work_before(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        let software = self.plans.get(message.plan).processor;
+        if software > Time::ZERO {
+            let start = self.hosts[host as usize].work(message.mark, software);
+            message.spend(Stage::Software, start + software);
+        }
+    }
+
+    /// The NIC begins with the oldest send descriptor of a message's VI, which is the message's.
+    #[inline]
+    fn start(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        match self.nics[host as usize].start_send(message.source_vi) {
+            Some(started) => {
+                message.send_work = Some(started.work);
+                message.header = Some(started.header);
+            }
+            None => self
+                .violations
+                .push(format!("host {host}: a posted send did not start")),
+        }
+        if message.plan == PlanId::NONE {
+            self.plan(host, id);
+        }
+    }
+
+    /// A host's adapter plans how it carries a message. What it remembers of others counts when it
+    /// begins with the message; where it remembers nothing, any time before will do.
+    #[inline]
+    fn plan(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        match self.known_plan {
+            // The plan that was made last is held by whoever keeps plans.
+            Some((bytes, plan)) if bytes == message.bytes => {
+                message.plan = plan;
+                self.plans.hold(plan);
+            }
+            _ => self.another_plan(host, id),
+        }
+    }
+
+    #[inline(never)]
+    fn another_plan(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get(id);
+        let connections = &self.processes[message.source as usize].connections;
+        let place_in_batch = self.hosts[host as usize].in_batch;
+        let request = Request {
+            bytes: message.bytes,
+            segments: 1,
+            place_in_batch,
+            target: (
+                self.host_of(message.target),
+                message.target_vi.index().into(),
+            ),
+            is_behind: connections.get(message.connection).held > 0,
+        };
+        self.hosts[host as usize].in_batch = place_in_batch.wrapping_add(1);
+        let model = &self.config.host;
+        let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
+        // Adapters that remember nothing have no state.
+        let none = &mut mechanism::State::Plain;
+        let state = self.adapters.get_mut(host as usize).unwrap_or(none);
+        state.plan(hardware, link, &request, &mut self.last_plan);
+        let plan = self.plans.hold_last(&mut self.last_plan);
+        let message = self.messages.get_mut(id);
+        message.plan = plan;
+        if self.adapters.is_empty() {
+            self.known_plan = Some((message.bytes, plan));
+        }
+    }
+
+    /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
+    /// to move them.
+    fn start_by_processor(&mut self, host: u32, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        let plan = self.plans.get(message.plan);
+        let begins = message.mark;
+        match plan.mover {
+            Mover::Processor(writing) => {
+                self.hosts[host as usize].work(begins, writing);
+                self.at(begins, Event::Begins(id));
+            }
+            Mover::Engine | Mover::HeldEngine => {
+                let is_held = plan.mover == Mover::HeldEngine;
+                // The request is there when the processor has written it; more may follow.
+                message.engine_from = begins;
+                let state = &mut self.hosts[host as usize];
+                state.work(begins, plan.beside);
+                state.turns.push_back(Turn::Message(id));
+                let (process, place) = (message.source, message.connection);
+                let connection = self.processes[process as usize].connections.at(place);
+                connection.held += u32::from(is_held);
+                self.queue_at_adapter(host);
+                self.serve(host);
+            }
+        }
+    }
+
+    /// The connection that a message takes, set up if it is new.
+    pub(crate) fn ends(&mut self, wish: &BlockedPost) -> Option<Ends> {
+        let place = self.connect(wish.process, wish.target)?;
+        let connections = &mut self.processes[wish.process as usize].connections;
+        let connection = connections.at(place);
+        Some(Ends {
+            place,
+            source_vi: connection.vi,
+            target_vi: connection.peer_vi,
+            has_late_heads: connection.has_late_heads,
+        })
+    }
+
+    pub(crate) fn post_descriptor(&mut self, host: u32, ends: Ends, wish: &BlockedPost) {
+        let buffer = self.buffer(wish.process, wish.bytes);
+        let nic = &mut self.nics[host as usize];
+        let (vi, number) = (ends.source_vi, wish.number);
+        let posted = match buffer {
+            Some(buffer) => {
+                nic.post_send_with(vi, || Descriptor::send(Segments::one(buffer), number))
+            }
+            None => nic.post_send(vi, Descriptor::send(Segments::none(), number)),
+        };
+        if let Err(error) = posted {
+            self.violations
+                .push(format!("host {host} could not post a send: {error}"));
+        }
+    }
+
+    /// The NIC has learnt of one more send descriptor of a VI.
+    fn ring(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
+        let connection = self.processes[process as usize].connections.at(place);
+        if connection.first_waiting == MessageId::NONE {
+            connection.first_waiting = id;
+        } else {
+            self.messages.get_mut(connection.last_waiting).next_on_vi = id;
+        }
+        connection.last_waiting = id;
+        self.queue_at_adapter(host);
+        self.take_turn(host, process, place);
+        self.serve(host);
+    }
+
+    /// One more message waits for a host's sending engine.
+    fn queue_at_adapter(&mut self, host: u32) {
+        let state = &mut self.hosts[host as usize];
+        state.queued += 1;
+        if u64::from(state.queued) > self.queue_depth_max.0 {
+            self.queue_depth_max = (u64::from(state.queued), host);
+        }
+    }
+
+    /// A VI joins the turns if it has a descriptor to read, and none that was read and waits where
+    /// the adapter does not read ahead.
+    fn take_turn(&mut self, host: u32, process: u32, place: u32) {
+        let connection = self.processes[process as usize].connections.at(place);
+        let has_work = connection.first_waiting != MessageId::NONE;
+        let may_read = connection.first_fetched == MessageId::NONE || self.reads_ahead;
+        if has_work && !connection.has_turn && may_read {
+            connection.has_turn = true;
+            let turn = Turn::Connection { process, place };
+            self.hosts[host as usize].turns.push_back(turn);
+        }
+    }
+
+    /// The sending engine takes the next message: send queues in turn, each in order.
+    fn serve(&mut self, host: u32) {
+        let state = &mut self.hosts[host as usize];
+        if state.is_fetching {
+            return;
+        }
+        let Some(turn) = state.turns.pop_front() else {
+            state.in_batch = 0;
+            return;
+        };
+        state.is_fetching = true;
+        state.queued -= 1;
+        let now = self.queue.now();
+        let id = match turn {
+            Turn::Message(id) => id,
+            Turn::Connection { process, place } => {
+                let connection = self.processes[process as usize].connections.at(place);
+                let id = connection.first_waiting;
+                connection.first_waiting = self.messages.get(id).next_on_vi;
+                self.start(host, id);
+                id
+            }
+        };
+        let message = self.messages.get(id);
+        let mut begin = message.engine_from.max(now);
+        let plan = self.plans.get(message.plan);
+        let (service, is_one_engine) = (plan.service, plan.is_one_engine);
+        let read = self.short_transaction(host, service.bus, 0);
+        let state = &mut self.hosts[host as usize];
+        if is_one_engine {
+            begin = begin.max(state.receive_free);
+            state.receive_free = begin + read + service.own;
+        }
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::SendQueue, begin);
+        let ready = begin + read + service.own;
+        message.spend(Stage::Descriptor, ready);
+        message.engine_done = ready;
+        self.follow_descriptor(host, id, begin, ready);
+        self.after(self.lanes.fetched, ready, Event::Fetched(id));
+    }
+
+    /// The sending engine has done its work on a message: the data moves, or waits for that of the
+    /// VI's message before it.
+    pub(crate) fn handle_fetched(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        let (process, place) = (message.source, message.connection);
+        let plan = self.plans.get(message.plan);
+        let is_held = plan.mover == Mover::HeldEngine;
+        let host = self.host_of(process);
+        let connection = self.processes[process as usize].connections.at(place);
+        connection.has_turn = false;
+        let mut begins = now;
+        if plan.fetch > Time::ZERO {
+            begins = connection.last_begin.max(now + plan.fetch);
+            connection.last_begin = begins;
+            self.messages.get_mut(id).spend(Stage::Descriptor, begins);
+        }
+        self.at(begins, Event::Begins(id));
+        if !is_held {
+            self.hosts[host as usize].is_fetching = false;
+            self.take_turn(host, process, place);
+            self.serve(host);
+        }
+    }
+
+    /// Schedules an event that no lane is for, or handles it at once if it is due.
+    #[inline]
+    fn at(&mut self, time: Time, event: Event) {
+        if time > self.queue.now() {
+            self.queue.schedule(time, event);
+        } else if let Event::Begins(id) = event {
+            self.move_in_order(id);
+        } else {
+            self.handle(event);
+        }
+    }
+
+    /// A message's data moves when that before it has gone.
+    pub(crate) fn move_in_order(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let connection = self.processes[process as usize].connections.at(place);
+        if connection.moving < self.moving_per_vi {
+            connection.moving += 1;
+            self.begin_transfer(id);
+            return;
+        }
+        let last = core::mem::replace(&mut connection.last_fetched, id);
+        if connection.first_fetched == MessageId::NONE {
+            connection.first_fetched = id;
+        } else {
+            self.messages.get_mut(last).next_on_vi = id;
+        }
+        self.messages.get_mut(id).next_on_vi = MessageId::NONE;
+    }
+
+    /// A held engine takes its next message.
+    pub(crate) fn handle_engine_free(&mut self, host: u32) {
+        self.hosts[host as usize].is_fetching = false;
+        self.serve(host);
+    }
+
+    fn begin_transfer(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::SendQueue, now);
+        let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let (target_vi, plan) = (message.target_vi, message.plan);
+        self.follow_plan(id);
+        let transfer = self
+            .config
+            .transfer(source, target, demand(self.plans.get(plan), id.0));
+        self.look_at_vi(target, target_vi);
+        let begun = self.network.begin(&mut self.queue, &transfer);
+        self.look_at_receive(target, target_vi);
+        let floor = match self.known_floor(bytes, begun.alone) {
+            Some(floor) => floor,
+            None => self.another_floor(bytes, begun.alone, *self.plans.get(plan)),
+        };
+        self.messages.get_mut(id).floor = floor;
+        self.note_begun(id, &begun);
+    }
+
+    /// The whole latency of a message like the last one.
+    #[inline]
+    pub(crate) fn known_floor(&self, bytes: u32, alone: Alone) -> Option<Time> {
+        let last = self.last_priced.as_ref()?;
+        let is_like = self.are_plans_alike && last.bytes == bytes && last.alone == alone;
+        is_like.then_some(last.floor)
+    }
+
+    #[inline(never)]
+    pub(crate) fn another_floor(&mut self, bytes: u32, alone: Alone, plan: Plan) -> Time {
+        let floor = floor_of(self.config, &plan, alone);
+        self.last_priced = Some(Priced {
+            bytes,
+            demand: demand(&plan, 0),
+            alone,
+            floor,
+        });
+        floor
+    }
+
+    /// A message has begun to move, over its whole way or the next hop of it.
+    fn note_begun(&mut self, id: MessageId, begun: &Begun) {
+        let message = self.messages.get_mut(id);
+        message.unshared = begun.unshared;
+        message.head_delay = begun.delay;
+        message.journey = begun.journey;
+        // The head meets the receiving NIC while the message moves, unless it is stored there.
+        if begun.has_head {
+            message.head_delay += self.plans.get(message.plan).adapters;
+            let head = self.queue.now() + message.head_delay;
+            self.after(self.lanes.head, head, Event::HeadArrives(id));
+        }
+    }
+
+    /// A message that was stored on its way goes on.
+    pub(crate) fn handle_forwarded(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        message.spend(Stage::Network, now);
+        if let Some(begun) = self.network.forward(&mut self.queue, message.journey) {
+            self.note_begun(id, &begun);
+        }
+    }
+
+    /// A stored message that waited for one of its flow goes on.
+    pub(crate) fn go_on_behind(&mut self, journey: JourneyId) {
+        let now = self.queue.now();
+        if let Some(begun) = self.network.forward(&mut self.queue, journey) {
+            let id = MessageId(begun.tag);
+            self.messages.get_mut(id).spend(Stage::Network, now);
+            self.note_begun(id, &begun);
+        }
+    }
+
+    /// A message has moved all its bytes over its path, or over its present hop.
+    pub(crate) fn handle_flow_end(&mut self, id: MessageId, moved: Moved) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        let begun = message.mark;
+        let unshared = begun + message.unshared;
+        message.spend(Stage::Transfer, unshared.min(now));
+        message.spend(Stage::Queued, now);
+        let is_there = moved.next == Next::There;
+        if is_there {
+            message.tail_arrives = now + message.head_delay;
+            message.journey = JourneyId::NONE;
+        }
+        let places = self.places_of(id, moved.places);
+        self.follow_move(id, places, begun);
+        if is_there && moved.is_gone {
+            self.finish_sending(id);
+            self.schedule_tail(id);
+            return;
+        }
+        match moved.next {
+            Next::There => self.schedule_tail(id),
+            // Its descriptor decides what follows.
+            Next::AtAdapter(_, after) => {
+                self.after(self.lanes.head, now + after, Event::HeadArrives(id));
+            }
+            Next::AtSwitch(_, after) => {
+                self.after(self.lanes.fetched, now + after, Event::Forwarded(id));
+            }
+        }
+        if moved.is_gone {
+            self.finish_sending(id);
+        }
+    }
+
+    /// Places of the way that the network was given, by their numbers among all buses and links
+    /// between two hosts: data that has crossed the buses before takes another way.
+    pub(crate) fn places_of(&self, id: MessageId, places: Range<usize>) -> Range<usize> {
+        let has_crossed = |plan| !self.plans.get(plan).scale.is_finite();
+        if !self.network.has_buses() || !has_crossed(self.messages.get(id).plan) {
+            return places;
+        }
+        if self.network.is_cut_through() {
+            // All but as many at the end.
+            return 1..usize::MAX;
+        }
+        places.start + 1..places.end + 1
+    }
+
+    /// The sending NIC and the sender's buffer are free.
+    fn finish_sending(&mut self, id: MessageId) {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let plan = self.plans.get(message.plan);
+        let (mut sent, mover, interrupt) = (now + plan.sent, plan.mover, plan.sent_interrupt);
+        let host = self.host_of(process);
+        if let Some(work) = message.send_work {
+            self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
+        }
+        self.follow_buffer(id);
+        if mover == Mover::HeldEngine {
+            let start = self.hosts[host as usize].work(now, interrupt);
+            sent = start + interrupt;
+            self.follow_processor(host, id, Work::Post, start, sent);
+            let read = self.messages.get(id).engine_done;
+            self.follow_engine(host, id, read, sent);
+        }
+        self.send_again(process, sent);
+        let connection = self.processes[process as usize].connections.at(place);
+        connection.held -= u32::from(mover == Mover::HeldEngine);
+        let fetched = connection.first_fetched;
+        if fetched == MessageId::NONE {
+            connection.moving -= 1;
+        } else {
+            connection.first_fetched = self.messages.get(fetched).next_on_vi;
+            self.begin_transfer(fetched);
+            self.take_turn(host, process, place);
+            self.serve(host);
+        }
+        if mover == Mover::HeldEngine {
+            self.at(sent, Event::EngineFree(host));
+        }
+        self.free_buffer(host);
+    }
+
+    /// A process that keeps a window full learns that one of its sends, which the adapter completes
+    /// at `sent`, is complete.
+    pub(crate) fn send_again(&mut self, process: u32, sent: Time) {
+        if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
+            self.processes[process as usize].outstanding -= 1;
+            let told = sent + self.notice.alone();
+            self.queue.schedule(told, Event::SendReaped(process));
+        }
+    }
+
+    /// A send buffer is free: for the post that waits for one, if any.
+    pub(crate) fn free_buffer(&mut self, host: u32) {
+        self.hosts[host as usize].send_buffers_free += 1;
+        if let Some(wish) = self.hosts[host as usize].blocked.pop_front() {
+            self.post(wish);
+        }
+    }
+
+    /// Another device on a host's bus begins a transfer.
+    pub(crate) fn handle_device_transfer(&mut self, host: u32) {
+        self.idle_events -= 1;
+        let Some(load) = &self.config.hosts.bus_load else {
+            return;
+        };
+        let now = self.queue.now();
+        let stream = &mut self.device_streams[host as usize];
+        let bytes = f64::from(load.size.sample(stream));
+        let next = now + load.interval.sample(stream);
+        let demand = FlowDemand {
+            wire_bytes: bytes,
+            scale: 1.0,
+            rate_max: f64::INFINITY,
+            tag: Self::DEVICE_TAG,
+        };
+        let flow = self.network.begin_on_bus(&mut self.queue, host, demand);
+        self.follow_device(flow, host, bytes as u64);
+        if next <= self.config.run.until {
+            self.queue.schedule(next, Event::DeviceTransfer(host));
+            self.idle_events += 1;
+        }
+    }
+}

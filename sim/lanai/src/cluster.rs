@@ -1,0 +1,653 @@
+//! Hosts, their interfaces and what is between them, and the events that drive them.
+
+use std::collections::VecDeque;
+
+use viaduct_engine::{Stream, StreamKey, Time};
+use viaduct_frames::agreement::{
+    Driver, InterfaceSide, News, Stamped, Task, ToDriver, ToInterface,
+};
+use viaduct_frames::residency::{Policy, Residency, State, Write};
+use viaduct_frames::service::Service;
+use viaduct_frames::transport::{MessageId, Ticket, Transport};
+use viaduct_frames::{Endpoint, Frame, Peer};
+
+use crate::agenda::{Agenda, Happening, Wake};
+use crate::config::Config;
+use crate::exchange::Exchange;
+use crate::faults::Parts;
+use crate::ledger::Ledger;
+use crate::messages::Messages;
+use crate::network::{Flight, Links};
+use crate::program::{Program, Setup};
+
+/// Payloads up to this stay in the endpoint's frame; longer ones cross the host's bus by DMA.
+pub(crate) const SHORT_BYTES: u32 = 64;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A deadline of the transport.
+    Deadline(u16),
+    /// A bulk message is in host memory.
+    Written(u16, u32),
+    /// An endpoint's image has moved.
+    Moved(u16, u16),
+    /// The kernel's thread looks for what has to be remapped.
+    DriverLooks(u16),
+    /// The driver reads a word of the interface.
+    DriverHears(u16),
+    /// The interface may read a word of the driver.
+    InterfaceHears(u16),
+    /// A message is in the queue of a process that shares its processor.
+    Noticed(u16, Endpoint),
+    /// The host stops, by the fault with this number.
+    Stops(u16, u32),
+    /// It is there again.
+    Boots(u16),
+    /// A client may want to know whether its server lives.
+    Enquires(u16),
+    /// The patience of a program that waits has an end.
+    Awakes(u16),
+}
+
+/// A message, until its sender knows what became of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) entry: Entry,
+    pub(crate) to: u16,
+    pub(crate) to_endpoint: Endpoint,
+    pub(crate) to_key: u8,
+    pub(crate) name: Option<MessageId>,
+    /// Where it is among its endpoint's outstanding ones.
+    pub(crate) place: u32,
+}
+
+/// A message in a queue of its destination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) from: u16,
+    pub(crate) from_endpoint: Endpoint,
+    pub(crate) bytes: u32,
+    pub(crate) is_reply: bool,
+    /// Of the endpoint it comes from: which boot of its host made that.
+    pub(crate) key: u8,
+    /// Of the request in its client's book, if there is one.
+    pub(crate) number: u32,
+    /// When the request was posted, in a reply too.
+    pub(crate) posted_at: Time,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndpointState {
+    pub(crate) send_queue: VecDeque<u32>,
+    /// Sent, and not ended.
+    pub(crate) outstanding: Vec<u32>,
+    pub(crate) receive_queue: VecDeque<Entry>,
+    /// Requests in the queue, or on the way into it.
+    pub(crate) requests: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FrameState {
+    pub(crate) is_resting: bool,
+    pub(crate) is_unloading: bool,
+    /// Bulk messages on the way into the endpoint's queue.
+    pub(crate) writes: u32,
+}
+
+/// A bulk message on its way into host memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BulkWrite {
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) entry: Entry,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) frame: Frame,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) transport: Option<Transport>,
+    pub(crate) service: Service,
+    pub(crate) side: InterfaceSide,
+    pub(crate) driver: Driver,
+    /// Its thread has been asked to look.
+    driver_looks: bool,
+    /// When that looks, within its period.
+    driver_phase: Time,
+    /// Packets on the last link to it and behind, in the order of their tails' arrivals.
+    pub(crate) incoming: VecDeque<(Time, Flight)>,
+    /// When the first of these arrives.
+    pub(crate) arrival_at: Time,
+    pub(crate) words_in: VecDeque<Stamped<ToInterface>>,
+    pub(crate) words_on_way_in: VecDeque<Stamped<ToInterface>>,
+    pub(crate) words_on_way_out: VecDeque<Stamped<ToDriver>>,
+    pub(crate) busy_until: Time,
+    /// When the earliest event of its processor is.
+    pub(crate) wake_at: Time,
+    pub(crate) deadline_at: Time,
+    pub(crate) bus_free_at: Time,
+    pub(crate) frames: Vec<FrameState>,
+    pub(crate) endpoints: Vec<EndpointState>,
+    /// Endpoints whose send queues are full, as bits: of the first 64, which built-in servers use.
+    pub(crate) full: u64,
+    pub(crate) host_busy_until: Time,
+    pub(crate) has_host_event: bool,
+    /// Messages that are posted when the host's processor has ended.
+    pub(crate) posting: VecDeque<u32>,
+    /// Endpoints of messages whose posting waits for a remap.
+    pub(crate) blocked: Vec<u32>,
+    pub(crate) program: Program,
+    /// What the looks of a program from outside took that were in vain, since something came.
+    pub(crate) looks: Time,
+    /// Which boot this is, from 1: the key of its endpoints.
+    pub(crate) boot: u8,
+    pub(crate) is_down: bool,
+    /// What it runs after a boot.
+    pub(crate) setup: Option<Setup>,
+    pub(crate) random: Stream,
+}
+
+/// An endpoint's place in a set of the first 64; none of those behind.
+#[inline]
+pub(crate) const fn bit(endpoint: Endpoint) -> u64 {
+    match endpoint.index() {
+        index @ 0..64 => 1 << index,
+        _ => 0,
+    }
+}
+
+/// Whether a process finds an endpoint in its interface's memory.
+#[inline]
+pub(crate) fn is_in_frame(driver: &Driver, endpoint: Endpoint) -> bool {
+    let state = driver.residency().state(endpoint);
+    matches!(state, Some(State::OnNicReadWrite(_)))
+}
+
+impl Node {
+    /// Puts a message in its endpoint's send queue.
+    pub(crate) fn queue_message(&mut self, endpoint: Endpoint, message: u32, entries: u32) {
+        let queue = &mut self.endpoints[endpoint.index()].send_queue;
+        queue.push_back(message);
+        let is_full = queue.len() >= entries as usize;
+        if is_full {
+            self.full |= bit(endpoint);
+        }
+    }
+
+    /// Has an endpoint in a frame before anything begins: without a transport a message for one
+    /// that is in none would be lost.
+    pub(crate) fn settle_endpoint(&mut self, endpoint: Endpoint) {
+        let _ = self.driver.write(endpoint);
+        self.driver.begin_round();
+        while let Some(news) = self.driver.poll(&mut self.random) {
+            let News::Say(word) = news else { continue };
+            let Ok(Task::Upload(_, frame)) = self.side.hear(word) else {
+                panic!("more endpoints than frames");
+            };
+            let answer = self.side.moved(frame, false);
+            let heard = self.driver.hear(answer, &mut self.random);
+            debug_assert_eq!(heard, Ok(()));
+        }
+    }
+}
+
+/// How often what happened on all interfaces, since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Events of the simulation.
+    pub events: u64,
+    /// Packets and answers on links.
+    pub packets: u64,
+    /// Packets and answers that the network lost.
+    pub lost: u64,
+    /// Packets that a full interface stopped on their way.
+    pub stops: u64,
+    /// Endpoints uploaded.
+    pub remaps: u64,
+    /// Refusals for the time being.
+    pub refusals: u64,
+    /// Transmissions that were not the first.
+    pub retransmissions: u64,
+    /// Messages that returned to their senders.
+    pub returned: u64,
+}
+
+impl Totals {
+    /// Adds what one interface and its driver have counted.
+    pub(crate) fn count(&mut self, node: &Node) {
+        self.remaps += node.driver.residency().counts().uploads;
+        if let Some(transport) = &node.transport {
+            let counts = transport.counts();
+            self.refusals += counts.refusals;
+            self.retransmissions += counts.retransmissions;
+            self.returned += counts.returned;
+        }
+    }
+}
+
+/// A cluster of hosts with programs.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(crate) config: Config,
+    pub(crate) queue: Agenda<Event>,
+    pub(crate) links: Links,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) messages: Messages,
+    pub(crate) writes: Vec<BulkWrite>,
+    pub(crate) free_writes: Vec<u32>,
+    pub(crate) arrivals: VecDeque<(Time, Flight)>,
+    /// Of the interface's processor, in 1024ths of a picosecond.
+    cycle: u64,
+    pub(crate) measured_from: Time,
+    /// What became of requests, while there are faults.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// What programs from outside say to each other, if there are such.
+    pub(crate) exchange: Option<Box<Exchange>>,
+    /// What interfaces counted whose hosts rebooted.
+    pub(crate) past: Totals,
+    /// Messages that may still be under way though their senders gave them up: records that stay.
+    pub(crate) in_doubt: usize,
+    /// Of what the network loses.
+    random: Stream,
+    lost: u64,
+}
+
+impl Cluster {
+    /// A cluster whose hosts run nothing.
+    ///
+    /// # Panics
+    ///
+    /// If its faults cannot be: [`Config::check_faults`].
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        if let Err(error) = config.check_faults() {
+            panic!("{error}");
+        }
+        let nodes = (0..config.hosts)
+            .map(|host| node(&config, host, 1))
+            .collect();
+        let parts = Parts::new(config.shape());
+        let outages = parts.outages(&config.faults);
+        let has_faults = !config.faults.is_empty();
+        let mut cluster = Self {
+            queue: Agenda::new(config.hosts),
+            links: Links::new(config.network, config.hosts, (parts, outages)),
+            ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
+            exchange: None,
+            past: Totals::default(),
+            in_doubt: 0,
+            nodes,
+            messages: Messages::default(),
+            writes: Vec::new(),
+            free_writes: Vec::new(),
+            arrivals: VecDeque::new(),
+            cycle: (1024e12 / config.firmware.clock_hz) as u64,
+            measured_from: Time::ZERO,
+            random: Stream::new(StreamKey {
+                seed: config.seed,
+                purpose: 3,
+                entity: 0,
+            }),
+            lost: 0,
+            config,
+        };
+        cluster.schedule_faults();
+        cluster
+    }
+
+    /// Lets everything happen until `end`.
+    pub fn run_until(&mut self, end: Time) {
+        while let Some((now, happening)) = self.queue.pop_until(end) {
+            self.handle(now, happening);
+        }
+        // What is scheduled by whoever goes on from here is not before.
+        self.queue.advance(end);
+    }
+
+    /// Lets the next event happen, if there is one.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some((now, happening)) = self.queue.pop_until(Time::MAX) else {
+            return false;
+        };
+        self.handle(now, happening);
+        true
+    }
+
+    /// How often what happened.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            events: self.queue.fired(),
+            packets: self.links.packets,
+            stops: self.links.stops,
+            lost: self.lost + self.links.cut,
+            ..self.past
+        };
+        for node in &self.nodes {
+            totals.count(node);
+        }
+        totals
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, now: Time, happening: Happening<Event>) {
+        if self.ledger.is_some() && self.is_void(happening) {
+            return;
+        }
+        match happening {
+            Happening::Wake(Wake::Firmware(host)) => {
+                self.nodes[usize::from(host)].wake_at = Time::MAX;
+                self.kick_firmware(host, now);
+            }
+            Happening::Wake(Wake::Host(host)) => {
+                self.nodes[usize::from(host)].has_host_event = false;
+                self.kick_host(host, now);
+            }
+            Happening::Wake(Wake::Slice(host)) => self.slice_ended(host, now),
+            Happening::Other(event) => self.handle_other(now, event),
+        }
+    }
+
+    #[cold]
+    fn handle_other(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Deadline(host) => self.meet_deadline(host, now),
+            Event::Written(host, write) => self.bulk_written(host, write, now),
+            Event::Moved(host, frame) => self.image_moved(host, Frame::new(frame), now),
+            Event::DriverHears(host) => {
+                let node = &mut self.nodes[usize::from(host)];
+                if let Some(word) = node.words_on_way_out.pop_front() {
+                    self.driver_hears(host, word, now);
+                }
+            }
+            Event::DriverLooks(host) => {
+                let node = &mut self.nodes[usize::from(host)];
+                node.driver_looks = false;
+                node.driver.begin_round();
+                self.follow_driver(host, now);
+            }
+            Event::InterfaceHears(host) => {
+                let node = &mut self.nodes[usize::from(host)];
+                let word = node.words_on_way_in.pop_front();
+                node.words_in.extend(word);
+                self.kick_firmware(host, now);
+            }
+            Event::Noticed(host, endpoint) => self.notice(host, endpoint, now),
+            Event::Stops(host, fault) => self.stop_host(host, fault, now),
+            Event::Boots(host) => self.boot_host(host, now),
+            Event::Enquires(host) => self.enquire(host, now),
+            Event::Awakes(host) => self.kick_host(host, now),
+        }
+    }
+
+    /// Whether an event is of a host that is down.
+    #[cold]
+    fn is_void(&mut self, happening: Happening<Event>) -> bool {
+        let host = match happening {
+            Happening::Wake(Wake::Firmware(host) | Wake::Host(host) | Wake::Slice(host))
+            | Happening::Other(
+                Event::Deadline(host)
+                | Event::Written(host, _)
+                | Event::Moved(host, _)
+                | Event::DriverLooks(host)
+                | Event::DriverHears(host)
+                | Event::InterfaceHears(host)
+                | Event::Noticed(host, _)
+                | Event::Awakes(host),
+            ) => host,
+            Happening::Other(Event::Stops(..) | Event::Boots(_) | Event::Enquires(_)) => {
+                return false;
+            }
+        };
+        let is_down = self.nodes[usize::from(host)].is_down;
+        if let Happening::Other(Event::Written(_, slot)) = happening
+            && is_down
+        {
+            self.free_writes.push(slot);
+        }
+        is_down
+    }
+
+    /// A new endpoint of a host, known to its interface at once.
+    pub(crate) fn create_endpoint(&mut self, host: u16) -> Endpoint {
+        let node = &mut self.nodes[usize::from(host)];
+        let (endpoint, word) = node.driver.create();
+        let heard = node.side.hear(word);
+        debug_assert!(heard.is_ok());
+        node.endpoints.push(EndpointState::default());
+        if node.transport.is_none() {
+            node.settle_endpoint(endpoint);
+        }
+        endpoint
+    }
+
+    /// The driver reads a word of the interface.
+    fn driver_hears(&mut self, host: u16, word: Stamped<ToDriver>, now: Time) {
+        let is_remapping = !matches!(word.message, ToDriver::RemapWanted(_));
+        if matches!(word.message, ToDriver::Moved { .. }) {
+            // Programs of this host have the processor again after that, so that they see the
+            // endpoint in its new place no earlier.
+            self.run_driver(host, now, self.config.host.map);
+        }
+        let node = &mut self.nodes[usize::from(host)];
+        let heard = node.driver.hear(word, &mut node.random);
+        debug_assert_eq!(heard, Ok(()));
+        if is_remapping {
+            self.follow_driver(host, now);
+        } else {
+            self.ask_for_remap(host, now);
+        }
+    }
+
+    /// Something may have to be remapped: the kernel's thread sees it when it next looks.
+    fn ask_for_remap(&mut self, host: u16, now: Time) {
+        let period = self.config.host.remap_period.picoseconds();
+        let node = &mut self.nodes[usize::from(host)];
+        if period == 0 {
+            self.follow_driver(host, now);
+            return;
+        }
+        let residency = node.driver.residency();
+        if residency.is_idle() || residency.is_serving() || node.driver_looks {
+            return;
+        }
+        node.driver_looks = true;
+        let behind = now.picoseconds() + period - node.driver_phase.picoseconds();
+        let wait = Time::from_picoseconds(period - behind % period);
+        self.queue.schedule(now + wait, Event::DriverLooks(host));
+    }
+
+    /// Does what the driver says it wants.
+    fn follow_driver(&mut self, host: u16, now: Time) {
+        loop {
+            let node = &mut self.nodes[usize::from(host)];
+            match node.driver.poll(&mut node.random) {
+                None => break,
+                Some(News::Say(word)) => {
+                    node.words_on_way_in.push_back(word);
+                    let costs = &self.config.host;
+                    let span = match word.message {
+                        ToInterface::Unload(..) | ToInterface::Upload(..) => {
+                            costs.driver + costs.unmap + costs.store
+                        }
+                        ToInterface::BringToRest(..)
+                        | ToInterface::Create(_)
+                        | ToInterface::Free(_) => costs.driver,
+                    };
+                    let at = self.run_driver(host, now, span);
+                    self.queue.schedule(at, Event::InterfaceHears(host));
+                }
+                Some(News::Wake(endpoint)) => self.wake(host, endpoint, now),
+                Some(News::PageIn(_) | News::Gone(_)) => {}
+            }
+        }
+        if self.config.host.remap_period > Time::ZERO {
+            // What came since the thread looked waits until it looks again.
+            self.ask_for_remap(host, now);
+        }
+    }
+
+    /// The kernel's thread takes the processor from the programs for `span`; returns until when.
+    fn run_driver(&mut self, host: u16, now: Time, span: Time) -> Time {
+        if let Some(until) = self.interrupt_processes(host, now, span) {
+            return until;
+        }
+        let node = &mut self.nodes[usize::from(host)];
+        node.host_busy_until = now.max(node.host_busy_until) + span;
+        node.host_busy_until
+    }
+
+    /// A message is in its endpoint's image: in the frame, or on the host.
+    pub(crate) fn write(&mut self, host: u16, endpoint: Endpoint, now: Time) -> Write {
+        let node = &mut self.nodes[usize::from(host)];
+        let write = node.driver.write(endpoint);
+        if !matches!(write, Write::Direct(_)) {
+            self.ask_for_remap(host, now);
+        }
+        write
+    }
+
+    /// What a look at an endpoint takes the host's processor.
+    #[inline]
+    pub(crate) fn look_span(&self, host: u16, endpoint: Endpoint) -> Time {
+        let driver = &self.nodes[usize::from(host)].driver;
+        self.config.host.look_of(is_in_frame(driver, endpoint))
+    }
+
+    #[inline(always)]
+    pub(crate) fn fly(&mut self, flight: Flight, at: Time) {
+        let per_million = u64::from(self.config.network.lost_per_million);
+        if per_million > 0 && self.random.below(1_000_000) < per_million {
+            self.lost += 1;
+            return;
+        }
+        if let Some(at) = self.links.send(flight, at) {
+            self.arrives(flight, at);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn release_buffer(&mut self, host: u16, now: Time) {
+        if self.links.release(host) {
+            let mut arrivals = core::mem::take(&mut self.arrivals);
+            self.links.take_up(host, now, &mut arrivals);
+            self.all_arrive(&mut arrivals);
+            self.arrivals = arrivals;
+        }
+    }
+
+    pub(crate) fn all_arrive(&mut self, arrivals: &mut VecDeque<(Time, Flight)>) {
+        while let Some((at, flight)) = arrivals.pop_front() {
+            self.arrives(flight, at);
+        }
+    }
+
+    /// A packet's tail will be there. A link carries one packet at a time, so this is called in the
+    /// order of these times.
+    #[inline(always)]
+    fn arrives(&mut self, flight: Flight, at: Time) {
+        let node = &mut self.nodes[usize::from(flight.to)];
+        if node.incoming.is_empty() {
+            node.arrival_at = at;
+        }
+        node.incoming.push_back((at, flight));
+        let at = at.max(node.busy_until);
+        self.wake_firmware(flight.to, at);
+    }
+
+    /// Uses a host's bus for `bytes`; returns when that is over.
+    pub(crate) fn use_bus(&mut self, host: u16, from: Time, bytes: u32, bytes_s: f64) -> Time {
+        let node = &mut self.nodes[usize::from(host)];
+        let span = Time::from_seconds_f64(f64::from(bytes) / bytes_s);
+        node.bus_free_at = from.max(node.bus_free_at) + span;
+        node.bus_free_at
+    }
+
+    /// Has the interface's processor look for work at `at`, unless it will before.
+    #[inline]
+    pub(crate) fn wake_firmware(&mut self, host: u16, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        if at < node.wake_at {
+            node.wake_at = at;
+            self.queue.wake(Wake::Firmware(host), at);
+        }
+    }
+
+    /// Has it look at `at`, and not before: it is busy until then, or nothing is there for it.
+    #[inline]
+    pub(crate) fn wake_firmware_then(&mut self, host: u16, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        if at != node.wake_at {
+            node.wake_at = at;
+            self.queue.wake(Wake::Firmware(host), at);
+        }
+    }
+
+    pub(crate) fn cycles(&self, cycles: u32) -> Time {
+        Time::from_picoseconds((u64::from(cycles) * self.cycle) >> 10)
+    }
+
+    pub(crate) fn tell_driver(&mut self, host: u16, word: Stamped<ToDriver>, at: Time) {
+        let node = &mut self.nodes[usize::from(host)];
+        node.words_on_way_out.push_back(word);
+        let at = at + self.config.host.interrupt;
+        self.queue.schedule(at, Event::DriverHears(host));
+    }
+
+    pub(crate) fn note_use(&mut self, host: u16, endpoint: Endpoint) {
+        if self.config.policy != Policy::Random {
+            self.nodes[usize::from(host)].driver.touch(endpoint);
+        }
+    }
+}
+
+pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
+    let life = u64::from(boot - 1) << 16;
+    let stream = |purpose| {
+        Stream::new(StreamKey {
+            seed: config.seed,
+            purpose,
+            entity: u64::from(host) | life,
+        })
+    };
+    let mut residency = Residency::new(config.frames, config.policy, config.stall);
+    if config.host.remap_period > Time::ZERO {
+        residency.begin_round();
+    }
+    Node {
+        transport: config.transport.map(|transport| {
+            Transport::new(Peer::new(host), u32::from(boot), transport, stream(1))
+        }),
+        service: Service::new(config.frames, config.hosts, config.discipline),
+        side: InterfaceSide::new(config.frames),
+        driver: Driver::new(residency),
+        driver_looks: false,
+        driver_phase: Time::from_picoseconds(
+            stream(4).below(config.host.remap_period.picoseconds().max(1)),
+        ),
+        incoming: VecDeque::new(),
+        arrival_at: Time::MAX,
+        words_in: VecDeque::new(),
+        words_on_way_in: VecDeque::new(),
+        words_on_way_out: VecDeque::new(),
+        busy_until: Time::ZERO,
+        wake_at: Time::MAX,
+        deadline_at: Time::MAX,
+        bus_free_at: Time::ZERO,
+        frames: vec![FrameState::default(); usize::from(config.frames)],
+        endpoints: Vec::new(),
+        full: 0,
+        host_busy_until: Time::ZERO,
+        has_host_event: false,
+        posting: VecDeque::new(),
+        blocked: Vec::new(),
+        program: Program::Nothing,
+        looks: Time::ZERO,
+        boot,
+        is_down: false,
+        setup: None,
+        random: stream(2),
+    }
+}
+
+#[cfg(test)]
+mod tests;

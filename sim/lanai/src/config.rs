@@ -1,0 +1,267 @@
+//! What a simulated cluster is made of, and the two presets.
+
+use viaduct_engine::Time;
+use viaduct_frames::residency::{Policy, Stall};
+use viaduct_frames::service::Discipline;
+use viaduct_frames::transport;
+
+use crate::cluster::SHORT_BYTES;
+use crate::faults::{Fault, FaultError, Shape};
+use crate::work::Steps;
+
+/// The interface's processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Firmware {
+    /// Hz.
+    pub clock_hz: f64,
+    /// What each step of its work takes.
+    pub steps: Steps,
+}
+
+/// The host: its processor, its kernel's thread that remaps, and its bus. All times are spans.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// Processor's time for a message that is sent.
+    pub send: Time,
+    /// Processor's time for a message that is taken out of a frame, with the look that finds it.
+    pub receive: Time,
+    /// A look at an endpoint in a frame: an uncached read of the interface's memory.
+    pub poll_frame: Time,
+    /// A look at an endpoint in host memory: a read that caches may answer.
+    pub poll_host: Time,
+    /// Bytes a second that the processor copies: long messages, to and from where the bus's engine
+    /// reaches them.
+    pub copy_bytes_s: f64,
+    /// From one thread to another.
+    pub switch: Time,
+    /// A trap into the kernel and back.
+    pub fault: Time,
+    /// From the interface's interrupt to the driver's first instruction.
+    pub interrupt: Time,
+    /// Between the kernel's thread's looks at what has to be remapped; zero: it looks at once. Once
+    /// awake it goes on until nothing is left.
+    pub remap_period: Time,
+    /// The driver's own work for each word that it says.
+    pub driver: Time,
+    /// Taking an endpoint's mapping away from its process, before its image moves.
+    pub unmap: Time,
+    /// Moving an endpoint's backing store, beside its image's way over the bus.
+    pub store: Time,
+    /// Giving the process its new mapping, when the image has moved.
+    pub map: Time,
+    /// DMA into host memory, bytes a second.
+    pub write_bytes_s: f64,
+    /// DMA out of host memory, bytes a second.
+    pub read_bytes_s: f64,
+}
+
+impl Host {
+    /// Processor's time for a message of `bytes` that is sent.
+    #[inline]
+    pub(crate) fn send_of(&self, bytes: u32) -> Time {
+        self.send + self.copy_of(bytes)
+    }
+
+    /// Processor's time for a message of `bytes` that is taken out of its endpoint.
+    #[inline]
+    pub(crate) fn receive_of(&self, bytes: u32, is_in_frame: bool) -> Time {
+        // The read that finds it is a part of what is published, of an endpoint in its frame.
+        let work = self.receive.saturating_sub(self.poll_frame);
+        work + self.look_of(is_in_frame) + self.copy_of(bytes)
+    }
+
+    /// A look at an endpoint.
+    #[inline]
+    pub(crate) const fn look_of(&self, is_in_frame: bool) -> Time {
+        if is_in_frame {
+            self.poll_frame
+        } else {
+            self.poll_host
+        }
+    }
+
+    #[inline]
+    fn copy_of(&self, bytes: u32) -> Time {
+        if bytes > SHORT_BYTES {
+            Time::from_seconds_f64(f64::from(bytes) / self.copy_bytes_s)
+        } else {
+            Time::ZERO
+        }
+    }
+}
+
+/// Links and switches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Network {
+    /// Bytes a second of a link.
+    pub link_bytes_s: f64,
+    /// What a switch adds.
+    pub switch: Time,
+    /// Bytes of a packet beside its payload.
+    pub header_bytes: u32,
+    /// Bytes of an answer.
+    pub answer_bytes: u32,
+    /// Hosts at one leaf switch of the tree.
+    pub hosts_a_leaf: u16,
+    /// Packets that an interface can hold before its link stops.
+    pub receive_buffers: u16,
+    /// Packets and answers, of a million, that are lost as they leave.
+    pub lost_per_million: u32,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Hosts with one interface each.
+    pub hosts: u16,
+    /// Endpoint frames of an interface.
+    pub frames: u16,
+    /// Bytes of an endpoint's image.
+    pub image_bytes: u32,
+    /// Requests that an endpoint's queue holds, and messages that its send queue does; as many
+    /// requests may be outstanding from one endpoint.
+    pub queue_entries: u32,
+    /// Who has to leave a frame.
+    pub policy: Policy,
+    /// Who waits for a remap.
+    pub stall: Stall,
+    /// Whose message is next.
+    pub discipline: Discipline,
+    /// The transport; none: messages go once, unanswered, over links that are trusted.
+    pub transport: Option<transport::Config>,
+    /// The interface's processor.
+    pub firmware: Firmware,
+    /// Hosts.
+    pub host: Host,
+    /// Links.
+    pub network: Network,
+    /// What goes wrong; it takes a transport to get over that.
+    pub faults: Vec<Fault>,
+    /// Of all random draws.
+    pub seed: u64,
+}
+
+impl Config {
+    /// The first generation: one endpoint, no virtual networks, links that are trusted.
+    ///
+    /// Given: overhead 2 x 2.9 us, gap 5.8 us, 38 MB/s. The interface's processor takes the gap for
+    /// a message sent and one taken in, 217 cycles of 26.7 ns: 196 are counted step by step, and
+    /// the descriptor has what is left. DMA into host memory peaks at 46.8 MB/s, so that what
+    /// bounds bulk at 38 MB/s is the way out of host memory.
+    #[must_use]
+    pub fn gam_myrinet(hosts: u16) -> Self {
+        Self {
+            hosts,
+            frames: 8,
+            image_bytes: 8192,
+            queue_entries: 32,
+            policy: Policy::Random,
+            stall: Stall::Nobody,
+            discipline: Discipline::default(),
+            transport: None,
+            firmware: Firmware {
+                clock_hz: 37.5e6,
+                steps: Steps {
+                    turn: 12,
+                    descriptor: 53,
+                    header: 16,
+                    start: 16,
+                    notice: 24,
+                    word: 5,
+                    endpoint: 12,
+                    queue: 28,
+                    dma: 36,
+                    driver_word: 100,
+                    ..Steps::default()
+                },
+            },
+            host: Host {
+                send: Time::from_nanoseconds(2_900),
+                receive: Time::from_nanoseconds(2_900),
+                poll_frame: Time::from_nanoseconds(500),
+                poll_host: Time::from_nanoseconds(100),
+                copy_bytes_s: 120e6,
+                switch: Time::from_nanoseconds(2_200),
+                fault: Time::from_nanoseconds(9_100),
+                interrupt: Time::from_nanoseconds(9_100),
+                remap_period: Time::from_milliseconds(10),
+                driver: Time::from_microseconds(10),
+                unmap: Time::from_microseconds(20),
+                store: Time::from_microseconds(80),
+                map: Time::from_microseconds(20),
+                write_bytes_s: 46.8e6,
+                read_bytes_s: 38.2e6,
+            },
+            network: Network {
+                link_bytes_s: 150e6,
+                switch: Time::from_nanoseconds(300),
+                header_bytes: 16,
+                answer_bytes: 24,
+                hosts_a_leaf: 5,
+                receive_buffers: 64,
+                lost_per_million: 0,
+            },
+            faults: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    /// Whether its faults can be.
+    ///
+    /// # Errors
+    ///
+    /// The first that names what is not there, or ends before it begins.
+    pub fn check_faults(&self) -> Result<(), FaultError> {
+        if !self.faults.is_empty() && self.transport.is_none() {
+            return Err(FaultError {
+                fault: 0,
+                reason: "without a transport what is lost stays lost".to_owned(),
+            });
+        }
+        self.shape().check(&self.faults)
+    }
+
+    /// The switches of the network.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            hosts: self.hosts,
+            hosts_a_leaf: self.network.hosts_a_leaf,
+            spines: self.transport.map_or(1, |it| u16::from(it.routes)),
+        }
+    }
+
+    /// Virtual networks on the same machines: endpoint frames, a transport, error checking and
+    /// defensive firmware (1.1 us in latency and gap: 41 cycles for a message sent and taken in).
+    #[must_use]
+    pub fn am_myrinet(hosts: u16, frames: u16) -> Self {
+        let gam = Self::gam_myrinet(hosts);
+        Self {
+            frames,
+            transport: Some(transport::Config {
+                peers: hosts,
+                routes: 4,
+                ..transport::Config::default()
+            }),
+            firmware: Firmware {
+                steps: Steps {
+                    check_out: 20,
+                    check_in: 21,
+                    name: 24,
+                    channel: 16,
+                    sequence: 12,
+                    stamp: 12,
+                    timer: 20,
+                    end: 20,
+                    recall: 20,
+                    ..gam.firmware.steps
+                },
+                ..gam.firmware
+            },
+            network: Network {
+                header_bytes: 36,
+                ..gam.network
+            },
+            ..gam
+        }
+    }
+}

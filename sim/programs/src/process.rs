@@ -1,0 +1,641 @@
+//! A program's view of its simulated host: the fabric's operations, time, and other programs.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
+use viaduct_engine::Time;
+use viaduct_provider::via::{HostAddress, Queue, Timespan, Timestamp};
+use viaduct_provider::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
+
+use crate::cluster::{Cluster, half};
+use crate::event::Event;
+use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
+use crate::host::{address_of, host_at, reserve_little};
+use crate::notices::Told;
+use crate::tasks::TaskId;
+
+/// The fabric, as the programs of a simulated host use it.
+pub type SimulatedFabric = AgentProvider<Process>;
+
+/// A simulated host, as a program on it sees it.
+#[derive(Clone)]
+pub struct Process {
+    shared: Arc<Shared>,
+    host: u32,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Process")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an operation takes at least that moves no message: a call into a library.
+const QUESTION: Time = Time::from_picoseconds(10_000);
+
+/// The longest pause of a program that looks in a loop.
+const RELAX_MAX: Time = Time::from_picoseconds(20_000_000);
+
+/// From the clock of the machine's programs to simulated time.
+fn time_of(span: Duration) -> Time {
+    let picoseconds = span.as_nanos().saturating_mul(1000);
+    Time::from_picoseconds(u64::try_from(picoseconds).unwrap_or(u64::MAX / 2))
+}
+
+impl Process {
+    pub(crate) const fn new(shared: Arc<Shared>, host: u32) -> Self {
+        Self { shared, host }
+    }
+
+    /// The host's number.
+    #[must_use]
+    pub const fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// The operations of the fabric, from this host.
+    #[must_use]
+    pub fn fabric(&self) -> Arc<SimulatedFabric> {
+        Arc::new(AgentProvider {
+            runtime: self.clone(),
+        })
+    }
+
+    /// The time, as the program that asks has it: what it has computed counts.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        let mut cluster = self.shared.lock();
+        let time = self.local(&mut cluster);
+        Duration::from_nanos(time.picoseconds() / 1000)
+    }
+
+    /// As [`Process::now`], to the picosecond.
+    pub(crate) fn time(&self) -> Time {
+        self.local(&mut self.shared.lock())
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.shared.lock()
+    }
+
+    fn local(&self, cluster: &mut Cluster) -> Time {
+        let now = cluster.now();
+        cluster.host(self.host).processor_free.max(now)
+    }
+
+    /// Keeps the host's processor busy for some time. A blocking program goes on when it is over,
+    /// an asynchronous one when it next waits.
+    pub fn compute(&self, span: Duration) {
+        let mut cluster = self.shared.lock();
+        let now = cluster.now();
+        cluster.host(self.host).work(now, time_of(span));
+        self.synchronise(&mut cluster);
+    }
+
+    /// Lets time pass; the processor is free meanwhile. No effect in an asynchronous program, see
+    /// [`Process::sleep_async`].
+    pub fn sleep(&self, span: Duration) {
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
+        let until = cluster.now() + time_of(span);
+        self.wait(&mut cluster, Some(until), false);
+    }
+
+    /// Lets time pass.
+    pub async fn sleep_async(&self, span: Duration) {
+        let until = {
+            let mut cluster = self.shared.lock();
+            self.local(&mut cluster) + time_of(span)
+        };
+        poll_fn(|_| {
+            let mut cluster = self.shared.lock();
+            if cluster.now() >= until {
+                return Poll::Ready(());
+            }
+            let earliest = cluster.wake_at.map_or(until, |time| time.min(until));
+            cluster.wake_at = Some(earliest);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Whether the clock has reached the program's own time, which runs ahead by what its processor
+    /// has to do. For futures written by hand that look at something: a blocking program's looks
+    /// wait for the same. The task is polled again when it has.
+    pub fn poll_caught_up(&self) -> Poll<()> {
+        let mut cluster = self.shared.lock();
+        let until = self.local(&mut cluster);
+        if cluster.now() >= until {
+            return Poll::Ready(());
+        }
+        let earliest = cluster.wake_at.map_or(until, |time| time.min(until));
+        cluster.wake_at = Some(earliest);
+        Poll::Pending
+    }
+
+    /// Has the task polled again when something changes on its host.
+    ///
+    /// For futures written by hand that look at a queue and found nothing: they are the loops of
+    /// programs that poll, and [`Self::pay_for_polling`] when they have found something at last.
+    pub fn watch(&self) {
+        self.shared.lock().is_watching = true;
+    }
+
+    /// The processor has looked in a loop, and sees a change half a turn late.
+    pub fn pay_for_polling(&self) {
+        let mut cluster = self.shared.lock();
+        let delay = cluster.config.host.processor.polling_delay;
+        self.spend(&mut cluster, delay);
+    }
+
+    /// Lets time pass until something changes on this host, some microseconds at most: for the
+    /// pauses of a loop that looks again and again.
+    pub fn relax(&self) {
+        self.pause(RELAX_MAX);
+    }
+
+    /// The same, so long at most.
+    pub fn relax_for(&self, longest: Duration) {
+        self.pause(RELAX_MAX.min(time_of(longest)));
+    }
+
+    fn pause(&self, longest: Time) {
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
+        let until = cluster.now() + longest;
+        self.wait(&mut cluster, Some(until), true);
+        // A loop over memory sees a change half a turn late.
+        if cluster.now() < until {
+            let delay = cluster.config.host.processor.polling_delay;
+            let now = cluster.now();
+            cluster.host(self.host).work(now, delay);
+        }
+    }
+
+    /// Starts a blocking program beside this one.
+    pub fn spawn(&self, program: impl FnOnce(Self) + Send + 'static) {
+        let process = self.clone();
+        let program = Program::Blocking(Box::new(move || program(process)));
+        self.start(program);
+    }
+
+    /// Starts an asynchronous program beside this one.
+    pub fn spawn_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        program: impl FnOnce(Self) -> F,
+    ) {
+        let future = Box::pin(program(self.clone()));
+        self.start(Program::Asynchronous(future));
+    }
+
+    fn start(&self, program: Program) {
+        let mut cluster = self.shared.lock();
+        if cluster.is_dead(self.host) {
+            // Dropped without the lock: it may hold anything.
+            drop(cluster);
+            return drop(program);
+        }
+        let task = cluster.tasks.add(self.host, true);
+        cluster.spawned.push_back(Spawn { task, program });
+    }
+
+    /// Kills the host: its programs never run again, what was under way from or to it is lost, and
+    /// the others notice after a while ([`Detection`](crate::faults::Detection)).
+    ///
+    /// Does not return to a blocking program of the host. An asynchronous one goes on until it next
+    /// waits. What programs of the host hold is dropped with the simulation; what that asks of the
+    /// fabric then is refused.
+    pub fn die(&self) {
+        let own = {
+            let mut cluster = self.shared.lock();
+            cluster.kill(self.host, true);
+            current().filter(|current| cluster.tasks.host(current.task) == self.host)
+        };
+        if let Some(current) = own.filter(Current::may_block) {
+            loop {
+                suspend(current);
+            }
+        }
+    }
+
+    /// The lock, if the host lives.
+    #[inline(always)]
+    fn alive(&self) -> Result<Guard<'_>> {
+        let cluster = self.shared.lock();
+        if cluster.is_dead(self.host) {
+            return Err(dead(self.host));
+        }
+        Ok(cluster)
+    }
+
+    /// Has the processor work for the program from now on.
+    #[inline]
+    pub(crate) fn spend(&self, cluster: &mut Cluster, span: Time) {
+        let now = cluster.now();
+        cluster.host(self.host).work(now, span);
+    }
+
+    /// A program's wait is over: it pays for how it was told. What it still has to read.
+    fn wake_up(&self, cluster: &mut Guard<'_>, told: Told) -> Time {
+        let event = match told {
+            Told::Woken(event) => {
+                cluster.wake(self.host);
+                cluster.counts.events += u64::from(event.is_some());
+                event.unwrap_or(Time::ZERO)
+            }
+            Told::Looks(round) => {
+                let delay = cluster.config.host.processor.polling_delay;
+                self.spend(cluster, delay + half(round));
+                Time::ZERO
+            }
+        };
+        self.synchronise(cluster);
+        event
+    }
+
+    /// Waits until there is something to see. What is watched is for a message: sleeping for it is
+    /// counted, and the program pays for taking it.
+    fn block_for<T>(
+        &self,
+        watched: Option<Watched>,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut cluster = self.alive()?;
+        self.synchronise(&mut cluster);
+        let deadline = limit.map(|limit| cluster.now() + time_of(limit));
+        let (mut told, mut has_slept) = (None, false);
+        loop {
+            if let Some(seen) = look(&mut cluster.host(self.host).agent)? {
+                let mut event = Time::ZERO;
+                if let Some(told) = told
+                    && has_slept
+                {
+                    event = self.wake_up(&mut cluster, told);
+                }
+                if let Some(watched) = watched {
+                    let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
+                    let read = self.read(&mut cluster, watched);
+                    cluster.host(self.host).counts.wake_ups += u64::from(was_asleep);
+                    let reap = cluster.config.host.processor.reap;
+                    self.spend(&mut cluster, event + read + reap);
+                }
+                return Ok(Some(seen));
+            }
+            if deadline.is_some_and(|deadline| deadline <= cluster.now()) {
+                return Ok(None);
+            }
+            if !may_block() {
+                return Err(Error::new(
+                    ReturnCode::InvalidState,
+                    "only a blocking program of the simulation can wait here: an asynchronous one \
+                     awaits, and what is no program cannot",
+                ));
+            }
+            if told.is_none() {
+                let arranged = watched.map(|watched| cluster.arrange(self.host, watched));
+                told = Some(arranged.unwrap_or(Told::Woken(None)));
+                // Setting a tripwire takes time, in which what is waited for may come.
+                self.synchronise(&mut cluster);
+                if arranged.is_some() {
+                    continue;
+                }
+            }
+            let sleeps = watched.is_some() && matches!(told, Some(Told::Woken(_)));
+            if sleeps && !has_slept {
+                cluster.host(self.host).counts.sleeps += 1;
+            }
+            has_slept = true;
+            self.wait(&mut cluster, deadline, true);
+        }
+    }
+
+    /// Looks at memory in a loop.
+    pub(crate) fn poll_memory<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<T> {
+        let (mut cluster, seen, has_waited) = self.see(limit, look)?;
+        if has_waited {
+            let delay = cluster.config.host.processor.polling_delay;
+            self.spend(&mut cluster, delay);
+        }
+        Some(seen)
+    }
+
+    /// Sleeps for a byte of memory that is given below VIA.
+    pub(crate) fn wait_for_memory<T>(
+        &self,
+        place: (u32, u32),
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<T> {
+        let told = self.shared.lock().arrange_memory(self.host, place);
+        let (mut cluster, seen, has_slept) = self.see(limit, look)?;
+        if has_slept {
+            let event = self.wake_up(&mut cluster, told);
+            self.spend(&mut cluster, event);
+        }
+        Some(seen)
+    }
+
+    /// Waits until there is something to see; whether it had to wait.
+    fn see<T>(
+        &self,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<(Guard<'_>, T, bool)> {
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
+        let deadline = limit.map(|limit| cluster.now() + time_of(limit));
+        let mut has_waited = false;
+        loop {
+            if let Some(seen) = look(&mut cluster) {
+                if !has_waited {
+                    self.spend(&mut cluster, QUESTION);
+                }
+                return Some((cluster, seen, has_waited));
+            }
+            let is_late = deadline.is_some_and(|deadline| deadline <= cluster.now());
+            if is_late || !may_block() {
+                return None;
+            }
+            has_waited = true;
+            self.wait(&mut cluster, deadline, true);
+        }
+    }
+
+    /// What there is to read of the event queue by a program that has found something.
+    fn read(&self, cluster: &mut Cluster, watched: Watched) -> Time {
+        match watched {
+            Watched::Entries(_) => cluster.read_event(self.host),
+            Watched::Vi(..) => Time::ZERO,
+        }
+    }
+
+    /// Waits until the simulation's time has reached the program's own.
+    #[inline]
+    fn synchronise(&self, cluster: &mut Guard<'_>) {
+        let free = cluster.host(self.host).processor_free;
+        if free <= cluster.now() || !may_block() {
+            return;
+        }
+        // Nothing else happens until then, as a rule: the clock moves, and that is all.
+        if !(self.is_alone(cluster) && !cluster.is_dead(self.host) && cluster.advance(free)) {
+            self.catch_up(cluster);
+        }
+    }
+
+    #[inline(never)]
+    fn catch_up(&self, cluster: &mut Guard<'_>) {
+        loop {
+            let free = cluster.host(self.host).processor_free;
+            if free <= cluster.now() {
+                return;
+            }
+            self.wait(cluster, Some(free), false);
+        }
+    }
+
+    /// Waits until a time, or for a change on this host. Returns at once where nothing can wait.
+    fn wait(&self, cluster: &mut Guard<'_>, until: Option<Time>, is_watching: bool) {
+        let Some(current) = current().filter(Current::may_block) else {
+            return;
+        };
+        let task = current.task;
+        let wait = cluster.tasks.wait(task, is_watching);
+        if is_watching && cluster.tasks.list(task) {
+            let watchers = &mut cluster.host(self.host).watchers;
+            reserve_little(watchers);
+            watchers.push(task);
+        }
+        if self.wait_in_place(cluster, task, until) {
+            return;
+        }
+        let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait).into()));
+        cluster.let_go(|| suspend(current));
+        if let Some(event) = event {
+            cluster.queue.cancel(event);
+        }
+    }
+
+    /// Whether nobody but the program that runs wants to go on.
+    #[inline]
+    fn is_alone(&self, cluster: &Cluster) -> bool {
+        cluster.is_idle() && !self.shared.has_woken()
+    }
+
+    /// Lets things happen from the stack that waits, for as long as they concern no other program;
+    /// whether the wait is over.
+    fn wait_in_place(&self, cluster: &mut Cluster, task: TaskId, until: Option<Time>) -> bool {
+        /// So that whoever runs the simulation can look whether to stop.
+        const EVENTS_MAX: u32 = 1 << 10;
+
+        for _ in 0..EVENTS_MAX {
+            if cluster.is_dead(self.host) {
+                return false;
+            }
+            if let Some(is_over) = cluster.tasks.take_if_next(task) {
+                return is_over;
+            }
+            if cluster.has_calls() || self.shared.has_woken() {
+                return false;
+            }
+            if cluster.is_quiet() {
+                // Generators alone end no wait but one for a time.
+                let is_over = until.is_some_and(|time| cluster.advance(time));
+                if is_over {
+                    cluster.tasks.end_wait_now(task);
+                }
+                return is_over;
+            }
+            let Some(event) = cluster.next_event(until.unwrap_or(Time::MAX)) else {
+                // Nothing is to happen by then: the clock moves, and that is all.
+                let Some(time) = until else { return false };
+                cluster.advance(time);
+                cluster.tasks.end_wait_now(task);
+                return true;
+            };
+            cluster.look_ahead();
+            cluster.handle(event);
+        }
+        false
+    }
+}
+
+pub(crate) type Guard<'a> = crate::lock::Guard<'a, Cluster>;
+
+// SAFETY: messages are carried by the verdicts of the semantics, under the lock of all operations.
+unsafe impl Runtime for Process {
+    fn access<T>(&self, act: impl FnOnce(&mut Agent) -> T) -> T {
+        act(&mut self.shared.lock().host(self.host).agent)
+    }
+
+    fn operate<T>(
+        &self,
+        vi: Option<ViHandle>,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        let mut cluster = self.alive()?;
+        self.synchronise(&mut cluster);
+        // A loop of questions takes time, or what it waits for never comes.
+        self.spend(&mut cluster, QUESTION);
+        let now = cluster.timestamp();
+        let result = act(&mut cluster.host(self.host).agent, now);
+        cluster.follow(self.host, vi);
+        if let Some(vi) = vi {
+            cluster.tell_receives(self.host, vi);
+        }
+        result
+    }
+
+    fn poll<T>(
+        &self,
+        watched: Watched,
+        mut look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let mut cluster = self.alive()?;
+        self.synchronise(&mut cluster);
+        let model = cluster.config.host.processor;
+        let round = cluster.round(self.host, watched);
+        let (delay, reap) = (model.polling_delay + half(round), model.reap);
+        let seen = look(&mut cluster.host(self.host).agent)?;
+        if seen.is_some() {
+            let read = self.read(&mut cluster, watched);
+            self.spend(&mut cluster, half(round) + read + reap);
+            return Ok(seen);
+        }
+        if !may_block() {
+            return Ok(None);
+        }
+        // Nothing there: the look takes a turn of the program's loop, less if something comes.
+        let turn = (delay + delay).max(Time::from_picoseconds(10_000));
+        let until = cluster.now() + turn;
+        self.wait(&mut cluster, Some(until), true);
+        let seen = look(&mut cluster.host(self.host).agent)?;
+        if seen.is_some() {
+            let read = self.read(&mut cluster, watched);
+            self.spend(&mut cluster, delay + read + reap);
+        }
+        Ok(seen)
+    }
+
+    fn block<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.block_for(None, limit, look)
+    }
+
+    fn perform<T>(
+        &self,
+        vi: ViHandle,
+        work: Work,
+        act: impl FnOnce(&mut Agent, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        let mut cluster = self.alive()?;
+        let queue = match work {
+            Work::PostReceive => Queue::Receive,
+            Work::PostSend | Work::Register { .. } => Queue::Send,
+        };
+        let post = cluster.config.host.processor.post;
+        self.spend(&mut cluster, post);
+        let Some((_, id)) = cluster.host(self.host).agent.place_of(vi) else {
+            // It says what is wrong.
+            let now = cluster.timestamp();
+            let result = act(&mut cluster.host(self.host).agent, now);
+            cluster.follow_post(self.host, vi, None);
+            return result;
+        };
+        cluster.arrange_bound(self.host, id, queue);
+        let now = cluster.timestamp();
+        let result = act(&mut cluster.host(self.host).agent, now);
+        cluster.follow_post(self.host, vi, Some(id));
+        if work == Work::PostReceive {
+            cluster.tell_receives_of(self.host, id);
+        }
+        result
+    }
+
+    fn take<T>(
+        &self,
+        watched: Watched,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Agent) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        self.block_for(Some(watched), limit, look)
+    }
+
+    fn charge(&self, work: Work) {
+        if let Work::Register { bytes } = work {
+            let mut cluster = self.shared.lock();
+            let span = cluster.config.host.memory.registration(bytes);
+            self.spend(&mut cluster, span);
+        }
+    }
+
+    fn expect(&self, watched: Watched) {
+        self.shared.lock().arrange(self.host, watched);
+    }
+
+    fn is_handler(&self) -> bool {
+        current().is_some_and(|current| current.is_handler)
+    }
+
+    fn span(&self, limit: Option<Duration>) -> Timespan {
+        limit.map_or(Timespan::INFINITE, |limit| {
+            Timespan::from_picoseconds(time_of(limit).picoseconds())
+        })
+    }
+
+    fn address(&self, name: &str, index: u32) -> Result<HostAddress> {
+        let hosts = self.shared.lock().hosts.len();
+        let number = name.strip_prefix("host").unwrap_or(name).parse::<u32>();
+        let known = number.ok().filter(|number| (*number as usize) < hosts);
+        match (known, index) {
+            (Some(number), 0) => Ok(address_of(number)),
+            (Some(_), _) => Err(unknown(format!("host {name:?} has one address"))),
+            (None, _) => Err(unknown(format!(
+                "no host {name:?}: there are host0 to host{}",
+                hosts - 1
+            ))),
+        }
+    }
+
+    fn name(&self, address: HostAddress) -> Result<String> {
+        let hosts = self.shared.lock().hosts.len();
+        host_at(address, hosts)
+            .map(|number| format!("host{number}"))
+            .ok_or_else(|| unknown(format!("no host has the address {:#x}", address.get())))
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        Ok(self.alive()?.host(self.host).counts)
+    }
+
+    fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress> {
+        let hosts = self.shared.lock().hosts.len() as u32;
+        (0..hosts)
+            .map(address_of)
+            .filter(|address| hops > 0 || *address == own)
+            .collect()
+    }
+}
+
+#[cold]
+fn dead(host: u32) -> Error {
+    Error::new(ReturnCode::InvalidState, format!("host{host} is dead"))
+}
+
+fn unknown(reason: String) -> Error {
+    Error::new(ReturnCode::NameService, reason)
+}

@@ -1,0 +1,363 @@
+//! The text of `viaduct why`: the message, its stages, and for whom it waited.
+//!
+//! Times are in microseconds with all six decimals: what is added up here adds up to the
+//! picosecond.
+
+use comfy_table::{CellAlignment, Table};
+use viaduct_cluster::why::{
+    Account, Choice, Fate, MessageName, Overlap, PlaceUse, Wait, WayUse, Work,
+};
+use viaduct_hardware::Stage;
+use viaduct_network::Sharing;
+use viaduct_scenario::format_size;
+
+use super::Explained;
+use crate::figure::count;
+
+use crate::screen::{indented, plain_table};
+use crate::summary::tidy;
+
+/// How many of those who shared a link or a bus longest are shown.
+const SHOWN_A_PLACE: usize = 3;
+
+/// Characters of a bar that stands for the whole latency.
+const BAR_WIDTH: u64 = 20;
+
+/// The explanation for a terminal. Ends with a line feed.
+#[must_use]
+pub fn explanation_text(explained: &Explained<'_>) -> String {
+    let explanation = explained.explanation;
+    let mut text = head(explained);
+    match &explanation.fate {
+        Fate::Delivered(account) => text += &account_text(explained, account),
+        Fate::Dropped { cause, at } => {
+            let (_, host) = explanation.message.hosts(explained.config.hosts.processes);
+            let why = match *cause {
+                "no_descriptor" => format!(
+                    "no receive descriptor was posted (`hosts.prepost` is {})",
+                    explained.config.hosts.prepost
+                ),
+                cause => cause.replace('_', " "),
+            };
+            text += &format!(
+                "  dropped  at host {} after {} us, at {} s: {why}\n",
+                explained.host_name(host),
+                exact_us((*at - explanation.posted).picoseconds()),
+                exact_s(at.picoseconds()),
+            );
+        }
+        Fate::UnderWay {
+            until,
+            has_no_buffer,
+        } => {
+            let place = if *has_no_buffer {
+                "it still waited for a send buffer"
+            } else {
+                "it was under way"
+            };
+            text += &format!(
+                "  not delivered: {place} when the run ended, {} us later, at {} s\n",
+                exact_us((*until - explanation.posted).picoseconds()),
+                exact_s(until.picoseconds()),
+            );
+        }
+    }
+    text
+}
+
+fn head(explained: &Explained<'_>) -> String {
+    let explanation = explained.explanation;
+    let message = explanation.message;
+    let measured = count(explanation.messages_measured);
+    let choice = match explained.choice {
+        Choice::Message(_) if explanation.is_measured => String::new(),
+        Choice::Message(_) => ", posted during the warm-up".to_owned(),
+        Choice::Slowest => format!(", the slowest of {measured} measured"),
+        Choice::Quantile(quantile) => {
+            format!(", at {} % of {measured} measured", tidy(quantile * 100.0))
+        }
+    };
+    format!(
+        "  message  {} of {} (numbered from 0){choice}\n  way      {}, {}, posted at {} s\n",
+        message.number,
+        count(explanation.messages_posted),
+        explained.ends(message),
+        format_size(u64::from(message.bytes)),
+        exact_s(explanation.posted.picoseconds()),
+    )
+}
+
+fn account_text(explained: &Explained<'_>, account: &Account) -> String {
+    let (latency, floor) = (account.latency.picoseconds(), account.floor.picoseconds());
+    let excess = latency.saturating_sub(floor);
+    let because = match excess {
+        0 => "as with nobody else there".to_owned(),
+        excess => format!(
+            "{} with nobody else there, {} because of others",
+            exact_us(floor),
+            exact_us(excess)
+        ),
+    };
+    let mut text = format!("  latency  {} us: {because}\n\n", exact_us(latency));
+    text += &stage_table(account);
+    for wait in account
+        .waits
+        .iter()
+        .filter(|wait| wait.stage < Stage::Queued)
+    {
+        text += &wait_text(explained, wait);
+    }
+    if account.way.queued.picoseconds() > 0 {
+        text += &way_text(explained, &account.way);
+    }
+    for wait in account
+        .waits
+        .iter()
+        .filter(|wait| wait.stage > Stage::Queued)
+    {
+        text += &wait_text(explained, wait);
+    }
+    text + &held_up_text(account)
+}
+
+fn stage_table(account: &Account) -> String {
+    let latency = account.latency.picoseconds();
+    let header = ["stage", "time, us", "share", "", "alone, us", "others, us"];
+    let mut table = plain_table(header.map(str::to_owned).to_vec());
+    let difference = |time: u64, alone: u64| signed_us(time as i64 - alone as i64);
+    for stage in &account.stages {
+        let (time, alone) = (stage.time.picoseconds(), stage.alone.picoseconds());
+        if time == 0 && alone == 0 {
+            continue;
+        }
+        let share = time as f64 / latency.max(1) as f64;
+        let bar = (share * BAR_WIDTH as f64 + 0.5) as usize;
+        table.add_row(vec![
+            stage.stage.name().replace('_', " "),
+            exact_us(time),
+            format!("{:.1} %", share * 100.0),
+            "#".repeat(bar),
+            exact_us(alone),
+            difference(time, alone),
+        ]);
+    }
+    let floor = account.floor.picoseconds();
+    table.add_row(vec![
+        "latency".to_owned(),
+        exact_us(latency),
+        "100.0 %".to_owned(),
+        String::new(),
+        exact_us(floor),
+        difference(latency, floor),
+    ]);
+    aligned(table, &[1, 2, 4, 5])
+}
+
+fn wait_text(explained: &Explained<'_>, wait: &Wait) -> String {
+    let others = counted(wait.messages, "other message");
+    let what = match wait.stage {
+        Stage::Buffer => format!(
+            "for one of the {} of its host, which {others} held",
+            counted(
+                u64::from(explained.config.hosts.send_buffers),
+                "send buffer"
+            ),
+        ),
+        Stage::SendQueue => format!("behind {others} of its host"),
+        _ => format!("while the processor worked for {others}"),
+    };
+    let mut table = plain_table(OTHER_COLUMNS.map(str::to_owned).to_vec());
+    for overlap in &wait.longest {
+        table.add_row(explained.other(overlap));
+    }
+    let mut text = format!(
+        "\n  {}: {} us {what}\n",
+        wait.stage.name().replace('_', " "),
+        exact_us(wait.time.picoseconds())
+    );
+    text += &aligned(table, &[1, 4]);
+    if wait.messages > wait.longest.len() as u64 {
+        text += "  (the longest)\n";
+    }
+    text
+}
+
+const OTHER_COLUMNS: [&str; 5] = ["for", "message", "way", "size", "us"];
+
+fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
+    let is_charged = explained.config.links.sharing == Sharing::Fluid;
+    let mut text = format!(
+        "\n  queued: its bytes moved for {} us, {} of them because others shared the way\n",
+        exact_us(way.moving.picoseconds()),
+        exact_us(way.queued.picoseconds()),
+    );
+    let mut header = vec!["where", "others", "shared, us"];
+    if is_charged {
+        header.push("lost, us");
+    }
+    let columns = header.len();
+    let mut table = plain_table(header.into_iter().map(str::to_owned).collect());
+    let mut add = |mut row: Vec<String>| {
+        row.truncate(columns);
+        table.add_row(row);
+    };
+    for place in &way.places {
+        let lost = place.lost.map_or(0, |lost| lost.picoseconds());
+        add(vec![
+            explained.place_name(place.place),
+            others(place),
+            exact_us(place.shared.picoseconds()),
+            exact_us(lost),
+        ]);
+        for overlap in place.longest.iter().take(SHOWN_A_PLACE) {
+            let who = overlap.message.map_or_else(
+                || "other devices".to_owned(),
+                |message| explained.message(message),
+            );
+            let time = exact_us(overlap.time.picoseconds());
+            add(vec![format!("  {who}"), String::new(), time, String::new()]);
+        }
+    }
+    if let Some(rest) = way.rest_picoseconds {
+        if rest != 0 {
+            let has_buses = !explained.config.host.bus.dma_rate().is_infinite();
+            let name = if has_buses {
+                "short transactions on the buses, rounding"
+            } else {
+                "rounding"
+            };
+            let empty = String::new();
+            add(vec![name.to_owned(), empty.clone(), empty, signed_us(rest)]);
+        }
+        let (empty, queued) = (String::new(), exact_us(way.queued.picoseconds()));
+        add(vec!["queued".to_owned(), empty.clone(), empty, queued]);
+    }
+    text += &aligned(table, &[1, 2, 3]);
+    text += if is_charged {
+        "  lost: while no place gave it less, the first of several; indented: those that shared it \
+         longest\n"
+    } else {
+        "  indented: those that shared it longest; with max-min sharing no place alone is to blame\n"
+    };
+    text
+}
+
+/// How many messages shared a place, and whether devices did.
+fn others(place: &PlaceUse) -> String {
+    match (place.messages, place.device_transfers) {
+        (messages, 0) => count(messages),
+        (0, transfers) => counted(transfers, "transfer"),
+        (messages, transfers) => {
+            format!("{} + {}", count(messages), counted(transfers, "transfer"))
+        }
+    }
+}
+
+/// Stages that are no waits and took longer than alone.
+fn held_up_text(account: &Account) -> String {
+    let waits = [
+        Stage::Buffer,
+        Stage::SenderProcessor,
+        Stage::SendQueue,
+        Stage::Queued,
+        Stage::ReceiverProcessor,
+    ];
+    let held_up: Vec<Stage> = account
+        .stages
+        .iter()
+        .filter(|stage| stage.time > stage.alone && !waits.contains(&stage.stage))
+        .map(|stage| stage.stage)
+        .collect();
+    if held_up.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = held_up.iter().map(|stage| stage.name()).collect();
+    let ahead = if held_up.contains(&Stage::Receive) {
+        ", or was ahead at the receiving adapter"
+    } else {
+        ""
+    };
+    let gap = if names.len() > 2 { "\n  " } else { " " };
+    format!(
+        "\n  {}: longer than alone,{gap}since somebody used the bus then{ahead}\n",
+        names.join(", ")
+    )
+}
+
+impl Explained<'_> {
+    fn ends(&self, message: MessageName) -> String {
+        format!(
+            "{} -> {}",
+            self.process_name(message.source),
+            self.process_name(message.target)
+        )
+    }
+
+    fn message(&self, message: MessageName) -> String {
+        format!(
+            "{}: {}, {}",
+            message.number,
+            self.ends(message),
+            format_size(u64::from(message.bytes))
+        )
+    }
+
+    /// A row of those ahead.
+    fn other(&self, overlap: &Overlap) -> Vec<String> {
+        let work = match overlap.work {
+            Work::Buffer => "holding a buffer",
+            Work::Post => "posting",
+            Work::Take => "taking what arrived",
+            Work::Repost => "posting a receive again",
+            Work::Descriptor => "reading a descriptor",
+            Work::Move => "moving data of the same VI",
+        };
+        let time = exact_us(overlap.time.picoseconds());
+        let [number, ends, size] = overlap.message.map_or_else(
+            || [String::new(), "other devices".to_owned(), String::new()],
+            |message| {
+                [
+                    message.number.to_string(),
+                    self.ends(message),
+                    format_size(u64::from(message.bytes)),
+                ]
+            },
+        );
+        vec![work.to_owned(), number, ends, size, time]
+    }
+}
+
+fn aligned(mut table: Table, numbers: &[usize]) -> String {
+    for &column in numbers {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    indented(&table)
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
+/// Picoseconds as microseconds, to the last digit.
+fn exact_us(picoseconds: u64) -> String {
+    format!(
+        "{}.{:06}",
+        count(picoseconds / 1_000_000),
+        picoseconds % 1_000_000
+    )
+}
+
+fn signed_us(picoseconds: i64) -> String {
+    let sign = if picoseconds < 0 { "-" } else { "" };
+    format!("{sign}{}", exact_us(picoseconds.unsigned_abs()))
+}
+
+/// Picoseconds as seconds, to the last digit that is not 0.
+fn exact_s(picoseconds: u64) -> String {
+    let second = 1_000_000_000_000;
+    let text = format!("{}.{:012}", picoseconds / second, picoseconds % second);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,330 @@
+//! The tables of a run directory, read again.
+//!
+//! A directory may come from anywhere: what its files say is checked against the scenario beside
+//! them before it is used.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::column::reader::ColumnReader;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use thiserror::Error;
+use viaduct_cluster::result::{LinkRow, SeriesRow};
+use viaduct_engine::Time;
+use viaduct_topology::{LinkId, Topology};
+
+/// What pictures need of a run's tables.
+#[derive(Clone, Debug, Default)]
+pub struct FormerTables {
+    /// This share of the measured messages took at most so many microseconds.
+    pub latency: Vec<(f64, f64)>,
+    /// The run over time.
+    pub series: Vec<SeriesRow>,
+    /// Its links.
+    pub links: Vec<LinkRow>,
+}
+
+/// A table cannot be read.
+#[derive(Debug, Error)]
+#[error("cannot read `{}`: {what}", path.display())]
+pub struct TableError {
+    path: PathBuf,
+    what: String,
+}
+
+/// Reads the tables of a run directory; `runs` has cell, seed and network of each run, in order.
+///
+/// # Errors
+///
+/// When a table is missing, is no such table, or does not fit the runs.
+pub fn read_tables(
+    directory: &Path,
+    runs: &[(usize, u64, &Topology)],
+) -> Result<Vec<FormerTables>, TableError> {
+    let mut tables = vec![FormerTables::default(); runs.len()];
+    let latency = Table::open(directory, "latency", runs)?;
+    let series = Table::open(directory, "series", runs)?;
+    let links = Table::open(directory, "links", runs)?;
+    for (index, (run, (.., topology))) in tables.iter_mut().zip(runs).enumerate() {
+        run.latency = latency.read(index, latency_rows)?;
+        run.series = series.read(index, series_rows)?;
+        run.links = links.read(index, |group| link_rows(group, topology))?;
+    }
+    Ok(tables)
+}
+
+/// Why a table is no good.
+type Reason = String;
+
+struct Table {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+}
+
+impl Table {
+    fn open(
+        directory: &Path,
+        name: &str,
+        runs: &[(usize, u64, &Topology)],
+    ) -> Result<Self, TableError> {
+        let path = directory.join(format!("{name}.parquet"));
+        let refused = |what: String| TableError {
+            path: path.clone(),
+            what,
+        };
+        let file = File::open(&path).map_err(|error| refused(error.to_string()))?;
+        let file = SerializedFileReader::new(file).map_err(|error| refused(error.to_string()))?;
+        if file.num_row_groups() != runs.len() {
+            let what = format!(
+                "it has {} runs, and summary.json {}",
+                file.num_row_groups(),
+                runs.len()
+            );
+            return Err(refused(what));
+        }
+        let table = Self { path, file };
+        for (index, (cell, seed, _)) in runs.iter().enumerate() {
+            let (cells, seeds) = table.read(index, |group| {
+                Ok((group.counts("cell")?, group.counts("seed")?))
+            })?;
+            let fits = cells.iter().all(|value| *value == *cell as u64);
+            if !fits || !seeds.iter().all(|value| value == seed) {
+                let what = format!("its runs are not those of summary.json, from run {index} on");
+                return Err(table.refused(what));
+            }
+        }
+        Ok(table)
+    }
+
+    fn read<T>(
+        &self,
+        run: usize,
+        rows: impl Fn(&Group<'_>) -> Result<T, Reason>,
+    ) -> Result<T, TableError> {
+        let group = self.file.get_row_group(run);
+        let group = group.map_err(|error| self.refused(error.to_string()))?;
+        rows(&Group(&*group)).map_err(|what| self.refused(what))
+    }
+
+    fn refused(&self, what: String) -> TableError {
+        TableError {
+            path: self.path.clone(),
+            what,
+        }
+    }
+}
+
+/// The rows of one run.
+struct Group<'a>(&'a dyn RowGroupReader);
+
+impl Group<'_> {
+    fn column(&self, name: &str) -> Result<(ColumnReader, usize), Reason> {
+        let metadata = self.0.metadata();
+        let columns = metadata.schema_descr();
+        let index = (0..columns.num_columns())
+            .find(|index| columns.column(*index).name() == name)
+            .ok_or_else(|| format!("it has no column `{name}`"))?;
+        let rows = usize::try_from(metadata.num_rows())
+            .map_err(|_| "its count of rows is negative".to_owned())?;
+        let reader = self.0.get_column_reader(index);
+        Ok((reader.map_err(|error| error.to_string())?, rows))
+    }
+
+    /// Integers, which are never negative.
+    fn counts(&self, name: &str) -> Result<Vec<u64>, Reason> {
+        let (reader, rows) = self.column(name)?;
+        let told = |error: ParquetError| format!("column `{name}`: {error}");
+        match reader {
+            ColumnReader::Int32ColumnReader(mut reader) => {
+                let mut values = Vec::new();
+                reader
+                    .read_records(rows, None, None, &mut values)
+                    .map_err(told)?;
+                complete(name, rows, values.len())?;
+                let values = values
+                    .into_iter()
+                    .map(|value| u64::from(value.cast_unsigned()));
+                Ok(values.collect())
+            }
+            ColumnReader::Int64ColumnReader(mut reader) => {
+                let mut values = Vec::new();
+                reader
+                    .read_records(rows, None, None, &mut values)
+                    .map_err(told)?;
+                complete(name, rows, values.len())?;
+                Ok(values.into_iter().map(i64::cast_unsigned).collect())
+            }
+            _ => Err(format!("column `{name}` holds no integers")),
+        }
+    }
+
+    /// Numbers; what is null is none.
+    fn reals(&self, name: &str) -> Result<Vec<Option<f64>>, Reason> {
+        let (reader, rows) = self.column(name)?;
+        let ColumnReader::DoubleColumnReader(mut reader) = reader else {
+            return Err(format!("column `{name}` holds no real numbers"));
+        };
+        let (mut levels, mut values) = (Vec::new(), Vec::new());
+        let read = reader.read_records(rows, Some(&mut levels), None, &mut values);
+        read.map_err(|error| format!("column `{name}`: {error}"))?;
+        if levels.is_empty() {
+            complete(name, rows, values.len())?;
+            return Ok(values.into_iter().map(Some).collect());
+        }
+        complete(name, rows, levels.len())?;
+        let mut values = values.into_iter();
+        let taken = levels.iter().map(|level| match level {
+            0 => None,
+            _ => values.next(),
+        });
+        Ok(taken.collect())
+    }
+
+    fn finite(&self, name: &str) -> Result<Vec<f64>, Reason> {
+        let values = self.reals(name)?.into_iter();
+        let values: Option<Vec<f64>> = values
+            .map(|value| value.filter(|value| value.is_finite()))
+            .collect();
+        values.ok_or_else(|| format!("column `{name}` holds what is no number"))
+    }
+}
+
+fn complete(name: &str, rows: usize, read: usize) -> Result<(), Reason> {
+    match rows == read {
+        true => Ok(()),
+        false => Err(format!("column `{name}` has {read} of {rows} rows")),
+    }
+}
+
+fn latency_rows(group: &Group<'_>) -> Result<Vec<(f64, f64)>, Reason> {
+    let quantiles = group.finite("quantile_fraction")?;
+    let latencies = group.finite("latency_us")?;
+    Ok(quantiles.into_iter().zip(latencies).collect())
+}
+
+fn series_rows(group: &Group<'_>) -> Result<Vec<SeriesRow>, Reason> {
+    let ends = group.finite("end_s")?;
+    let posted = group.counts("posted_messages")?;
+    let delivered = group.counts("delivered_messages")?;
+    let dropped = group.counts("dropped_messages")?;
+    let in_flight = group.counts("in_flight_messages")?;
+    let latency = group.reals("latency_mean_us")?;
+    let mean = group.finite("link_utilisation_mean_fraction")?;
+    let max = group.finite("link_utilisation_max_fraction")?;
+    let rows = (0..ends.len()).map(|row| SeriesRow {
+        end: Time::from_picoseconds((ends[row] * 1e12).round() as u64),
+        posted: posted[row],
+        delivered: delivered[row],
+        dropped: dropped[row],
+        in_flight: in_flight[row],
+        latency_mean_us: latency[row].unwrap_or_default(),
+        link_utilisation_mean: mean[row],
+        link_utilisation_max: max[row],
+    });
+    Ok(rows.collect())
+}
+
+fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Reason> {
+    let links = group.counts("link")?;
+    let bytes = group.finite("wire_bytes")?;
+    let utilisation = group.finite("utilisation_fraction")?;
+    let flows_max = group.counts("flows_max")?;
+    let most = topology.link_count();
+    let rows = (0..links.len()).map(|row| {
+        let link = u32::try_from(links[row]).ok().filter(|link| *link < most);
+        let link = link
+            .ok_or_else(|| format!("it has a link {}, and the network {most} links", links[row]))?;
+        Ok(LinkRow {
+            link,
+            class: topology.link_class(LinkId(link)),
+            wire_bytes: bytes[row],
+            utilisation: utilisation[row],
+            flows_max: u32::try_from(flows_max[row]).unwrap_or(u32::MAX),
+        })
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use viaduct_topology::{ChainHosts, Ports};
+
+    use super::*;
+    use crate::directory::{RunDirectory, RunIdentity};
+    use crate::sample;
+
+    fn folder(test: &str) -> PathBuf {
+        let name = format!("viaduct-former-{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        folder
+    }
+
+    fn runs() -> RunIdentity<'static> {
+        RunIdentity {
+            study: "torus-1024",
+            resolved_toml: &[],
+            seeds: &[],
+        }
+    }
+
+    fn network() -> Topology {
+        Topology::chain(2, ChainHosts::EverySwitch(2), Ports(8)).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let place = folder("again");
+        let outcome = sample::sweep();
+        let directory = RunDirectory::prepare(&place, runs(), false).unwrap();
+        directory
+            .write(
+                &[String::new(), String::new()],
+                &outcome,
+                &sample::results(2),
+                None,
+            )
+            .unwrap();
+        let network = network();
+        let runs = [(0, 1, &network), (1, 1, &network)];
+        let tables = read_tables(&place, &runs).unwrap();
+        let result = &sample::result();
+        assert_eq!(tables[1].series, result.series);
+        assert_eq!(tables[1].links, result.link_rows);
+        assert_eq!(tables[1].latency, crate::tables::latency_points(result));
+        assert!(tables[1].latency.len() > 100);
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn tables_that_do_not_fit_are_refused() {
+        let place = folder("misfit");
+        let directory = RunDirectory::prepare(&place, runs(), false).unwrap();
+        directory
+            .write(
+                &[String::new()],
+                &sample::one_run(),
+                &sample::results(1),
+                None,
+            )
+            .unwrap();
+        let network = network();
+        let tiny = Topology::single_switch(1, Ports(8)).unwrap();
+        let told =
+            |runs: &[(usize, u64, &Topology)]| read_tables(&place, runs).unwrap_err().to_string();
+        assert!(told(&[(0, 1, &network), (1, 1, &network)]).contains("1 runs, and summary.json 2"));
+        assert!(told(&[(0, 2, &network)]).contains("not those of summary.json"));
+        assert!(told(&[(3, 1, &network)]).contains("not those of summary.json"));
+        assert!(told(&[(0, 1, &tiny)]).contains("a link 3, and the network 2 links"));
+        fs::copy(place.join("latency.parquet"), place.join("series.parquet")).unwrap();
+        assert!(told(&[(0, 1, &network)]).contains("no column `end_s`"));
+        fs::write(place.join("links.parquet"), b"PAR1 nothing").unwrap();
+        assert!(told(&[(0, 1, &network)]).contains("links.parquet"));
+        fs::remove_file(place.join("links.parquet")).unwrap();
+        assert!(told(&[(0, 1, &network)]).contains("links.parquet"));
+        fs::remove_dir_all(place).unwrap();
+    }
+}

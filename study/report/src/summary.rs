@@ -1,0 +1,400 @@
+//! The summary of one run: the object that `--json` prints.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use viaduct_cluster::config::ClusterConfig;
+use viaduct_cluster::result::{Ended, Latency, ResourceUse, RunResult, SteadyState};
+use viaduct_topology::LinkClass;
+
+use crate::OrderedMap;
+use crate::flow::Flow;
+
+/// What is known of a run beside its configuration and result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provenance {
+    /// Name of the study or of the scenario file.
+    pub study: String,
+    /// Version of the program.
+    pub version: String,
+    /// Wall clock of the run, seconds.
+    pub wall_s: f64,
+    /// Most memory the process has held so far, bytes, where the system tells.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// One run in plain numbers; `docs/output.md` says what each field means.
+///
+/// Floats are rounded to nine significant digits, so that equal runs print equal text.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Summary {
+    /// Name of the study or of the scenario file.
+    pub study: String,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// Hash of every message and the final counts, 16 hexadecimal digits.
+    pub digest: String,
+    /// Hosts.
+    pub hosts: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Simulated time at the end, seconds.
+    pub simulated_s: f64,
+    /// Messages posted earlier are not in the statistics, seconds.
+    pub warmup_s: f64,
+    /// Why the run ended: `finished`, `message_count`, `event_count`, `interrupted`.
+    pub ended: String,
+    /// Whether the measured part was steady.
+    pub steady_state: SteadySummary,
+    /// Messages of the whole run.
+    pub messages: Counts,
+    /// Latency of messages posted after warm-up, microseconds.
+    pub latency_us: LatencySummary,
+    /// Mean time in each stage, microseconds, in the order in which a message meets them.
+    pub breakdown_us: OrderedMap<f64>,
+    /// Links by class: `mesh`, `host_up`, `host_down`, `tree_up`, `tree_down`; those there are.
+    pub links: OrderedMap<Usage>,
+    /// The hosts' buses.
+    pub buses: Usage,
+    /// Messages lost, by cause; `no_descriptor` is always there.
+    pub drops: BTreeMap<String, u64>,
+    /// Whether messages found no receive descriptor although the study does not say how many
+    /// there are.
+    #[serde(default)]
+    pub drops_unasked: bool,
+    /// Deepest queues, by what queues.
+    pub queue_depths: Vec<QueueDepthSummary>,
+    /// Payload delivered after warm-up, bytes.
+    pub delivered_bytes: u64,
+    /// Posted a second of simulated time between warm-up and end of traffic, by all processes;
+    /// none of a run that is too short to tell.
+    #[serde(default)]
+    pub offered_messages_per_s: Option<f64>,
+    /// Delivered or dropped a second in the same time.
+    #[serde(default)]
+    pub carried_messages_per_s: Option<f64>,
+    /// Whether more was offered than carried, so that latency grows with the length of the run.
+    #[serde(default)]
+    pub is_unstable: bool,
+    /// Events handled.
+    pub events: u64,
+    /// Most events pending at once.
+    pub events_pending_max: u64,
+    /// Wall clock, seconds.
+    pub wall_s: f64,
+    /// Events a wall-clock second.
+    pub events_per_s: f64,
+    /// Messages delivered a wall-clock second.
+    pub messages_per_wall_s: f64,
+    /// Most memory the process has held, bytes; none where the system does not tell.
+    pub peak_rss_bytes: Option<u64>,
+    /// Simulator state, bytes, by the simulator's own count.
+    pub state_bytes: u64,
+    /// What the user should know.
+    pub warnings: Vec<WarningSummary>,
+    /// Checks of the run on itself that failed.
+    pub violations: Vec<String>,
+}
+
+/// Messages: posted = delivered + dropped + in flight.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Counts {
+    /// Given to a VI by an application.
+    pub posted: u64,
+    /// Completed at the receiver.
+    pub delivered: u64,
+    /// Lost.
+    pub dropped: u64,
+    /// Under way at the end.
+    pub in_flight: u64,
+}
+
+/// The distribution of latency, microseconds; all but `count` absent if nothing was measured.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Messages measured.
+    pub count: u64,
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Half width of the mean's 95 % confidence interval; none if the run was too short.
+    pub ci95: Option<f64>,
+    /// Why there is no interval, if there is none.
+    #[serde(default)]
+    pub no_interval: Option<String>,
+    /// Standard deviation of one message.
+    pub sd: Option<f64>,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90 % are at most this.
+    pub p90: Option<f64>,
+    /// 99 % are at most this.
+    pub p99: Option<f64>,
+    /// 99.9 % are at most this.
+    pub p999: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// No message of the smallest size over the shortest path can be faster.
+    pub floor: Option<f64>,
+}
+
+/// How busy a set of servers was between warm-up and end.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Usage {
+    /// Servers.
+    pub count: u64,
+    /// Mean of carried over possible, 0 to 1.
+    pub utilisation_mean: f64,
+    /// The busiest one's.
+    pub utilisation_max: f64,
+}
+
+/// Whether the measured part of a run was steady.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SteadySummary {
+    /// `steady`, `transient`, `overloaded`, or `unknown` for too short a run.
+    pub state: String,
+    /// A warm-up that would do, seconds, where the given one is too short and another would do.
+    pub warmup_needed_s: Option<f64>,
+}
+
+/// The deepest that queues of one kind became.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct QueueDepthSummary {
+    /// What queues there.
+    pub queue: String,
+    /// Deepest.
+    pub depth_max: u64,
+    /// Number of the host or link.
+    pub place: u32,
+}
+
+/// Something that the user should know.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WarningSummary {
+    /// What happened.
+    pub text: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Summary {
+    /// Gathers one run.
+    #[must_use]
+    pub fn new(provenance: &Provenance, config: &ClusterConfig, result: &RunResult) -> Self {
+        let per_wall_second = |count: u64| match provenance.wall_s {
+            wall_s if wall_s > 0.0 => tidy(count as f64 / wall_s),
+            _ => 0.0,
+        };
+        let mut drops = BTreeMap::from([("no_descriptor".to_owned(), 0)]);
+        for row in &result.drops {
+            *drops.entry(row.cause.to_owned()).or_default() += row.count;
+        }
+        let flow = Flow::of(config, result);
+        let steady_state = SteadySummary::new(result.steady);
+        Self {
+            study: provenance.study.clone(),
+            seed: config.run.seed,
+            version: provenance.version.clone(),
+            digest: format!("{:016x}", result.digest),
+            hosts: u64::from(config.topology.host_count()),
+            switches: u64::from(config.topology.switch_count()),
+            simulated_s: seconds(result.simulated.picoseconds()),
+            warmup_s: seconds(config.run.warmup.picoseconds()),
+            ended: ended_word(result.ended).to_owned(),
+            is_unstable: steady_state.state == "overloaded" || flow.grows(),
+            steady_state,
+            messages: Counts {
+                posted: result.messages.posted,
+                delivered: result.messages.delivered,
+                dropped: result.messages.dropped,
+                in_flight: result.messages.in_flight,
+            },
+            latency_us: result
+                .latency
+                .as_ref()
+                .map(LatencySummary::new)
+                .unwrap_or_default(),
+            breakdown_us: result
+                .breakdown
+                .iter()
+                .map(|share| (share.stage.to_owned(), tidy(share.mean_us)))
+                .collect(),
+            links: result
+                .links
+                .iter()
+                .filter(|class| class.usage.count > 0)
+                .map(|class| (class_word(class.class).to_owned(), Usage::new(class.usage)))
+                .collect(),
+            buses: Usage::new(result.buses),
+            drops,
+            drops_unasked: result.has_unasked_drops,
+            queue_depths: result
+                .depths
+                .iter()
+                .map(|depth| QueueDepthSummary {
+                    queue: depth.queue.to_owned(),
+                    depth_max: depth.depth_max,
+                    place: depth.place,
+                })
+                .collect(),
+            delivered_bytes: result.delivered_bytes,
+            offered_messages_per_s: flow.per_second(flow.posted),
+            carried_messages_per_s: flow.per_second(flow.left),
+            events: result.events,
+            events_pending_max: result.events_pending_max,
+            wall_s: tidy(provenance.wall_s),
+            events_per_s: per_wall_second(result.events),
+            messages_per_wall_s: per_wall_second(result.messages.delivered),
+            peak_rss_bytes: provenance.peak_rss_bytes,
+            state_bytes: result.state_bytes,
+            warnings: result
+                .warnings
+                .iter()
+                .map(|warning| WarningSummary {
+                    text: warning.text.clone(),
+                    help: warning.help.clone(),
+                })
+                .collect(),
+            violations: result.violations.clone(),
+        }
+    }
+
+    /// Share of the posted messages that was lost, 0 to 1.
+    #[must_use]
+    pub fn dropped_fraction(&self) -> f64 {
+        match self.messages.posted {
+            0 => 0.0,
+            posted => tidy(self.messages.dropped as f64 / posted as f64),
+        }
+    }
+
+    /// Whether there is a mean, and no interval for it though nothing else is said to be wrong.
+    pub(crate) fn is_too_short(&self) -> bool {
+        let latency = &self.latency_us;
+        let is_told = matches!(self.steady_state.state.as_str(), "transient" | "overloaded");
+        latency.mean.is_some() && latency.ci95.is_none() && !is_told
+    }
+
+    /// Whether the user stopped the run before its end.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.ended == "interrupted"
+    }
+
+    /// The class of links that has the busiest link.
+    pub(crate) fn busiest_links(&self) -> Option<&Usage> {
+        self.links
+            .values()
+            .reduce(|a, b| match a.utilisation_max >= b.utilisation_max {
+                true => a,
+                false => b,
+            })
+    }
+
+    /// The number at a path such as `latency_us.mean` or `links.mesh.utilisation_mean`, the
+    /// names by which published figures are given; `dropped_fraction` is one of them.
+    #[must_use]
+    pub fn number(&self, path: &str) -> Option<f64> {
+        if path == "dropped_fraction" {
+            return Some(self.dropped_fraction());
+        }
+        let value = serde_json::to_value(self).ok()?;
+        value
+            .pointer(&format!("/{}", path.replace('.', "/")))?
+            .as_f64()
+    }
+}
+
+impl LatencySummary {
+    fn new(latency: &Latency) -> Self {
+        let quantile = |quantile: f64| quantile_us(latency, quantile).map(tidy);
+        Self {
+            count: latency.count,
+            mean: Some(tidy(latency.mean_us.mean)),
+            ci95: latency.mean_us.ci95.map(tidy),
+            no_interval: latency.no_interval.map(|reason| reason.to_string()),
+            sd: Some(tidy(latency.sd_us)),
+            min: Some(tidy(latency.min_us)),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: Some(tidy(latency.max_us)),
+            floor: Some(tidy(latency.floor_us)),
+        }
+    }
+}
+
+impl Usage {
+    fn new(usage: ResourceUse) -> Self {
+        Self {
+            count: usage.count,
+            utilisation_mean: tidy(usage.utilisation_mean),
+            utilisation_max: tidy(usage.utilisation_max),
+        }
+    }
+}
+
+impl SteadySummary {
+    fn new(steady: SteadyState) -> Self {
+        let (state, warmup_needed_s) = match steady {
+            SteadyState::Unknown => ("unknown", None),
+            SteadyState::Steady => ("steady", None),
+            SteadyState::Drifting { .. } => ("transient", None),
+            SteadyState::Transient {
+                overloaded: true, ..
+            } => ("overloaded", None),
+            SteadyState::Transient {
+                warmup_needed,
+                overloaded: false,
+            } => ("transient", Some(seconds(warmup_needed.picoseconds()))),
+        };
+        Self {
+            state: state.to_owned(),
+            warmup_needed_s,
+        }
+    }
+}
+
+/// A quantile of the latency, microseconds; the histogram counts picoseconds.
+pub(crate) fn quantile_us(latency: &Latency, quantile: f64) -> Option<f64> {
+    latency
+        .quantiles_ps
+        .value_at(quantile)
+        .map(|picoseconds| picoseconds as f64 / 1e6)
+}
+
+/// The word of a link class in files.
+pub(crate) fn class_word(class: LinkClass) -> &'static str {
+    match class {
+        LinkClass::Mesh => "mesh",
+        LinkClass::HostUp => "host_up",
+        LinkClass::HostDown => "host_down",
+        LinkClass::TreeUp => "tree_up",
+        LinkClass::TreeDown => "tree_down",
+    }
+}
+
+fn ended_word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Finished => "finished",
+        Ended::MessageCount => "message_count",
+        Ended::EventCount => "event_count",
+        Ended::Interrupted => "interrupted",
+    }
+}
+
+/// Picoseconds in seconds, correctly rounded.
+pub(crate) fn seconds(picoseconds: u64) -> f64 {
+    picoseconds as f64 / 1e12
+}
+
+/// Rounded to nine significant digits: what was measured is not more exact, and 0.1225 reads
+/// better than 0.12249999999999998.
+pub(crate) fn tidy(value: f64) -> f64 {
+    format!("{value:.8e}").parse().unwrap_or(value)
+}

@@ -1,0 +1,230 @@
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use viaduct_cluster::record::{RecordedDeviceTransfer, Selection, record};
+use viaduct_engine::Time;
+use viaduct_scenario::{Override, Study};
+
+use super::*;
+
+fn recorded(study: &str, overrides: &[&str], count: u64) -> (ClusterConfig, Recording) {
+    let overrides: Vec<Override> = overrides
+        .iter()
+        .map(|&text| Override::fixed(text))
+        .collect();
+    let config = Study::load(study, &overrides).unwrap().config;
+    let selection = Selection {
+        from: config.run.warmup,
+        every: 1,
+        count,
+    };
+    let recording = record(&config, selection, &mut |_| ControlFlow::Continue(())).unwrap();
+    (config, recording)
+}
+
+/// The file read again: every slice with its track, and the arrows in order of time.
+struct Read {
+    names: BTreeMap<u64, String>,
+    slices: Vec<(u64, u64, u64, String)>,
+    flows: BTreeMap<u64, Vec<(u64, bool)>>,
+}
+
+fn read(bytes: &[u8]) -> Read {
+    let trace = Trace::decode(bytes).unwrap();
+    let mut read = Read {
+        names: BTreeMap::new(),
+        slices: Vec::new(),
+        flows: BTreeMap::new(),
+    };
+    let mut open: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+    let mut last = 0;
+    for packet in trace.packet {
+        assert_eq!(packet.trusted_packet_sequence_id, Some(SEQUENCE));
+        if let Some(track) = packet.track_descriptor {
+            let process = track.process.and_then(|process| process.process_name);
+            let name = track.name.or(process).unwrap();
+            assert!(read.names.insert(track.uuid.unwrap(), name).is_none());
+            let parent = track.parent_uuid;
+            assert!(parent.is_none_or(|parent| read.names.contains_key(&parent)));
+            continue;
+        }
+        let (time, event) = (packet.timestamp.unwrap(), packet.track_event.unwrap());
+        assert!(time >= last, "in the order of time");
+        last = time;
+        let track = event.track_uuid.unwrap();
+        assert!(read.names.contains_key(&track));
+        for flow in &event.flow_ids {
+            read.flows.entry(*flow).or_default().push((time, false));
+        }
+        for flow in &event.terminating_flow_ids {
+            read.flows.entry(*flow).or_default().push((time, true));
+        }
+        match event.r#type.unwrap() {
+            SLICE_BEGIN => {
+                let before = open.insert(track, (time, event.name.unwrap()));
+                assert!(before.is_none(), "slices of one track do not overlap");
+            }
+            SLICE_END => {
+                let (begin, name) = open.remove(&track).unwrap();
+                read.slices.push((track, begin, time, name));
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty());
+    read
+}
+
+#[test]
+fn a_timeline_reads_back_with_an_arrow_a_message() {
+    let (config, recording) = recorded("four-hop", &["traffic.size=1 KiB"], 40);
+    assert_eq!(recording.messages.len(), 40);
+    let read = read(&timeline(&config, &recording));
+    let has = |text: &str| read.names.values().any(|name| name.contains(text));
+    for track in [
+        "host ",
+        "switch ",
+        "processor",
+        "bus",
+        "NIC: doorbell",
+        "NIC: receive",
+        "link ",
+    ] {
+        assert!(has(track), "{track}: {:?}", read.names);
+    }
+    assert_eq!(read.flows.len(), 40);
+    for (flow, steps) in &read.flows {
+        let ends = steps.iter().filter(|(_, is_end)| *is_end).count();
+        assert!(
+            steps.len() > 4 && ends == 1 && steps.last().unwrap().1,
+            "{flow}: {steps:?}"
+        );
+    }
+    // Whoever posted it is at the beginning, and the last of all is its receiver's processor.
+    for message in &recording.messages {
+        let number = message.message.number;
+        let mut slices: Vec<_> = read
+            .slices
+            .iter()
+            .filter(|slice| slice.3.ends_with(&format!(" {number}")))
+            .collect();
+        slices.sort_by_key(|slice| slice.1);
+        assert!(slices[0].3.starts_with("post "), "{slices:?}");
+        let taken = slices
+            .iter()
+            .find(|slice| slice.3.starts_with("take "))
+            .unwrap();
+        assert_eq!(taken.2, message.ended.picoseconds() / 1000);
+    }
+}
+
+#[test]
+fn a_recording_is_of_the_messages_asked_for_and_stages_agree_with_uses() {
+    let (config, recording) = recorded("torus-1024", &[], 50);
+    let numbers: Vec<u64> = recording
+        .messages
+        .iter()
+        .map(|known| known.message.number)
+        .collect();
+    let consecutive: Vec<u64> = (numbers[0]..numbers[0] + 50).collect();
+    assert_eq!(numbers, consecutive);
+    assert_eq!(recording.under_way, 0);
+    for message in &recording.messages {
+        assert!(message.posted >= config.run.warmup);
+        let stages = message.stages.unwrap();
+        let sum: u64 = stages.iter().sum();
+        assert_eq!(message.posted + Time::from_picoseconds(sum), message.ended);
+        let own = recording
+            .uses
+            .iter()
+            .filter(|used| used.message == message.message.number);
+        let links: BTreeSet<Used> = own
+            .clone()
+            .filter(|used| matches!(used.used, Used::Link(_)))
+            .map(|used| used.used)
+            .collect();
+        let (source, target) = message.message.hosts(config.hosts.processes);
+        let length = config.topology.path_length(source, target).unwrap();
+        assert_eq!(links.len(), length as usize);
+        let moves = own.filter(|used| matches!(used.used, Used::Link(_)));
+        let moved = stages[Stage::Transfer as usize] + stages[Stage::Queued as usize];
+        for used in moves {
+            assert_eq!((used.end - used.begin).picoseconds(), moved);
+        }
+    }
+    // The run ends soon after the last of them: it is of ten simulated seconds.
+    assert!(recording.events < 5_000_000, "{}", recording.events);
+}
+
+#[test]
+fn what_is_lost_is_marked_where_it_was_lost() {
+    let (config, recording) = recorded("prepost-drops", &["hosts.prepost=1"], 3000);
+    let lost = recording
+        .messages
+        .iter()
+        .filter(|message| message.dropped.is_some())
+        .count();
+    assert!(lost > 0);
+    let lanes = read(&timeline(&config, &recording)).names;
+    let is_second = |name: &String| name.ends_with(" (2)");
+    assert!(lanes.values().any(is_second), "links are shared");
+    let trace = Trace::decode(timeline(&config, &recording).as_slice()).unwrap();
+    let marks = trace
+        .packet
+        .iter()
+        .filter_map(|packet| packet.track_event.as_ref());
+    let marks = marks.filter(|event| event.r#type == Some(INSTANT)).count();
+    assert_eq!(marks, lost);
+}
+
+#[test]
+fn other_devices_stand_beside_the_messages_that_met_them() {
+    let settings = ["hosts.bus_load.interval=30 us", "traffic.size=8 KiB"];
+    let (config, recording) = recorded("bus-contention", &settings, 60);
+    let transfers = &recording.device_transfers;
+    let lives: Vec<_> = recording
+        .messages
+        .iter()
+        .map(|known| {
+            let (source, target) = known.message.hosts(config.hosts.processes);
+            (source, target, known.posted, known.ended)
+        })
+        .collect();
+    for transfer in transfers {
+        assert!(transfer.end > transfer.begin && transfer.bytes > 0);
+        let met = lives.iter().any(|&(source, target, posted, ended)| {
+            let is_there = [source, target].contains(&transfer.host);
+            is_there && posted <= transfer.end && transfer.begin < ended
+        });
+        assert!(met, "{transfer:?}");
+    }
+    // Each host's load comes by Poisson, and the messages follow each other closely.
+    let first = lives.iter().map(|life| life.2).min().unwrap();
+    let last = lives.iter().map(|life| life.3).max().unwrap();
+    let expected = (last - first).picoseconds() / 30_000_000;
+    assert!(
+        expected > 5 && transfers.len() as u64 > expected / 4,
+        "{expected}: {transfers:?}"
+    );
+
+    let read = read(&timeline(&config, &recording));
+    let drawn = read.slices.iter().filter(|slice| slice.3 == "other device");
+    let drawn: Vec<_> = drawn.collect();
+    assert_eq!(drawn.len(), transfers.len());
+    for slice in drawn {
+        assert!(read.names[&slice.0].starts_with("bus: other devices"));
+    }
+    let bus_begins = recording
+        .uses
+        .iter()
+        .filter(|used| matches!(used.used, Used::Bus(_)));
+    let shared = bus_begins.filter(|used| {
+        let beside = |transfer: &&RecordedDeviceTransfer| {
+            used.used == Used::Bus(transfer.host)
+                && transfer.begin < used.end
+                && used.begin < transfer.end
+        };
+        transfers.iter().any(|transfer| beside(&transfer))
+    });
+    assert!(shared.count() > 0, "a transfer beside a message's data");
+}

@@ -1,0 +1,534 @@
+//! Settings made into the configuration of a run.
+
+use std::sync::Arc;
+
+use viaduct_cluster::config::{
+    Arrivals, BusLoad, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
+};
+use viaduct_cluster::workload::{
+    DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
+};
+use viaduct_engine::Time;
+use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
+use viaduct_network::{LinkConfig, SwitchModel};
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Place};
+use crate::files::Files;
+use crate::message_list;
+use crate::network::{self, TopologyCache};
+use crate::schema::{
+    ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, NoticeBy,
+    PatternKind, Run, SizeKind, Sizes, Switches, Traffic,
+};
+use crate::section::{Absent, Field, Setting, Start};
+use crate::settings::Settings;
+
+/// Makes the configuration; none if something is wrong, and then the diagnostics say what.
+///
+/// What follows from other values (`links.rate` from the signal's, `traffic.stop`) is put into the
+/// settings.
+pub(crate) fn build(
+    settings: &mut Settings,
+    files: &mut Files,
+    topologies: &mut TopologyCache,
+    diagnostics: &mut Diagnostics,
+) -> Option<ClusterConfig> {
+    complete(settings, diagnostics);
+    let made = configuration(settings, files, topologies, diagnostics);
+    diagnostics.tell(made)
+}
+
+fn configuration(
+    settings: &Settings,
+    files: &mut Files,
+    topologies: &mut TopologyCache,
+    diagnostics: &mut Diagnostics,
+) -> Result<ClusterConfig, Absent> {
+    // Each part is tried, so that all its errors are said.
+    let topology = network::topology(&settings.network, files, topologies, diagnostics);
+    let mut drawn = Drawn { files, diagnostics };
+    let hosts = hosts(settings, &mut drawn);
+    let host_count = topology.as_ref().map(|topology| topology.host_count());
+    let traffic = traffic(settings, host_count.map_err(|absent| *absent), &mut drawn);
+    Ok(ClusterConfig {
+        topology: topology?,
+        links: links(&settings.links)?,
+        switch: switch(&settings.switches)?,
+        host: host(settings)?,
+        hosts: hosts?,
+        traffic: traffic?,
+        run: run(&settings.run)?,
+    })
+}
+
+/// Fills in what follows from other values.
+fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
+    let links = &mut settings.links;
+    if links.signal_rate.is_given() {
+        let (data, line) = match links.coding.known().unwrap_or(Coding::None) {
+            Coding::None => (1.0, 1.0),
+            Coding::EightTen => (8.0, 10.0),
+            Coding::SixtyFour => (64.0, 66.0),
+        };
+        if let Some(signal) = links.signal_rate.known() {
+            let rate = Rate::from_bits_per_second(signal.bits_per_second() * data / line);
+            links.rate.derive(rate, &mut links.signal_rate);
+        } else {
+            links.rate.mark_wrong();
+        }
+        links.coding.follow(None);
+    } else if !links.rate.is_given() && !links.rate.is_wrong() {
+        let (key, help) = if links.coding.is_given() {
+            (
+                "signal_rate",
+                "add the rate of the bits on the wire: `signal_rate = \"1.25 Gbit/s\"`",
+            )
+        } else {
+            (
+                "rate",
+                "add `rate = \"856 Mbit/s\"`, or `signal_rate` and `coding`",
+            )
+        };
+        diagnostics.push(
+            Diagnostic::error(format!("missing key `{key}` in [links]"))
+                .at(links.coding.place())
+                .help(help),
+        );
+        links.rate.mark_wrong();
+    }
+    if !links.host_rate.is_given() {
+        links.host_rate.follow_setting(&links.rate);
+    }
+    let traffic = &mut settings.traffic;
+    if traffic.start.known() == Some(Start::AfterWarmup) {
+        match settings.run.warmup.get() {
+            Ok(warmup) => traffic.start.follow(Some(Start::At(warmup))),
+            Err(_) => traffic.start.mark_wrong(),
+        }
+    }
+    // An adapter without limits has none of these either, unless the study says so.
+    let nic = settings.adapter.native();
+    if nic.and_then(|nic| nic.moving_per_vi.known()) == Some(UNLIMITED) {
+        for key in [
+            &mut settings.hosts.prepost,
+            &mut settings.hosts.send_buffers,
+        ] {
+            if !key.is_given() {
+                key.follow(Some(UNLIMITED));
+            }
+        }
+    }
+    if !traffic.stop.is_given() {
+        traffic.stop.follow_setting(&settings.run.until);
+    }
+}
+
+fn links(links: &Links) -> Result<LinkConfig, Absent> {
+    Ok(LinkConfig {
+        sharing: links.model.get()?,
+        switching: links.switching.get()?,
+        rate: links.rate.get()?,
+        host_rate: links.host_rate.get()?,
+        propagation: links.propagation.get()?,
+        frame: Frame {
+            payload_bytes: links.frame_payload.get()?,
+            header_bytes: links.frame_header.get()?,
+        },
+    })
+}
+
+fn switch(switches: &Switches) -> Result<SwitchModel, Absent> {
+    Ok(SwitchModel {
+        delay: switches.delay.get()?,
+        cut_through_bytes: switches.cut_through.get()?,
+    })
+}
+
+fn host(settings: &Settings) -> Result<HostModel, Absent> {
+    let name = settings.model.name.known();
+    Ok(HostModel {
+        name: name.unwrap_or_else(|| "unnamed".to_owned()),
+        processor: processor(&settings.cpu)?,
+        completion: completion(&settings.cpu, settings.hosts.completion.get()?)?,
+        memory: MemoryModel::FREE,
+        bus: bus(&settings.bus)?,
+        mechanism: settings.adapter.mechanism()?,
+        transfer_max_bytes: settings.adapter.transfer_max().get()?,
+    })
+}
+
+/// What the processor spends, of studies and of presets.
+pub(crate) fn processor(cpu: &Cpu) -> Result<ProcessorModel, Absent> {
+    Ok(ProcessorModel {
+        post: cpu.post.get()?,
+        reap: cpu.reap.get()?,
+        polling_delay: cpu.polling_delay.get()?,
+        interrupt: cpu.interrupt.get()?,
+        wake_up: cpu.wake_up.get()?,
+    })
+}
+
+/// How applications wait: as the study says, or else the preset.
+pub(crate) fn completion(cpu: &Cpu, chosen: CompletionKind) -> Result<Completion, Absent> {
+    let notice = match chosen {
+        CompletionKind::Preset => cpu.notice.get()?,
+        CompletionKind::Polling => NoticeBy::Polling,
+        CompletionKind::Interrupt => NoticeBy::Interrupt,
+    };
+    Ok(match notice {
+        NoticeBy::Polling => Completion::Polling,
+        NoticeBy::Interrupt => Completion::Interrupt,
+    })
+}
+
+/// The I/O bus, of studies and of presets.
+pub(crate) fn bus(bus: &Bus) -> Result<BusModel, Absent> {
+    Ok(BusModel {
+        rate: bus.rate.get()?,
+        burst_bytes: bus.burst.get()?,
+        burst_overhead: bus.burst_overhead.get()?,
+        programmed_write: bus.programmed_write.get()?,
+        read: bus.read.get()?,
+        write: bus.write.get()?,
+    })
+}
+
+fn hosts(settings: &Settings, drawn: &mut Drawn<'_>) -> Result<HostsConfig, Absent> {
+    let bus_load = match &settings.bus_load {
+        None => None,
+        Some(load) => {
+            let mean = load.interval.known().map(picoseconds);
+            let interval = drawn.interval(&load.intervals, mean, &load.interval);
+            let size = drawn.size(&load.sizes);
+            Some(BusLoad {
+                interval: interval?,
+                size: size?,
+            })
+        }
+    };
+    let hosts = &settings.hosts;
+    Ok(HostsConfig {
+        processes: hosts.processes.get()?,
+        prepost: hosts.prepost.get()?,
+        is_prepost_chosen: hosts.prepost.is_given(),
+        send_buffers: hosts.send_buffers.get()?,
+        bus_load,
+    })
+}
+
+fn traffic(
+    settings: &Settings,
+    host_count: Result<u32, Absent>,
+    drawn: &mut Drawn<'_>,
+) -> Result<TrafficConfig, Absent> {
+    let traffic = &settings.traffic;
+    let size = drawn.size(&traffic.sizes);
+    let arrivals = match traffic.arrivals.get()? {
+        ArrivalKind::List => {
+            let processes = settings.hosts.processes.get()?;
+            let list = drawn.message_list(&traffic.file, (host_count?, processes))?;
+            return Ok(TrafficConfig::listed(
+                list,
+                start(traffic)?,
+                traffic.stop.get()?,
+            ));
+        }
+        ArrivalKind::Open => drawn.open(traffic).map(Arrivals::Open),
+        ArrivalKind::PingPong => Ok(Arrivals::PingPong),
+        ArrivalKind::Window => traffic.window.get().map(Arrivals::Window),
+    };
+    Ok(TrafficConfig {
+        pattern: pattern(traffic)?,
+        arrivals: arrivals?,
+        size: size?,
+        start: start(traffic)?,
+        stop: traffic.stop.get()?,
+    })
+}
+
+/// When the traffic starts, once that after the warm-up has become a time.
+fn start(traffic: &Traffic) -> Result<Time, Absent> {
+    match traffic.start.get()? {
+        Start::At(time) => Ok(time),
+        // `complete` has put the time, or said that the warm-up is wrong.
+        Start::AfterWarmup => Err(Absent::Unset(traffic.start.table, traffic.start.key)),
+    }
+}
+
+fn pattern(traffic: &Traffic) -> Result<Pattern, Absent> {
+    Ok(match traffic.pattern.get()? {
+        PatternKind::StraightLine => Pattern::StraightLine {
+            hops: traffic.hops.get()?,
+        },
+        PatternKind::Uniform => Pattern::Uniform,
+        PatternKind::Transpose => Pattern::Transpose,
+        PatternKind::BitReversal => Pattern::BitReversal,
+        PatternKind::RandomPermutation => Pattern::RandomPermutation,
+        PatternKind::Neighbours => Pattern::Neighbours,
+        PatternKind::HotSpot => Pattern::HotSpot {
+            hot: traffic.hot.get()?,
+            fraction: traffic.fraction.get()?,
+        },
+        PatternKind::Incast => Pattern::Incast {
+            target: traffic.target.get()?,
+        },
+        PatternKind::AllToAll => Pattern::AllToAll,
+        PatternKind::Pairs => Pattern::Pairs(traffic.pairs.get()?),
+    })
+}
+
+fn run(run: &Run) -> Result<RunConfig, Absent> {
+    Ok(RunConfig {
+        warmup: run.warmup.get()?,
+        until: run.until.get()?,
+        drain: run.drain.get()?,
+        messages_max: run.messages_max.optional()?,
+        events_max: run.events_max.optional()?,
+        seed: run.seed.get()?,
+        message_rows_max: run.message_rows_max.get()?,
+    })
+}
+
+pub(crate) fn picoseconds(time: Time) -> f64 {
+    time.picoseconds() as f64
+}
+
+/// Makes what is drawn or read from a file.
+pub(crate) struct Drawn<'a> {
+    pub(crate) files: &'a mut Files,
+    pub(crate) diagnostics: &'a mut Diagnostics,
+}
+
+impl Drawn<'_> {
+    /// Keeps an error.
+    pub(crate) fn wrong(&mut self, diagnostic: Diagnostic) -> Absent {
+        self.diagnostics.push(diagnostic);
+        Absent::Told
+    }
+
+    /// The list of `traffic.file`, for so many hosts of so many processes.
+    fn message_list(
+        &mut self,
+        file: &Setting<String>,
+        (hosts, processes): (u32, u32),
+    ) -> Result<Arc<MessageList>, Absent> {
+        let path = &file.get()?;
+        let cannot = "the list of messages cannot be used";
+        let known = self.files.list(path);
+        let known = known.filter(|list| list.made_for() == (hosts, processes));
+        if let Some(messages) = self.files.messages(path) {
+            let made = known.map_or_else(
+                || MessageList::new(&messages, hosts, processes).map(Arc::new),
+                Ok,
+            );
+            let made = made.map_err(|error| {
+                let error = Diagnostic::error(cannot).label(error.to_string());
+                self.wrong(error.at(file.place()))
+            })?;
+            self.files.keep_list(path, Arc::clone(&made));
+            return Ok(made);
+        }
+        // Also where the list is known: the study carries the text.
+        let text = self.files.text(path).map_err(|reason| {
+            let error = Diagnostic::error("cannot read the list of messages");
+            self.wrong(error.at(file.place()).label(reason))
+        })?;
+        if let Some(list) = known {
+            return Ok(list);
+        }
+        let made = message_list::read(&text).and_then(|read| {
+            MessageList::new(&read.messages, hosts, processes).map_err(|error| {
+                message_list::Wrong {
+                    line: error.message.map_or(1, |message| read.line(message)),
+                    column: 1,
+                    problem: error.problem.to_string(),
+                }
+            })
+        });
+        let list = made.map(Arc::new).map_err(|wrong| {
+            let source = self.diagnostics.add_source(path, &text);
+            let place = place_at(source, &text, wrong.line, wrong.column);
+            self.wrong(
+                Diagnostic::error(cannot)
+                    .at(place)
+                    .label(wrong.problem)
+                    .help(
+                        "a message is a line of time, source, target and bytes, below their \
+                         names; hosts are numbered from 0",
+                    ),
+            )
+        })?;
+        self.files.keep_list(path, Arc::clone(&list));
+        Ok(list)
+    }
+
+    /// The intervals of an open loop.
+    fn open(&mut self, traffic: &Traffic) -> Result<Interval, Absent> {
+        let intervals = &traffic.intervals;
+        if let Some(rate) = traffic.rate.optional()? {
+            return self.interval(intervals, Some(1e12 / rate), &traffic.rate);
+        }
+        let mean = traffic.interval.optional()?.map(picoseconds);
+        self.interval(intervals, mean, &traffic.interval)
+    }
+
+    /// The intervals that a table describes, with the mean that `mean_key` gives.
+    pub(crate) fn interval<T: Field>(
+        &mut self,
+        intervals: &Intervals,
+        mean_picoseconds: Option<f64>,
+        mean_key: &Setting<T>,
+    ) -> Result<Interval, Absent> {
+        let kind = intervals.interval_distribution.get()?;
+        let mean = match kind {
+            IntervalKind::Uniform | IntervalKind::Empirical => 0.0,
+            IntervalKind::Exponential
+            | IntervalKind::Constant
+            | IntervalKind::Pareto
+            | IntervalKind::LogNormal => match mean_picoseconds {
+                Some(mean) => mean,
+                None => return Err(self.mean_missing(mean_key)),
+            },
+        };
+        let made = match kind {
+            IntervalKind::Exponential => Interval::exponential(mean),
+            IntervalKind::Constant => Interval::constant(mean),
+            IntervalKind::Uniform => {
+                let (min, max) = (&intervals.interval_min, &intervals.interval_max);
+                let (least, most) = self.rising(min, max)?;
+                Interval::uniform(picoseconds(least), picoseconds(most))
+            }
+            IntervalKind::Pareto => Interval::pareto(mean, intervals.interval_shape.get()?),
+            IntervalKind::LogNormal => {
+                Interval::log_normal(mean, intervals.interval_variation.get()?)
+            }
+            IntervalKind::Empirical => {
+                let points = intervals.interval_table.get()?.into_iter();
+                Interval::empirical(
+                    points
+                        .map(|(time, share)| (picoseconds(time), share))
+                        .collect(),
+                )
+            }
+        };
+        made.map_err(|error| match error {
+            DistributionError::Shape { .. } => self.refused(&intervals.interval_shape, &error),
+            DistributionError::Variation { .. } => {
+                self.refused(&intervals.interval_variation, &error)
+            }
+            DistributionError::Range { .. } => self.refused(&intervals.interval_min, &error),
+            DistributionError::Mean { .. } => self.refused(mean_key, &error),
+            _ => self.refused(&intervals.interval_table, &error),
+        })
+    }
+
+    /// The open loop has neither rate nor interval.
+    fn mean_missing<T: Field>(&mut self, mean_key: &Setting<T>) -> Absent {
+        // Other tables must have the key, and where it is wrong, that is said already.
+        if mean_key.is_wrong() || mean_key.is_given() {
+            return Absent::Told;
+        }
+        self.wrong(
+            Diagnostic::error("missing key `rate` or `interval` in [traffic]")
+                .at(mean_key.place())
+                .help("add `rate = \"100/s\"`, messages a second and process, or `interval`"),
+        )
+    }
+
+    /// The sizes that a table describes.
+    pub(crate) fn size(&mut self, sizes: &Sizes) -> Result<SizeDistribution, Absent> {
+        let made = match sizes.size_distribution.get()? {
+            SizeKind::Constant => Ok(SizeDistribution::constant(sizes.size.get()?)),
+            SizeKind::Uniform => {
+                let (min, max) = self.rising(&sizes.size_min, &sizes.size_max)?;
+                SizeDistribution::uniform(min, max)
+            }
+            SizeKind::Pareto => {
+                let (min, max) = self.rising(&sizes.size_min, &sizes.size_max)?;
+                SizeDistribution::pareto(min, max, sizes.size_shape.get()?)
+            }
+            SizeKind::LogNormal => SizeDistribution::log_normal(
+                f64::from(sizes.size.get()?),
+                sizes.size_variation.get()?,
+                sizes.size_max.get()?,
+            ),
+            SizeKind::Empirical => return self.size_table(&sizes.size_file),
+        };
+        made.map_err(|error| match error {
+            DistributionError::Shape { .. } => self.refused(&sizes.size_shape, &error),
+            DistributionError::Variation { .. } => self.refused(&sizes.size_variation, &error),
+            DistributionError::Range { .. } => self.refused(&sizes.size_min, &error),
+            DistributionError::Mean { .. } => self.refused(&sizes.size, &error),
+            _ => self.refused(&sizes.size_file, &error),
+        })
+    }
+
+    fn size_table(&mut self, file: &Setting<String>) -> Result<SizeDistribution, Absent> {
+        let path = &file.get()?;
+        let text = self.files.text(path).map_err(|reason| {
+            let error = Diagnostic::error("cannot read the table of sizes");
+            self.wrong(error.at(file.place()).label(reason))
+        })?;
+        parse_size_cdf(&text).map_err(|error| {
+            let source = self.diagnostics.add_source(path, &text);
+            let place = place_at(source, &text, error.line, error.column);
+            self.wrong(
+                Diagnostic::error("the table of sizes cannot be used")
+                    .at(place)
+                    .label(error.problem.to_string())
+                    .help("each line is `size_bytes cumulative_percent`, from 0 to 100 percent"),
+            )
+        })
+    }
+
+    /// Two values of which the first is not above the second.
+    fn rising<T: Field + PartialOrd>(
+        &mut self,
+        min: &Setting<T>,
+        max: &Setting<T>,
+    ) -> Result<(T, T), Absent> {
+        let (least, most) = (min.get()?, max.get()?);
+        if least > most {
+            let (table, min_name, max_name) = (min.table.name, min.key.name, max.key.name);
+            let title = format!("`{min_name}` is above `{max_name}` in [{table}]");
+            return Err(self.wrong(Diagnostic::error(title).at(min.place())));
+        }
+        Ok((least, most))
+    }
+
+    fn refused<T: Field>(&mut self, setting: &Setting<T>, error: &DistributionError) -> Absent {
+        let (key, table) = (setting.key.name, setting.table.name);
+        let title = format!("no such distribution: `{key}` in [{table}]");
+        self.wrong(
+            Diagnostic::error(title)
+                .at(setting.place())
+                .label(error.to_string()),
+        )
+    }
+}
+
+/// The place of a line and a column in characters, both from 1; it reaches to the next blank.
+fn place_at(source: usize, text: &str, line: usize, column: usize) -> Place {
+    let line_start: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
+    let rest = text.get(line_start..).unwrap_or("");
+    let offset = rest
+        .char_indices()
+        .nth(column.saturating_sub(1))
+        .map_or(0, |(at, _)| at);
+    let start = line_start + offset;
+    let length = text
+        .get(start..)
+        .unwrap_or("")
+        .find(char::is_whitespace)
+        .unwrap_or(1)
+        .max(1);
+    Place {
+        source,
+        start,
+        end: start + length,
+    }
+}

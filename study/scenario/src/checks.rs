@@ -1,0 +1,405 @@
+//! What is wrong, or unwise, with values that are each right by themselves.
+
+use viaduct_cluster::bounds::{Fullest, load_bounds};
+use viaduct_cluster::config::{Arrivals, ClusterConfig};
+use viaduct_cluster::workload::{Pattern, PatternError, SizeDistribution};
+use viaduct_engine::Time;
+use viaduct_hardware::Rate;
+
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::network::TopologyCache;
+use crate::section::Start;
+use crate::settings::Settings;
+use crate::units::{format_rate, format_size, format_time};
+
+/// A link this much faster than the NIC behind it is probably not what was meant.
+const LINK_OVER_NIC_MAX: f64 = 2.0;
+
+/// So many messages that wait for one link or host are a queue that grows.
+const LEFT_OVER_MIN: f64 = 10.0;
+
+/// Checks a scenario; the configuration is none if it could not be made, and then only what needs
+/// no more than single values is checked.
+pub(crate) fn check(
+    settings: &Settings,
+    config: Option<&ClusterConfig>,
+    topologies: &mut TopologyCache,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut checker = Checker {
+        settings,
+        diagnostics,
+    };
+    checker.times();
+    checker.link_against_nic();
+    let Some(config) = config else { return };
+    checker.pattern(config, topologies);
+    checker.transfer_size(&config.traffic.size);
+    checker.closed_loop(config);
+    checker.listed(config);
+    checker.listed_load(config);
+    checker.offered_load(config);
+    checker.bus_load(config);
+}
+
+struct Checker<'a> {
+    settings: &'a Settings,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Checker<'_> {
+    fn times(&mut self) {
+        let (run, traffic) = (&self.settings.run, &self.settings.traffic);
+        let (until, warmup) = (run.until.known(), run.warmup.known());
+        let start = match traffic.start.known() {
+            Some(Start::At(start)) => Some(start),
+            // The warm-up is wrong.
+            Some(Start::AfterWarmup) | None => None,
+        };
+        let stop = traffic.stop.known();
+        if until == Some(Time::ZERO) {
+            let error = Diagnostic::error("the run ends where it begins");
+            self.diagnostics.push(error.at(run.until.place()));
+            return;
+        }
+        if let (Some(until), Some(warmup)) = (until, warmup)
+            && warmup >= until
+        {
+            let (warmup, until) = (format_time(warmup), format_time(until));
+            self.diagnostics.push(
+                Diagnostic::error("no message would be counted")
+                    .at(run.warmup.place())
+                    .label(format!("the warm-up of {warmup} reaches the end, {until}"))
+                    .help("make `warmup` shorter or `until` later"),
+            );
+            return;
+        }
+        let (Some(start), Some(stop)) = (start, stop) else {
+            return;
+        };
+        if start >= stop {
+            let (start, stop) = (format_time(start), format_time(stop));
+            let place = match traffic.stop.is_given() {
+                true => traffic.stop.place(),
+                false => traffic.start.place(),
+            };
+            self.diagnostics.push(
+                Diagnostic::error("no message would be posted")
+                    .at(place)
+                    .label(format!("the traffic starts at {start} and stops at {stop}"))
+                    .help("`stop`, or `run.until` without it, must be later than `start`"),
+            );
+            return;
+        }
+        if warmup.is_some_and(|warmup| warmup >= stop) {
+            let stop = format_time(stop);
+            self.diagnostics.push(
+                Diagnostic::error("no message would be counted")
+                    .at(run.warmup.place())
+                    .label(format!("the traffic stops at {stop}, within the warm-up"))
+                    .help("make `warmup` shorter or `traffic.stop` later"),
+            );
+        } else if until.is_some_and(|until| stop > until) {
+            self.diagnostics.push(
+                Diagnostic::warning("`traffic.stop` lies behind the end of the run")
+                    .at(traffic.stop.place())
+                    .help("leave it out, or make `run.until` later"),
+            );
+        }
+    }
+
+    /// A link that no NIC can fill: by a slip of bits and bytes an error, else a warning.
+    fn link_against_nic(&mut self) {
+        let links = &self.settings.links;
+        let nic = self.settings.adapter.native();
+        let nic = nic.and_then(|nic| nic.rate.known());
+        let (Some(link), Some(nic)) = (links.host_rate.known(), nic) else {
+            return;
+        };
+        if nic.is_infinite() || link.bits_per_second() < LINK_OVER_NIC_MAX * nic.bits_per_second() {
+            return;
+        }
+        let rates = [&links.host_rate, &links.rate, &links.signal_rate];
+        let given = rates
+            .iter()
+            .find_map(|rate| Some((rate.key.name, rate.given()?)));
+        let Some((key, given)) = given else { return };
+        let in_bytes = given.written.contains("B/s") || given.written.contains("Byte/s");
+        let as_bits = Rate::from_bits_per_second(link.bits_per_second() / 8.0);
+        let label = format!("this NIC tops out at {}", format_rate(nic));
+        let fits = as_bits.bits_per_second() <= LINK_OVER_NIC_MAX * nic.bits_per_second();
+        if in_bytes && fits {
+            let meant = in_bits(&given.written).unwrap_or_else(|| format_rate(as_bits));
+            self.diagnostics.push(
+                Diagnostic::error(format!("{key} is above what the NIC can inject"))
+                    .at(given.place)
+                    .label(label)
+                    .help(format!("did you mean \"{meant}\"?")),
+            );
+        } else {
+            self.diagnostics.push(
+                Diagnostic::warning(format!("{key} is above what the NIC can inject"))
+                    .at(given.place)
+                    .label(label)
+                    .help("a faster NIC: hosts.nic, or rate in [hosts.model.nic]"),
+            );
+        }
+    }
+
+    fn pattern(&mut self, config: &ClusterConfig, topologies: &mut TopologyCache) {
+        let Err(error) = topologies.fit(&config.traffic.pattern, &config.topology) else {
+            return;
+        };
+        let traffic = &self.settings.traffic;
+        let place = match error {
+            PatternError::NoHops
+            | PatternError::ReturnsToSource { .. }
+            | PatternError::LeadsOutside { .. } => traffic.hops.place(),
+            PatternError::ToItself { .. } | PatternError::TooManyPairs { .. } => {
+                traffic.pairs.place()
+            }
+            PatternError::Fraction { .. } => traffic.fraction.place(),
+            PatternError::NoSuchHost { .. } => match config.traffic.pattern {
+                Pattern::HotSpot { .. } => traffic.hot.place(),
+                Pattern::Incast { .. } => traffic.target.place(),
+                _ => traffic.pairs.place(),
+            },
+            _ => traffic.pattern.place(),
+        };
+        self.diagnostics.push(
+            Diagnostic::error("the pattern does not fit the network")
+                .at(place)
+                .label(error.to_string()),
+        );
+    }
+
+    fn transfer_size(&mut self, size: &SizeDistribution) {
+        let transfer_max = self.settings.adapter.transfer_max();
+        let Some(limit) = transfer_max.known() else {
+            return;
+        };
+        let table = transfer_max.table.name;
+        let largest = size.max_bytes();
+        if largest <= limit {
+            return;
+        }
+        let (traffic, sizes) = (&self.settings.traffic, &self.settings.traffic.sizes);
+        let places = [
+            sizes.size.given(),
+            sizes.size_max.given(),
+            sizes.size_file.given(),
+            traffic.file.given(),
+        ];
+        let place = places.into_iter().flatten().next();
+        let place = place.map_or(sizes.size.place(), |given| given.place);
+        let (largest, limit) = (format_size(largest.into()), format_size(limit.into()));
+        self.diagnostics.push(
+            Diagnostic::error("a message is larger than one descriptor takes")
+                .at(place)
+                .label(format!("up to {largest}; this NIC takes {limit}"))
+                .help(format!(
+                    "send at most {limit}, or raise transfer_max in [{table}]"
+                )),
+        );
+    }
+
+    fn closed_loop(&mut self, config: &ClusterConfig) {
+        let Arrivals::Window(window) = config.traffic.arrivals else {
+            return;
+        };
+        let needed = u64::from(window) * u64::from(config.hosts.processes);
+        if needed > u64::from(config.hosts.send_buffers) {
+            let buffers = config.hosts.send_buffers;
+            self.diagnostics.push(
+                Diagnostic::warning("the window is larger than the pool of send buffers")
+                    .at(self.settings.traffic.window.place())
+                    .label(format!(
+                        "{needed} messages a host wait for {buffers} buffers"
+                    ))
+                    .help(format!("raise hosts.send_buffers to {needed}")),
+            );
+        }
+    }
+
+    /// Says how much of a list comes too late to be posted.
+    fn listed(&mut self, config: &ClusterConfig) {
+        let traffic = &config.traffic;
+        let Arrivals::Listed(list) = &traffic.arrivals else {
+            return;
+        };
+        let posted = list.count_before(traffic.stop.saturating_sub(traffic.start));
+        let late = list.len() - posted;
+        if late == 0 {
+            return;
+        }
+        let (start, stop) = (format_time(traffic.start), format_time(traffic.stop));
+        let label = format!("the traffic starts at {start} and stops at {stop}");
+        let diagnostic = match posted {
+            0 => Diagnostic::error("no message of the list would be posted"),
+            _ => Diagnostic::warning(format!(
+                "{late} of {} messages of the list come too late to be posted",
+                list.len()
+            )),
+        };
+        self.diagnostics.push(
+            diagnostic
+                .at(self.settings.traffic.file.place())
+                .label(label)
+                .help("make `traffic.stop`, or `run.until` without it, later"),
+        );
+    }
+
+    /// Warns where a list gives a link or a part of a host more than it can do.
+    fn listed_load(&mut self, config: &ClusterConfig) {
+        if !matches!(config.traffic.arrivals, Arrivals::Listed(_)) {
+            return;
+        }
+        // What is wrong with the hosts has been said.
+        let Ok(Some(bounds)) = load_bounds(config) else {
+            return;
+        };
+        let Some(list) = bounds.list else {
+            return;
+        };
+        // A few messages that are posted close together are no overload.
+        let many = |fullest: &Fullest| fullest.left_over >= LEFT_OVER_MIN;
+        let Some(fullest) = list.fullest.filter(many) else {
+            return;
+        };
+        let place = &fullest.place;
+        let (percent, left_over) = (fullest.load * 100.0, fullest.left_over.floor());
+        self.diagnostics.push(
+            Diagnostic::warning(format!("the list gives {place} more than it can do"))
+                .at(self.settings.traffic.file.place())
+                .label(format!(
+                    "{percent:.0} % in the {} in which messages are posted; {left_over} are left then",
+                    format_time(list.span)
+                ))
+                .help("queues will grow meanwhile; send less, or spread the times"),
+        );
+    }
+
+    /// Warns where an open loop offers more than a resource that all of a host's messages share.
+    fn offered_load(&mut self, config: &ClusterConfig) {
+        let Arrivals::Open(interval) = &config.traffic.arrivals else {
+            return;
+        };
+        let a_host = f64::from(config.hosts.processes) * config.traffic.size.mean_bytes() * 8e12
+            / interval.mean_picoseconds();
+        let hosts = f64::from(config.topology.host_count());
+        let links = &config.links;
+        let nic = config.host.mechanism.native();
+        let mut limits = vec![
+            (
+                "the NIC",
+                a_host,
+                nic.map_or(Rate::INFINITE, |nic| nic.rate),
+            ),
+            ("the host's link", a_host, links.host_rate),
+            ("the host's bus", a_host, config.host.bus.dma_rate()),
+        ];
+        match config.traffic.pattern {
+            Pattern::Incast { .. } => {
+                limits.push(("the target's link", a_host * (hosts - 1.0), links.host_rate));
+            }
+            Pattern::HotSpot { fraction, .. } => {
+                let offered = a_host * (hosts - 1.0) * fraction;
+                limits.push(("the hot host's link", offered, links.host_rate));
+            }
+            Pattern::StraightLine { hops } => {
+                limits.extend(straight_line_load(config, a_host, hops));
+            }
+            _ => {}
+        }
+        let load = |(_, offered, rate): &(&str, f64, Rate)| offered / rate.bits_per_second();
+        let worst = limits
+            .into_iter()
+            .max_by(|a, b| load(a).total_cmp(&load(b)));
+        let Some(worst) = worst.filter(|worst| load(worst) >= 1.0) else {
+            return;
+        };
+        let percent = load(&worst) * 100.0;
+        let (what, offered, rate) = worst;
+        let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
+        let traffic = &self.settings.traffic;
+        let place = match traffic.rate.is_given() {
+            true => traffic.rate.place(),
+            false => traffic.interval.place(),
+        };
+        self.diagnostics.push(
+            Diagnostic::warning(format!("more is offered than {what} can carry"))
+                .at(place)
+                .label(format!("{offered} of {rate}: {percent:.0} %"))
+                .help("queues will grow until the traffic stops; latencies then say little"),
+        );
+    }
+
+    fn bus_load(&mut self, config: &ClusterConfig) {
+        let (Some(load), Some(keys)) = (&config.hosts.bus_load, &self.settings.bus_load) else {
+            return;
+        };
+        let offered = load.size.mean_bytes() * 8e12 / load.interval.mean_picoseconds();
+        let rate = config.host.bus.dma_rate();
+        if offered >= rate.bits_per_second() {
+            let percent = offered / rate.bits_per_second() * 100.0;
+            let (offered, rate) = (rough_rate(offered), rough_rate(rate.bits_per_second()));
+            self.diagnostics.push(
+                Diagnostic::warning("the other devices alone fill the bus")
+                    .at(keys.interval.place())
+                    .label(format!("{offered} of {rate}: {percent:.0} %"))
+                    .help("make `interval` longer or `size` smaller"),
+            );
+        }
+    }
+}
+
+/// What straight lines bring on a link between switches of a torus: each message crosses `hops`
+/// links, and they are spread evenly.
+fn straight_line_load(
+    config: &ClusterConfig,
+    a_host: f64,
+    hops: u32,
+) -> Option<(&'static str, f64, Rate)> {
+    let topology = &config.topology;
+    let switch_links = topology
+        .link_count()
+        .checked_sub(2 * topology.host_count())?;
+    if switch_links == 0 {
+        return None;
+    }
+    let crossed = a_host * f64::from(topology.host_count()) * f64::from(hops);
+    Some((
+        "a link between switches",
+        crossed / f64::from(switch_links),
+        config.links.rate,
+    ))
+}
+
+/// A rate with three digits, for messages.
+fn rough_rate(bits_per_second: f64) -> String {
+    let units = [
+        (1e12, "Tbit/s"),
+        (1e9, "Gbit/s"),
+        (1e6, "Mbit/s"),
+        (1e3, "kbit/s"),
+    ];
+    let found = units.iter().find(|(size, _)| bits_per_second >= *size);
+    let (size, unit) = found.copied().unwrap_or((1.0, "bit/s"));
+    let value = bits_per_second / size;
+    let decimals = if value >= 100.0 {
+        0
+    } else {
+        usize::from(value < 10.0) + 1
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A rate written in bytes, written in bits instead.
+fn in_bits(written: &str) -> Option<String> {
+    let text = written.trim_matches('"');
+    let stem = text
+        .strip_suffix("Byte/s")
+        .or_else(|| text.strip_suffix("B/s"))?;
+    // `MiB/s` has no counterpart in bits.
+    (!stem.ends_with('i')).then(|| format!("{stem}bit/s"))
+}

@@ -1,0 +1,154 @@
+//! Files that a study names: on disk, or carried along inside it.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_topology::Topology;
+
+use crate::document::TEXT_BYTES_MAX;
+
+/// Where files come from. Each is read once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// Texts carried in the study, or read before, by the path that the study writes.
+    texts: BTreeMap<String, Arc<str>>,
+    /// The study's directory; none where the disk is out of bounds.
+    base: Option<PathBuf>,
+    /// Networks that a program handed in, by the path that the study writes: no text is read.
+    graphs: BTreeMap<String, Arc<Topology>>,
+    /// Messages that a program handed in, by the path that the study writes.
+    messages: BTreeMap<String, Arc<[ListedMessage]>>,
+    /// Lists made before.
+    lists: BTreeMap<String, Arc<MessageList>>,
+    used: BTreeMap<String, Arc<str>>,
+}
+
+impl Files {
+    /// Only what is carried along.
+    pub(crate) fn carried() -> Self {
+        Self::default()
+    }
+
+    /// Also what lies on disk; paths are relative to `base`.
+    pub(crate) fn on_disk(base: &Path) -> Self {
+        Self {
+            base: Some(base.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a text that is carried along.
+    pub(crate) fn carry(&mut self, path: &str, text: &str) {
+        self.texts.insert(path.to_owned(), text.into());
+    }
+
+    /// Adds a network in place of the text that would describe it.
+    pub(crate) fn hand_in(&mut self, path: &str, graph: Arc<Topology>) {
+        self.graphs.insert(path.to_owned(), graph);
+    }
+
+    /// A network that was handed in.
+    pub(crate) fn graph(&self, path: &str) -> Option<Arc<Topology>> {
+        self.graphs.get(path).cloned()
+    }
+
+    /// Adds messages in place of the text that would list them.
+    pub(crate) fn hand_in_messages(&mut self, path: &str, messages: Arc<[ListedMessage]>) {
+        self.messages.insert(path.to_owned(), messages);
+    }
+
+    /// Messages that were handed in.
+    pub(crate) fn messages(&self, path: &str) -> Option<Arc<[ListedMessage]>> {
+        self.messages.get(path).cloned()
+    }
+
+    /// Remembers a list: the points of a sweep share it.
+    pub(crate) fn keep_list(&mut self, path: &str, list: Arc<MessageList>) {
+        self.lists.insert(path.to_owned(), list);
+    }
+
+    /// A list made before.
+    pub(crate) fn list(&self, path: &str) -> Option<Arc<MessageList>> {
+        self.lists.get(path).cloned()
+    }
+
+    /// The text of a file, remembered as used.
+    pub(crate) fn text(&mut self, path: &str) -> Result<Arc<str>, String> {
+        let text = self.peek(path)?;
+        self.used.insert(path.to_owned(), Arc::clone(&text));
+        Ok(text)
+    }
+
+    /// The text of a file.
+    pub(crate) fn peek(&mut self, path: &str) -> Result<Arc<str>, String> {
+        if let Some(text) = self.texts.get(path) {
+            return Ok(Arc::clone(text));
+        }
+        let Some(base) = &self.base else {
+            return Err("not carried in [files], and no other file is read here".to_owned());
+        };
+        let text: Arc<str> = read_text(&base.join(path))?.into();
+        self.texts.insert(path.to_owned(), Arc::clone(&text));
+        Ok(text)
+    }
+
+    /// All texts that were carried or read so far, presets among them, by path.
+    pub(crate) fn known(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.texts
+    }
+
+    /// The files used so far, by path.
+    pub(crate) fn used(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.used
+    }
+}
+
+/// Reads a text file of at most [`TEXT_BYTES_MAX`].
+///
+/// # Errors
+///
+/// Why not, without the path; of bytes that are not UTF-8, where they stand.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    // Before it is opened: a pipe that nobody writes to would never open.
+    let metadata = std::fs::metadata(path).map_err(|error| reason(&error))?;
+    if metadata.is_dir() {
+        return Err("it is a directory".to_owned());
+    }
+    if !metadata.is_file() {
+        return Err("it is no ordinary file".to_owned());
+    }
+    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+    let mut bytes = Vec::new();
+    let limit = TEXT_BYTES_MAX as u64;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| reason(&error))?;
+    if bytes.len() > TEXT_BYTES_MAX {
+        return Err(format!("it is longer than {limit} B"));
+    }
+    String::from_utf8(bytes).map_err(|error| not_utf8(error.as_bytes(), error.utf8_error()))
+}
+
+fn not_utf8(bytes: &[u8], error: std::str::Utf8Error) -> String {
+    if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
+        return "it is UTF-16, and UTF-8 is read here: save it as UTF-8".to_owned();
+    }
+    let (before, rest) = bytes.split_at(error.valid_up_to());
+    if bytes.contains(&0) {
+        return "it is not a text".to_owned();
+    }
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    let byte = rest.first().copied().unwrap_or_default();
+    format!("it is not UTF-8: byte 0x{byte:02X} in line {line}; save it as UTF-8")
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
+        _ => error.to_string(),
+    }
+}

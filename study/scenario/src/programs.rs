@@ -1,0 +1,214 @@
+//! A preset made into hosts for programs, and the network that they stand in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use viaduct_engine::Time;
+use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
+use viaduct_network::{LinkConfig, Sharing, SwitchModel};
+use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::faults::Detection;
+use viaduct_provider::via::NicAttributes;
+use viaduct_topology::{Ports, Topology};
+
+use crate::adapter::Adapter;
+use crate::build;
+use crate::diagnostics::Diagnostics;
+use crate::preset::{Preset, load_preset};
+use crate::schema::{Cable, CompletionKind, Cpu, MechanismKind, Memory};
+use crate::section::{Absent, Section};
+use crate::study::Study;
+
+/// Why there are no simulated hosts of a name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProgramsError {
+    /// The preset or the study is wrong.
+    Wrong(Diagnostics),
+    /// The preset is of interfaces that have endpoints and no VIs.
+    NoVia {
+        /// Which preset.
+        model: String,
+    },
+    /// The preset is of adapters with VIA, and has no endpoints.
+    NoEndpoints {
+        /// Which preset.
+        model: String,
+    },
+    /// The preset names no cable, and no study was given.
+    NoLink {
+        /// Which preset.
+        model: String,
+    },
+    /// A network for so many hosts cannot be made.
+    NoNetwork {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for ProgramsError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(diagnostics) => diagnostics.fmt(formatter),
+            Self::NoLink { model } => write!(
+                formatter,
+                "the preset {model} has no [link]: name a study for the network, as in \
+                 sim:{model}@four-hop"
+            ),
+            Self::NoVia { model } => write!(
+                formatter,
+                "the preset {model} has endpoints and no VIs: viaduct measure logp, bulk, \
+                 contention and timesharing are for it"
+            ),
+            Self::NoEndpoints { model } => write!(
+                formatter,
+                "the preset {model} has VIs and no endpoints: am-myrinet and gam-myrinet have \
+                 them, and files that inherit one"
+            ),
+            Self::NoNetwork { reason } => formatter.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ProgramsError {}
+
+/// Hosts of a preset in the network of a study, or `hosts` of them on one switch that costs
+/// nothing, with cables of the preset.
+///
+/// # Errors
+///
+/// [`ProgramsError`].
+pub fn load_programs(
+    model: &str,
+    study: Option<&str>,
+    hosts: u32,
+) -> Result<SimulationConfig, ProgramsError> {
+    let preset = load_preset(model).map_err(ProgramsError::Wrong)?;
+    programs_of(&preset, model, study, hosts)
+}
+
+/// The same for a preset that is loaded, and may have been changed since; `model` is its name in
+/// messages.
+///
+/// # Errors
+///
+/// [`ProgramsError`].
+pub fn programs_of(
+    preset: &Preset,
+    model: &str,
+    study: Option<&str>,
+    hosts: u32,
+) -> Result<SimulationConfig, ProgramsError> {
+    if preset.has_endpoints() {
+        let model = model.to_owned();
+        return Err(ProgramsError::NoVia { model });
+    }
+    let lacking = |Lacking(what)| ProgramsError::NoNetwork {
+        reason: format!("the preset {model} lacks a number: {what}"),
+    };
+    let host = host(preset).map_err(lacking)?;
+    if let Some(study) = study {
+        let Study {
+            config,
+            for_programs,
+            ..
+        } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+        return Ok(SimulationConfig {
+            topology: config.topology,
+            links: config.links,
+            switch: config.switch,
+            host,
+            faults: for_programs.faults,
+            traffic: for_programs.background,
+            detection: for_programs.detection,
+            seed: config.run.seed,
+        });
+    }
+    let Some(cable) = preset.section::<Cable>() else {
+        let model = model.to_owned();
+        return Err(ProgramsError::NoLink { model });
+    };
+    let links = links(&cable).map_err(|absent| lacking(absent.into()))?;
+    let topology = Topology::single_switch(hosts, Ports(hosts));
+    let topology = topology.map_err(|error| ProgramsError::NoNetwork {
+        reason: error.to_string(),
+    })?;
+    Ok(SimulationConfig {
+        topology: Arc::new(topology),
+        links,
+        switch: SwitchModel {
+            delay: Time::ZERO,
+            cut_through_bytes: 0,
+        },
+        host,
+        faults: Vec::new(),
+        traffic: Vec::new(),
+        detection: Detection::default(),
+        seed: 1,
+    })
+}
+
+/// A table that a preset of this mechanism must have; a preset that loads has it.
+pub(crate) fn table<S: Section>(preset: &Preset) -> Result<S, Lacking> {
+    let is_there = preset.section();
+    is_there.ok_or_else(|| Lacking(format!("[{}]", S::table().root())))
+}
+
+/// What a preset lacks.
+pub(crate) struct Lacking(pub(crate) String);
+
+impl From<Absent> for Lacking {
+    fn from(absent: Absent) -> Self {
+        Self(absent.problem().unwrap_or_else(|| "a number".to_owned()))
+    }
+}
+
+fn host(preset: &Preset) -> Result<HostModel, Lacking> {
+    let adapter = adapter(preset)?;
+    let most = NicAttributes::default().max_transfer_bytes;
+    let cpu: Cpu = table(preset)?;
+    Ok(HostModel {
+        name: preset.name.clone(),
+        processor: build::processor(&cpu)?,
+        completion: build::completion(&cpu, CompletionKind::Preset)?,
+        memory: match preset.section::<Memory>() {
+            Some(memory) => MemoryModel {
+                register: memory.register.get()?,
+                register_rate: memory.register_rate.get()?,
+            },
+            // A preset that says nothing of memory registers it at no cost.
+            None => MemoryModel::FREE,
+        },
+        bus: build::bus(&table(preset)?)?,
+        mechanism: adapter.mechanism()?,
+        transfer_max_bytes: adapter.transfer_max().get()?.min(most),
+    })
+}
+
+fn adapter(preset: &Preset) -> Result<Adapter, Lacking> {
+    Ok(match preset.mechanism {
+        MechanismKind::Native => Adapter::Native(table(preset)?),
+        MechanismKind::RemoteWrites => Adapter::RemoteWrites(table(preset)?),
+        MechanismKind::Firmware => Adapter::Firmware(table(preset)?),
+        MechanismKind::Kernel => Adapter::Kernel(table(preset)?),
+        MechanismKind::Rdma => Adapter::Rdma(table(preset)?),
+        MechanismKind::Endpoints => return Err(Lacking("VIs".to_owned())),
+    })
+}
+
+fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
+    let (rate, propagation) = (cable.rate.get()?, cable.propagation.get()?);
+    Ok(LinkConfig {
+        sharing: Sharing::MaxMin,
+        switching: Switching::CutThrough,
+        rate,
+        host_rate: rate,
+        // Half of it on each side of the switch that stands for the cable.
+        propagation: Time::from_picoseconds(propagation.picoseconds() / 2),
+        frame: Frame {
+            payload_bytes: cable.frame_payload.get()?,
+            header_bytes: cable.frame_header.get()?,
+        },
+    })
+}

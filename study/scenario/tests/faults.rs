@@ -1,0 +1,275 @@
+//! Faults and background traffic: what a study says, what a line says, and errors of bad ones.
+
+use viaduct_engine::Time;
+use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::faults::{Fault, Links, Slowness};
+use viaduct_scenario::{Study, load_programs, parse_study, read_faults};
+use viaduct_topology::{HostId, Node, Ports, SwitchId, Topology};
+
+/// Two switches with two hosts each.
+const STUDY: &str = r#"
+[run]
+until = "10 ms"
+
+[network]
+topology = "chain"
+switches = 2
+hosts_per_switch = 2
+
+[links]
+rate = "856 Mbit/s"
+
+[traffic]
+pattern = "uniform"
+rate = "100/s"
+size = "4 KiB"
+"#;
+
+/// What programs on hosts of the study meet with, its text being longer by this.
+fn programs(test: &str, text: &str) -> SimulationConfig {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.toml"));
+    std::fs::write(&path, format!("{STUDY}{text}")).expect("the folder is there");
+    let path = path.to_str().expect("a path of ASCII");
+    load_programs("clan-pio", Some(path), 2).expect("the study is right")
+}
+
+fn chain() -> Topology {
+    Topology::chain(2, viaduct_topology::ChainHosts::EverySwitch(2), Ports(8)).expect("it fits")
+}
+
+const fn ms(milliseconds: u64) -> Time {
+    Time::from_milliseconds(milliseconds)
+}
+
+#[test]
+fn a_line_and_a_row_say_the_same() {
+    let cable = Links::Between(Node::Host(HostId(1)), Node::Switch(SwitchId(0)));
+    let [first, second] = [0, 1].map(|switch| Node::Switch(SwitchId(switch)));
+    let cases = [
+        (
+            "loss 0.01 %",
+            "kind = \"loss\"\nrate = \"0.01 %\"",
+            Fault::Loss {
+                links: Links::All,
+                rate: 1e-4,
+            },
+        ),
+        (
+            "link switch s1 down 1 ms..2 ms",
+            "kind = \"link-down\"\nlinks = \"switch s1\"\nfrom = \"1 ms\"\nuntil = \"2 ms\"",
+            Fault::LinkDown {
+                links: Links::Of(second),
+                from: ms(1),
+                until: Some(ms(2)),
+            },
+        ),
+        (
+            "  corruption 1e-4  on  host 1 ",
+            "kind = \"corruption\"\nrate = 0.0001\nlinks = \"host1\"",
+            Fault::Corruption {
+                links: cable,
+                rate: 1e-4,
+            },
+        ),
+        (
+            "link host 1 down 10 ms..20 ms",
+            "kind = \"link-down\"\nlinks = \"host 1\"\nfrom = \"10 ms\"\nuntil = \"20 ms\"",
+            Fault::LinkDown {
+                links: cable,
+                from: ms(10),
+                until: Some(ms(20)),
+            },
+        ),
+        (
+            "link s1 -> s0 down ..",
+            "kind = \"link-down\"\nlinks = \"s1 -> s0\"",
+            Fault::LinkDown {
+                links: Links::OneWay(second, first),
+                from: Time::ZERO,
+                until: None,
+            },
+        ),
+        (
+            "link s0 <-> s1 down 1 ms..",
+            "kind = \"link-down\"\nlinks = \"s0 <-> s1\"\nfrom = \"1 ms\"",
+            Fault::LinkDown {
+                links: Links::Between(first, second),
+                from: ms(1),
+                until: None,
+            },
+        ),
+        (
+            "host 3 dies at 5 ms",
+            "kind = \"host-dies\"\nhost = 3\nat = \"5 ms\"",
+            Fault::HostDies { host: 3, at: ms(5) },
+        ),
+        (
+            "nic 0 dies at 5 ms",
+            "kind = \"nic-dies\"\nhost = 0\nat = \"5 ms\"",
+            Fault::NicDies { host: 0, at: ms(5) },
+        ),
+        (
+            "host 2 slow 2.5 times from 1 ms",
+            "kind = \"slow-host\"\nhost = 2\nfactor = 2.5\nfrom = \"1 ms\"",
+            Fault::SlowHost {
+                host: 2,
+                from: ms(1),
+                by: Slowness::Factor(2.5),
+            },
+        ),
+        (
+            "host 2 slow 5 us a message",
+            "kind = \"slow-host\"\nhost = 2\nper_message = \"5 us\"",
+            Fault::SlowHost {
+                host: 2,
+                from: Time::ZERO,
+                by: Slowness::PerMessage(Time::from_microseconds(5)),
+            },
+        ),
+    ];
+    for (line, row, fault) in cases {
+        let of_line = read_faults(&[line.to_owned()], &chain()).expect(line);
+        let of_row = programs("a_line_and_a_row", &format!("[[fault]]\n{row}\n")).faults;
+        assert_eq!(
+            (&of_line[..], &of_row[..]),
+            (&[fault][..], &[fault][..]),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn background_traffic_and_detection_are_read() {
+    let config = programs(
+        "background",
+        "[detection]\ntransport_timeout = \"2 ms\"\n[[background]]\nsource = 0\ninterval = \"1 ms\"\n\
+         size = \"8 KiB\"\n[[background]]\nsource = 1\ntarget = 3\nfrom = \"1 ms\"\nuntil = \"2 ms\"\n\
+         interval_distribution = \"constant\"\ninterval = \"1 us\"\n\
+         size_distribution = \"uniform\"\nsize_min = \"0 B\"\nsize_max = \"9 B\"\n",
+    );
+    assert_eq!(config.detection.transport_timeout, ms(2));
+    assert_eq!(config.detection.host_timeout, ms(10));
+    let [any, one] = &config.traffic[..] else {
+        panic!("{:?}", config.traffic)
+    };
+    assert_eq!((any.source, any.target, any.until), (0, None, None));
+    assert_eq!(
+        (any.from, any.interval.mean_picoseconds()),
+        (Time::ZERO, 1e9)
+    );
+    assert_eq!(any.size.mean_bytes(), 8192.0);
+    assert_eq!((one.source, one.target), (1, Some(3)));
+    assert_eq!((one.from, one.until), (ms(1), Some(ms(2))));
+    assert_eq!(
+        (one.interval.mean_picoseconds(), one.size.max_bytes()),
+        (1e6, 9)
+    );
+    config.check_faults().expect("they can be");
+    config.check_traffic().expect("it can be");
+}
+
+#[test]
+fn a_resolved_study_keeps_them_and_its_traffic_does_not_run() {
+    let text = format!(
+        "{STUDY}[[fault]]\nkind = \"loss\"\nrate = \"1 %\"\n[[background]]\nsource = 0\n\
+         interval = \"1 ms\"\nsize = \"8 KiB\"\n"
+    );
+    let study = parse_study(&text).expect("it is right");
+    let resolved = study.resolved_toml();
+    let again = Study::from_resolved(&resolved).expect("it is right still");
+    assert_eq!(again.resolved_toml(), resolved);
+    assert!(
+        resolved.contains("[[fault]]\nkind = \"loss\"\nlinks = \"all\"\nrate = \"1 %\"\n"),
+        "{resolved}"
+    );
+    assert!(
+        resolved.contains("[[background]]\nsource = 0\n"),
+        "{resolved}"
+    );
+    for study in [study, again] {
+        let said = study.check_runs().expect_err("it has a fault").to_string();
+        assert!(
+            said.contains("viaduct measure latency --on sim:giganet-clan@STUDY"),
+            "{said}"
+        );
+    }
+    parse_study(STUDY)
+        .expect("it is right")
+        .check_runs()
+        .expect("it has none");
+}
+
+#[test]
+fn bad_rows() {
+    let rows = [
+        "[fault]\nkind = \"loss\"",
+        "[[fault]]",
+        "[[fault]]\nkind = \"lost\"\nrate = 0.1",
+        "[[fault]]\nkind = \"loss\"\nrate = 5",
+        "[[fault]]\nkind = \"loss\"\nrate = 0.1\nhost = 1",
+        "[[fault]]\nkind = \"loss\"\nrate = 0.1\nlinks = \"host 4\"",
+        "[[fault]]\nkind = \"loss\"\nrate = 0.1\nlinks = \"s0 - s1\"",
+        "[[fault]]\nkind = \"loss\"\nrate = 0.1\nlinks = \"s0 -> s2\"",
+        "[[fault]]\nkind = \"loss\"\nrate = 0.1\nlinks = \"s0 <-> n1-0\"",
+        "[[fault]]\nkind = \"link-down\"\nfrom = \"2 ms\"\nuntil = \"1 ms\"",
+        "[[fault]]\nkind = \"link-down\"\nform = \"2 ms\"",
+        "[[fault]]\nkind = \"host-dies\"\nhost = 9\nat = \"1 ms\"",
+        "[[fault]]\nkind = \"nic-dies\"\nhost = 1",
+        "[[fault]]\nkind = \"slow-host\"\nhost = 1",
+        "[[fault]]\nkind = \"slow-host\"\nhost = 1\nfactor = 0",
+        "[[fault]]\nkind = \"slow-host\"\nhost = 1\nfactor = 2\nper_message = \"1 us\"",
+        "[[background]]\nsource = 0",
+        "[[background]]\nsource = 4\ninterval = \"1 ms\"\nsize = \"1 KiB\"",
+        "[[background]]\nsource = 1\ntarget = 1\ninterval = \"1 ms\"\nsize = \"1 KiB\"",
+        "[[background]]\nsource = 1\nuntil = \"0 s\"\ninterval = \"1 ms\"\nsize = \"1 KiB\"",
+        "[[background]]\nsource = 1\ninterval_distribution = \"pareto\"\ninterval_shape = 0.5\n\
+         interval = \"1 ms\"\nsize = \"1 KiB\"",
+        "[background]\nsource = 1",
+        "[detection]\nhost_timeout = 3",
+        "[[faults]]\nkind = \"loss\"",
+    ];
+    let mut said = String::new();
+    for row in rows {
+        let answer = parse_study(&format!("{STUDY}{row}\n")).expect_err(row);
+        said.push_str(&format!("---- {row}\n{answer}\n"));
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn bad_lines() {
+    let lines = [
+        "",
+        "los 3",
+        "loss",
+        "loss on all",
+        "loss 3",
+        "loss 0.1 on host 4",
+        "link 0-1 down 10 ms..20 ms",
+        "link host 1",
+        "link down 1 ms..2 ms",
+        "link host 1 down",
+        "link host 1 down 10 ms",
+        "link host 1 down 10..20",
+        "link host 1 down 20 ms..10 ms",
+        "link nowhere -> s0 down 1 ms..",
+        "host",
+        "host x dies at 1 ms",
+        "host 1",
+        "host 1 dies",
+        "host 1 dies at noon",
+        "host 9 dies at 1 ms",
+        "host 99999999999 dies at 1 ms",
+        "host 1 slow",
+        "host 1 slow 2",
+        "host 1 slow -2 times",
+        "nic 1 slow 2 times",
+    ];
+    let mut said = String::new();
+    for line in lines {
+        let before = "loss 0.1".to_owned();
+        let answer = read_faults(&[before, line.to_owned()], &chain()).expect_err(line);
+        said.push_str(&format!("---- {line}\n{answer}\n"));
+    }
+    insta::assert_snapshot!(said);
+}
