@@ -20,6 +20,9 @@ def traffic(**keys: Any) -> Any:
 
 CASES: list[tuple[Callable[[], object], str]] = [
     (lambda: A.study("two-hosts", set=["traffic.size=1"]), r"set is a dictionary .*, not \['tra"),
+    (lambda: A.Study("two-hosts").run(), r'a Study is made by viaduct.study\("torus-1024"\)'),
+    (lambda: A.Cluster("shm", {}), "a Cluster is made by viaduct.cluster"),
+    (lambda: A.Sweep(), "a Sweep is made by viaduct.sweep"),
     (lambda: via.study("two-hosts").run(set=A.uniform), "set is a dictionary"),
     (lambda: A.sweep("two-hosts", set=[1]), "set is a dictionary"),
     (lambda: A.study("two-hosts", set={3: 4}), 'a key of set is a text, as in "traffic.size"'),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 
 def shown(value: object) -> str:
@@ -12,6 +12,16 @@ def shown(value: object) -> str:
     text = repr(value)
     text = text if len(text) <= 60 else text[:57] + "..."
     return f"{text}, which is of type {type(value).__name__}"
+
+
+class Made:
+    """A class whose objects come from a function, and who says so to whoever calls it."""
+
+    __slots__ = ()
+    _made_by: ClassVar[str]
+
+    def __init__(self, *_given: object, **_named: object) -> None:
+        raise TypeError(f"a {type(self).__name__} is made by {self._made_by}")
 
 
 def whole(name: str, value: Any, least: int, most: int | None) -> int:

@@ -36,7 +36,7 @@ class AssumptionError(Error):
     Attributes
     ----------
     result : Result or Sweep
-        What came of it.
+        The result.
     """
 
     def __init__(self, text: str, result: Result | Sweep) -> None:

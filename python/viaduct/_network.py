@@ -436,7 +436,7 @@ class Network:
         settings = _texts(self._said.get("set"))
         traffic = self._said["traffic"]
         messages = traffic._native if isinstance(traffic, Messages) else None
-        return Study(self._network.study(name, _toml(tables), messages, settings))
+        return Study._of(self._network.study(name, _toml(tables), messages, settings))
 
     def run(
         self,

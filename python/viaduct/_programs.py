@@ -131,7 +131,7 @@ def cluster(
             placed.append((str(key), number, program))
     if wait not in ("block", "poll"):
         raise ValueError(f'wait is "block" or "poll", not {wait!r}')
-    return Cluster(on, model, study, placed, wait == "poll")
+    return Cluster._of(on, model, study, placed, wait == "poll")
 
 
 def _place(on: str) -> tuple[str, str | None]:
@@ -149,24 +149,34 @@ def _place(on: str) -> tuple[str, str | None]:
     return model, study or None
 
 
-class Cluster:
+class Cluster(_arguments.Made):
     """Programs on their hosts, ready to run; `cluster` makes it."""
 
     __slots__ = ("_model", "_on", "_polls", "_programs", "_study")
+    _made_by = 'viaduct.cluster("sim:clan-pio", programs)'
 
-    def __init__(
-        self,
+    _on: str
+    _model: str
+    _study: str | None
+    _programs: list[tuple[str, int, Program]]
+    _polls: bool
+
+    @classmethod
+    def _of(
+        cls,
         on: str,
         model: str,
         study: str | None,
         programs: list[tuple[str, int, Program]],
         polls: bool,
-    ) -> None:
-        self._on = on
-        self._model = model
-        self._study = study
-        self._programs = programs
-        self._polls = polls
+    ) -> Cluster:
+        cluster = cls.__new__(cls)
+        cluster._on = on
+        cluster._model = model
+        cluster._study = study
+        cluster._programs = programs
+        cluster._polls = polls
+        return cluster
 
     def __repr__(self) -> str:
         """Name the fabric and count the programs."""
@@ -318,7 +328,7 @@ def _child(
     timeout_s: float,
     polls: bool,
 ) -> None:
-    """Run one program in this process, and send what came of it."""
+    """Run one program in this process, and send its result."""
     elapsed_s = (time.monotonic_ns() - started_ns) / 1e9
     try:
         value, end_us = _native.run_here(run, rank, names, program, elapsed_s, timeout_s, polls)

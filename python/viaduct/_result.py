@@ -165,7 +165,7 @@ TABLES = ("messages", "links", "series", "latency")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What came of one run.
+    """The result of one run.
 
     Equal scenarios and seeds give equal results to the bit, which `digest` tells; only `wall_s` and
     `events_per_s` differ.

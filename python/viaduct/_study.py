@@ -56,7 +56,7 @@ def study(name_or_path: str | PathLike[str], set: Mapping[str, Setting] | None =
             'a study is read by its name, as in "torus-1024", or by the path of its file, not by '
             f"{_arguments.shown(name_or_path)}"
         )
-    return Study(_native.Study.load(fspath(name_or_path), _texts(set)))
+    return Study._of(_native.Study.load(fspath(name_or_path), _texts(set)))
 
 
 def parse_study(text: str, set: Mapping[str, Setting] | None = None) -> Study:
@@ -70,7 +70,7 @@ def parse_study(text: str, set: Mapping[str, Setting] | None = None) -> Study:
     'torus-1024'
     """
     _arguments.text("the text of a study", text, "[run] ...")
-    return Study(_native.Study.parse(text, _texts(set)))
+    return Study._of(_native.Study.parse(text, _texts(set)))
 
 
 def studies() -> dict[str, str]:
@@ -97,13 +97,19 @@ def models() -> list[str]:
     return _native.models()
 
 
-class Study:
+class Study(_arguments.Made):
     """A study that was read, ready to run; `study` and `parse_study` make it."""
 
     __slots__ = ("_study",)
+    _made_by = 'viaduct.study("torus-1024"), by name or path, or by viaduct.parse_study(text)'
 
-    def __init__(self, native: _native.Study) -> None:
-        self._study = native
+    _study: _native.Study
+
+    @classmethod
+    def _of(cls, native: _native.Study) -> Study:
+        study = cls.__new__(cls)
+        study._study = native
+        return study
 
     @property
     def name(self) -> str:
@@ -144,7 +150,7 @@ class Study:
 
     def points(self) -> list[Study]:
         """Give the points of the sweep; the study itself if it has none."""
-        return [Study(point) for point in self._study.points()]
+        return [Study._of(point) for point in self._study.points()]
 
     def to_toml(self) -> str:
         """Give the whole scenario: it runs again from this text alone, to the same result."""

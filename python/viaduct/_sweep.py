@@ -55,7 +55,7 @@ class Task(Protocol):
         """Call with itself when it has ended."""
 
     def result(self) -> Any:
-        """Give what came of it, or raise what it raised."""
+        """Give its result, or raise what it raised."""
 
     def cancel(self) -> object:
         """Take it back if it has not begun."""
@@ -75,8 +75,8 @@ class MakesStudy(Protocol):
         """Give it."""
 
 
-class Sweep:
-    """What came of a sweep: a table with one row per run, which data frames read without a copy.
+class Sweep(_arguments.Made):
+    """The results of a sweep: a table with one row per run, which data frames read without a copy.
 
     Attributes
     ----------
@@ -87,14 +87,20 @@ class Sweep:
     """
 
     __slots__ = ("_text", "document", "table")
+    _made_by = 'viaduct.sweep("torus-1024", size=["1 KiB", "32 KiB"])'
+
+    _text: str
 
     document: dict[str, Any]
     table: _native.Table
 
-    def __init__(self, table: _native.Table, document: dict[str, Any], text: str) -> None:
-        self.table = table
-        self.document = document
-        self._text = text
+    @classmethod
+    def _of(cls, table: _native.Table, document: dict[str, Any], text: str) -> Sweep:
+        sweep = cls.__new__(cls)
+        sweep.table = table
+        sweep.document = document
+        sweep._text = text
+        return sweep
 
     @property
     def study(self) -> str:
@@ -250,7 +256,7 @@ def sweep(
     finally:
         finish()
     table, document, text, violations = native.outcome()
-    result = Sweep(table, json.loads(document), text)
+    result = Sweep._of(table, json.loads(document), text)
     if violations:
         failed = "\n".join(
             f"error: a check of a run on itself failed: {violation}" for violation in violations
