@@ -15,7 +15,7 @@
 //!
 //! fn main() -> ExitCode {
 //!     let fabric = Fabric { name: "mine", devices: &["nic0"], open, harm: None };
-//!     viaduct_conformance::main("mine", &[fabric], &[Mode::Threads, Mode::Processes])
+//!     viaduct_conformance::main(Some("mine"), &[fabric], &[Mode::Threads, Mode::Processes])
 //! }
 //! ```
 

@@ -213,13 +213,14 @@ fn new_token() -> u64 {
 }
 
 /// Runs the suite as the `main` of a test target with `harness = false`, over each fabric in each
-/// mode, and after it some of the mutants of VIA's rules under the name `under`.
+/// mode, and after it some of the mutants of VIA's rules under the name `under`; none without it,
+/// where another target breaks the same code.
 ///
 /// Words on the command line are a filter; `--exact` makes them whole names, `--list` lists the
 /// cases, `--mutants` runs all mutants in place of the suite, or those in whose names the words
 /// are. Other options, as the test tools give them, mean nothing here.
 #[must_use]
-pub fn main(under: &str, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
+pub fn main(under: Option<&str>, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
     mutants::break_what_is_asked();
     if let Some(code) = run_child(fabrics) {
         return code;
@@ -240,7 +241,7 @@ pub fn main(under: &str, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
 
 /// As [`main`], for a fabric that runs the cases in its own way, by [`run_cases`].
 #[must_use]
-pub fn main_with(under: &str, run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
+pub fn main_with(under: Option<&str>, run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
     let is_mutant = mutants::break_what_is_asked();
     let mut filter = Filter {
         until_failure: is_mutant,
@@ -265,7 +266,9 @@ pub fn main_with(under: &str, run: impl FnOnce(&Filter) -> Vec<Summary>) -> Exit
         return ExitCode::SUCCESS;
     }
     if all_mutants {
-        return mutants::run(under, Some(&filter.words));
+        return under.map_or(ExitCode::SUCCESS, |under| {
+            mutants::run(under, Some(&filter.words))
+        });
     }
     let failed: usize = run(&filter).iter().map(|summary| summary.counts()[2]).sum();
     // A filter that takes no case may be meant for another test target.
@@ -274,7 +277,9 @@ pub fn main_with(under: &str, run: impl FnOnce(&Filter) -> Vec<Summary>) -> Exit
     }
     if is_mutant {
         mutants::say_whether_asked();
-    } else if filter.words.is_empty() {
+    } else if filter.words.is_empty()
+        && let Some(under) = under
+    {
         return mutants::run(under, None);
     }
     ExitCode::SUCCESS

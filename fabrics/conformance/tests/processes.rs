@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if std::env::var_os("VIADUCT_CONFORMANCE_SIDE").is_some() {
-        return viaduct_conformance::main("nothing", &[FABRIC], &[Mode::Processes]);
+        return viaduct_conformance::main(None, &[FABRIC], &[Mode::Processes]);
     }
     let run = |words: &[&str]| {
         let filter = Filter {

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         harm: None,
     };
     viaduct_conformance::main(
-        "shared memory",
+        Some("shared memory"),
         &[fabric],
         &[Mode::Threads, Mode::Processes],
     )

@@ -51,5 +51,5 @@ fn main() -> ExitCode {
         open: plain_nic,
         harm: Some(|harm| Arc::new(with_harm(1, plain(), harm))),
     };
-    viaduct_conformance::main("threads", &[one, two, plain], &[Mode::Threads])
+    viaduct_conformance::main(Some("threads"), &[one, two, plain], &[Mode::Threads])
 }

@@ -22,5 +22,5 @@ fn main() -> ExitCode {
         // Memory carries the bytes: what a processor wrote another reads.
         harm: None,
     };
-    viaduct_conformance::main("C", &[fabric], &[Mode::Threads, Mode::Processes])
+    viaduct_conformance::main(Some("C"), &[fabric], &[Mode::Threads, Mode::Processes])
 }

@@ -144,7 +144,7 @@ fn run(model: &str, filter: &Filter) -> Option<Summary> {
 }
 
 fn main() -> ExitCode {
-    main_with("simulated hosts", |filter| {
+    main_with(Some("simulated hosts"), |filter| {
         let models = list_models();
         let names = models.iter().map(|model| &model.name);
         let summaries: Vec<Summary> = names.filter_map(|name| run(name, filter)).collect();

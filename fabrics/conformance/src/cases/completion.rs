@@ -55,6 +55,12 @@ pub(super) const CASES: &[Case] = &[
         "wait_on_bound_queue_is_refused",
         &[bound_wait],
     ),
+    Case::pair(
+        155,
+        Level::Decision,
+        "entry_stays_when_its_descriptor_is_taken_first",
+        &[entry_peer, taken_before_entries],
+    ),
 ];
 
 pub(super) fn queue(env: &Environment, nic: &Nic, entries: u32) -> Outcome<CompletionQueueHandle> {
@@ -281,6 +287,37 @@ fn entry_means_done(env: &Arc<Environment>) -> Outcome {
         )?;
         equal(taken(env, done)?.address, receive.address(), "the receive")?;
     }
+    env.meet("all sent")?;
+    end.close()
+}
+
+/// Looks at the VI alone until all is taken, and finds one entry for each descriptor afterwards.
+fn taken_before_entries(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    let queue = queue(env, &nic, MANY as u32)?;
+    let level = nic.any_level()?;
+    let end = pair(env, &nic, Options::level(level).receive_completions(queue))?;
+    let receives: Vec<Work> = (0..MANY)
+        .map(|_| end.post_receive(0, 64))
+        .collect::<Outcome<_>>()?;
+    env.meet("posted")?;
+    for receive in receives {
+        equal(
+            end.received(receive)?.address,
+            receive.address(),
+            "the receive",
+        )?;
+    }
+    for _ in 0..MANY {
+        let got = env.provider().completion_done(queue)?;
+        equal(
+            got,
+            Some(entry(end.vi, Queue::Receive)),
+            "an entry left behind",
+        )?;
+    }
+    let more = env.provider().completion_done(queue)?;
+    equal(more, None, "an entry too many")?;
     env.meet("all sent")?;
     end.close()
 }

@@ -11,7 +11,7 @@ use crate::check::{Outcome, Stop, equal, equal_bytes, equal_status};
 use crate::environment::Environment;
 use crate::errors::Errors;
 use crate::memory::{Block, Work, pattern};
-use crate::pair::{End, Nic, Options, RD, RR, Taken, UD, status};
+use crate::pair::{End, Nic, Options, RD, RR, Taken, UD, pair, status};
 
 pub(super) const CASES: &[Case] = &[
     Case::pair(
@@ -133,6 +133,12 @@ pub(super) const CASES: &[Case] = &[
         Level::EarlyAdopter,
         "reception_send_after_a_bad_one_is_flushed",
         &[|e| breaking_send(e, RR), |e| broken_by_peer(e, RR)],
+    ),
+    Case::pair(
+        154,
+        Level::EarlyAdopter,
+        "reception_is_told_to_a_sender_whose_receiver_looks_no_more",
+        &[told_of_reception, takes_and_rests],
     ),
 ];
 
@@ -520,6 +526,37 @@ fn reception_target(env: &Arc<Environment>) -> Outcome {
             env.meet("looked")?;
             end.received_bytes(receive, 0, &expected)?;
         }
+    }
+    end.close()
+}
+
+/// Sends that the other end has taken complete, though it makes no call any more.
+fn told_of_reception(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    nic.need(RR)?;
+    let end = pair(env, &nic, Options::level(RR))?;
+    env.meet("posted")?;
+    for length in [0, 8, 48, 4096] {
+        end.fill(0, length, 154);
+        let work = end.post_send(0, length)?;
+        env.meet("taken")?;
+        end.sent_well(work)?;
+        env.meet("told")?;
+    }
+    end.close()
+}
+
+fn takes_and_rests(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    nic.need(RR)?;
+    let end = pair(env, &nic, Options::level(RR))?;
+    let mut receive = end.post_receive(0, 4096)?;
+    env.meet("posted")?;
+    for length in [0, 8, 48, 4096] {
+        end.received_bytes(receive, 0, &pattern(154, length))?;
+        receive = end.post_receive(0, 4096)?;
+        env.meet("taken")?;
+        env.meet("told")?;
     }
     end.close()
 }

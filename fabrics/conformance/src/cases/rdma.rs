@@ -37,6 +37,12 @@ pub(super) const CASES: &[Case] = &[
         &[reader, read_target],
     ),
     Case::pair(
+        153,
+        Level::Optional,
+        "short_sends_keep_their_order_behind_a_fence",
+        &[read_then_short, read_then_short_target],
+    ),
+    Case::pair(
         102,
         Level::EarlyAdopter,
         "remote_writes_of_many_sizes",
@@ -347,6 +353,66 @@ fn read_target(env: &Arc<Environment>) -> Outcome {
         let receive = end.post_receive(30_000, 20_000)?;
         env.meet("posted")?;
         end.received_bytes(receive, 30_000, &pattern(65, 20_000))?;
+        end.close()?;
+    }
+    Ok(())
+}
+
+/// Bytes of a remote read that takes longer than two posts.
+const LONG_READ: usize = 1 << 20;
+
+/// Messages that follow a fenced one.
+const BEHIND: usize = 8;
+
+/// A message of eight bytes behind a fence carries what the read before it brings, and the next
+/// ones, which have no fence, stay behind it.
+fn read_then_short(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in read_levels(&nic)? {
+        let end = pair(env, &nic, Options::level(level).bytes(2 * LONG_READ))?;
+        let remote = remote_memory(env, None)?;
+        env.meet("posted")?;
+        let length = LONG_READ.min(nic.transfer_max() as usize);
+        end.data.fill(0);
+        end.fill(LONG_READ, 8 * BEHIND, 154);
+        let read = end.work(2)?.rdma_read(remote, &[end.segment(0, length)]);
+        let fenced = end.work(1)?.send(&[end.segment(length - 8, 8)]).fence();
+        let mut next = Vec::new();
+        for place in 0..BEHIND {
+            next.push(end.work(1)?.send(&[end.segment(LONG_READ + 8 * place, 8)]));
+        }
+        let (read, fenced) = (end.post(read)?, end.post(fenced)?);
+        let posted: Vec<_> = next.into_iter().map(|work| end.post(work)).collect();
+        let taken = end.sent(read)?;
+        equal_status(taken.control.status, status::READ, "a remote read")?;
+        end.sent_well(fenced)?;
+        for work in posted {
+            end.sent_well(work?)?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
+fn read_then_short_target(env: &Arc<Environment>) -> Outcome {
+    let nic = Nic::open(env)?;
+    for level in read_levels(&nic)? {
+        let options = Options::level(level).rdma_read().bytes(2 * LONG_READ);
+        let end = pair(env, &nic, options)?;
+        let length = LONG_READ.min(nic.transfer_max() as usize);
+        let bytes = end.fill(0, length, 153);
+        offer(&end)?;
+        let mut receives = Vec::new();
+        for place in 0..=BEHIND {
+            receives.push(end.post_receive(LONG_READ + 8 * place, 8)?);
+        }
+        env.meet("posted")?;
+        let mut expected = bytes[length - 8..].to_vec();
+        expected.extend(pattern(154, 8 * BEHIND));
+        for (place, receive) in receives.into_iter().enumerate() {
+            let bytes = &expected[8 * place..][..8];
+            end.received_bytes(receive, LONG_READ + 8 * place, bytes)?;
+        }
         end.close()?;
     }
     Ok(())
