@@ -270,6 +270,21 @@ const WALLS: &[Wall] = &[
         reason: "a face: it joins the others",
     },
     Wall {
+        package: "viaduct",
+        own: &[
+            "viaduct-am",
+            "viaduct-cluster",
+            "viaduct-programs",
+            "viaduct-provider",
+            "viaduct-scenario",
+            "viaduct-shm",
+            "viaduct-topology",
+            "viaduct-vi-carrier",
+        ],
+        external: Some(&[]),
+        reason: "a face: the front page for programs in Rust, which shows the others",
+    },
+    Wall {
         package: "viaduct-bench",
         own: &[
             "viaduct-am",
@@ -409,7 +424,7 @@ fn check_map(folders: &BTreeMap<String, String>, page: &str) -> Vec<Finding> {
 }
 
 fn is_own(package: &str) -> bool {
-    package.starts_with("viaduct-")
+    package == "viaduct" || package.starts_with("viaduct-")
 }
 
 fn check_arrows(packages: &[String], arrows: &[Arrow]) -> Vec<Finding> {

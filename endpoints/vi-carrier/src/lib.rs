@@ -27,8 +27,11 @@
 //! const SUM: HandlerId = HandlerId::of(0);
 //!
 //! let fabric = Arc::new(InProcess::new());
-//! let open = |number| Station::start(Arc::clone(&fabric), "inproc0", Identity::new(number),
-//! Default::default()); let (here, there) = (open(1)?, open(2)?);
+//! let open = |number| {
+//!     let identity = Identity::new(number);
+//!     Station::start(Arc::clone(&fabric), "inproc0", identity, Default::default())
+//! };
+//! let (here, there) = (open(1)?, open(2)?);
 //!
 //! let handlers = Handlers::new(|_: &mut u64, returned| panic!("{returned:?}"))
 //!     .on_request(ADD, |_, request| {
