@@ -114,6 +114,8 @@ pub(crate) struct Cluster<'config> {
     pub(crate) heads_matched: u64,
     /// Whether adapters plan all messages of one size alike.
     pub(crate) are_plans_alike: bool,
+    /// Processes of each host.
+    pub(crate) processes_per_host: u32,
     pub(crate) hosts: Vec<Host>,
     pub(crate) nics: Vec<AlignedNic>,
     pub(crate) processes: Vec<Process>,
@@ -211,6 +213,7 @@ impl<'config> Cluster<'config> {
             late_receives: BTreeMap::new(),
             heads_matched: 0,
             are_plans_alike: mechanism.is_stateless(),
+            processes_per_host: config.hosts.processes,
             hosts: (0..host_count)
                 .map(|_| Host::new(config.hosts.send_buffers))
                 .collect(),
@@ -249,6 +252,7 @@ impl<'config> Cluster<'config> {
         let events_max = run.events_max.unwrap_or(u64::MAX);
         let messages_max = run.messages_max.unwrap_or(u64::MAX);
         let mut next_control = CONTROL_INTERVAL_EVENTS;
+        let mut limit = run.until;
         loop {
             // What is left are timers of devices and windows, and nothing to wait for.
             if self.queue.pending() <= self.idle_events {
@@ -257,11 +261,6 @@ impl<'config> Cluster<'config> {
                 }
                 return Ended::Finished;
             }
-            let limit = if self.is_draining {
-                Time::MAX
-            } else {
-                run.until
-            };
             self.network.settle(&mut self.queue);
             let Some((_, event)) = self.queue.pop_until(limit) else {
                 if self.is_draining {
@@ -272,6 +271,7 @@ impl<'config> Cluster<'config> {
                     return Ended::Finished;
                 }
                 self.is_draining = true;
+                limit = Time::MAX;
                 continue;
             };
             self.look_ahead();
@@ -339,7 +339,7 @@ impl<'config> Cluster<'config> {
     #[inline]
     pub(crate) fn host_of(&self, process: u32) -> u32 {
         // A division costs as much as ten other steps, and most studies do without.
-        match self.config.hosts.processes {
+        match self.processes_per_host {
             1 => process,
             processes => process / processes,
         }

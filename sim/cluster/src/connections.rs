@@ -65,6 +65,15 @@ impl Connection {
             has_late_heads: false,
         }
     }
+
+    /// Whether data of one more message may move beside what moves, of at most `most`; it is then
+    /// among what moves.
+    #[inline]
+    pub(crate) fn may_move(&mut self, most: u32) -> bool {
+        let may = self.moving < most;
+        self.moving += u32::from(may);
+        may
+    }
 }
 
 /// All connections of a process. Places are stable.

@@ -420,13 +420,16 @@ impl Cluster<'_> {
         let host = self.host_of(process);
         let connection = self.processes[process as usize].connections.at(place);
         connection.has_turn = false;
-        let mut begins = now;
         if plan.fetch > Time::ZERO {
-            begins = connection.last_begin.max(now + plan.fetch);
+            let begins = connection.last_begin.max(now + plan.fetch);
             connection.last_begin = begins;
             self.messages.get_mut(id).spend(Stage::Descriptor, begins);
+            self.at(begins, Event::Begins(id));
+        } else if connection.may_move(self.moving_per_vi) {
+            self.begin_transfer(id);
+        } else {
+            self.move_behind(id);
         }
-        self.at(begins, Event::Begins(id));
         if !is_held {
             self.hosts[host as usize].is_fetching = false;
             self.take_turn(host, process, place);
@@ -451,11 +454,18 @@ impl Cluster<'_> {
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
         let connection = self.processes[process as usize].connections.at(place);
-        if connection.moving < self.moving_per_vi {
-            connection.moving += 1;
+        if connection.may_move(self.moving_per_vi) {
             self.begin_transfer(id);
-            return;
+        } else {
+            self.move_behind(id);
         }
+    }
+
+    /// A message waits until data of its VI that moves now has gone.
+    fn move_behind(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (process, place) = (message.source, message.connection);
+        let connection = self.processes[process as usize].connections.at(place);
         let last = core::mem::replace(&mut connection.last_fetched, id);
         if connection.first_fetched == MessageId::NONE {
             connection.first_fetched = id;
@@ -559,8 +569,7 @@ impl Cluster<'_> {
             message.tail_arrives = now + message.head_delay;
             message.journey = JourneyId::NONE;
         }
-        let places = self.places_of(id, moved.places);
-        self.follow_move(id, places, begun);
+        self.follow_move(id, moved.places, begun);
         if is_there && moved.is_gone {
             self.finish_sending(id);
             self.schedule_tail(id);

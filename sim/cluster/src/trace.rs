@@ -356,6 +356,7 @@ impl Cluster<'_> {
     #[cold]
     fn keep_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
         let end = self.queue.now();
+        let places = self.places_of(id, places);
         let (message, span) = (self.messages.get(id).name(), Span { begin, end });
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {

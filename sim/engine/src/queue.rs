@@ -120,6 +120,11 @@ const fn time_of(key: Key) -> Time {
     Time::from_picoseconds((key >> 64) as u64)
 }
 
+#[cold]
+fn too_many_events() -> ! {
+    panic!("a queue orders at most {SEQUENCE_MAX} events")
+}
+
 impl<E: Copy> Default for EventQueue<E> {
     fn default() -> Self {
         Self::new()
@@ -323,7 +328,11 @@ impl<E: Copy> EventQueue<E> {
     /// Takes the next event, if it is not after `limit`, and moves time to it.
     #[inline(always)]
     pub fn pop_until(&mut self, limit: Time) -> Option<(Time, E)> {
-        let key_least = self.settle();
+        // No event is before its key: where even a stale key is behind the lane's, none is first.
+        let key_least = match self.keys.front() {
+            Some(front) if self.lane_least < front => front,
+            _ => self.settle(),
+        };
         let event = if self.lane_least < key_least {
             let time = time_of(self.lane_least);
             if time > limit {
@@ -425,10 +434,9 @@ impl<E: Copy> EventQueue<E> {
 
     fn next_order(&mut self) -> u64 {
         let sequence = self.sequence;
-        assert!(
-            sequence < SEQUENCE_MAX,
-            "a queue orders at most {SEQUENCE_MAX} events"
-        );
+        if sequence >= SEQUENCE_MAX {
+            too_many_events();
+        }
         self.sequence += 1;
         sequence << SLOT_BITS
     }

@@ -107,6 +107,12 @@ impl RadixQueue {
         least
     }
 
+    /// The least key, if it is known without more than a look.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u128> {
+        self.front.get(self.front_next).copied()
+    }
+
     /// Whether all keys are known to be after a time; false where that takes more than a look.
     #[inline]
     pub(crate) fn is_after(&self, time: u64) -> bool {

@@ -151,7 +151,8 @@ impl Network {
     }
 
     /// Begins to move a message's bytes.
-    #[inline]
+    // What it is given and what it answers are long, and need not lie in memory where it is called.
+    #[inline(always)]
     pub fn begin<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
@@ -270,7 +271,7 @@ impl Network {
     }
 
     /// A flow has moved all its bytes.
-    #[inline]
+    #[inline(always)]
     pub fn end<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
@@ -346,7 +347,8 @@ impl Network {
     /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
     /// length, and takes its length away from those transfers that the bus holds back. `own`
     /// transfers wait for the transaction and are not among them.
-    #[inline]
+    // Mostly the bus is free, and that is a few steps less than a call.
+    #[inline(always)]
     pub fn transact<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
@@ -362,6 +364,17 @@ impl Network {
         if active == 0 {
             return length;
         }
+        self.transact_among(queue, bus, length, active)
+    }
+
+    #[inline(never)]
+    fn transact_among<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        bus: ResourceId,
+        length: Time,
+        active: u32,
+    ) -> Time {
         self.fluid.hold_up(queue, bus, length);
         length.saturating_mul(u64::from(active) + 1)
     }
