@@ -1,4 +1,4 @@
-"""What comes of a run: plain numbers, units in their names."""
+"""The result of a run: plain numbers, units in their names."""
 
 from __future__ import annotations
 

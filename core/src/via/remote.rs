@@ -109,7 +109,7 @@ impl Nic {
         RemoteVerdict::Drop(reason)
     }
 
-    /// Says what became of a remote write that was to be placed.
+    /// Says how a remote write ended that was to be placed.
     ///
     /// False, and without effect, if its connection is over.
     pub fn finish_remote_write(

@@ -1,4 +1,4 @@
-//! What became of a descriptor: the status word of a completion.
+//! How a descriptor ended: the status word of a completion.
 
 use core::fmt;
 use core::ops::BitOr;

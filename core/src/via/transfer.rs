@@ -56,7 +56,7 @@ pub struct StartedSend {
     pub is_followed: bool,
 }
 
-/// What became of a send that was started.
+/// How a send that was started ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum SendOutcome {
@@ -115,7 +115,7 @@ pub enum DropReason {
     RemoteProtection,
 }
 
-/// What became of a receive that was started.
+/// How a receive that was started ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ReceiveOutcome {
@@ -449,7 +449,7 @@ impl Nic {
         }
     }
 
-    /// Says what became of a send under way; in any order, the consumer sees post order.
+    /// Says how a send under way ended; in any order, the consumer sees post order.
     ///
     /// At reliable reception [`SendOutcome::Sent`] completes remote reads only: other sends wait
     /// for their acknowledgement. At the reliable levels any other outcome breaks the connection.
@@ -605,7 +605,7 @@ impl Nic {
         ReceiveVerdict::Drop(reason)
     }
 
-    /// Says what became of a receive under way; in any order, the consumer sees post order.
+    /// Says how a receive under way ended; in any order, the consumer sees post order.
     ///
     /// Of a message that takes several receives, say it of the first. At the reliable levels
     /// damage breaks the connection.

@@ -125,7 +125,7 @@ impl<P: Provider> Acceptor<P> {
     }
 }
 
-/// What became of a request for a connection.
+/// How a request for a connection ended.
 enum Asked {
     Accepted,
     /// Not now.

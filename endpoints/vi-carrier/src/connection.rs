@@ -1,4 +1,4 @@
-//! One VI between two processes: a window of messages, and what became of them.
+//! One VI between two processes: a window of messages, and how they ended.
 //!
 //! Each end posts enough receives that nothing the rules allow finds none: a window of counted
 //! messages, as many acknowledgements (each covers at least one counted message that the other had

@@ -98,7 +98,7 @@ impl EndpointSlot {
         queued.collect()
     }
 
-    /// What becomes of a request; it is not taken in yet.
+    /// What happens to a request; it is not taken in yet.
     #[inline]
     pub(crate) fn judge(&self, generation: u32, key: u64, packet: &Packet) -> Verdict {
         if generation == 0 || generation > self.generation {
@@ -122,7 +122,7 @@ impl EndpointSlot {
         Verdict::Accepted
     }
 
-    /// What becomes of a reply to one of this endpoint's requests.
+    /// What happens to a reply to one of this endpoint's requests.
     pub(crate) fn judge_reply(&self, packet: &Packet) -> Verdict {
         if !self.admission.reply_handlers.contains(packet.handler) {
             Verdict::Refused(Reason::NoSuchHandler)

@@ -88,7 +88,7 @@
 //!
 //! - station: a process's end of its virtual networks; frame: a connection that stays: `Station`,
 //!   `Options::frames` (`station.rs`, `options.rs`)
-//! - counted message: one that is acknowledged, and kept until then; verdict: what became of it:
+//! - counted message: one that is acknowledged, and kept until then; verdict: how it ended:
 //!   `Kind::is_counted`, `Verdict` (`wire.rs`)
 //! - draining: closing a connection with nothing outstanding: `has_asked`, `peer_asked`,
 //!   `has_agreed` (`connection.rs`)

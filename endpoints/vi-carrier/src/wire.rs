@@ -249,7 +249,7 @@ pub(crate) fn parse_into(bytes: &[u8], packet: &mut Packet) -> bool {
     packet.body.bytes() <= MTU_BYTES as u64
 }
 
-/// What became of a message, in the byte of an acknowledgement.
+/// How a message ended, in the byte of an acknowledgement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
     /// It stands in its endpoint's queue.

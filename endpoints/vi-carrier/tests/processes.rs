@@ -145,7 +145,7 @@ fn leash() -> &'static AtomicBool {
 const MESH: usize = 5;
 const MESH_REQUESTS: u64 = 60;
 
-/// Talks to all of a mesh over two frames, and says what came of it.
+/// Talks to all of a mesh over two frames, and says how it went.
 fn mesh() {
     let station = station(2);
     let mut end = endpoint(&station);

@@ -40,7 +40,7 @@ pub struct Agent {
     pub running: Option<NicHandle>,
 }
 
-/// What became of a wait for a client.
+/// How a wait for a client ended.
 pub(crate) enum WaitAnswer {
     /// By which handle.
     Open {
@@ -75,7 +75,7 @@ pub(crate) enum Attempt {
     Peer(Option<Answer>),
 }
 
-/// What became of it.
+/// How it ended.
 pub(crate) type Answer = std::result::Result<RemoteViAttributes, ConnectFailure>;
 
 /// The descriptors of a work queue, beside what the semantics knows of them.

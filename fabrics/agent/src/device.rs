@@ -121,7 +121,7 @@ impl Device {
         }
     }
 
-    /// What became of a wait, which ends with it.
+    /// How a wait ended; it ends with this.
     pub(crate) fn end_wait(&mut self, wait: WaitId) -> Option<WaitAnswer> {
         let answer = self.waits.remove(&wait);
         if self.waits.is_empty() {

@@ -60,7 +60,7 @@ pub struct Case {
     pub sides: &'static [Side],
     /// Whether a side dies in it, so that it needs processes.
     pub kills: bool,
-    /// What becomes of every message in it, so that it needs a fabric that harms its messages.
+    /// What happens to every message in it, so that it needs a fabric that harms its messages.
     pub harm: Option<Harm>,
 }
 

@@ -34,7 +34,7 @@ pub struct Parts {
     pub token: u64,
     /// Ends the process of this side at once, as `SIGKILL` does, if it has one of its own.
     pub die: Option<fn()>,
-    /// What becomes of every message of this case.
+    /// What happens to every message of this case.
     pub harm: Option<Harm>,
 }
 
@@ -95,7 +95,7 @@ impl Environment {
         self.parts.side
     }
 
-    /// What becomes of every message of this case.
+    /// What happens to every message of this case.
     pub(crate) fn harm(&self) -> Option<Harm> {
         self.parts.harm
     }

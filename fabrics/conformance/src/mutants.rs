@@ -143,7 +143,7 @@ mod broken {
         }
     }
 
-    /// Runs mutants, some at a time, and says what became of each, in their order.
+    /// Runs mutants, some at a time, and says how each ended, in their order.
     fn fates<'a>(names: &[&'a String]) -> Vec<(&'a str, Fate, Duration)> {
         let next = AtomicUsize::new(0);
         let found = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! What comes back: buffers, with what became of them.
+//! What comes back: buffers, with how they ended.
 
 use std::fmt;
 

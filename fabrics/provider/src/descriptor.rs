@@ -46,7 +46,7 @@ pub struct Segment {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Descriptor {
-    /// What to do and what became of it.
+    /// What to do, and how it ended.
     pub control: ControlSegment,
     /// The first two segments.
     pub segments: [Segment; 2],

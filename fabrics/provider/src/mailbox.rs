@@ -29,7 +29,7 @@ enum Contents<T> {
     Abandoned,
 }
 
-/// What became of the handler.
+/// How the handler ended.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Delivery<T> {
     /// Called with this.

@@ -70,7 +70,7 @@ struct Partial {
     bad: Option<Taking>,
 }
 
-/// What comes of a message that its receives do not take, and how many they are.
+/// What follows from a message that its receives do not take, and how many they are.
 #[derive(Clone, Copy, Debug)]
 struct Taking {
     outcome: Outcome,
@@ -302,7 +302,7 @@ impl ReceiveSide {
         }
     }
 
-    /// What comes of a receive that is not as it should be for so many bytes.
+    /// What follows from a receive that is not as it should be for so many bytes.
     #[inline]
     fn spoiled(&mut self, number: u32, bytes: u64) -> Option<Outcome> {
         self.side.recheck(number, Queue::Receive);
@@ -658,7 +658,7 @@ impl ReceiveSide {
         self.succeed(operation, header.length, immediate, 1, receives, header)
     }
 
-    /// Tells the program that the connection is gone, if that is what comes of it.
+    /// Tells the program that the connection is gone, if that is what follows.
     #[cold]
     pub(crate) fn report_loss(&self, outcome: Outcome) {
         if let Some(code) = outcome.event {

@@ -27,7 +27,7 @@ pub(crate) struct SendSide {
     pub(crate) out: Option<Outgoing>,
 }
 
-/// What came of an attempt to send a descriptor.
+/// The result of an attempt to send a descriptor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     /// It is handed over, or has failed.

@@ -85,7 +85,7 @@ impl Side {
     }
 }
 
-/// What became of a send on the short way.
+/// How a send on the short way ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
     /// It is sent and complete.

@@ -250,7 +250,7 @@ impl Task {
     }
 }
 
-/// What came of measuring one fabric.
+/// The result of measuring one fabric.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// The rows that there are.

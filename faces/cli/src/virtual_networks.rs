@@ -114,7 +114,7 @@ pub(crate) fn bulk(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     run(arguments, RequestTest::Bulk, &program, table, bandwidth)
 }
 
-/// Measures fabric by fabric, and shows what came of it.
+/// Measures fabric by fabric, and shows the results.
 fn run<T: Serialize + 'static>(
     arguments: &MeasureArguments,
     test: RequestTest,

@@ -166,7 +166,7 @@ impl Sweep {
         (made, asked, ledger.ready_count())
     }
 
-    /// What came of it so far: the table, the object of `viaduct sweep --json`, the table of the
+    /// The result so far: the table, the object of `viaduct sweep --json`, the table of the
     /// screen, and the checks of runs on themselves that failed. Leaves table and curves in the
     /// directory.
     fn outcome(&self, py: Python<'_>) -> PyResult<(Table, String, String, Vec<String>)> {

@@ -86,7 +86,7 @@ impl MessageName {
     }
 }
 
-/// What became of one message of a run.
+/// How one message of a run ended.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// Which message.
@@ -95,7 +95,7 @@ pub struct Explanation {
     pub posted: Time,
     /// Whether it was posted after the warm-up.
     pub is_measured: bool,
-    /// What became of it.
+    /// How it ended.
     pub fate: Fate,
     /// Messages of the whole run.
     pub messages_posted: u64,

@@ -365,7 +365,7 @@ impl Transport {
         Ok(MessageId::new(slot))
     }
 
-    /// Wants a message back: it ends as soon as it is certain what became of it. Completed or
+    /// Wants a message back: it ends as soon as its fate is certain. Completed or
     /// returned, if that is so; else released, and not only when the peer would accept it: being
     /// refused for now is enough.
     ///

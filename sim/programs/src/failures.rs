@@ -266,8 +266,8 @@ impl Cluster {
             })
     }
 
-    /// A message's bytes have moved over its way, or a hop of it: what became of it there. Whether
-    /// nothing of its VI moves until the sender has gone back.
+    /// A message's bytes have moved over its way, or a hop of it: what happened to it there.
+    /// Whether nothing of its VI moves until the sender has gone back.
     pub(crate) fn decide_fate(&mut self, id: MessageId, moved: &Moved) -> bool {
         let now = self.now();
         let Some(message) = self.messages.get(id) else {
@@ -370,7 +370,7 @@ impl Cluster {
         true
     }
 
-    /// What a message has taken that is lost behind its first byte ends with what came of it.
+    /// What a message has taken that is lost behind its first byte ends as the message does.
     fn cut_short(&mut self, id: MessageId) {
         let Some(message) = self.messages.get(id) else {
             return;

@@ -292,7 +292,7 @@ impl Faults {
     }
 }
 
-/// What became of a message on its way.
+/// How a message on its way ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Fate {
     /// Nothing happened to it.

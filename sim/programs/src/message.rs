@@ -39,7 +39,7 @@ pub(crate) struct Message {
     pub(crate) epoch: u32,
     /// Times that its answer was lost.
     pub(crate) goes: u32,
-    /// What became of its bytes.
+    /// How its bytes ended.
     pub(crate) fate: Fate,
     /// Things yet to happen that name it.
     pub(crate) references: u8,

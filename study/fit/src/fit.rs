@@ -21,7 +21,7 @@ const WORTH: f64 = 0.75;
 /// Change of a residual below which it counts as none.
 const HIDDEN: f64 = 1e-3;
 
-/// What came of a fit.
+/// The result of a fit.
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// The base's name, as it was asked for.

@@ -8,7 +8,7 @@
 //! pair       the programs of `viaduct measure` between two simulated hosts, for whoever asks
 //! search     the factors that make both agree: Levenberg and Marquardt, in logarithms
 //! told       how far off a prediction of what was not measured may be
-//! fit        joins them        written   the preset as text        shown   what came of it
+//! fit        joins them        written   the preset as text        shown   its results
 //! warnings   what must be known before it is used
 //! ```
 //!

@@ -172,7 +172,7 @@ impl Measured {
         }
     }
 
-    /// Keeps it out of the fit, to be compared with what comes of it.
+    /// Keeps it out of the fit, to be compared with its outcome.
     pub(crate) fn set_aside(&mut self) {
         self.is_other = true;
         self.hold_out();

@@ -7,7 +7,7 @@ use viaduct_measure::{Asker, Host, MeasureError, Meeting, Plan, Row};
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Counts, Process, Shortage, Simulation, SimulationError};
 
-/// What came of measuring between two simulated hosts.
+/// The result of measuring between two simulated hosts.
 #[derive(Debug)]
 pub struct Simulated {
     /// The rows that there are.

@@ -211,7 +211,7 @@ impl Serialize for RowCounts {
 }
 
 impl Report {
-    /// From a plan and what came of it.
+    /// From a plan and its results.
     #[must_use]
     pub fn new(
         fabric: &str,

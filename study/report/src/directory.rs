@@ -6,7 +6,7 @@
 //!                      scenario-0.toml, scenario-1.toml, ... one a cell
 //!   summary.json       the study's object, as `--json` prints it
 //!   messages.parquet   links.parquet   series.parquet   latency.parquet
-//!   report.html        what came of it, for a browser
+//!   report.html        the results, for a browser
 //! ```
 //!
 //! It is written beside its place under another name and then renamed, so that it is there whole

@@ -21,7 +21,7 @@ pub struct Explained<'a> {
     pub config: &'a ClusterConfig,
     /// Which message was asked for.
     pub choice: Choice,
-    /// What became of it.
+    /// How it ended.
     pub explanation: &'a Explanation,
 }
 

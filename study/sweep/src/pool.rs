@@ -31,7 +31,7 @@ pub trait Watch: Sync {
     fn look(&self, _counts: RunCounts) {}
 }
 
-/// Which run is next, and what becomes of those that were made.
+/// Which run is next, and where those go that were made.
 pub trait Desk: Send {
     /// What a run leaves.
     type Made;
@@ -76,7 +76,7 @@ pub trait Maker: Clone + Send + Sync {
     ) -> Result<Option<Made<Self::Made>>, SweepError>;
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Made<T> {
     /// What is kept of it.

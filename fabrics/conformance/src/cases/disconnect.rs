@@ -1,4 +1,4 @@
-//! Disconnecting, dying, and what becomes of what was posted: cases 49 to 53.
+//! Disconnecting, dying, and what happens to what was posted: cases 49 to 53.
 
 use std::sync::Arc;
 

@@ -437,7 +437,7 @@ struct Victim<'a> {
     told: &'a mut Told,
 }
 
-/// What came of it all.
+/// The outcome of it all.
 #[derive(Debug, Default)]
 struct Told {
     connections: u32,

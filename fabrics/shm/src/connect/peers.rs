@@ -85,7 +85,7 @@ impl Host {
         Ok(())
     }
 
-    /// What came of it; `None` while that is open. The outcome is told once.
+    /// The outcome; `None` while that is open. The outcome is told once.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ enum State {
     Draining,
 }
 
-/// What came of attaching a VI.
+/// The result of attaching a VI.
 pub(super) enum Attachment {
     /// It is attached; these events came before.
     Done(Vec<(u8, u32)>),

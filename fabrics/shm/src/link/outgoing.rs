@@ -25,7 +25,7 @@ pub(super) struct Queued {
     descriptor: Option<OwnedFd>,
 }
 
-/// What became of the queue of a link.
+/// How far the queue of a link could be sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Flush {
     /// It is empty.

@@ -1,4 +1,4 @@
-//! What becomes of bytes that are placed in the receiver's buffers, as far as their sender can
+//! What happens to bytes that are placed in the receiver's buffers, as far as their sender can
 //! tell.
 //!
 //! One copy straight into a buffer is the quickest way as long as nobody reads there: its lines

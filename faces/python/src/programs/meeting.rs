@@ -36,10 +36,10 @@ pub(crate) fn rank_of(remote: &Address) -> Option<usize> {
     Some(u32::from_le_bytes(*rank) as usize)
 }
 
-/// What came of a meeting: the rank of whoever asked, of one that was accepted.
+/// The result of a meeting: the rank of whoever asked, of one that was accepted.
 pub(crate) type Met = Result<Option<usize>>;
 
-/// Where a VI is, and what came of it.
+/// Where a VI is, and the outcome.
 #[derive(Default)]
 pub(crate) struct Meeting {
     state: Mutex<State>,

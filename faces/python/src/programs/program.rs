@@ -143,7 +143,7 @@ impl Program {
                         let is_taken = result
                             .as_ref()
                             .map_or_else(|error| error.status().is_some(), |_| true);
-                        // What became of it nobody waits for.
+                        // Nobody waits for its outcome.
                         let _ = queues.sent(py, result);
                         if !is_taken {
                             break;

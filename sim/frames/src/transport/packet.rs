@@ -2,7 +2,7 @@
 
 use crate::names::Peer;
 
-/// The header of a packet: a message, or an empty packet that only asks what became of one.
+/// The header of a packet: a message, or an empty packet that only asks for the end of one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Packet {
     /// Who sends it.
@@ -44,14 +44,14 @@ pub struct Answer {
     pub source_incarnation: u32,
     /// Which boot had sent the packet.
     pub target_incarnation: u32,
-    /// What became of the packet.
+    /// How the packet ended.
     pub verdict: Verdict,
-    /// What became of the packet before it on the channel. Means nothing if the verdict is
+    /// How the packet before it on the channel ended. Means nothing if the verdict is
     /// [`Verdict::Unsynchronised`].
     pub previous: Fate,
 }
 
-/// What became of a packet.
+/// How a packet ended.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Verdict {
     /// It is written in the destination endpoint's queue.

@@ -41,7 +41,7 @@ pub(super) struct Incoming {
     /// The highest sequence seen.
     sequence: u32,
     state: State,
-    /// What became of the one before it.
+    /// How the one before it ended.
     previous: Fate,
 }
 

@@ -86,7 +86,7 @@ impl Transport {
         }
     }
 
-    /// An answer for what the channel does not carry: it may say what became of what it carried.
+    /// An answer for what the channel does not carry: it may tell the fate of what it carried.
     fn hear_late(&mut self, key: u32, answer: Answer) {
         let channel = self.channels[key as usize];
         let before = channel
@@ -198,7 +198,7 @@ impl Transport {
         self.carry(key, slot, now);
     }
 
-    /// An empty packet asks what became of the message in limbo.
+    /// An empty packet asks for the end of the message in limbo.
     fn probe(&mut self, key: u32, now: Time) {
         self.occupy(key);
         self.bind(key, PROBE, now);
@@ -317,7 +317,7 @@ impl Transport {
         slot
     }
 
-    /// What became of a message in limbo, which has left its channel for good.
+    /// The fate of a message in limbo, which has left its channel for good.
     fn settle(&mut self, slot: u32, fate: Fate) {
         match fate {
             Fate::Accepted => self.complete(slot),

@@ -449,7 +449,7 @@ fn a_message_taken_off_is_not_put_on_again_before_its_fate_is_known() {
     pair.send(2).unwrap();
     let second = pair.packet();
     assert_eq!(second.sequence, first.sequence + 1);
-    // What comes of the second says that the first was written.
+    // The outcome of the second says that the first was written.
     let outputs = pair.exchange(second, Err(Reason::QueueFull));
     assert_eq!(outputs[0], Output::Completed { token: 1 });
 }

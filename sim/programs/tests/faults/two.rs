@@ -32,7 +32,7 @@ pub(crate) const STRIKE: u64 = 5000;
 /// When everything has been noticed, microseconds.
 const END: u64 = 60_000;
 
-/// What became of a descriptor.
+/// How a descriptor ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Ended {
     Well,
@@ -135,13 +135,13 @@ impl End {
         self.vi.post_send(buffer, BYTES).unwrap();
     }
 
-    /// What becomes of so many sends.
+    /// How so many sends end.
     pub(crate) fn sent(&mut self, count: usize) -> Vec<Ended> {
         let limit = Some(Duration::from_millis(40));
         (0..count).map(|_| ended(self.vi.sent(limit))).collect()
     }
 
-    /// What becomes of so many receives.
+    /// How so many receives end.
     pub(crate) fn received(&mut self, count: usize) -> Vec<Ended> {
         let limit = Some(Duration::from_millis(40 / count as u64));
         (0..count).map(|_| ended(self.vi.receive(limit))).collect()
@@ -157,7 +157,7 @@ impl End {
     }
 }
 
-/// What a side does when it is connected; it tells what became of its descriptors.
+/// What a side does when it is connected; it tells how its descriptors ended.
 pub(crate) type Part = fn(&mut End) -> Vec<Ended>;
 
 /// Runs two programs to their ends. A side that never came to it has told nothing.

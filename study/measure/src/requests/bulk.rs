@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Burst, Requests, steady_interval_ns, undisturbed};
 use crate::error::Result;
 
-/// What came of measuring bulk messages.
+/// The result of measuring bulk messages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bulk {
     /// One row per size, as they were asked for.

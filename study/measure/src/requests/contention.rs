@@ -37,7 +37,7 @@ impl ServerKind {
     }
 }
 
-/// What came of one number of clients.
+/// The results with one number of clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContentionRow {
     /// How the server is made.
@@ -274,7 +274,7 @@ pub fn contend<C: Carrier>(
     })
 }
 
-/// What came of contention on one fabric.
+/// The results of contention on one fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContentionReport {
     /// The fabric's name.

@@ -33,7 +33,7 @@ impl RequestTest {
     }
 }
 
-/// What came of one fabric.
+/// The results of one fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestReport<T> {
     /// The fabric's name.

@@ -68,7 +68,7 @@ pub struct ProcessorShares {
     pub idle: f64,
 }
 
-/// What came of programs that ran together.
+/// The result of programs that ran together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimesharingRow {
     /// How many.
@@ -101,7 +101,7 @@ pub struct TimesharingRow {
     pub shares: ProcessorShares,
 }
 
-/// What came of time sharing on one fabric.
+/// The results of time sharing on one fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct TimesharingReport {
     /// The fabric's name.

@@ -46,7 +46,7 @@ pub(crate) struct CellsTable {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// The swept values of each cell and what came of them.
+/// The swept values of each cell, and its results.
 pub(crate) fn cells_table(cells: &[CellRecord<'_>], look: Look) -> CellsTable {
     let numbers = number_columns(cells, look);
     let keys = cells.first().map_or(&[][..], |cell| cell.set);
