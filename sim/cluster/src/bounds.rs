@@ -12,7 +12,6 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
 use crate::config::{Arrivals, ClusterConfig};
-use crate::path::PathCosts;
 use crate::result::Warning;
 use crate::workload::{PatternError, SizeDistribution, Targets};
 use viaduct_hardware::mechanism::{Mover, Plan};
@@ -174,7 +173,7 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         classes.add(topology, entry.link, rate * time, entry.count);
     }
 
-    let costs = HostCosts::new(config, &PathCosts::new(config), &config.traffic.size);
+    let costs = HostCosts::new(config, &config.traffic.size);
     let devices = device_load(config);
     let mut server = |name, base: f64, time_of: &dyn Fn(&Degree) -> f64| {
         let mut load = ServerLoad::default();
@@ -312,7 +311,7 @@ struct HostCosts {
 }
 
 impl HostCosts {
-    fn new(config: &ClusterConfig, costs: &PathCosts, size: &SizeDistribution) -> Self {
+    fn new(config: &ClusterConfig, size: &SizeDistribution) -> Self {
         let HostModel {
             processor,
             bus,
@@ -326,8 +325,7 @@ impl HostCosts {
             Notice::Polling { .. } => Time::ZERO,
             notice @ Notice::Interrupt { .. } => notice.alone(),
         };
-        let mean =
-            |of: &dyn Fn(&Plan) -> f64| size.mean_of(|bytes| of(&costs.plan_alone(config, bytes)));
+        let mean = |of: &dyn Fn(&Plan) -> f64| size.mean_of(|bytes| of(&config.plan_alone(bytes)));
         let mean_time = |of: &dyn Fn(&Plan) -> Time| mean(&|plan| picoseconds(of(plan)));
         // With nobody else on the way, and as if no link between switches were slower.
         let moving_of = |plan: &Plan| {
@@ -337,7 +335,7 @@ impl HostCosts {
         let moving = mean(&moving_of);
         // The payload's mean is exact; only what else crosses the bus is from draws.
         let beside = size.mean_of(|bytes| {
-            let plan = costs.plan_alone(config, bytes);
+            let plan = config.plan_alone(bytes);
             plan.wire_bytes / plan.scale - f64::from(bytes)
         });
         let data = (size.mean_bytes() + beside) / dma_rate.bytes_per_picosecond();
@@ -383,9 +381,7 @@ fn device_load(config: &ClusterConfig) -> f64 {
 /// The payload's mean is exact; only the frames' share is from draws.
 fn mean_wire_bytes(config: &ClusterConfig) -> f64 {
     let size = &config.traffic.size;
-    let costs = PathCosts::new(config);
-    let framing =
-        size.mean_of(|bytes| costs.plan_alone(config, bytes).wire_bytes - f64::from(bytes));
+    let framing = size.mean_of(|bytes| config.plan_alone(bytes).wire_bytes - f64::from(bytes));
     size.mean_bytes() + framing
 }
 

@@ -31,7 +31,7 @@ use crate::error::RunError;
 use crate::event::Event;
 use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
-use crate::path::{PathCosts, Priced};
+use crate::path::Priced;
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
 use crate::trace::Observer;
@@ -80,7 +80,6 @@ pub(crate) struct Lanes {
 #[derive(Debug)]
 pub(crate) struct Cluster<'config> {
     pub(crate) config: &'config ClusterConfig,
-    pub(crate) costs: PathCosts,
     /// How applications hear of a message.
     pub(crate) notice: Notice,
     /// How the adapter is told of a post; none where the processor starts messages itself.
@@ -157,7 +156,7 @@ impl<'config> Cluster<'config> {
             &config.topology,
             &config.links,
             config.switch,
-            config.ends(),
+            config.host.ends(),
             false,
         );
         let mut queue = EventQueue::new();
@@ -187,21 +186,19 @@ impl<'config> Cluster<'config> {
         } else {
             host_count
         };
-        let costs = PathCosts::new(config);
         let mut cluster = Self {
             config,
             notice: config.host.notice(),
             doorbell: mechanism.doorbell(&config.host.bus),
             moving_per_vi: mechanism.moving_per_vi(),
             reads_ahead: mechanism.reads_ahead(),
-            matches_first: costs.plan_alone(config, 0).matches_first,
+            matches_first: config.plan_alone(0).matches_first,
             adapters: (0..adapters)
                 .map(|_| mechanism::State::new(mechanism))
                 .collect(),
             plans: Plans::default(),
             last_plan: LastPlan::default(),
             known_plan: None,
-            costs,
             queue,
             lanes,
             network,

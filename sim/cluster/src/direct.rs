@@ -18,7 +18,6 @@ use crate::config::{Arrivals, ClusterConfig};
 use crate::event::Event;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
-use crate::path::demand;
 use crate::receive::drop_cause;
 use viaduct_network::fluid::FlowDemand;
 
@@ -76,7 +75,7 @@ impl Cluster<'_> {
         let floor = match self.known_floor(wish.bytes, begun.alone) {
             Some(floor) => floor,
             None => {
-                let plan = self.costs.plan_alone(self.config, wish.bytes);
+                let plan = self.config.plan_alone(wish.bytes);
                 self.another_floor(wish.bytes, begun.alone, plan)
             }
         };
@@ -120,7 +119,7 @@ impl Cluster<'_> {
     fn demand_alone(&self, bytes: u32) -> FlowDemand {
         match &self.last_priced {
             Some(last) if last.bytes == bytes => last.demand,
-            _ => demand(&self.costs.plan_alone(self.config, bytes), 0),
+            _ => self.config.plan_alone(bytes).demand(0),
         }
     }
 

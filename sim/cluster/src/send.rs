@@ -11,7 +11,7 @@ use crate::config::Arrivals;
 use crate::event::Event;
 use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
-use crate::path::{Priced, demand, floor_of};
+use crate::path::{Priced, floor_of};
 use crate::why::Work;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
@@ -490,7 +490,7 @@ impl Cluster<'_> {
         self.follow_plan(id);
         let transfer = self
             .config
-            .transfer(source, target, demand(self.plans.get(plan), id.0));
+            .transfer(source, target, self.plans.get(plan).demand(id.0));
         self.look_at_vi(target, target_vi);
         let begun = self.network.begin(&mut self.queue, &transfer);
         self.look_at_receive(target, target_vi);
@@ -515,7 +515,7 @@ impl Cluster<'_> {
         let floor = floor_of(self.config, &plan, alone);
         self.last_priced = Some(Priced {
             bytes,
-            demand: demand(&plan, 0),
+            demand: plan.demand(0),
             alone,
             floor,
         });

@@ -4,6 +4,7 @@
 //! It knows no network, no clock and no other message: whoever simulates a cluster asks it, and has
 //! parts that are busy waited for.
 
+mod alone;
 pub mod bus;
 mod host;
 pub mod mechanism;

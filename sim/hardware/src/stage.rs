@@ -84,6 +84,19 @@ impl Stage {
             Self::Reap => "reap",
         }
     }
+
+    /// Whether a message is in it only while others are there.
+    #[must_use]
+    pub const fn is_wait(self) -> bool {
+        matches!(
+            self,
+            Self::Buffer
+                | Self::SenderProcessor
+                | Self::SendQueue
+                | Self::Queued
+                | Self::ReceiverProcessor
+        )
+    }
 }
 
 #[cfg(test)]

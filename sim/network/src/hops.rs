@@ -202,6 +202,14 @@ impl Delays<'_> {
         moving_time(demand.wire_bytes, rate)
     }
 
+    /// What a message costs over these links, and the buses at their ends if it uses them, nobody
+    /// else there.
+    #[must_use]
+    pub fn alone_over(&self, path: &[LinkId], demand: &FlowDemand, ends: &Ends) -> Alone {
+        let has_buses = ends.have_buses() && demand.uses_buses();
+        self.alone(Shape::between(has_buses, path.len()), path, demand, ends)
+    }
+
     /// What a message costs over a way of some shape and these links, nobody else there.
     #[must_use]
     pub fn alone(&self, shape: Shape, path: &[LinkId], demand: &FlowDemand, ends: &Ends) -> Alone {

@@ -2,9 +2,7 @@
 
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
-use viaduct_hardware::mechanism::{LastPlan, Plan, Request, State, Step};
-use viaduct_network::fluid::FlowDemand;
-use viaduct_network::hops::{Alone, Delays, Shape};
+use viaduct_network::hops::Delays;
 use viaduct_topology::HostId;
 
 use crate::config::SimulationConfig;
@@ -14,73 +12,28 @@ use crate::config::SimulationConfig;
 #[must_use]
 pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
     let host = &config.host;
-    let last = config.topology.host_count() - 1;
-    let request = request_alone(config, bytes);
-    let plan = plan_alone(config, &mut State::new(&host.mechanism), &request);
-
-    let mut route = Vec::new();
-    config.topology.route(HostId(0), HostId(last), &mut route);
+    let last = HostId(config.topology.host_count() - 1);
+    let plan = host.plan_alone(config.host_link(), bytes);
+    let mut links = Vec::new();
+    config.topology.route(HostId(0), last, &mut links);
     let delays = Delays {
         topology: &config.topology,
         links: &config.links,
         switch: &config.switch,
     };
-    let demand = FlowDemand {
-        wire_bytes: plan.wire_bytes,
-        scale: plan.scale,
-        rate_max: plan.rate_max,
-        tag: 0,
-    };
-    let ends = config.ends();
-    let has_buses = ends.have_buses() && demand.uses_buses();
-    let shape = Shape::between(has_buses, route.len());
-    let Alone { moving, delay } = delays.alone(shape, &route, &demand, &ends);
-    let network = delay + plan.adapters;
-
-    let mut receive = plan.match_service.alone();
-    if plan.receive_processor > Time::ZERO {
-        let there = receive + moving + plan.receive_last;
-        receive = plan.receive_processor.max(there) - moving;
-    }
-    let doorbell = host.mechanism.doorbell(&host.bus);
-    let doorbell = doorbell.map_or(Time::ZERO, Step::alone);
-    vec![
-        (Stage::Post, host.processor.post),
-        (Stage::Software, plan.processor),
-        (Stage::Doorbell, doorbell),
-        (Stage::Descriptor, plan.service.alone() + plan.fetch),
-        (Stage::Transfer, moving),
-        (Stage::Network, network),
-        (Stage::Receive, receive),
-        (Stage::Completion, plan.completion.alone()),
-        (Stage::Notice, host.processor.polling_delay),
-        (Stage::Reap, host.processor.reap),
-    ]
-}
-
-fn request_alone(config: &SimulationConfig, bytes: u32) -> Request {
-    Request {
-        bytes,
-        segments: 1,
-        is_behind: false,
-        place_in_batch: 0,
-        target: (config.topology.host_count() - 1, 0),
-    }
-}
-
-fn plan_alone(config: &SimulationConfig, state: &mut State, request: &Request) -> Plan {
-    // The first message fills the caches.
-    let last = &mut LastPlan::default();
-    let (hardware, link) = (config.hardware(), config.host_link());
-    state.plan(hardware, link, request, last);
-    *state.plan(hardware, link, request, last)
+    let way = delays.alone_over(&links, &plan.demand(0), &host.ends());
+    let stages = host.stages_alone(&plan, way, host.processor.polling_delay);
+    Stage::ALL
+        .into_iter()
+        .filter(|stage| !stage.is_wait())
+        .map(|stage| (stage, stages[stage as usize]))
+        .collect()
 }
 
 /// How a message of so many bytes and one segment is moved, alone: the word of its adapter.
 #[must_use]
 pub fn way(config: &SimulationConfig, bytes: u32) -> &'static str {
-    let request = request_alone(config, bytes);
-    plan_alone(config, &mut State::new(&config.host.mechanism), &request).way
+    config.host.plan_alone(config.host_link(), bytes).way
 }
 
 /// Which way messages of up to so many bytes go, each with the size from which on they do.

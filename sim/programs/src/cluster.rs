@@ -73,7 +73,7 @@ impl Cluster {
                 &config.topology,
                 &config.links,
                 config.switch,
-                config.ends(),
+                config.host.ends(),
                 true,
             ),
             queue: EventQueue::new(),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use viaduct_hardware::{BusModel, Frame, HostModel, Mechanism, Rate};
-use viaduct_network::hops::Ends;
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
@@ -36,14 +35,6 @@ impl SimulationConfig {
     #[inline]
     pub(crate) const fn hardware(&self) -> (&Mechanism, &BusModel) {
         (&self.host.mechanism, &self.host.bus)
-    }
-
-    /// What hosts are to the network.
-    pub(crate) fn ends(&self) -> Ends {
-        Ends {
-            bus_rate: self.host.bus.dma_rate(),
-            forwarding: self.host.mechanism.forwarding(),
-        }
     }
 
     /// Framing and rate of the link between a host and its switch.

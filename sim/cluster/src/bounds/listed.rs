@@ -4,7 +4,7 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
-use crate::path::{PathCosts, floor_of};
+use crate::path::floor_of;
 use crate::workload::{ListedMessage, MessageList, PatternError, SizeDistribution, Targets};
 
 use super::shares::{ROUTE_STEPS_MAX, sampling_stream};
@@ -79,8 +79,7 @@ pub(super) fn load_bounds(
     // Hosts' own servers and links have every message, the links between switches a sample of them
     // if there are too many.
     let each = list.made_for().1.max(1);
-    let path_costs = PathCosts::new(config);
-    let mut costs = CostsBySize::new(config, &path_costs);
+    let mut costs = CostsBySize::new(config);
     let mut links = vec![Work::default(); topology.link_count() as usize];
     let mut servers = vec![[Work::default(); SERVERS.len()]; hosts];
     let mut vis = Vis::default();
@@ -141,7 +140,7 @@ pub(super) fn load_bounds(
         busiest.offer(work, 0.0, Place::Host("a VI", host));
     }
 
-    let alone = last_alone(config, posted(), &path_costs, &mut costs);
+    let alone = last_alone(config, posted(), &mut costs);
     let worked = first.saturating_add(busiest.longest());
     let end = alone.max(worked).min(config.run.until);
     let measured = end.saturating_sub(config.run.warmup).picoseconds();
@@ -178,7 +177,6 @@ pub(super) fn load_bounds(
 fn last_alone(
     config: &ClusterConfig,
     posted: impl Iterator<Item = (Time, ListedMessage)>,
-    path_costs: &PathCosts,
     costs: &mut CostsBySize<'_>,
 ) -> Time {
     let mut path = Vec::new();
@@ -194,7 +192,7 @@ fn last_alone(
         return Time::ZERO;
     };
     config.route(message.source, message.target, &mut path);
-    let plan = path_costs.plan_alone(config, message.bytes);
+    let plan = config.plan_alone(message.bytes);
     time.saturating_add(floor_of(config, &plan, config.alone(&path, &plan)))
 }
 
@@ -208,17 +206,12 @@ fn link_time(config: &ClusterConfig, link: LinkId, wire_bytes: f64) -> f64 {
 /// What a message costs by its size; lists mostly repeat the size of the message before.
 struct CostsBySize<'config> {
     config: &'config ClusterConfig,
-    path_costs: &'config PathCosts,
     last: Option<(u32, HostCosts, f64)>,
 }
 
 impl<'config> CostsBySize<'config> {
-    const fn new(config: &'config ClusterConfig, path_costs: &'config PathCosts) -> Self {
-        Self {
-            config,
-            path_costs,
-            last: None,
-        }
+    const fn new(config: &'config ClusterConfig) -> Self {
+        Self { config, last: None }
     }
 
     /// A host's times, and the bytes on a link.
@@ -227,8 +220,8 @@ impl<'config> CostsBySize<'config> {
             Some((known, costs, wire_bytes)) if known == bytes => (costs, wire_bytes),
             _ => {
                 let size = SizeDistribution::constant(bytes);
-                let costs = HostCosts::new(self.config, self.path_costs, &size);
-                let wire_bytes = self.path_costs.plan_alone(self.config, bytes).wire_bytes;
+                let costs = HostCosts::new(self.config, &size);
+                let wire_bytes = self.config.plan_alone(bytes).wire_bytes;
                 self.last = Some((bytes, costs, wire_bytes));
                 (costs, wire_bytes)
             }

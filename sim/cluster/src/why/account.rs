@@ -11,7 +11,7 @@ use super::{
     Account, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse, Work,
 };
 use crate::config::ClusterConfig;
-use crate::path::{PathCosts, demand, floor_stages};
+use crate::path::floor_stages;
 use crate::trace::{Follower, Move, Server, Span, Use};
 use viaduct_hardware::Notice;
 use viaduct_hardware::Stage;
@@ -24,8 +24,7 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
     let (source, target) = (record.message.source, record.message.target);
     let mut links = Vec::new();
     config.route(source, target, &mut links);
-    let costs = PathCosts::new(config);
-    let plan = plan_of(config, &costs, record, follower);
+    let plan = plan_of(config, record, follower);
     let alone = floor_stages(config, &plan, config.alone(&links, &plan));
     let stages = Stage::ALL
         .into_iter()
@@ -45,13 +44,8 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
 }
 
 /// How the message was carried.
-fn plan_of(
-    config: &ClusterConfig,
-    costs: &PathCosts,
-    record: &Record,
-    follower: &Follower,
-) -> Plan {
-    let alone = || costs.plan_alone(config, record.message.bytes);
+fn plan_of(config: &ClusterConfig, record: &Record, follower: &Follower) -> Plan {
+    let alone = || config.plan_alone(record.message.bytes);
     follower.plan.unwrap_or_else(alone)
 }
 
@@ -163,8 +157,7 @@ fn wait(record: &Record, follower: &Follower, stage: Stage, spans: &[(Span, Serv
 
 /// The links and buses that the bytes crossed.
 fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
-    let costs = PathCosts::new(config);
-    let demand = demand(&plan_of(config, &costs, record, follower), 0);
+    let demand = plan_of(config, record, follower).demand(0);
     let first_bus = config.topology.link_count();
     let mut places = Vec::new();
     for hop in &follower.moves {
