@@ -11,7 +11,6 @@ mod floor;
 mod hold;
 mod programs;
 mod protocol;
-mod rivals;
 mod simgrid;
 mod studies;
 mod sweeps;
@@ -250,25 +249,14 @@ fn commit() -> String {
 fn holds(repeat: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for pending in [1_000, 10_000, 1_000_000] {
-        for (name, samples) in hold::measure(pending, repeat) {
-            let has_target = name == "engine" && pending <= HOLD_TARGET_PENDING_MAX;
-            let target = if has_target {
+        for (name, has_target, samples) in hold::measure(pending, repeat) {
+            let target = if has_target && pending <= HOLD_TARGET_PENDING_MAX {
                 Target::Below(HOLD_TARGET_NS)
             } else {
                 Target::None
             };
-            rows.push(Row::new(
-                format!("hold, {pending} pending: {name}"),
-                "ns",
-                target,
-                &samples,
-            ));
-        }
-    }
-    for pending in [1_000, 10_000] {
-        for (name, samples) in hold::measure_moving(pending, repeat) {
-            let quantity = format!("hold and move, {pending} pending: {name}");
-            rows.push(Row::new(quantity, "ns", Target::None, &samples));
+            let quantity = format!("hold, {pending} pending: {name}");
+            rows.push(Row::new(quantity, "ns", target, &samples));
         }
     }
     rows

@@ -11,7 +11,7 @@
 //!   as all events of one constant delay are. A lane costs no search. An event that would break a
 //!   lane's order goes to the radix queue instead, so a lane is a hint and never changes a result.
 //!
-//! Measured alternatives are in `docs/benchmarks.md`; `make bench` measures again.
+//! `docs/benchmarks.md` has alternatives that were measured; `make bench` measures this one.
 //!
 //! ```
 //! use viaduct_engine::{EventQueue, Time};
