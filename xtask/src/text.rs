@@ -370,6 +370,8 @@ fn check_mentions(files: &[SourceFile]) -> Vec<Finding> {
         let Some(stem) = name.strip_suffix(".toml") else {
             continue;
         };
+        // Some lie in a folder of their own.
+        let stem = stem.rsplit('/').next().unwrap_or(stem);
         let is_name = |character: char| character.is_alphanumeric() || character == '-';
         let mentioned = files.iter().filter(|page| is_page(&page.path)).any(|page| {
             page.text

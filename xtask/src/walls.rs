@@ -83,6 +83,7 @@ const WALLS: &[Wall] = &[
             "viaduct-frames",
             "viaduct-network",
             "viaduct-statistics",
+            "viaduct-topology",
         ],
         external: Some(&["corosensei"]),
         reason: "costs, links and programs around the protocols: no file, clock or thread",

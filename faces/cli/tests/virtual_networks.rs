@@ -300,6 +300,82 @@ fn what_does_not_go_is_told() {
     }
 }
 
+/// A file of the repository.
+fn shipped(path: &str) -> String {
+    format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn endpoints_run_in_the_network_of_a_study() {
+    let latency = |fabric: &str| {
+        let logp = json(&["logp", "--on", fabric]);
+        assert_eq!(logp["fabric"], fabric);
+        number(&logp, "latency_us")
+    };
+    // 52 bytes over two links of 150 MB/s and one switch.
+    let usual = latency("sim:am-myrinet") - 0.3 - 52.0 / 150.0;
+    // Five switches of 0.5 us and 80 bytes, six links of 25 ns, 1 Gbit/s.
+    let chain = 5.0 * (0.5 + 80.0 / 125.0) + 6.0 * 0.025 + 52.0 / 125.0;
+    let added = latency("sim:am-myrinet@four-hop") - usual;
+    assert!((added - chain).abs() < 0.01, "{added} where {chain} is due");
+    // The published sizes: three switches between the first host and the last.
+    let tree = shipped("studies/virtual-networks/myrinet-100.toml");
+    let tree = format!("sim:am-myrinet@{tree}");
+    let added = latency(&tree) - usual;
+    assert!((added - 3.0 * 0.3 - 52.0 / 150.0).abs() < 0.01, "{added}");
+    let crowd = [
+        "contention",
+        "--on",
+        &tree,
+        "--seconds",
+        "0.05",
+        "--server",
+        "mt",
+    ];
+    let crowd = |faults: &[&str]| {
+        let report = json(&[&crowd, &["--clients", "24"][..], faults].concat());
+        number(&report["rows"][0], "messages_s")
+    };
+    let undisturbed = crowd(&[]);
+    assert!(undisturbed > 30_000.0, "{undisturbed}");
+    // The server is the network's last host.
+    assert!(crowd(&["--fault", "link n99 <-> leaf19 down 20 ms.."]) < 0.8 * undisturbed);
+    assert!(crowd(&["--fault", "link n98 <-> leaf19 down 20 ms.."]) > 0.99 * undisturbed);
+}
+
+#[test]
+fn networks_that_endpoints_cannot_use_are_told() {
+    let folder = Folder::new();
+    let study = |links: &str, more: &str| {
+        fs::write(folder.join("net.links"), links).unwrap();
+        let text = fs::read_to_string(shipped("studies/virtual-networks/myrinet-100.toml"));
+        let text = text.unwrap().replace("myrinet-100.links", "net.links");
+        fs::write(folder.join("net.toml"), text + more).unwrap();
+        let fabric = format!("sim:am-myrinet@{}", folder.join("net.toml").display());
+        let told = failure(&["contention", "--on", &fabric, "--clients", "4"]);
+        assert!(told.contains("error"), "{told}");
+        told
+    };
+    let four = "hosts n*\nn0 s\nn1 s\nn2 s\nn3 s\n";
+    let told = study(four, "");
+    assert!(told.contains("4 hosts, and 5 take part"), "{told}");
+    let apart = "hosts n*\nn0 s\nn1 s\nn2 s\nn3 s\nn4 t\n";
+    let told = study(apart, "");
+    assert!(told.contains("n4"), "{told}");
+    let told = study("hosts n*\nn0 s s\n", "");
+    assert!(told.contains("net.links"), "{told}");
+    let fault = "[[fault]]\nkind = \"loss\"\nrate = \"1 %\"\n";
+    let told = study(&format!("{four}n4 s\n"), fault);
+    assert!(
+        told.contains("[[fault]]") && told.contains("--fault"),
+        "{told}"
+    );
+    let told = failure(&["logp", "--on", "sim:am-myrinet@nowhere"]);
+    assert!(told.contains("nowhere"), "{told}");
+    let told = failure(&["logp", "--on", "sim:clan@four-hop"]);
+    assert!(told.contains("sim:am-myrinet"), "{told}");
+}
+
 /// Rows of contention on the simulated interface, by server, frames and clients.
 fn contention(options: &[&str]) -> Vec<Value> {
     let report = json(
@@ -624,6 +700,8 @@ fn contention_goes_on_while_hosts_reboot_and_switches_are_exchanged() {
         "link host 3 down 700 ms..720 ms",
         "--fault",
         "host 2 dies at 600 ms",
+        "--fault",
+        "link leaf1 -> spine3 down 800 ms..900 ms",
     ]);
     let row = &report["rows"][0];
     assert!(number(row, "messages_s") > 50_000.0, "{row}");
@@ -645,8 +723,8 @@ fn faults_that_cannot_be_are_told() {
         ("host 1 reboots", "when"),
         ("host 1 reboots at noon for 2 ms", "noon"),
         ("link switch spine9 down 1 ms..2 ms", "spine9"),
-        ("link leaf0 -> spine1 down 1 ms..2 ms", "both directions"),
-        ("loss 1 %", "cables"),
+        ("link leaf0 <-> leaf1 down 1 ms..2 ms", "leaf1"),
+        ("loss 1 %", "links"),
         ("link host 1 down 2 ms..1 ms", "ends before"),
         ("nonsense", "host 1 reboots at 5 ms"),
     ] {

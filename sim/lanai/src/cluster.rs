@@ -10,14 +10,15 @@ use viaduct_frames::residency::{Policy, Residency, State, Write};
 use viaduct_frames::service::Service;
 use viaduct_frames::transport::{MessageId, Ticket, Transport};
 use viaduct_frames::{Endpoint, Frame, Peer};
+use viaduct_network::Wormhole;
 
 use crate::agenda::{Agenda, Happening, Wake};
 use crate::config::Config;
 use crate::exchange::Exchange;
-use crate::faults::Parts;
+use crate::faults::Fault;
 use crate::ledger::Ledger;
+use crate::load::{Flight, Load};
 use crate::messages::Messages;
-use crate::network::{Flight, Links};
 use crate::program::{Program, Setup};
 
 /// Payloads up to this stay in the endpoint's frame; longer ones cross the host's bus by DMA.
@@ -229,7 +230,7 @@ impl Totals {
 pub struct Cluster {
     pub(crate) config: Config,
     pub(crate) queue: Agenda<Event>,
-    pub(crate) links: Links,
+    pub(crate) links: Wormhole<Load>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) messages: Messages,
     pub(crate) writes: Vec<BulkWrite>,
@@ -256,7 +257,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If its faults cannot be: [`Config::check_faults`].
+    /// If its network or its faults cannot be: [`Config::joined`], [`Config::check_faults`].
     #[must_use]
     pub fn new(config: Config) -> Self {
         if let Err(error) = config.check_faults() {
@@ -265,12 +266,26 @@ impl Cluster {
         let nodes = (0..config.hosts)
             .map(|host| node(&config, host, 1))
             .collect();
-        let parts = Parts::new(config.shape());
-        let outages = parts.outages(&config.faults);
+        let topology = match config.joined() {
+            Ok(topology) => topology,
+            Err(error) => panic!("{error}"),
+        };
+        let mut links = Wormhole::new(&topology, config.wormhole(), config.places(&topology));
+        for fault in &config.faults {
+            if let Fault::LinksDown {
+                links: down,
+                from,
+                until,
+            } = *fault
+            {
+                let found = links.take_down(down, from, until);
+                debug_assert!(found.is_ok(), "it was checked");
+            }
+        }
         let has_faults = !config.faults.is_empty();
         let mut cluster = Self {
             queue: Agenda::new(config.hosts),
-            links: Links::new(config.network, config.hosts, (parts, outages)),
+            links,
             ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
             exchange: None,
             past: Totals::default(),
@@ -315,11 +330,12 @@ impl Cluster {
     /// How often what happened.
     #[must_use]
     pub fn totals(&self) -> Totals {
+        let counts = self.links.counts();
         let mut totals = Totals {
             events: self.queue.fired(),
-            packets: self.links.packets,
-            stops: self.links.stops,
-            lost: self.lost + self.links.cut,
+            packets: counts.packets,
+            stops: counts.stops,
+            lost: self.lost + counts.cut,
             ..self.past
         };
         for node in &self.nodes {
@@ -527,9 +543,9 @@ impl Cluster {
 
     #[inline]
     pub(crate) fn release_buffer(&mut self, host: u16, now: Time) {
-        if self.links.release(host) {
+        if self.links.release(host.into()) {
             let mut arrivals = core::mem::take(&mut self.arrivals);
-            self.links.take_up(host, now, &mut arrivals);
+            self.links.take_up(host.into(), now, &mut arrivals);
             self.all_arrive(&mut arrivals);
             self.arrivals = arrivals;
         }
@@ -545,13 +561,14 @@ impl Cluster {
     /// order of these times.
     #[inline(always)]
     fn arrives(&mut self, flight: Flight, at: Time) {
-        let node = &mut self.nodes[usize::from(flight.to)];
+        let node = &mut self.nodes[flight.to as usize];
         if node.incoming.is_empty() {
             node.arrival_at = at;
         }
         node.incoming.push_back((at, flight));
         let at = at.max(node.busy_until);
-        self.wake_firmware(flight.to, at);
+        // Its target was a host's number here.
+        self.wake_firmware(flight.to as u16, at);
     }
 
     /// Uses a host's bus for `bytes`; returns when that is over.

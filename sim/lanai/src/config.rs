@@ -1,12 +1,17 @@
 //! What a simulated cluster is made of, and the two presets.
 
+use core::fmt;
+use std::sync::Arc;
+
 use viaduct_engine::Time;
 use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
+use viaduct_network::WormholeConfig;
+use viaduct_topology::{GraphBuilder, HostId, LinkAttributes, Node, Topology, TopologyError};
 
 use crate::cluster::SHORT_BYTES;
-use crate::faults::{Fault, FaultError, Shape};
+use crate::faults::{self, Fault, FaultError};
 use crate::work::Steps;
 
 /// The interface's processor.
@@ -101,12 +106,46 @@ pub struct Network {
     pub header_bytes: u32,
     /// Bytes of an answer.
     pub answer_bytes: u32,
-    /// Hosts at one leaf switch of the tree.
+    /// Hosts at one leaf switch of the tree, if no other network is given.
     pub hosts_a_leaf: u16,
     /// Packets that an interface can hold before its link stops.
     pub receive_buffers: u16,
     /// Packets and answers, of a million, that are lost as they leave.
     pub lost_per_million: u32,
+}
+
+/// A network in place of the usual tree. Its last host is the first that takes part, which clients
+/// ask; the others that take part are its first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wiring {
+    /// Hosts, switches and links; a link with a rate or a latency of its own keeps that.
+    pub topology: Arc<Topology>,
+    /// Bytes a second of a link between a host and its switch.
+    pub host_bytes_s: f64,
+    /// Bytes a second of a link between switches.
+    pub switch_bytes_s: f64,
+    /// What a signal takes on a link.
+    pub propagation: Time,
+    /// What a switch adds.
+    pub switch: Time,
+}
+
+/// A network that cannot carry what its hosts say.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NetworkError(String);
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for NetworkError {}
+
+impl From<TopologyError> for NetworkError {
+    fn from(error: TopologyError) -> Self {
+        Self(error.to_string())
+    }
 }
 
 /// A cluster.
@@ -135,6 +174,10 @@ pub struct Config {
     pub host: Host,
     /// Links.
     pub network: Network,
+    /// How links join hosts and switches; none: a tree of two levels, as many switches above as a
+    /// transport has routes, its hosts `host0` and so on, its switches `leaf0` and so on, then
+    /// `spine0`.
+    pub wiring: Option<Wiring>,
     /// What goes wrong; it takes a transport to get over that.
     pub faults: Vec<Fault>,
     /// Of all random draws.
@@ -201,6 +244,7 @@ impl Config {
                 receive_buffers: 64,
                 lost_per_million: 0,
             },
+            wiring: None,
             faults: Vec::new(),
             seed: 1,
         }
@@ -218,16 +262,113 @@ impl Config {
                 reason: "without a transport what is lost stays lost".to_owned(),
             });
         }
-        self.shape().check(&self.faults)
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        let topology = self.joined().map_err(|error| FaultError {
+            fault: 0,
+            reason: error.to_string(),
+        })?;
+        faults::check(&self.faults, self.hosts, &topology)
     }
 
-    /// The switches of the network.
-    pub(crate) fn shape(&self) -> Shape {
-        Shape {
-            hosts: self.hosts,
-            hosts_a_leaf: self.network.hosts_a_leaf,
-            spines: self.transport.map_or(1, |it| u16::from(it.routes)),
+    /// The network, found to join all hosts.
+    ///
+    /// # Errors
+    ///
+    /// It has too few hosts, or no way between two of those that take part; or the tree is larger
+    /// than networks are.
+    pub fn joined(&self) -> Result<Arc<Topology>, NetworkError> {
+        let Some(Wiring { topology, .. }) = &self.wiring else {
+            return Ok(Arc::new(self.tree()?));
+        };
+        if topology.host_count() < self.hosts.into() {
+            return Err(NetworkError(format!(
+                "the network has {} hosts, and {} take part",
+                topology.host_count(),
+                self.hosts
+            )));
         }
+        let hosts = self.places(topology);
+        let pairs = hosts
+            .iter()
+            .flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
+        let mut apart = pairs.filter(|(from, to)| topology.path_length(*from, *to).is_none());
+        match apart.next() {
+            None => Ok(Arc::clone(topology)),
+            Some((from, to)) => Err(NetworkError(format!(
+                "the network has no way from {} to {}",
+                topology.node_name(Node::Host(from)),
+                topology.node_name(Node::Host(to))
+            ))),
+        }
+    }
+
+    /// Which host of the network each is.
+    pub(crate) fn places(&self, topology: &Topology) -> Vec<HostId> {
+        match self.wiring {
+            None => (0..self.hosts.into()).map(HostId).collect(),
+            Some(_) => {
+                let others = (0..u32::from(self.hosts).saturating_sub(1)).map(HostId);
+                let last = topology.host_count().checked_sub(1).map(HostId);
+                last.into_iter()
+                    .take(self.hosts.into())
+                    .chain(others)
+                    .collect()
+            }
+        }
+    }
+
+    /// Which host here a host of the network is, if it takes part.
+    #[must_use]
+    pub fn host_at(&self, topology: &Topology, host: HostId) -> Option<u16> {
+        let places = self.places(topology);
+        let place = places.iter().position(|its| *its == host)?;
+        u16::try_from(place).ok()
+    }
+
+    /// Speeds and buffers of the network.
+    pub(crate) fn wormhole(&self) -> WormholeConfig {
+        let link_bytes_s = self.network.link_bytes_s;
+        let wiring = self.wiring.as_ref();
+        WormholeConfig {
+            host_bytes_s: wiring.map_or(link_bytes_s, |it| it.host_bytes_s),
+            switch_bytes_s: wiring.map_or(link_bytes_s, |it| it.switch_bytes_s),
+            propagation: wiring.map_or(Time::ZERO, |it| it.propagation),
+            switch: wiring.map_or(self.network.switch, |it| it.switch),
+            receive_buffers: self.network.receive_buffers,
+            ways_max: self.spines(),
+        }
+    }
+
+    fn spines(&self) -> u16 {
+        self.transport.map_or(1, |it| u16::from(it.routes))
+    }
+
+    /// The tree of two levels.
+    fn tree(&self) -> Result<Topology, TopologyError> {
+        let mut graph = GraphBuilder::new(false, false);
+        let cable = LinkAttributes::default();
+        let leaf_count = self.hosts.div_ceil(self.network.hosts_a_leaf);
+        let mut leaves = Vec::new();
+        for leaf in 0..leaf_count {
+            leaves.push(graph.add_switch(Some(&format!("leaf{leaf}")), None)?);
+        }
+        for host in 0..self.hosts {
+            let leaf = leaves[usize::from(host / self.network.hosts_a_leaf)];
+            let host = graph.add_host(Some(&format!("host{host}")))?;
+            graph.link(Node::Host(host), Node::Switch(leaf), cable)?;
+        }
+        let mut spines = Vec::new();
+        for spine in 0..self.spines() {
+            spines.push(graph.add_switch(Some(&format!("spine{spine}")), None)?);
+        }
+        for leaf in leaves {
+            for spine in &spines {
+                graph.link(Node::Switch(leaf), Node::Switch(*spine), cable)?;
+            }
+        }
+        graph.finish()
     }
 
     /// Virtual networks on the same machines: endpoint frames, a transport, error checking and

@@ -10,7 +10,7 @@ use viaduct_frames::transport::{Output, Reason, Received, ReturnReason, Ticket, 
 use viaduct_frames::{Endpoint, Frame, Peer};
 
 use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES, bit};
-use crate::network::{Flight, Load};
+use crate::load::{Flight, Load};
 use crate::work::Work;
 
 /// Which of the packets that the transport wants to send the processor has been charged for.
@@ -227,19 +227,11 @@ impl Cluster {
             at
         };
         let bytes = bytes + self.config.network.header_bytes;
-        self.fly(
-            Flight {
-                from,
-                to,
-                bytes,
-                load,
-            },
-            at,
-        );
+        self.fly(load.packed(from, to, bytes), at);
     }
 
     fn receive_one(&mut self, host: u16, flight: &Flight, now: Time) {
-        match flight.load {
+        match flight.content {
             Load::Answer(answer) => {
                 let done_at = self.occupy(host, now, Work::HearAnswer);
                 if let Some(transport) = &mut self.nodes[usize::from(host)].transport {
@@ -309,12 +301,8 @@ impl Cluster {
             return false;
         }
         let done_at = self.occupy(host, done_at, Work::Answer);
-        let flight = Flight {
-            from: host,
-            to: message.entry.from,
-            bytes: self.config.network.header_bytes,
-            load: Load::Back(index),
-        };
+        let flight =
+            Load::Back(index).packed(host, message.entry.from, self.config.network.header_bytes);
         self.fly(flight, done_at);
         true
     }
@@ -434,12 +422,11 @@ impl Cluster {
 
     #[inline(always)]
     fn send_answer(&mut self, host: u16, answer: viaduct_frames::transport::Answer, at: Time) {
-        let flight = Flight {
-            from: host,
-            to: answer.target.index() as u16,
-            bytes: self.config.network.answer_bytes,
-            load: Load::Answer(answer),
-        };
+        let flight = Load::Answer(answer).packed(
+            host,
+            answer.target.index() as u16,
+            self.config.network.answer_bytes,
+        );
         self.fly(flight, at);
     }
 

@@ -9,7 +9,7 @@
 //!    driver's words follow (`cluster.rs: follow_driver`).
 //! 2. **Sending** (`firmware.rs: send_one`): `Service` says whose turn it is, `Transport::send`
 //!    finds a channel or the endpoint parks. Long messages cross the bus first (`depart`);
-//!    `network.rs` says when the tail arrives, or has the packet wait on its path.
+//!    `viaduct_network::wormhole` says when the tail arrives, or has the packet wait on its way.
 //! 3. **Receiving** (`receive_one`, `judge`): `Transport::handle_packet` says whether it is new,
 //!    `InterfaceSide::lookup` where its endpoint is. It is accepted and written, or refused with a
 //!    reason; the answer goes back when that is done.
@@ -22,8 +22,8 @@
 //!
 //! # Words
 //!
-//! - fault: cable, switch, reboot; outage; book of requests and how they ended: `Fault`, `Cable`,
-//!   `Switch`; `Outages`; `Ledger`, `Ends` (`faults.rs`, `ledger.rs`; `reboot.rs`)
+//! - fault: links that are down, reboot; book of requests and how they ended: `Fault`; `Ledger`,
+//!   `Ends` (`faults.rs`, `ledger.rs`; `reboot.rs`)
 //! - processor that processes share: slice, quantum, raised; wait in two phases: `Processor`,
 //!   `Scheduler`, `Wait` (`processor.rs`, `timesharing.rs`; `process.rs`)
 #![forbid(unsafe_code)]
@@ -36,8 +36,8 @@ mod faults;
 mod firmware;
 mod host;
 mod ledger;
+mod load;
 mod messages;
-mod network;
 mod process;
 mod processor;
 mod program;
@@ -47,8 +47,8 @@ mod timesharing;
 mod work;
 
 pub use cluster::{Cluster, Totals};
-pub use config::{Config, Firmware, Host, Network};
-pub use faults::{BOOTS_MAX, Cable, Fault, FaultError, Switch};
+pub use config::{Config, Firmware, Host, Network, NetworkError, Wiring};
+pub use faults::{BOOTS_MAX, Fault, FaultError};
 pub use ledger::Ends;
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,

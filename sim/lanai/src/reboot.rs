@@ -67,9 +67,9 @@ impl Cluster {
             Some(span) => (now + span).max(settled),
             None => Time::MAX,
         };
-        self.links.cut_off(host, now, until);
+        self.links.cut_off(host.into(), now, until);
         let mut arrivals = core::mem::take(&mut self.arrivals);
-        self.links.reset(host, now, &mut arrivals);
+        self.links.reset(host.into(), now, &mut arrivals);
         self.all_arrive(&mut arrivals);
         self.arrivals = arrivals;
         if let Some(ledger) = &mut self.ledger {

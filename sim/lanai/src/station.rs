@@ -83,6 +83,8 @@ impl Programs {
                  cable down",
             ));
         }
+        let joined = config.joined();
+        joined.map_err(|error| CarrierError::new(error.to_string()))?;
         let checked = config.check_faults();
         checked.map_err(|error| CarrierError::new(error.to_string()))?;
         if config.transport.is_none() && config.network.lost_per_million > 0 {

@@ -2,7 +2,9 @@
 //! nothing is delivered twice, nothing is lost in silence.
 
 use viaduct_engine::{Stream, StreamKey, Time};
-use viaduct_lanai::{Cable, Config, Ends, Exchange, Fault, Server, Switch, contention, exchange};
+use viaduct_lanai::{Config, Ends, Exchange, Fault, Server, contention, exchange};
+use viaduct_network::outages::Links;
+use viaduct_topology::{HostId, Node, SwitchId};
 
 const fn ms(milliseconds: u64) -> Time {
     Time::from_milliseconds(milliseconds)
@@ -54,23 +56,20 @@ fn draw(seed: u64) -> (Config, Server, u32, bool) {
         let span = (!is_for_ever).then_some(span);
         let until = span.map(|span| from + span);
         let cable = match below(2) {
-            0 => Cable::Host(below(8) as u16),
-            _ => Cable::Spine {
-                leaf: below(2) as u16,
-                spine: below(4) as u16,
-            },
+            0 => {
+                let host = below(8) as u32;
+                Links::Between(Node::Host(HostId(host)), switch(host / 4))
+            }
+            _ => Links::Between(switch(below(2) as u32), spine(&config, below(4) as u32)),
         };
         let switch = match below(2) {
-            0 => Switch::Leaf(below(2) as u16),
-            _ => Switch::Spine(below(4) as u16),
+            0 => Links::Of(switch(below(2) as u32)),
+            _ => Links::Of(spine(&config, below(4) as u32)),
         };
+        let down = |links| Fault::LinksDown { links, from, until };
         let fault = match below(4) {
-            0 => Fault::CableDown { cable, from, until },
-            1 => Fault::SwitchDown {
-                switch,
-                from,
-                until,
-            },
+            0 => down(cable),
+            1 => down(switch),
             _ => Fault::Reboot {
                 host: below(8) as u16,
                 at: from,
@@ -82,6 +81,16 @@ fn draw(seed: u64) -> (Config, Server, u32, bool) {
     let server = [Server::One, Server::SingleThread, Server::MultiThread][below(3) as usize];
     let bytes = [16, 16, 8192][below(3) as usize];
     (config, server, bytes, is_all_up)
+}
+
+fn switch(number: u32) -> Node {
+    Node::Switch(SwitchId(number))
+}
+
+/// A switch of the spine: they come behind the leaf switches.
+fn spine(config: &Config, number: u32) -> Node {
+    let leaves = config.hosts.div_ceil(config.network.hosts_a_leaf);
+    switch(u32::from(leaves) + number)
 }
 
 /// Says which seed was run when something panics inside.
@@ -208,8 +217,9 @@ fn a_client_that_rebooted_goes_on_and_hears_no_reply_of_its_earlier_life() {
 
 #[test]
 fn a_switch_of_the_spine_that_is_exchanged_delays_and_nothing_returns() {
-    let down = |from, until| Fault::SwitchDown {
-        switch: Switch::Spine(1),
+    let config = Config::am_myrinet(8, 8);
+    let down = |from, until| Fault::LinksDown {
+        links: Links::Of(spine(&config, 1)),
         from: ms(from),
         until: Some(ms(until)),
     };
@@ -222,8 +232,8 @@ fn a_switch_of_the_spine_that_is_exchanged_delays_and_nothing_returns() {
 
 #[test]
 fn a_cable_of_the_server_that_is_down_stops_all_for_so_long() {
-    let down = Fault::CableDown {
-        cable: Cable::Host(0),
+    let down = Fault::LinksDown {
+        links: Links::Between(Node::Host(HostId(0)), switch(0)),
         from: ms(200),
         until: Some(ms(700)),
     };

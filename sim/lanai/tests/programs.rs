@@ -13,11 +13,13 @@ use viaduct_am::{
     WaitError,
 };
 use viaduct_engine::Time;
-use viaduct_lanai::{Cable, Config, Fault, Outcome, Programs, Station, Totals};
+use viaduct_lanai::{Config, Fault, Outcome, Programs, Station, Totals};
 use viaduct_measure::{
     Burst, Elapsed, Host, LogP, MeasureError, Prober, Requests, bulk, logp, request_handlers,
     request_options,
 };
+use viaduct_network::outages::Links;
+use viaduct_topology::{HostId, Node, SwitchId};
 
 const KEY: Key = Key(0x5eed);
 const ECHO: HandlerId = HandlerId::of(1);
@@ -530,8 +532,8 @@ fn a_host_has_endpoints_without_number() {
 #[test]
 fn cables_that_fail_lose_nothing_in_silence() {
     let mut config = Config::am_myrinet(3, 8);
-    let down = |host, until| Fault::CableDown {
-        cable: Cable::Host(host),
+    let down = |host: u32, until| Fault::LinksDown {
+        links: Links::Between(Node::Host(HostId(host)), Node::Switch(SwitchId(host / 5))),
         from: Time::from_milliseconds(2),
         until,
     };

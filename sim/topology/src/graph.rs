@@ -390,6 +390,59 @@ impl Graph {
         true
     }
 
+    /// Ways between the switches of `source` and `target`, at most `most`.
+    pub(crate) fn equal_ways(
+        &self,
+        source: HostId,
+        target: HostId,
+        most: usize,
+    ) -> Vec<Vec<LinkId>> {
+        let row = self.row(self.routes.row_of_host[target.0 as usize]);
+        let goal = self.host_switches[target.0 as usize];
+        let mut known = BTreeMap::from([(goal, vec![Vec::new()])]);
+        let start = self.host_switches[source.0 as usize];
+        let mut ways = self.ways_from(row, start, most, &mut known);
+        for way in &mut ways {
+            // The last link was found first.
+            way.reverse();
+        }
+        ways
+    }
+
+    /// Ways from a switch on, their last link first; `known` has those of switches that were met.
+    fn ways_from(
+        &self,
+        row: &[u16],
+        switch: u32,
+        most: usize,
+        known: &mut BTreeMap<u32, Vec<Vec<LinkId>>>,
+    ) -> Vec<Vec<LinkId>> {
+        if let Some(ways) = known.get(&switch) {
+            return ways.clone();
+        }
+        let first = 2 * self.host_count();
+        let branches: Vec<_> = self
+            .next_links(row, switch)
+            .map(|link| {
+                let next = self.links[link as usize].1;
+                let mut ways = self.ways_from(row, next, most, known);
+                for way in &mut ways {
+                    way.push(LinkId(first + link));
+                }
+                ways
+            })
+            .collect();
+        // The first way of each branch, then the second of each.
+        let longest = branches.iter().map(Vec::len).max().unwrap_or_default();
+        let ways: Vec<_> = (0..longest)
+            .flat_map(|number| branches.iter().filter_map(move |ways| ways.get(number)))
+            .take(most)
+            .cloned()
+            .collect();
+        known.insert(switch, ways.clone());
+        ways
+    }
+
     /// Links between the switches of `source` and `target`, if there is a way.
     pub(crate) fn distance(&self, source: HostId, target: HostId) -> Option<u32> {
         let row = self.row(self.routes.row_of_host[target.0 as usize]);

@@ -308,6 +308,36 @@ impl Topology {
         path.push(self.host_down(target).into());
     }
 
+    /// The ways from `source` to `target` that are as good as each other, host links included, at
+    /// most `most` of them: for whoever chooses one for each packet, as adapters do that put the
+    /// whole route into a packet's head.
+    ///
+    /// They come in an order that spreads: neighbours in the list part as close to the source as
+    /// they can. In a fat tree they differ in the switches that they meet in, and the first is that
+    /// of [`Topology::route`]; in a graph they are made of all links that lead closer, or of those
+    /// that [`EqualPaths::Single`] and given tables leave. Chains, meshes and tori have one. A
+    /// host's way to itself goes to its switch and back; where there is no way, the list is empty.
+    #[must_use]
+    pub fn equal_ways(&self, source: HostId, target: HostId, most: usize) -> Vec<Vec<LinkId>> {
+        let between = match &self.kind {
+            Kind::Grid(grid) => {
+                let mut path = Vec::new();
+                let switches = [source, target].map(|host| grid.host_switch(host));
+                grid.route(switches[0], switches[1], &mut path);
+                vec![path]
+            }
+            Kind::Tree(tree) => tree.equal_ways(source, target, most),
+            Kind::Graph(graph) => graph.equal_ways(source, target, most),
+        };
+        let with_hosts = |path: Vec<LinkId>| {
+            let mut whole = vec![self.host_up(source)];
+            whole.extend(path);
+            whole.push(self.host_down(target));
+            whole
+        };
+        between.into_iter().take(most).map(with_hosts).collect()
+    }
+
     /// Whether flows between the same two hosts may take different paths.
     #[must_use]
     #[inline]

@@ -177,6 +177,53 @@ impl Tree {
         }
     }
 
+    /// Ways between the switches of `source` and `target`, at most `most`: one for each choice of
+    /// links up, those of the first level first.
+    pub(crate) fn equal_ways(
+        &self,
+        source: HostId,
+        target: HostId,
+        most: usize,
+    ) -> Vec<Vec<LinkId>> {
+        let levels = self.distance(source, target) / 2;
+        let count = u64::from(self.shape.arity).saturating_pow(levels);
+        let count = count.min(most as u64);
+        (0..count)
+            .map(|way| self.way(source, target, levels as usize, way))
+            .collect()
+    }
+
+    /// One of them: its number in base k says how far each choice is from the one of
+    /// [`Tree::route`].
+    fn way(&self, source: HostId, target: HostId, levels: usize, number: u64) -> Vec<LinkId> {
+        let arity = self.shape.arity;
+        let link = |first: u32, level: usize, place: u32, port: u32| {
+            let number = (level as u32 * self.width + place) * arity + port;
+            LinkId(2 * self.hosts + first + number)
+        };
+        // A switch's place from digit `level` on, as a host below it has it.
+        let high = |host: HostId, level: usize| {
+            let power = self.powers[level];
+            host.0 / arity / power * power
+        };
+        let (mut path, mut choices) = (Vec::new(), Vec::new());
+        let (mut low, mut rest) = (0, number);
+        for level in 0..levels {
+            let power = self.powers[level];
+            let offset = (rest % u64::from(arity)) as u32;
+            let port = (target.0 / power % arity + offset) % arity;
+            path.push(link(0, level, low + high(source, level), port));
+            choices.push((low, port));
+            low += port * power;
+            rest /= u64::from(arity);
+        }
+        for (level, (low, port)) in choices.into_iter().enumerate().rev() {
+            let place = low + high(target, level);
+            path.push(link(self.up_links, level, place, port));
+        }
+        path
+    }
+
     /// Links between the switches of `source` and `target`.
     pub(crate) fn distance(&self, source: HostId, target: HostId) -> u32 {
         let mut source_rest = self.by_arity.quotient(source.0);

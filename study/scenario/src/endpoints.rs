@@ -4,12 +4,13 @@ use viaduct_engine::Time;
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
 use viaduct_hardware::Rate;
-use viaduct_lanai::{Config, Firmware, Host, Network, Steps};
+use viaduct_lanai::{Config, Firmware, Host, Network, Steps, Wiring};
 
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
 use crate::schema::{Endpoints, HostSide, Interface, InterfaceNetwork, Transport};
 use crate::section::{Absent, Setting};
+use crate::study::Study;
 
 /// The slowest processor of an interface, in Hz: below, times have no place in 64 bits.
 const CLOCK_HZ_MIN: f64 = 1e3;
@@ -60,11 +61,62 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u16) -> Result<Config, 
     Ok(config)
 }
 
+/// The same in the network of a study: its hosts and switches, the rates of its links, what they
+/// and its switches add. How interfaces with endpoints share links is their own rule, and their
+/// packets have the headers of the preset.
+///
+/// # Errors
+///
+/// [`ProgramsError`]: also what is wrong with the study, that it has a fault or background traffic,
+/// which these interfaces take none of from a study, or that its network does not join so many
+/// hosts.
+pub fn load_endpoints_in(model: &str, study: &str, hosts: u16) -> Result<Config, ProgramsError> {
+    let refuse = |reason: String| ProgramsError::NoNetwork { reason };
+    let config = load_endpoints(model, hosts)?;
+    let Study {
+        config: of_study,
+        for_programs,
+        ..
+    } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+    let has_faults = !for_programs.faults.is_empty();
+    if has_faults || !for_programs.background.is_empty() {
+        let what = if has_faults {
+            "[[fault]]"
+        } else {
+            "[[background]]"
+        };
+        return Err(refuse(format!(
+            "the study {study} has a {what}, which interfaces with endpoints do not take from a \
+             study: take it out, and give faults with --fault"
+        )));
+    }
+    let links = &of_study.links;
+    let bytes_s = |rate: Rate| rate.bits_per_second() / 8.0;
+    // A switch forwards when it has the bytes that decide the route.
+    let head = links
+        .rate
+        .time_for(of_study.switch.cut_through_bytes.into());
+    let config = Config {
+        wiring: Some(Wiring {
+            topology: of_study.topology,
+            host_bytes_s: bytes_s(links.host_rate),
+            switch_bytes_s: bytes_s(links.rate),
+            propagation: links.propagation,
+            switch: of_study.switch.delay + head,
+        }),
+        ..config
+    };
+    let joined = config.joined();
+    joined.map_err(|error| refuse(format!("the study {study}: {error}")))?;
+    Ok(config)
+}
+
 fn config_of(preset: &Preset, hosts: u16) -> Result<Config, Lacking> {
     let table: Endpoints = programs::table(preset)?;
     let transport = preset.section::<Transport>();
     Ok(Config {
         faults: Vec::new(),
+        wiring: None,
         hosts,
         frames: table.frames.get()?,
         image_bytes: table.image.get()?,

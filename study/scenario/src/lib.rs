@@ -75,7 +75,7 @@ pub mod key {
 
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
-pub use endpoints::{endpoints_of, load_endpoints};
+pub use endpoints::{endpoints_of, load_endpoints, load_endpoints_in};
 pub use faults::{FAULTS_MAX, read_faults};
 pub use figure::{Figure, FigureTest};
 pub use files::read_text;

@@ -182,11 +182,17 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
             "contention is for virtual networks: --on shm, sim:am-myrinet",
         ));
     }
+    let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
+    for subject in &subjects {
+        if let Subject::Simulated(interface) = subject {
+            interface.check_hosts(hosts(interface, most))?;
+        }
+    }
     let faults = match (&arguments.faults[..], &subjects[..]) {
         ([], _) => Vec::new(),
         (lines, [Subject::Simulated(interface)]) => {
             let clients = points.iter().map(|point| point.clients).min().unwrap_or(1);
-            faults::read(lines, &interface.config(hosts(clients)))?
+            faults::read(lines, &interface.config(hosts(interface, clients)))?
         }
         _ => {
             return Err(Failure::new(
@@ -351,10 +357,15 @@ fn simulate_all(
 }
 
 /// Hosts of a cluster: those of the published one that take part, or more.
-fn hosts(clients: u16) -> u16 {
+fn hosts(interface: &Interface, clients: u16) -> u16 {
     const PUBLISHED: u16 = 25;
 
-    PUBLISHED.max(clients + 1)
+    let there = interface
+        .hosts_max()
+        .and_then(|hosts| u16::try_from(hosts).ok());
+    there
+        .map_or(PUBLISHED, |hosts| hosts.min(PUBLISHED))
+        .max(clients + 1)
 }
 
 /// A row, or what the observer's book says is wrong.
@@ -363,7 +374,7 @@ fn simulated(
     point: &Point,
     (faults, seed): (&[Fault], Option<u64>),
 ) -> Result<ContentionRow, String> {
-    let mut config = interface.config(hosts(point.clients));
+    let mut config = interface.config(hosts(interface, point.clients));
     config.frames = point.frames;
     config.faults = faults.to_vec();
     config.seed = seed.unwrap_or(config.seed);

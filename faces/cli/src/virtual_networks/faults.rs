@@ -1,10 +1,10 @@
 //! `--fault` on simulated interfaces: lines into faults of a cluster.
 
 use viaduct_engine::Time;
-use viaduct_lanai::{Cable, Config, Fault, Switch};
-use viaduct_programs::faults::{Fault as HostFault, Links};
+use viaduct_lanai::{Config, Fault};
+use viaduct_programs::faults::Fault as HostFault;
 use viaduct_scenario::{parse_time, read_faults};
-use viaduct_topology::{Node, Topology, parse_edge_list};
+use viaduct_topology::{HostId, Topology};
 
 use crate::failure::Failure;
 
@@ -14,11 +14,10 @@ const FORMS: &str = "the forms are `link host 1 down 10 ms..20 ms` (its cable), 
 
 /// Reads lines, and holds them to a cluster.
 pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Failure> {
-    let shape = Tree::of(config);
-    let topology = shape.topology()?;
+    let topology = config.joined().map_err(Failure::plain)?;
     let mut faults = Vec::new();
     for line in lines {
-        if let Some(reboot) = reboot(line)? {
+        if let Some(reboot) = reboot(line, (config, &topology))? {
             faults.push(reboot);
             continue;
         }
@@ -31,7 +30,7 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
             ));
         }
         for fault in read_faults(core::slice::from_ref(line), &topology)? {
-            faults.extend(shape.translate(&fault, line)?);
+            faults.push(translate(&fault, line, (config, &topology))?);
         }
     }
     let with_faults = Config {
@@ -52,14 +51,23 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
 }
 
 /// `host 1 reboots at 5 ms for 100 ms`; none if it is something else.
-fn reboot(line: &str) -> Result<Option<Fault>, Failure> {
+fn reboot(line: &str, (config, topology): (&Config, &Topology)) -> Result<Option<Fault>, Failure> {
     let Some((host, rest)) = line.split_once("reboots") else {
         return Ok(None);
     };
     let wrong = |problem: &str| Failure::new(format!("`--fault {line}`: {problem}"), FORMS);
     let host = host.trim().strip_prefix("host").map(str::trim);
-    let host = host.and_then(|host| host.parse::<u16>().ok());
+    let host = host.and_then(|host| host.parse().ok());
     let host = host.ok_or_else(|| wrong("hosts have numbers, from 0"))?;
+    let count = topology.host_count();
+    if host >= count {
+        return Err(wrong(&format!(
+            "no host {host}: they are 0 to {}",
+            count - 1
+        )));
+    }
+    let host = config.host_at(topology, HostId(host));
+    let host = host.ok_or_else(|| wrong("that host takes no part"))?;
     let times = rest
         .trim()
         .strip_prefix("at ")
@@ -76,82 +84,23 @@ fn reboot(line: &str) -> Result<Option<Fault>, Failure> {
     }))
 }
 
-/// A cluster's two levels of switches.
-#[derive(Clone, Copy, Debug)]
-struct Tree {
-    hosts: u16,
-    hosts_a_leaf: u16,
-    leaves: u16,
-    spines: u16,
-}
-
-impl Tree {
-    fn of(config: &Config) -> Self {
-        Self {
-            hosts: config.hosts,
-            hosts_a_leaf: config.network.hosts_a_leaf,
-            leaves: config.hosts.div_ceil(config.network.hosts_a_leaf),
-            spines: config.transport.map_or(1, |it| u16::from(it.routes)),
-        }
-    }
-
-    /// The same as a graph with names: `host3`, `leaf0`, `spine1`.
-    fn topology(self) -> Result<Topology, Failure> {
-        let mut text = "hosts host*\n".to_owned();
-        for host in 0..self.hosts {
-            text.push_str(&format!("host{host} leaf{}\n", host / self.hosts_a_leaf));
-        }
-        for leaf in 0..self.leaves {
-            for spine in 0..self.spines {
-                text.push_str(&format!("leaf{leaf} spine{spine}\n"));
-            }
-        }
-        parse_edge_list(&text).map_err(Failure::plain)
-    }
-
-    fn translate(self, fault: &HostFault, line: &str) -> Result<Vec<Fault>, Failure> {
-        let wrong = |problem: &str| Failure::new(format!("`--fault {line}`: {problem}"), FORMS);
-        match *fault {
-            HostFault::LinkDown { links, from, until } => {
-                let cable = |cable| Fault::CableDown { cable, from, until };
-                let switch = |switch| Fault::SwitchDown {
-                    switch,
-                    from,
-                    until,
-                };
-                let topology = self.topology()?;
-                let number = |node: Node, word: &str| -> Option<u16> {
-                    topology.node_name(node).strip_prefix(word)?.parse().ok()
-                };
-                Ok(match links {
-                    Links::All => (0..self.leaves)
-                        .map(|leaf| switch(Switch::Leaf(leaf)))
-                        .collect(),
-                    Links::Of(node) => {
-                        let leaf = number(node, "leaf").map(Switch::Leaf);
-                        let found = leaf.or_else(|| number(node, "spine").map(Switch::Spine));
-                        vec![switch(found.ok_or_else(|| wrong("it names no switch"))?)]
-                    }
-                    Links::Between(one, other) => {
-                        let of = |word| number(one, word).or_else(|| number(other, word));
-                        let found = match (of("host"), of("leaf"), of("spine")) {
-                            (Some(host), ..) => Cable::Host(host),
-                            (None, Some(leaf), Some(spine)) => Cable::Spine { leaf, spine },
-                            _ => return Err(wrong("it names no cable")),
-                        };
-                        vec![cable(found)]
-                    }
-                    Links::One(_) | Links::OneWay(..) => {
-                        return Err(wrong("a cable goes down in both directions, as in `<->`"));
-                    }
-                })
-            }
-            HostFault::HostDies { host, at } => Ok(vec![Fault::Reboot {
-                host: u16::try_from(host).map_err(|_| wrong("there is no such host"))?,
+/// A fault of programs' hosts as one of a cluster.
+fn translate(
+    fault: &HostFault,
+    line: &str,
+    (config, topology): (&Config, &Topology),
+) -> Result<Fault, Failure> {
+    let wrong = |problem: &str| Failure::new(format!("`--fault {line}`: {problem}"), FORMS);
+    match *fault {
+        HostFault::LinkDown { links, from, until } => Ok(Fault::LinksDown { links, from, until }),
+        HostFault::HostDies { host, at } => {
+            let found = config.host_at(topology, HostId(host));
+            Ok(Fault::Reboot {
+                host: found.ok_or_else(|| wrong("that host takes no part"))?,
                 at,
                 down_for: None,
-            }]),
-            _ => Err(wrong("on these interfaces cables, switches and hosts fail")),
+            })
         }
+        _ => Err(wrong("on these interfaces links, switches and hosts fail")),
     }
 }

@@ -11,7 +11,7 @@ use viaduct_measure::{
     Burst, Elapsed, Host, MeasureError, Prober, RequestState, Requests, SMALL_BYTES,
     request_handlers, request_options,
 };
-use viaduct_scenario::{ProgramsError, load_endpoints};
+use viaduct_scenario::{ProgramsError, load_endpoints, load_endpoints_in};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -35,14 +35,19 @@ impl Interface {
         let Some(preset) = name.strip_prefix("sim:") else {
             return Ok(None);
         };
-        match load_endpoints(preset, 2) {
+        let loaded = match preset.split_once('@') {
+            Some((model, study)) => {
+                // What the preset is comes first: a study is not needed to say that it has VIs.
+                load_endpoints(model, 2).and_then(|_| load_endpoints_in(model, study, 2))
+            }
+            None => load_endpoints(preset, 2),
+        };
+        match loaded {
             Ok(config) => Ok(Some(Self {
                 name: name.to_owned(),
                 config,
             })),
             Err(ProgramsError::NoEndpoints { .. }) => Ok(None),
-            // Of another kind, with a study: `sim:clan@four-hop`.
-            Err(_) if preset.contains('@') => Ok(None),
             Err(ProgramsError::Wrong(diagnostics)) => Err(diagnostics.into()),
             Err(error) => Err(Failure::plain(error.to_string())),
         }
@@ -56,6 +61,23 @@ impl Interface {
     /// Whether there are frames for endpoints to contend for.
     pub(crate) fn has_virtual_networks(&self) -> bool {
         self.config.transport.is_some()
+    }
+
+    /// Whether the network joins so many hosts.
+    ///
+    /// # Errors
+    ///
+    /// When that of a study does not.
+    pub(crate) fn check_hosts(&self, hosts: u16) -> Result<(), Failure> {
+        let joined = self.config(hosts).joined();
+        joined.map_err(|error| Failure::plain(format!("`{}`: {error}", self.name)))?;
+        Ok(())
+    }
+
+    /// Hosts of the network of its study, if there is one.
+    pub(crate) fn hosts_max(&self) -> Option<u32> {
+        let wiring = self.config.wiring.as_ref();
+        wiring.map(|wiring| wiring.topology.host_count())
     }
 
     /// So many hosts with it.

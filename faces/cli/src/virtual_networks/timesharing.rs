@@ -317,6 +317,7 @@ fn setting(arguments: &MeasureArguments, interface: Interface) -> Result<Setting
             ));
         }
     };
+    interface.check_hosts(HOSTS)?;
     let setting = Setting {
         interface,
         frames,
