@@ -18,24 +18,124 @@ use crate::vi::ViShared;
 use crate::window::RemoteBuffer;
 use crate::work_queue::{Taken, Work, WorkQueue};
 
-/// The sending half of a VI: sends, remote writes and reads, and their completions.
-///
-/// All complete in the order in which they were posted.
-pub struct Sender<P: Provider> {
+/// What both halves are: a queue of descriptors, and who fills it and looks at it.
+struct Half<P: Provider, const SENDS: bool> {
     queue: WorkQueue,
     fabric: Fabric<P>,
     vi: ViHandle,
     shared: Arc<ViShared<P>>,
 }
 
-impl<P: Provider> Sender<P> {
-    pub(crate) fn new(queue: WorkQueue, shared: Arc<ViShared<P>>) -> Self {
+impl<P: Provider, const SENDS: bool> Half<P, SENDS> {
+    fn new(queue: WorkQueue, shared: Arc<ViShared<P>>) -> Self {
         Self {
             queue,
             fabric: shared.fabric().clone(),
             vi: shared.handle(),
             shared,
         }
+    }
+
+    #[inline]
+    fn post(&mut self, buffer: Buffer, work: Work) -> std::result::Result<(), Refused> {
+        let Self {
+            queue, fabric, vi, ..
+        } = self;
+        queue.post(buffer, work, |descriptor, handle| {
+            // SAFETY: the descriptor and the buffer lie in registered memory, and the queue
+            // leaves both alone until the descriptor comes back or the VI is destroyed.
+            unsafe {
+                if SENDS {
+                    fabric.post_send(*vi, descriptor, handle)
+                } else {
+                    fabric.post_receive(*vi, descriptor, handle)
+                }
+            }
+        })
+    }
+
+    #[inline]
+    fn try_take(&mut self) -> std::result::Result<Option<Taken>, CompletionError> {
+        if self.queue.is_awaited() {
+            return self.queue.try_mailbox();
+        }
+        let done = if SENDS {
+            self.fabric.send_done(self.vi)?
+        } else {
+            self.fabric.receive_done(self.vi)?
+        };
+        self.queue.settle(done)
+    }
+
+    fn take(&mut self, limit: Option<Duration>) -> std::result::Result<Taken, CompletionError> {
+        if self.queue.is_awaited() {
+            return self.queue.wait_mailbox(limit);
+        }
+        loop {
+            let done = if SENDS {
+                self.fabric.send_wait(self.vi, limit)?
+            } else {
+                self.fabric.receive_wait(self.vi, limit)?
+            };
+            if let Some(taken) = self.queue.settle(done)? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    fn poll_take(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<std::result::Result<Taken, CompletionError>> {
+        if !self.queue.is_awaited() {
+            if let Some(result) = self.try_take().transpose() {
+                return Poll::Ready(result);
+            }
+            let queue = if SENDS { Queue::Send } else { Queue::Receive };
+            let watched = Watched::Vi(self.vi, queue);
+            if self.fabric.watch(watched, context.waker())? {
+                return Poll::Pending;
+            }
+        }
+        let Self {
+            queue, fabric, vi, ..
+        } = self;
+        queue.poll_mailbox(context, |handler| {
+            if SENDS {
+                fabric.send_notify(*vi, handler)
+            } else {
+                fabric.receive_notify(*vi, handler)
+            }
+        })
+    }
+}
+
+// What is still posted outlives its half: the VI keeps it until it is destroyed.
+impl<P: Provider, const SENDS: bool> Drop for Half<P, SENDS> {
+    fn drop(&mut self) {
+        let queue = std::mem::replace(&mut self.queue, WorkQueue::none());
+        self.shared.keep(queue);
+    }
+}
+
+impl<P: Provider, const SENDS: bool> fmt::Debug for Half<P, SENDS> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct(if SENDS { "Sender" } else { "Receiver" })
+            .field("vi", &self.vi)
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The sending half of a VI: sends, remote writes and reads, and their completions.
+///
+/// All complete in the order in which they were posted.
+pub struct Sender<P: Provider>(Half<P, true>);
+
+impl<P: Provider> Sender<P> {
+    pub(crate) fn new(queue: WorkQueue, shared: Arc<ViShared<P>>) -> Self {
+        Self(Half::new(queue, shared))
     }
 
     /// Sends the first `length` bytes of a buffer.
@@ -46,7 +146,7 @@ impl<P: Provider> Sender<P> {
     #[inline]
     pub fn post_send(&mut self, buffer: Buffer, length: usize) -> std::result::Result<(), Refused> {
         let control = control::SEND_RECEIVE;
-        self.post(
+        self.0.post(
             buffer,
             Work {
                 control,
@@ -69,7 +169,7 @@ impl<P: Provider> Sender<P> {
         immediate: u32,
     ) -> std::result::Result<(), Refused> {
         let control = control::SEND_RECEIVE | control::IMMEDIATE;
-        self.post(
+        self.0.post(
             buffer,
             Work {
                 control,
@@ -95,7 +195,7 @@ impl<P: Provider> Sender<P> {
     ) -> std::result::Result<(), Refused> {
         let control = control::RDMA_WRITE;
         let remote = Some(address_segment(target));
-        self.post(
+        self.0.post(
             buffer,
             Work {
                 control,
@@ -122,7 +222,7 @@ impl<P: Provider> Sender<P> {
     ) -> std::result::Result<(), Refused> {
         let control = control::RDMA_WRITE | control::IMMEDIATE;
         let remote = Some(address_segment(target));
-        self.post(
+        self.0.post(
             buffer,
             Work {
                 control,
@@ -147,7 +247,7 @@ impl<P: Provider> Sender<P> {
     ) -> std::result::Result<(), Refused> {
         let control = control::RDMA_READ;
         let remote = Some(address_segment(source));
-        self.post(
+        self.0.post(
             buffer,
             Work {
                 control,
@@ -158,18 +258,6 @@ impl<P: Provider> Sender<P> {
         )
     }
 
-    #[inline]
-    fn post(&mut self, buffer: Buffer, work: Work) -> std::result::Result<(), Refused> {
-        let Self {
-            queue, fabric, vi, ..
-        } = self;
-        queue.post(buffer, work, |descriptor, handle| {
-            // SAFETY: the descriptor and the buffer lie in registered memory, and the queue
-            // leaves both alone until the descriptor comes back or the VI is destroyed.
-            unsafe { fabric.post_send(*vi, descriptor, handle) }
-        })
-    }
-
     /// Takes the oldest completion, if it is there.
     ///
     /// # Errors
@@ -177,13 +265,7 @@ impl<P: Provider> Sender<P> {
     /// [`CompletionError::NothingPosted`]; [`CompletionError::Failed`] with the buffer.
     #[inline]
     pub fn try_sent(&mut self) -> std::result::Result<Option<Sent>, CompletionError> {
-        let taken = if self.queue.is_awaited() {
-            self.queue.try_mailbox()?
-        } else {
-            let done = self.fabric.send_done(self.vi)?;
-            self.queue.settle(done)?
-        };
-        Ok(taken.map(sent))
+        Ok(self.0.try_take()?.map(sent))
     }
 
     /// Waits for the oldest completion; `None` waits for ever.
@@ -192,15 +274,7 @@ impl<P: Provider> Sender<P> {
     ///
     /// As [`Sender::try_sent`], and [`CompletionError::Fabric`] when the time is over.
     pub fn sent(&mut self, limit: Option<Duration>) -> std::result::Result<Sent, CompletionError> {
-        if self.queue.is_awaited() {
-            return self.queue.wait_mailbox(limit).map(sent);
-        }
-        loop {
-            let done = self.fabric.send_wait(self.vi, limit)?;
-            if let Some(taken) = self.queue.settle(done)? {
-                return Ok(sent(taken));
-            }
-        }
+        self.0.take(limit).map(sent)
     }
 
     /// As [`Sender::sent_async`], for futures written by hand.
@@ -212,22 +286,7 @@ impl<P: Provider> Sender<P> {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<std::result::Result<Sent, CompletionError>> {
-        if !self.queue.is_awaited() {
-            if let Some(result) = self.try_sent().transpose() {
-                return Poll::Ready(result);
-            }
-            if self
-                .fabric
-                .watch(Watched::Vi(self.vi, Queue::Send), context.waker())?
-            {
-                return Poll::Pending;
-            }
-        }
-        let Self {
-            queue, fabric, vi, ..
-        } = self;
-        let taken = queue.poll_mailbox(context, |handler| fabric.send_notify(*vi, handler));
-        taken.map_ok(sent)
+        self.0.poll_take(context).map_ok(sent)
     }
 
     /// Waits for the oldest completion without a thread. It is not lost when the future is
@@ -243,19 +302,19 @@ impl<P: Provider> Sender<P> {
     /// Descriptors that are posted and whose completions have not been taken.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
-        self.queue.outstanding()
+        self.0.queue.outstanding()
     }
 
     /// How many may be outstanding.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.queue.depth()
+        self.0.queue.depth()
     }
 
     /// The VI, as completion queues name it.
     #[must_use]
     pub fn handle(&self) -> ViHandle {
-        self.vi
+        self.0.vi
     }
 
     /// Ends the connection: what is posted at either half completes as flushed.
@@ -264,26 +323,16 @@ impl<P: Provider> Sender<P> {
     ///
     /// What the fabric says; none is expected.
     pub fn disconnect(&mut self) -> Result<()> {
-        self.fabric.disconnect(self.vi)
+        self.0.fabric.disconnect(self.0.vi)
     }
 }
 
 /// The receiving half of a VI: receives and their completions, in the order they were posted.
-pub struct Receiver<P: Provider> {
-    queue: WorkQueue,
-    fabric: Fabric<P>,
-    vi: ViHandle,
-    shared: Arc<ViShared<P>>,
-}
+pub struct Receiver<P: Provider>(Half<P, false>);
 
 impl<P: Provider> Receiver<P> {
     pub(crate) fn new(queue: WorkQueue, shared: Arc<ViShared<P>>) -> Self {
-        Self {
-            queue,
-            fabric: shared.fabric().clone(),
-            vi: shared.handle(),
-            shared,
-        }
+        Self(Half::new(queue, shared))
     }
 
     /// Offers a buffer to the next message that no earlier receive takes. Allowed before the VI is
@@ -295,18 +344,11 @@ impl<P: Provider> Receiver<P> {
     #[inline]
     pub fn post_receive(&mut self, buffer: Buffer) -> std::result::Result<(), Refused> {
         let length = buffer.len();
-        let Self {
-            queue, fabric, vi, ..
-        } = self;
-        queue.post(
+        self.0.post(
             buffer,
             Work {
                 length,
                 ..Work::default()
-            },
-            |descriptor, handle| {
-                // SAFETY: as in `Sender::post`.
-                unsafe { fabric.post_receive(*vi, descriptor, handle) }
             },
         )
     }
@@ -318,13 +360,7 @@ impl<P: Provider> Receiver<P> {
     /// [`CompletionError::NothingPosted`]; [`CompletionError::Failed`] with the buffer.
     #[inline]
     pub fn try_receive(&mut self) -> std::result::Result<Option<Received>, CompletionError> {
-        let taken = if self.queue.is_awaited() {
-            self.queue.try_mailbox()?
-        } else {
-            let done = self.fabric.receive_done(self.vi)?;
-            self.queue.settle(done)?
-        };
-        Ok(taken.map(received))
+        Ok(self.0.try_take()?.map(received))
     }
 
     /// Waits for a message; `None` waits for ever.
@@ -336,15 +372,7 @@ impl<P: Provider> Receiver<P> {
         &mut self,
         limit: Option<Duration>,
     ) -> std::result::Result<Received, CompletionError> {
-        if self.queue.is_awaited() {
-            return self.queue.wait_mailbox(limit).map(received);
-        }
-        loop {
-            let done = self.fabric.receive_wait(self.vi, limit)?;
-            if let Some(taken) = self.queue.settle(done)? {
-                return Ok(received(taken));
-            }
-        }
+        self.0.take(limit).map(received)
     }
 
     /// As [`Receiver::receive_async`], for futures written by hand.
@@ -356,20 +384,7 @@ impl<P: Provider> Receiver<P> {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<std::result::Result<Received, CompletionError>> {
-        if !self.queue.is_awaited() {
-            if let Some(result) = self.try_receive().transpose() {
-                return Poll::Ready(result);
-            }
-            let watched = Watched::Vi(self.vi, Queue::Receive);
-            if self.fabric.watch(watched, context.waker())? {
-                return Poll::Pending;
-            }
-        }
-        let Self {
-            queue, fabric, vi, ..
-        } = self;
-        let taken = queue.poll_mailbox(context, |handler| fabric.receive_notify(*vi, handler));
-        taken.map_ok(received)
+        self.0.poll_take(context).map_ok(received)
     }
 
     /// Waits for a message without a thread. It is not lost when the future is dropped: whoever
@@ -385,55 +400,31 @@ impl<P: Provider> Receiver<P> {
     /// Receives that are posted and have not been taken back.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
-        self.queue.outstanding()
+        self.0.queue.outstanding()
     }
 
     /// How many may be outstanding.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.queue.depth()
+        self.0.queue.depth()
     }
 
     /// The VI, as completion queues name it.
     #[must_use]
     pub fn handle(&self) -> ViHandle {
-        self.vi
-    }
-}
-
-// What is still posted outlives its half: the VI keeps it until it is destroyed.
-
-impl<P: Provider> Drop for Sender<P> {
-    fn drop(&mut self) {
-        let queue = std::mem::replace(&mut self.queue, WorkQueue::none());
-        self.shared.keep(queue);
-    }
-}
-
-impl<P: Provider> Drop for Receiver<P> {
-    fn drop(&mut self) {
-        let queue = std::mem::replace(&mut self.queue, WorkQueue::none());
-        self.shared.keep(queue);
+        self.0.vi
     }
 }
 
 impl<P: Provider> fmt::Debug for Sender<P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Sender")
-            .field("vi", &self.vi)
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
+        self.0.fmt(formatter)
     }
 }
 
 impl<P: Provider> fmt::Debug for Receiver<P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Receiver")
-            .field("vi", &self.vi)
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
+        self.0.fmt(formatter)
     }
 }
 
