@@ -238,17 +238,20 @@ impl<C: Copy> Wormhole<C> {
         !port.waiting.is_empty()
     }
 
-    /// The packet that waited longest for a buffer of `host` goes on, and what it kept behind it.
-    /// `arrivals` gets them, and the times at which their tails are there.
+    /// The packet that waited longest for a buffer of `host` goes on, and what it kept behind it;
+    /// if it is lost, it takes no buffer, and the next goes on as well. `arrivals` gets those that
+    /// arrive, and the times at which their tails are there.
     #[cold]
     pub fn take_up(&mut self, host: u32, now: Time, arrivals: &mut VecDeque<(Time, Packet<C>)>) {
-        let Some(packet) = self.ports[host as usize].waiting.pop_front() else {
-            return;
-        };
-        if let Some(at) = self.go(&packet, now) {
-            arrivals.push_back((at, packet));
+        while self.ports[host as usize].taken < self.config.receive_buffers {
+            let Some(packet) = self.ports[host as usize].waiting.pop_front() else {
+                return;
+            };
+            if let Some(at) = self.go(&packet, now) {
+                arrivals.push_back((at, packet));
+            }
+            self.go_on(packet.from, now, arrivals);
         }
-        self.go_on(packet.from, now, arrivals);
     }
 
     /// An engine has got rid of the packet that it held.

@@ -174,6 +174,24 @@ fn the_sender_of_a_packet_that_is_cut_does_not_know() {
     assert_eq!((network.counts().cut, network.counts().stops), (1, 0));
 }
 
+#[test]
+fn a_buffer_that_a_lost_packet_leaves_free_is_for_the_next_that_waits() {
+    let mut network = of(&diamond(), CONFIG);
+    assert_eq!(network.send(packet(0, 5, 0), us(0)), Some(us(13)));
+    assert_eq!(network.send(packet(1, 5, 1), us(0)), Some(us(23)));
+    assert_eq!(network.send(packet(2, 5, 2), us(0)), None);
+    assert_eq!(network.send(packet(3, 5, 3), us(0)), None);
+    let (host, switch) = (Node::Host(HostId(2)), Node::Switch(SwitchId(0)));
+    let down = Links::OneWay(host, switch);
+    network.take_down(down, us(40), Some(us(60))).unwrap();
+    assert!(network.release(5));
+    let mut arrivals = VecDeque::new();
+    network.take_up(5, us(50), &mut arrivals);
+    let arrived: Vec<_> = arrivals.iter().map(|(at, it)| (*at, it.content)).collect();
+    assert_eq!(arrived, [(us(61), 3)]);
+    assert_eq!(network.counts().cut, 1);
+}
+
 /// One of the networks that are drawn.
 fn network(kind: u8) -> Arc<Topology> {
     Arc::new(match kind {
@@ -266,7 +284,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn packets_are_conserved_repeat_and_are_never_early(
