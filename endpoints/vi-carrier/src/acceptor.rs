@@ -15,7 +15,7 @@ use viaduct_provider::{IncomingRequest, Provider, ReturnCode, ViHandle};
 
 use crate::identity::Identity;
 use crate::peers::SELF;
-use crate::state::State;
+use crate::state::StationState;
 use crate::station::Shared;
 
 /// How long an acceptor waits before it looks whether its station has closed, and does what the
@@ -133,7 +133,7 @@ enum Asked {
     Failed(Reason),
 }
 
-impl<P: Provider> State<P> {
+impl<P: Provider> StationState<P> {
     /// A connection has come about. A spare one, which the peer may use already, is brought to
     /// rest.
     fn opened(&mut self, index: usize, is_spare: bool) {

@@ -9,7 +9,7 @@ use crate::connection::{Broken, Connection};
 use crate::endpoints::content;
 use crate::payload::Payload;
 use crate::peers::UNSENT_MAX;
-use crate::state::State;
+use crate::state::StationState;
 use crate::station::ReturnPath;
 use crate::wire::{self, HEADER_BYTES, Kind, NO_MESSAGE, Packet, Verdict, WINDOW, WireBody};
 
@@ -29,7 +29,7 @@ enum After {
     Rested,
 }
 
-impl<P: Provider> State<P> {
+impl<P: Provider> StationState<P> {
     /// Takes what has arrived, until there is enough.
     #[inline]
     pub(crate) fn progress(&mut self, is_enough: impl Fn(&Self) -> bool) {

@@ -10,7 +10,7 @@
 //!     |
 //!  Station        station.rs: the carrier; waiting.rs: who sleeps where
 //!     |
-//!  State          one lock: endpoints.rs: queues;  peers.rs: other processes, what waits for them
+//!  StationState   one lock: endpoints.rs: queues;  peers.rs: other processes, what waits for them
 //!     |           dispatch.rs: what arrives;  frames.rs: which connection has to go
 //!  Connection     connection.rs: one VI, a window of 32 messages, acknowledgements (wire.rs)
 //!
@@ -61,14 +61,14 @@
 //! a credit, and offers the message to the carrier. This crate carries it over VIs, under one lock
 //! per process (`state.rs`).
 //!
-//! 1. `State::offer` writes a header of 32 bytes and the words (`wire.rs`) into a send buffer: with
-//!    two words that is what `shm` sends in one cache line. `Connection::send` posts it, if there
-//!    is a connection with room in its window of 32; else it waits in `Peer::pending`, and who
-//!    holds no lock connects (`acceptor.rs`).
-//! 2. The other process polls: `State::progress` takes completions, `dispatch.rs` reads the message
-//!    once, and the endpoint's slot judges it (`endpoints.rs: judge`): life, key, handler, segment,
-//!    room. Each counted message gets a verdict. Acknowledgements are a count in every header;
-//!    verdicts that say no go in a message of their own, before any other.
+//! 1. `StationState::offer` writes a header of 32 bytes and the words (`wire.rs`) into a send
+//!    buffer: with two words that is what `shm` sends in one cache line. `Connection::send` posts
+//!    it, if there is a connection with room in its window of 32; else it waits in
+//!    `Peer::pending`, and who holds no lock connects (`acceptor.rs`).
+//! 2. The other process polls: `StationState::progress` takes completions, `dispatch.rs` reads the
+//!    message once, and the endpoint's slot judges it (`endpoints.rs: judge`): life, key, handler,
+//!    segment, room. Each counted message gets a verdict. Acknowledgements are a count in every
+//!    header; verdicts that say no go in a message of their own, before any other.
 //! 3. The sender keeps a message until its verdict. *Accepted* frees it. *Busy* parks it until the
 //!    endpoint says that it has room (`Kind::Ready`). Anything else returns it to its endpoint with
 //!    the reason.

@@ -48,7 +48,7 @@ pub struct Statistics {
     pub peers: u64,
 }
 
-pub(crate) struct State<P: Provider> {
+pub(crate) struct StationState<P: Provider> {
     pub(crate) nic: Nic<P>,
     pub(crate) identity: Identity,
     pub(crate) options: Options,
@@ -82,7 +82,7 @@ pub(crate) struct State<P: Provider> {
     pub(crate) has_threads: bool,
 }
 
-impl<P: Provider> State<P> {
+impl<P: Provider> StationState<P> {
     pub(crate) fn new(
         nic: Nic<P>,
         completions: CompletionQueue<P>,

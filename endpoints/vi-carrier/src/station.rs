@@ -23,7 +23,7 @@ use crate::identity::Identity;
 use crate::options::Options;
 use crate::payload::Payload;
 use crate::peers::Route;
-use crate::state::{State, Statistics};
+use crate::state::{StationState, Statistics};
 
 /// The way back of a request.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct Station<P: Provider>(Arc<Owner<P>>);
 struct Owner<P: Provider>(Arc<Shared<P>>);
 
 pub(crate) struct Shared<P: Provider> {
-    state: Mutex<State<P>>,
+    state: Mutex<StationState<P>>,
     pub(crate) fabric: viaduct_provider::Fabric<P>,
     pub(crate) nic: NicHandle,
     pub(crate) address: Address,
@@ -120,7 +120,13 @@ impl<P: Provider> Station<P> {
             address: identity.address(nic.host()),
             completions: completions.handle(),
             pause: nic.completion_queue(1)?,
-            state: Mutex::new(State::new(nic, completions, identity, options, has_threads)),
+            state: Mutex::new(StationState::new(
+                nic,
+                completions,
+                identity,
+                options,
+                has_threads,
+            )),
             is_stopping: AtomicBool::new(false),
             has_threads,
         });
@@ -152,7 +158,7 @@ impl<P: Provider> Station<P> {
 
     /// Connects to whom somebody waits to send, if there is one: with the lock free.
     #[inline]
-    fn unlock(&self, state: MutexGuard<'_, State<P>>) {
+    fn unlock(&self, state: MutexGuard<'_, StationState<P>>) {
         let must_connect = !state.to_connect.is_empty();
         drop(state);
         if must_connect {
@@ -165,7 +171,7 @@ impl<P: Provider> Shared<P> {
     /// Takes the lock. Nobody sleeps with it, but on a simulated host whoever has it may be
     /// switched off in the middle: so this gives way in the fabric's time.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State<P>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, StationState<P>> {
         match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -174,7 +180,7 @@ impl<P: Provider> Shared<P> {
     }
 
     #[cold]
-    fn lock_slowly(&self) -> MutexGuard<'_, State<P>> {
+    fn lock_slowly(&self) -> MutexGuard<'_, StationState<P>> {
         if self.has_threads {
             return self.state.lock().unwrap_or_else(PoisonError::into_inner);
         }

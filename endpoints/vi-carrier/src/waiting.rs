@@ -15,7 +15,7 @@ use std::time::Duration;
 use viaduct_am::{Group, Readiness, Slot, TimedOut, Watch};
 use viaduct_provider::{Provider, ReturnCode};
 
-use crate::state::State;
+use crate::state::StationState;
 use crate::station::Shared;
 
 /// How long a sleeper goes without a look when something may come that does not wake it.
@@ -185,7 +185,7 @@ impl<P: Provider> Shared<P> {
     /// Sleeps in the completion queue; for how long in vain.
     fn lead(
         &self,
-        mut state: std::sync::MutexGuard<'_, State<P>>,
+        mut state: std::sync::MutexGuard<'_, StationState<P>>,
         slice: Option<Duration>,
     ) -> Duration {
         state.waiters.has_leader = true;
@@ -210,7 +210,7 @@ impl<P: Provider> Shared<P> {
 
     fn follow_leader(
         &self,
-        mut state: std::sync::MutexGuard<'_, State<P>>,
+        mut state: std::sync::MutexGuard<'_, StationState<P>>,
         id: u64,
         watch: Watch,
         slice: Option<Duration>,
@@ -275,7 +275,7 @@ impl<P: Provider> Shared<P> {
 }
 
 fn is_ready<P: Provider>(
-    state: &State<P>,
+    state: &StationState<P>,
     watch: Watch,
     is_over: &dyn Fn(Readiness) -> bool,
 ) -> bool {

@@ -7,12 +7,12 @@ use std::time::Duration;
 /// Holds one thing of one handler.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<Mail<T>>,
     arrived: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct Mail<T> {
     contents: Contents<T>,
     waker: Option<Waker>,
     /// Threads in `wait`.
@@ -41,7 +41,7 @@ pub(crate) enum Delivery<T> {
 impl<T> Mailbox<T> {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Mutex::new(Mail {
                 contents: Contents::Awaited,
                 waker: None,
                 sleepers: 0,
@@ -50,7 +50,7 @@ impl<T> Mailbox<T> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, Mail<T>> {
         // Nothing panics under the lock but a waker's clone, which leaves the state whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +77,7 @@ impl<T> Mailbox<T> {
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<Delivery<T>> {
         let mut state = self.lock();
         state.sleepers += 1;
-        let is_awaited = |state: &mut State<T>| matches!(state.contents, Contents::Awaited);
+        let is_awaited = |state: &mut Mail<T>| matches!(state.contents, Contents::Awaited);
         state = match limit {
             Some(limit) => {
                 let waited = self.arrived.wait_timeout_while(state, limit, is_awaited);
@@ -109,7 +109,7 @@ impl<T> Mailbox<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T> Mail<T> {
     fn take(&mut self) -> Option<Delivery<T>> {
         match std::mem::replace(&mut self.contents, Contents::Awaited) {
             Contents::Awaited => None,

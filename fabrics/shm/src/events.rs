@@ -13,21 +13,21 @@ use std::thread::{self, ThreadId};
 use crate::service::{locked, spawn};
 
 struct Dispatcher {
-    state: Mutex<State>,
+    state: Mutex<Calls>,
     /// Something is queued.
     queued: Condvar,
     /// A handler has returned.
     returned: Condvar,
 }
 
-struct State {
+struct Calls {
     queue: VecDeque<(u64, Box<dyn FnOnce() + Send>)>,
     running: Option<u64>,
     thread: Option<ThreadId>,
 }
 
 static DISPATCHER: Dispatcher = Dispatcher {
-    state: Mutex::new(State {
+    state: Mutex::new(Calls {
         queue: VecDeque::new(),
         running: None,
         thread: None,

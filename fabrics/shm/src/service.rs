@@ -73,11 +73,11 @@ pub(crate) struct Service {
     epoll: OwnedFd,
     wake: OwnedFd,
     endings: Endings,
-    state: Mutex<State>,
+    state: Mutex<Registry>,
 }
 
 #[derive(Default)]
-struct State {
+struct Registry {
     links: BTreeMap<u64, Registered>,
     last_token: u64,
     watched: Vec<Watched>,

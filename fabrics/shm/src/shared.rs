@@ -95,12 +95,12 @@ type ReleaseHook = Arc<dyn Fn(SegmentId) + Send + Sync>;
 /// is found when it is registered.
 #[derive(Default)]
 pub(crate) struct SharedAllocations {
-    state: Mutex<State>,
+    state: Mutex<Allocations>,
     release_hook: OnceLock<ReleaseHook>,
 }
 
 #[derive(Default)]
-struct State {
+struct Allocations {
     /// Those of one allocation each.
     segments: BTreeMap<SegmentId, Arc<Segment>>,
     slabs: Vec<Slab>,
@@ -239,7 +239,7 @@ impl SharedAllocations {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Allocations> {
         // Nothing in here panics half way through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,7 +256,7 @@ impl fmt::Debug for SharedAllocations {
     }
 }
 
-impl State {
+impl Allocations {
     /// Takes whole pages: a segment of their own, or a part of a slab.
     fn reserve(&mut self, length: usize) -> io::Result<(NonNull<u8>, Option<SegmentId>)> {
         let is_small = length <= SLAB_ALLOCATION_BYTES_MAX;

@@ -12,7 +12,7 @@ use viaduct_agent::Agent;
 use crate::carry::Carrier;
 
 /// What the lock protects.
-pub(crate) struct State {
+pub(crate) struct Locked {
     pub(crate) agent: Agent,
     harm: Option<Harm>,
     pub(crate) is_closing: bool,
@@ -20,7 +20,7 @@ pub(crate) struct State {
     waiters: u32,
 }
 
-impl State {
+impl Locked {
     fn carry(&mut self, now: Timestamp, vi: Option<ViHandle>) {
         let (agent, harm) = (&mut self.agent, self.harm);
         Carrier { agent, harm }.carry(now, vi);
@@ -29,7 +29,7 @@ impl State {
 
 /// What the consumer's threads and the provider's own share.
 pub(crate) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<Locked>,
     /// Anything that a blocked operation may wait for.
     changed: Condvar,
     /// A job, or the end.
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(agent: Agent, harm: Option<Harm>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(Locked {
                 agent,
                 harm,
                 is_closing: false,
@@ -58,7 +58,7 @@ impl Shared {
         self.job.notify_all();
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
         // Nothing under the lock panics with half a change made, short of a defect.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +71,7 @@ impl Shared {
     }
 
     /// Wakes whoever may have something to do.
-    pub(crate) fn wake(&self, state: &State) {
+    pub(crate) fn wake(&self, state: &Locked) {
         if state.waiters > 0 {
             self.changed.notify_all();
         }
@@ -80,7 +80,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn wait_for_job<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(crate) fn wait_for_job<'a>(&self, state: MutexGuard<'a, Locked>) -> MutexGuard<'a, Locked> {
         self.job.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 

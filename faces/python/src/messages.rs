@@ -18,7 +18,7 @@ pub(crate) const FILE: &str = "messages.csv";
 const HELP: &str = "give arrays or lists of numbers, as many of each; `bytes` may be one number";
 
 /// What makes a list again: times, picoseconds of their unit, sources, targets, bytes.
-type State = (Vec<f64>, f64, Vec<u32>, Vec<u32>, Vec<u32>);
+type Pickled = (Vec<f64>, f64, Vec<u32>, Vec<u32>, Vec<u32>);
 
 /// A list of messages.
 #[pyclass(frozen, module = "viaduct._native")]
@@ -96,7 +96,7 @@ impl Messages {
         self.messages.len()
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, State) {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, Pickled) {
         let messages = slf.get().messages.iter();
         // Below 2^53 each picosecond is a number of its own.
         let time = messages

@@ -19,7 +19,7 @@ use crate::messages::{FILE as MESSAGES_FILE, Messages};
 use crate::study::Study;
 
 /// What a pickled network is read from again: its name in errors, the graph, its format.
-type State = (&'static str, String, &'static str);
+type Pickled = (&'static str, String, &'static str);
 
 /// The number of the first switch in Python: more than there can be hosts, and still a 32-bit
 /// integer.
@@ -345,7 +345,7 @@ impl Network {
         Ok(self.make(py)?.topology.memory_bytes())
     }
 
-    fn __reduce__(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<(Py<PyAny>, State)> {
+    fn __reduce__(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<(Py<PyAny>, Pickled)> {
         let json = slf.borrow_mut().whole(py)?.to_node_link_json();
         let read = slf.get_type().getattr("read")?.unbind();
         Ok((read, ("a pickled network", json, "json")))

@@ -27,7 +27,7 @@ pub(crate) struct Study {
 }
 
 /// What a study is pickled as: name, text, the files that it names, settings, its point of a sweep.
-type State = (
+type Pickled = (
     String,
     String,
     BTreeMap<String, String>,
@@ -169,7 +169,7 @@ impl Study {
         Self::read(py, self.origin.clone(), all)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<(Py<PyAny>, State)> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<(Py<PyAny>, Pickled)> {
         let study = slf.get();
         let source = py.detach(|| {
             let mut all = study.open_sweep(Vec::new())?;

@@ -91,7 +91,7 @@ pub(crate) struct Cluster<'config> {
     /// Whether a message takes its receive when its first byte comes, not its last.
     pub(crate) matches_first: bool,
     /// What adapters remember, by host; empty if they remember nothing.
-    pub(crate) adapters: Vec<mechanism::State>,
+    pub(crate) adapters: Vec<mechanism::AdapterState>,
     pub(crate) plans: Plans,
     pub(crate) last_plan: LastPlan,
     /// Of adapters that remember nothing: for messages of how many bytes that plan is.
@@ -194,7 +194,7 @@ impl<'config> Cluster<'config> {
             reads_ahead: mechanism.reads_ahead(),
             matches_first: config.plan_alone(0).matches_first,
             adapters: (0..adapters)
-                .map(|_| mechanism::State::new(mechanism))
+                .map(|_| mechanism::AdapterState::new(mechanism))
                 .collect(),
             plans: Plans::default(),
             last_plan: LastPlan::default(),

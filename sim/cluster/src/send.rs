@@ -264,7 +264,7 @@ impl Cluster<'_> {
         let model = &self.config.host;
         let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
         // Adapters that remember nothing have no state.
-        let none = &mut mechanism::State::Plain;
+        let none = &mut mechanism::AdapterState::Plain;
         let state = self.adapters.get_mut(host as usize).unwrap_or(none);
         state.plan(hardware, link, &request, &mut self.last_plan);
         let plan = self.plans.hold_last(&mut self.last_plan);

@@ -17,7 +17,7 @@ use viaduct_network::hops::{Alone, Ends};
 use viaduct_network::{Frame, Rate};
 
 use crate::host::HostModel;
-use crate::mechanism::{LastPlan, Plan, Request, State, Step};
+use crate::mechanism::{AdapterState, LastPlan, Plan, Request, Step};
 use crate::stage::{STAGES, Stage};
 
 impl HostModel {
@@ -41,7 +41,7 @@ impl HostModel {
             place_in_batch: 0,
         };
         let hardware = (&self.mechanism, &self.bus);
-        let mut state = State::new(&self.mechanism);
+        let mut state = AdapterState::new(&self.mechanism);
         let last = &mut LastPlan::default();
         if !self.mechanism.is_stateless() {
             // The first message fills the caches.

@@ -187,7 +187,7 @@ impl LastPlan {
 
 /// A mechanism's state on one host.
 #[derive(Debug)]
-pub enum State {
+pub enum AdapterState {
     /// It remembers nothing.
     Plain,
     /// Which remote buffers are mapped.
@@ -196,7 +196,7 @@ pub enum State {
     Rdma(Box<Rdma>),
 }
 
-impl State {
+impl AdapterState {
     /// Of a host that has carried nothing yet.
     #[must_use]
     pub fn new(mechanism: &Mechanism) -> Self {

@@ -48,7 +48,7 @@ pub(crate) struct Host {
     pub(crate) lines: Vec<Line>,
     /// By peer: what is under way to it.
     pub(crate) streams: Vec<Stream>,
-    pub(crate) mechanism: mechanism::State,
+    pub(crate) mechanism: mechanism::AdapterState,
     /// Tripwires and the event queue, of an adapter that has them.
     pub(crate) notices: Option<Box<Notices>>,
     pub(crate) engine: Engine,
@@ -166,7 +166,7 @@ impl Host {
             lines: Vec::new(),
             watchers: Vec::new(),
             streams: Vec::new(),
-            mechanism: mechanism::State::new(&model.mechanism),
+            mechanism: mechanism::AdapterState::new(&model.mechanism),
             recoveries: None,
             notices: Notices::new(&model.mechanism),
             timeout: None,

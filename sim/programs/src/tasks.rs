@@ -8,7 +8,7 @@ pub(crate) struct TaskId(pub(crate) u32);
 
 /// A task as the clock sees it.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct Task {
     host: u32,
     /// Counts the task's waits, so that an event for an earlier one is told apart.
     wait: u32,
@@ -25,7 +25,7 @@ struct State {
 /// All tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    states: Vec<State>,
+    states: Vec<Task>,
     free: Vec<TaskId>,
     ready: VecDeque<TaskId>,
     programs: u32,
@@ -35,18 +35,18 @@ impl Tasks {
     /// A new task on a host, ready to run.
     pub(crate) fn add(&mut self, host: u32, is_program: bool) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
-            self.states.push(State::default());
+            self.states.push(Task::default());
             TaskId(self.states.len() as u32 - 1)
         });
         let state = &mut self.states[id.0 as usize];
-        *state = State {
+        *state = Task {
             host,
             wait: state.wait.wrapping_add(1),
             is_program,
             is_alive: true,
             // A former task of this number may still be on its host's list.
             is_listed: false,
-            ..State::default()
+            ..Task::default()
         };
         self.programs += u32::from(is_program);
         self.ready.push_back(id);

@@ -16,7 +16,7 @@ use crate::schema::{
     Bus, Cable, Cpu, Endpoints, Firmware, HostSide, Hosts, Interface, InterfaceNetwork, Kernel,
     MechanismKind, Memory, Model, Nic, PresetHead, Rdma, RemoteWrites, Transport,
 };
-use crate::section::{KeyName, Section, Setting, Source, State};
+use crate::section::{KeyName, KeyState, Section, Setting, Source};
 use crate::settings::{bad_value, read_row, unknown_key};
 use crate::units::{
     RATE_BITS_MAX, RATE_BITS_MIN, TIME_SECONDS_MAX, format_rate, format_rate_in_bytes, format_size,
@@ -138,7 +138,9 @@ impl Source for Numbers<'_> {
         let key = self.keys.next().unwrap_or(&self.table.keys[0]);
         let is_it = |it: &&PresetNumber| it.table == self.table.root() && it.key == key.name;
         let number = self.preset.numbers.iter().find(is_it);
-        let state = number.map_or(State::Unset, |number| State::Value(number.meant.clone()));
+        let state = number.map_or(KeyState::Unset, |number| {
+            KeyState::Value(number.meant.clone())
+        });
         let around = Place {
             source: usize::MAX,
             start: 0,

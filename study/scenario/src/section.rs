@@ -56,7 +56,7 @@ impl Absent {
 
 /// What is known of a key's value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum State<T> {
+pub(crate) enum KeyState<T> {
     Value(T),
     /// The key does not count here, or is left out and nothing stands in its place.
     Unset,
@@ -76,7 +76,7 @@ pub(crate) struct Given {
 pub(crate) struct Setting<T> {
     pub(crate) table: &'static Table,
     pub(crate) key: &'static Key,
-    state: State<T>,
+    state: KeyState<T>,
     /// Where and how it is given, if it is.
     given: Option<Given>,
     /// The head of its table, or else the whole text.
@@ -86,13 +86,13 @@ pub(crate) struct Setting<T> {
 impl<T: Field> Setting<T> {
     pub(crate) fn of(read: Setting<Value>) -> Self {
         let state = match read.state {
-            State::Value(value) => match T::of(&value) {
-                Some(value) => State::Value(value),
+            KeyState::Value(value) => match T::of(&value) {
+                Some(value) => KeyState::Value(value),
                 // The kinds of values and the types of fields belong together: `KeyOf`.
-                None => State::Unset,
+                None => KeyState::Unset,
             },
-            State::Unset => State::Unset,
-            State::Wrong => State::Wrong,
+            KeyState::Unset => KeyState::Unset,
+            KeyState::Wrong => KeyState::Wrong,
         };
         Self {
             table: read.table,
@@ -106,32 +106,32 @@ impl<T: Field> Setting<T> {
     /// The value, of a key that has one in a scenario without mistakes.
     pub(crate) fn get(&self) -> Result<T, Absent> {
         match &self.state {
-            State::Value(value) => Ok(value.clone()),
-            State::Unset => Err(Absent::Unset(self.table, self.key)),
-            State::Wrong => Err(Absent::Told),
+            KeyState::Value(value) => Ok(value.clone()),
+            KeyState::Unset => Err(Absent::Unset(self.table, self.key)),
+            KeyState::Wrong => Err(Absent::Told),
         }
     }
 
     /// The value, of a key that may be left out.
     pub(crate) fn optional(&self) -> Result<Option<T>, Absent> {
         match &self.state {
-            State::Value(value) => Ok(Some(value.clone())),
-            State::Unset => Ok(None),
-            State::Wrong => Err(Absent::Told),
+            KeyState::Value(value) => Ok(Some(value.clone())),
+            KeyState::Unset => Ok(None),
+            KeyState::Wrong => Err(Absent::Told),
         }
     }
 
     /// The value if there is one, be the reason right or wrong.
     pub(crate) fn known(&self) -> Option<T> {
         match &self.state {
-            State::Value(value) => Some(value.clone()),
-            State::Unset | State::Wrong => None,
+            KeyState::Value(value) => Some(value.clone()),
+            KeyState::Unset | KeyState::Wrong => None,
         }
     }
 
     /// Puts a value that follows from others; it stays marked as not given.
     pub(crate) fn follow(&mut self, value: Option<T>) {
-        self.state = value.map_or(State::Unset, State::Value);
+        self.state = value.map_or(KeyState::Unset, KeyState::Value);
     }
 
     /// Puts the value of another key, or what is wrong with it.
@@ -141,12 +141,12 @@ impl<T: Field> Setting<T> {
 
     /// Says that its value is wrong, which an error says.
     pub(crate) fn mark_wrong(&mut self) {
-        self.state = State::Wrong;
+        self.state = KeyState::Wrong;
     }
 
     /// Puts a value that follows from another key that is given, which then no longer counts.
     pub(crate) fn derive<S: Field>(&mut self, value: T, from: &mut Setting<S>) {
-        self.state = State::Value(value);
+        self.state = KeyState::Value(value);
         self.given.clone_from(&from.given);
         from.follow(None);
     }
@@ -155,7 +155,7 @@ impl<T: Field> Setting<T> {
 impl<T> Setting<T> {
     pub(crate) fn new(
         (table, key): (&'static Table, &'static Key),
-        state: State<T>,
+        state: KeyState<T>,
         given: Option<Given>,
         around: Place,
     ) -> Self {
@@ -178,7 +178,7 @@ impl<T> Setting<T> {
 
     /// Whether an error has been said of it.
     pub(crate) const fn is_wrong(&self) -> bool {
-        matches!(self.state, State::Wrong)
+        matches!(self.state, KeyState::Wrong)
     }
 
     /// Where it is given; else the head of its table; else the whole text.

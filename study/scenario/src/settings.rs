@@ -11,7 +11,7 @@ use crate::schema::{
     Bus, BusLoad, Cpu, Detection, Hosts, Links, MechanismKind, Model, Network, Run, StudyWords,
     Switches, Traffic,
 };
-use crate::section::{AnySetting, Given, Section, Setting, Source, State, Word};
+use crate::section::{AnySetting, Given, KeyState, Section, Setting, Source, Word};
 use crate::units::UnitError;
 use crate::value::{Kind, Value, as_written};
 
@@ -250,7 +250,7 @@ struct Reader<'a> {
     /// slip of its name, or its preset is missing.
     is_told: bool,
     /// The words of the choices read so far.
-    choices: Vec<(&'static Key, State<&'static str>)>,
+    choices: Vec<(&'static Key, KeyState<&'static str>)>,
     missing: Vec<&'static Key>,
     diagnostics: &'a mut Diagnostics,
 }
@@ -278,7 +278,7 @@ impl Source for Reader<'_> {
             self.diagnostics.push(diagnostic);
         }
         let (state, given) = match (entry, applies) {
-            (_, Applies::No) => (State::Unset, None),
+            (_, Applies::No) => (KeyState::Unset, None),
             (Some(entry), _) => {
                 self.excluded(key, entry);
                 let given = Given {
@@ -289,24 +289,24 @@ impl Source for Reader<'_> {
             }
             (None, Applies::Yes) => match key.fallback {
                 Fallback::Value(text) => (
-                    default_value(key, text).map_or(State::Unset, State::Value),
+                    default_value(key, text).map_or(KeyState::Unset, KeyState::Value),
                     None,
                 ),
-                Fallback::Otherwise(_) if self.is_told => (State::Wrong, None),
-                Fallback::Otherwise(_) => (State::Unset, None),
+                Fallback::Otherwise(_) if self.is_told => (KeyState::Wrong, None),
+                Fallback::Otherwise(_) => (KeyState::Unset, None),
                 Fallback::Required => {
                     self.missing.push(key);
-                    (State::Wrong, None)
+                    (KeyState::Wrong, None)
                 }
             },
-            (None, Applies::Unknown) => (State::Unset, None),
-            (None, Applies::Wrong) => (State::Wrong, None),
+            (None, Applies::Unknown) => (KeyState::Unset, None),
+            (None, Applies::Wrong) => (KeyState::Wrong, None),
         };
         if matches!(key.kind, Kind::Choice(_)) {
             let word = match &state {
-                State::Value(Value::Choice(word)) => State::Value(*word),
-                State::Wrong => State::Wrong,
-                _ => State::Unset,
+                KeyState::Value(Value::Choice(word)) => KeyState::Value(*word),
+                KeyState::Wrong => KeyState::Wrong,
+                _ => KeyState::Unset,
             };
             self.choices.push((key, word));
         }
@@ -323,7 +323,7 @@ impl Reader<'_> {
     }
 
     /// A choice that was read, by its name.
-    fn choice(&self, name: &str) -> Option<(&'static Key, State<&'static str>)> {
+    fn choice(&self, name: &str) -> Option<(&'static Key, KeyState<&'static str>)> {
         let mut choices = self.choices.iter().copied();
         choices.find(|(key, _)| key.name == name)
     }
@@ -334,13 +334,13 @@ impl Reader<'_> {
                 continue;
             };
             match word {
-                State::Value(word) if words.contains(&word) => {}
-                State::Value(_) => return Applies::No,
+                KeyState::Value(word) if words.contains(&word) => {}
+                KeyState::Value(_) => return Applies::No,
                 // What decides it may itself not count here.
-                State::Unset | State::Wrong => {
+                KeyState::Unset | KeyState::Wrong => {
                     return match (self.applies(governing), word) {
                         (Applies::No, _) => Applies::No,
-                        (_, State::Wrong) => Applies::Wrong,
+                        (_, KeyState::Wrong) => Applies::Wrong,
                         _ => Applies::Unknown,
                     };
                 }
@@ -376,11 +376,11 @@ impl Reader<'_> {
         key.when.iter().find_map(|(governing, words)| {
             let (governing, word) = self.choice(governing)?;
             match word {
-                State::Value(word) if !words.contains(&word) => {
+                KeyState::Value(word) if !words.contains(&word) => {
                     Some(format!("{} = \"{word}\"", governing.name))
                 }
-                State::Value(_) => None,
-                State::Unset | State::Wrong => self.excluding(governing),
+                KeyState::Value(_) => None,
+                KeyState::Unset | KeyState::Wrong => self.excluding(governing),
             }
         })
     }
@@ -410,15 +410,15 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, key: &'static Key, entry: &Entry) -> State<Value> {
+    fn value(&mut self, key: &'static Key, entry: &Entry) -> KeyState<Value> {
         let node = self.unwrapped(entry);
         let bare_frequency = node.place.source == self.set_source;
         match key.kind.read(node, bare_frequency) {
-            Ok(value) => State::Value(value),
+            Ok(value) => KeyState::Value(value),
             Err(error) => {
                 self.diagnostics
                     .push(bad_value(self.table, key, node, &error));
-                State::Wrong
+                KeyState::Wrong
             }
         }
     }

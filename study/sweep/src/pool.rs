@@ -104,7 +104,7 @@ pub struct Effort {
 
 /// What is shared by the threads.
 struct Shared<'a, D, M> {
-    state: Mutex<State<'a, D>>,
+    state: Mutex<Work<'a, D>>,
     /// The last worker has left.
     ended: Condvar,
     maker: &'a M,
@@ -112,7 +112,7 @@ struct Shared<'a, D, M> {
     watch: &'a dyn Watch,
 }
 
-struct State<'a, D> {
+struct Work<'a, D> {
     desk: &'a mut D,
     failure: Option<SweepError>,
     simulated: Duration,
@@ -146,7 +146,7 @@ pub fn make_runs<D: Desk<Made = M::Made>, M: Maker>(
         SweepError::new(title, "give a smaller number with `--threads`")
     })?;
     let shared = Shared {
-        state: Mutex::new(State {
+        state: Mutex::new(Work {
             desk,
             failure: None,
             simulated: Duration::ZERO,
@@ -179,7 +179,7 @@ pub fn make_runs<D: Desk<Made = M::Made>, M: Maker>(
 }
 
 impl<'a, D: Desk<Made = M::Made>, M: Maker> Shared<'a, D, M> {
-    fn lock(&self) -> MutexGuard<'_, State<'a, D>> {
+    fn lock(&self) -> MutexGuard<'_, Work<'a, D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

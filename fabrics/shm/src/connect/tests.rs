@@ -32,7 +32,7 @@ fn at(host: &Host, discriminator: &str) -> Address {
 const NUMBERS_AT: usize = 128;
 
 #[derive(Debug, Default)]
-struct State {
+struct Seen {
     pending: bool,
     end: Option<ChannelEnd>,
     has_regions: bool,
@@ -46,7 +46,7 @@ struct TestVi {
     attributes: Mutex<ViAttributes>,
     regions: Option<Arc<RegionTable>>,
     kicks: AtomicU32,
-    state: Mutex<State>,
+    state: Mutex<Seen>,
     changed: Condvar,
 }
 
@@ -76,7 +76,7 @@ impl TestVi {
         !state.pending && state.end.is_none()
     }
 
-    fn wait_until(&self, what: impl Fn(&State) -> bool) {
+    fn wait_until(&self, what: impl Fn(&Seen) -> bool) {
         let state = locked(&self.state);
         let (state, timeout) = self
             .changed

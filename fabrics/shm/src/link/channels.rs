@@ -30,10 +30,10 @@ pub(super) struct Channels {
 
 struct Entry {
     connection: u64,
-    state: State,
+    state: ChannelState,
 }
 
-enum State {
+enum ChannelState {
     Free,
     /// A connection is being made. What the peer does meanwhile is kept.
     Reserved {
@@ -92,7 +92,7 @@ impl Channels {
         for _ in 0..channels {
             self.own.push(Entry {
                 connection: 0,
-                state: State::Free,
+                state: ChannelState::Free,
             });
         }
         // The lowest is handed out first.
@@ -119,17 +119,17 @@ impl Channels {
             return Attachment::Gone;
         };
         match &mut entry.state {
-            State::Reserved {
+            ChannelState::Reserved {
                 closed: Some(reason),
                 ..
             } => {
                 let reason = *reason;
-                entry.state = State::Closing;
+                entry.state = ChannelState::Closing;
                 Attachment::PeerLeft(reason)
             }
-            State::Reserved { events, .. } => {
+            ChannelState::Reserved { events, .. } => {
                 let events = std::mem::take(events);
-                entry.state = State::Attached(vi);
+                entry.state = ChannelState::Attached(vi);
                 Attachment::Done(events)
             }
             _ => Attachment::Gone,
@@ -143,12 +143,12 @@ impl Channels {
             return false;
         };
         let peer_has_left = match &entry.state {
-            State::Reserved { closed, .. } => closed.is_some(),
-            State::Attached(_) => false,
+            ChannelState::Reserved { closed, .. } => closed.is_some(),
+            ChannelState::Attached(_) => false,
             _ => return false,
         };
         if is_own && !peer_has_left {
-            entry.state = State::Draining;
+            entry.state = ChannelState::Draining;
         } else {
             self.finish(channel, connection);
         }
@@ -166,27 +166,27 @@ impl Channels {
             return Departure::Acknowledge;
         };
         match &mut entry.state {
-            State::Reserved { closed, .. } => {
+            ChannelState::Reserved { closed, .. } => {
                 closed.get_or_insert(reason);
                 Departure::Nothing
             }
-            State::Attached(vi) => {
+            ChannelState::Attached(vi) => {
                 let vi = vi.clone();
-                entry.state = State::Closing;
+                entry.state = ChannelState::Closing;
                 Departure::Tell(vi)
             }
-            State::Draining => {
+            ChannelState::Draining => {
                 self.finish(channel, connection);
                 Departure::Nothing
             }
-            State::Closing | State::Free => Departure::Nothing,
+            ChannelState::Closing | ChannelState::Free => Departure::Nothing,
         }
     }
 
     /// The peer has left after we did.
     pub(super) fn acknowledged(&mut self, channel: u32, connection: u64) {
         if let Some(entry) = self.entry(channel, connection)
-            && matches!(entry.state, State::Draining)
+            && matches!(entry.state, ChannelState::Draining)
         {
             self.finish(channel, connection);
         }
@@ -200,7 +200,7 @@ impl Channels {
             }
         } else if let Some(entry) = self.entry(channel, connection) {
             // The number stays: it tells that the block was used.
-            entry.state = State::Free;
+            entry.state = ChannelState::Free;
             self.free.push(channel >> 1);
         }
     }
@@ -208,7 +208,7 @@ impl Channels {
     /// The VI of a channel.
     pub(super) fn vi(&mut self, channel: u32) -> Option<Arc<dyn Connectable>> {
         match &self.any_entry(channel)?.state {
-            State::Attached(vi) => Some(vi.clone()),
+            ChannelState::Attached(vi) => Some(vi.clone()),
             _ => None,
         }
     }
@@ -221,8 +221,8 @@ impl Channels {
         operation: u32,
     ) -> Option<Arc<dyn Connectable>> {
         match &mut self.any_entry(channel)?.state {
-            State::Attached(vi) => Some(vi.clone()),
-            State::Reserved { events, .. } => {
+            ChannelState::Attached(vi) => Some(vi.clone()),
+            ChannelState::Reserved { events, .. } => {
                 if events.len() < EARLY_EVENTS_MAX {
                     events.push((code, operation));
                 }
@@ -240,7 +240,7 @@ impl Channels {
         own.into_iter()
             .chain(theirs.into_values())
             .filter_map(|entry| match entry.state {
-                State::Attached(vi) => Some((entry.connection, vi)),
+                ChannelState::Attached(vi) => Some((entry.connection, vi)),
                 _ => None,
             })
             .collect()
@@ -264,8 +264,9 @@ impl Channels {
     }
 
     fn entry(&mut self, channel: u32, connection: u64) -> Option<&mut Entry> {
-        self.any_entry(channel)
-            .filter(|entry| entry.connection == connection && !matches!(entry.state, State::Free))
+        self.any_entry(channel).filter(|entry| {
+            entry.connection == connection && !matches!(entry.state, ChannelState::Free)
+        })
     }
 }
 
@@ -273,7 +274,7 @@ impl Entry {
     const fn reserved(connection: u64) -> Self {
         Self {
             connection,
-            state: State::Reserved {
+            state: ChannelState::Reserved {
                 closed: None,
                 events: Vec::new(),
             },

@@ -42,11 +42,11 @@ pub(crate) type Met = Result<Option<usize>>;
 /// Where a VI is, and the outcome.
 #[derive(Default)]
 pub(crate) struct Meeting {
-    state: Mutex<State>,
+    state: Mutex<MeetingState>,
 }
 
 #[derive(Default)]
-struct State {
+struct MeetingState {
     result: Option<(SimulatedVi, Met)>,
     waker: Option<Waker>,
 }

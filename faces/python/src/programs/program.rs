@@ -20,11 +20,11 @@ use super::waiting::Waiting;
 pub(crate) struct Program {
     pub(crate) host: Arc<HostState>,
     function: Py<PyAny>,
-    state: Mutex<State>,
+    state: Mutex<ProgramState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProgramState {
     generator: Option<Py<PyIterator>>,
     waiting: Option<Waiting>,
     /// What it returned, when its sends are on their way.
@@ -126,7 +126,7 @@ impl Program {
     fn poll_end(
         &self,
         py: Python<'_>,
-        state: &mut State,
+        state: &mut ProgramState,
         context: &mut Context<'_>,
     ) -> Poll<PyResult<()>> {
         for vi in self.host.vis(py) {
@@ -220,7 +220,7 @@ impl Program {
     fn step(
         &self,
         py: Python<'_>,
-        state: &mut State,
+        state: &mut ProgramState,
         next: Option<PyResult<Py<PyAny>>>,
     ) -> PyResult<Step> {
         let Some(generator) = &state.generator else {

@@ -29,10 +29,10 @@ pub(crate) struct Waiting {
     operation: Py<Operation>,
     /// When the wait began.
     since: Duration,
-    state: State,
+    state: WaitingFor,
 }
 
-enum State {
+enum WaitingFor {
     Simulated {
         has_caught_up: bool,
         how: How,
@@ -94,9 +94,9 @@ impl Waiting {
             (Kind::All(operations), _) => {
                 let begin =
                     |each: &Py<Operation>| Ok((Self::begin(host, each.clone_ref(py), py)?, None));
-                State::All(operations.iter().map(begin).collect::<PyResult<_>>()?)
+                WaitingFor::All(operations.iter().map(begin).collect::<PyResult<_>>()?)
             }
-            (kind, On::Simulated(place)) => State::Simulated {
+            (kind, On::Simulated(place)) => WaitingFor::Simulated {
                 has_caught_up: false,
                 how: How::of(host, place, kind, what.limit)?,
                 has_looked: false,
@@ -106,7 +106,7 @@ impl Waiting {
                     _ => what.limit.map(|limit| sleep(place, limit)),
                 },
             },
-            (_, On::Real(_)) => State::Real {
+            (_, On::Real(_)) => WaitingFor::Real {
                 begun: Instant::now(),
             },
         };
@@ -137,7 +137,7 @@ impl Waiting {
             return Poll::Ready(Err(errors::in_use()));
         };
         match &mut self.state {
-            State::All(all) => {
+            WaitingFor::All(all) => {
                 for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
                     if let Poll::Ready(ready) = each.poll(py, host, context) {
                         *result = Some(ready?);
@@ -145,7 +145,7 @@ impl Waiting {
                 }
                 gathered(py, all).map_or(Poll::Pending, Poll::Ready)
             }
-            State::Simulated {
+            WaitingFor::Simulated {
                 has_caught_up,
                 how,
                 has_looked,
@@ -172,7 +172,7 @@ impl Waiting {
                 }
                 polled
             }
-            State::Real { .. } => Poll::Ready(Err(errors::in_use())),
+            WaitingFor::Real { .. } => Poll::Ready(Err(errors::in_use())),
         }
     }
 
@@ -190,14 +190,14 @@ impl Waiting {
             return Err(errors::in_use());
         };
         match &mut self.state {
-            State::All(all) => {
+            WaitingFor::All(all) => {
                 for (each, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
                     let turn = if host.polls { Duration::ZERO } else { TURN };
                     *result = each.attempt(py, host, slice.min(turn))?;
                 }
                 gathered(py, all).transpose()
             }
-            State::Real { begun } => {
+            WaitingFor::Real { begun } => {
                 let operation = self.operation.get();
                 let left = operation
                     .limit
@@ -216,7 +216,7 @@ impl Waiting {
                 }
                 Ok(result)
             }
-            State::Simulated { .. } => Err(errors::in_use()),
+            WaitingFor::Simulated { .. } => Err(errors::in_use()),
         }
     }
 }
