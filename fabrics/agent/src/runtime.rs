@@ -26,7 +26,7 @@ pub enum Work {
 /// # Safety
 ///
 /// What a runtime moves, it moves under the lock that these functions take, and only what the
-/// verdicts of the agents' [`viaduct_core::Nic`]s allow, so that [`crate::AgentProvider`] keeps the
+/// verdicts of the core's `Nic`s allow, so that [`crate::AgentProvider`] keeps the
 /// contract of [`viaduct_provider::Provider`].
 pub unsafe trait Runtime: Send + Sync + 'static {
     /// Gets ready, before the first NIC is opened.
