@@ -31,14 +31,19 @@ struct Ending {
     errors: String,
 }
 
+/// Folders with files that commands of the docs name.
+const SHOWN: [&str; 2] = ["examples/c", "studies/virtual-networks"];
+
 impl Shells {
     /// In `directory`, with the programs of `binaries` on the path. `root` is the source tree.
     pub(crate) fn new(root: &Path, directory: &Path, binaries: &Path) -> io::Result<Self> {
-        let examples = root.join("examples/c");
-        if examples.is_dir() {
-            let copy = directory.join("examples/c");
+        for folder in SHOWN {
+            let (shown, copy) = (root.join(folder), directory.join(folder));
+            if !shown.is_dir() {
+                continue;
+            }
             std::fs::create_dir_all(&copy)?;
-            for entry in std::fs::read_dir(&examples)? {
+            for entry in std::fs::read_dir(&shown)? {
                 let entry = entry?;
                 std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
             }
