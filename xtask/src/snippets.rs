@@ -1,11 +1,11 @@
 //! Runs the commands that the docs show.
 //!
-//! A fenced block tagged `console` shows commands after `$ `. Those of the programs in [`RUN`], and
-//! `make study` and `make install`, are run in a directory with copies of `examples/c` and
-//! `studies/virtual-networks`, one directory per page, so that a later command finds what an earlier
-//! one left. A command must end with exit code 0, or with N where a comment on its line says `# exit N`. A comment `# not run: reason` keeps one that
-//! takes minutes from being run. A fenced block tagged `toml file=NAME` is written to that file
-//! first.
+//! A fenced block tagged `console` shows commands after `$ `. Those of the programs in [`RUN`],
+//! and `make study` and `make install`, are run in a directory with copies of `examples/c` and
+//! `studies/virtual-networks`, one directory per page, so that a later command finds what an
+//! earlier one left. A command must end with exit code 0, or with N where a comment on its line
+//! says `# exit N`. A comment `# not run: reason` keeps one that takes minutes from being run. A
+//! fenced block tagged `toml file=NAME` is written to that file first.
 //!
 //! Blocks tagged `console shell 1` and `console shell 2`, one behind the other, hold a command each
 //! that are run at the same time. Where a block shows output, the command must print just that; of
