@@ -38,7 +38,7 @@ impl ClusterConfig {
 
 /// The latency of a message alone in the network: the floor that no message can beat.
 ///
-/// One way, from the application's post to its receiver's having it.
+/// One way, from the application's post until its receiver has it.
 #[must_use]
 pub fn floor_latency(config: &ClusterConfig, source: HostId, target: HostId, bytes: u32) -> Time {
     let mut links = Vec::new();
