@@ -167,7 +167,7 @@ impl Simulated {
         let mut report = Report::new(&self.name, &plan, Transfer::Auto, None, rows);
         report.origin = Origin::simulated(VERSION);
         let counts = measured.counts;
-        if !self.config.faults.is_empty() || !self.config.traffic.is_empty() {
+        if !self.config.faults.is_empty() || !self.config.background.is_empty() {
             report.faults = Some(Happened {
                 simulated_us: measured.end.as_nanos() as f64 / 1e3,
                 messages: counts.messages,

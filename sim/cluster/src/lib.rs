@@ -103,6 +103,7 @@
 //! - hop of a stored message: what it crosses at once: `Shape::hop_end` (`viaduct-network`)
 
 mod accounting;
+pub mod background;
 pub mod bounds;
 mod cluster;
 pub mod config;
@@ -111,6 +112,7 @@ mod connections;
 mod direct;
 mod error;
 mod event;
+pub mod faults;
 mod host;
 mod interval;
 mod look_ahead;

@@ -25,11 +25,11 @@ use viaduct_provider::via::{
 use crate::cluster::Cluster;
 use crate::counts;
 use crate::event::Event;
-use crate::faults::Fate;
 use crate::host::{DEVICE, Turn, host_at};
 use crate::message::{Matched, Message, MessageId, WHOLE_WAY};
 use crate::raw::raw_of_tag;
 use crate::traffic::TAG;
+use viaduct_cluster::faults::Fate;
 
 impl Cluster {
     /// A VI may have sends that can start.

@@ -17,12 +17,12 @@ use crate::counts::Counts;
 use crate::event::{Code, Event};
 use crate::executor::Spawn;
 use crate::failures::Expected;
-use crate::faults::Faults;
 use crate::host::{DEVICE, DEVICE_NAME, Host};
 use crate::message::Messages;
 use crate::raw::RawWrites;
 use crate::tasks::{TaskId, Tasks};
 use crate::traffic::Generators;
+use viaduct_cluster::faults::Faults;
 
 /// What a simulation's lock protects.
 pub(crate) struct Cluster {

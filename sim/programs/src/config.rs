@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use viaduct_cluster::background::{Background, BackgroundError, Sources};
+use viaduct_cluster::faults::{Detection, Fault, FaultError, Faults};
 use viaduct_hardware::{BusModel, Frame, HostModel, Mechanism, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
-
-use crate::faults::{Detection, Fault};
-use crate::traffic::Traffic;
 
 /// A cluster for programs.
 #[derive(Clone, Debug)]
@@ -25,12 +24,31 @@ pub struct SimulationConfig {
     /// How long it takes until faults are noticed.
     pub detection: Detection,
     /// Traffic of others on the same links and buses.
-    pub traffic: Vec<Traffic>,
+    pub background: Vec<Background>,
     /// The seed of what is drawn: which messages are lost or corrupted, and when others send.
     pub seed: u64,
 }
 
 impl SimulationConfig {
+    /// Whether its faults can be.
+    ///
+    /// # Errors
+    ///
+    /// The first that names what is not there, or has a number that makes no sense.
+    pub fn check_faults(&self) -> Result<(), FaultError> {
+        Faults::new(&self.faults, &self.topology, self.detection, self.seed).map(drop)
+    }
+
+    /// Whether its background traffic can be.
+    ///
+    /// # Errors
+    ///
+    /// The first source that names a host that is not there, or sends to itself.
+    pub fn check_background(&self) -> Result<(), BackgroundError> {
+        let hosts = self.topology.host_count();
+        Sources::new(&self.background, hosts, self.seed).map(drop)
+    }
+
     /// What prices a message at a host.
     #[inline]
     pub(crate) const fn hardware(&self) -> (&Mechanism, &BusModel) {

@@ -19,9 +19,9 @@ use viaduct_topology::LinkId;
 
 use crate::cluster::Cluster;
 use crate::event::Event;
-use crate::faults::{Death, Fate, Faults, Slowing, Timetable};
 use crate::host::{Host, address_of};
 use crate::message::{Matched, Message, MessageId};
+use viaduct_cluster::faults::{Death, Fate, Faults, Slowing, Timetable};
 
 /// Something that follows from a fault.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,15 @@ impl Cluster {
         if self.config.faults.is_empty() {
             return;
         }
-        let (faults, Timetable { deaths, slowings }) = match Faults::new(&self.config) {
-            Ok(expected) => expected,
+        let config = &self.config;
+        let made = Faults::new(
+            &config.faults,
+            &config.topology,
+            config.detection,
+            config.seed,
+        );
+        let (faults, Timetable { deaths, slowings }) = match made {
+            Ok(made) => made,
             Err(error) => panic!("{error}"),
         };
         let notice = faults.detection.host_timeout;
@@ -123,7 +130,8 @@ impl Cluster {
     /// A host dies, or its NIC alone.
     pub(crate) fn kill(&mut self, host: u32, is_host: bool) {
         let detection = self.config.detection;
-        let none = || Box::new(Faults::none(&self.config));
+        let config = &self.config;
+        let none = || Box::new(Faults::none(&config.topology, detection, config.seed));
         let faults = self.faults.get_or_insert_with(none);
         let had_nic = !faults.is_nic_dead(host);
         if !faults.bury(host, is_host) {

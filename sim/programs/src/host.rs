@@ -9,13 +9,13 @@ use viaduct_hardware::{HostModel, mechanism};
 use viaduct_provider::Counts;
 use viaduct_provider::via::{ConnectionMessage, HostAddress, Nic, NicAttributes, ViId};
 
-use crate::faults::Slowing;
 use crate::message::MessageId;
 use crate::notices::Notices;
 use crate::queues::Told;
 use crate::raw::WriteId;
 use crate::retransmission::Recovery;
 use crate::tasks::TaskId;
+use viaduct_cluster::faults::Slowing;
 
 /// The one NIC of a host's agent.
 pub(crate) const DEVICE: usize = 0;

@@ -109,7 +109,6 @@ mod counts;
 mod event;
 mod executor;
 mod failures;
-pub mod faults;
 mod host;
 mod lock;
 mod look_ahead;
@@ -120,7 +119,7 @@ mod queues;
 pub mod raw;
 mod retransmission;
 mod tasks;
-pub mod traffic;
+mod traffic;
 
 pub use breakdown::{breakdown, way, ways};
 pub use counts::Counts;

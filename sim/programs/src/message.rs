@@ -4,7 +4,7 @@ use viaduct_engine::{Time, prefetch_all};
 use viaduct_hardware::mechanism::{LastPlan, Plan, PlanId, Plans};
 use viaduct_provider::via::{MessageHeader, Peer, RemoteSegment, StartedReceive, ViId, WorkId};
 
-use crate::faults::Fate;
+use viaduct_cluster::faults::Fate;
 
 /// Number of a message under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -207,7 +207,7 @@ impl Process {
     }
 
     /// Kills the host: its programs never run again, what was under way from or to it is lost, and
-    /// the others notice after a while ([`Detection`](crate::faults::Detection)).
+    /// the others notice after a while ([`Detection`](viaduct_cluster::faults::Detection)).
     ///
     /// Does not return to a blocking program of the host. An asynchronous one goes on until it next
     /// waits. What programs of the host hold is dropped with the simulation; what that asks of the

@@ -23,9 +23,9 @@ use viaduct_provider::via::{ConnectionNumber, ViId};
 
 use crate::cluster::Cluster;
 use crate::failures::Consequence;
-use crate::faults::Fate;
 use crate::host::Host;
 use crate::message::{MessageId, Messages};
+use viaduct_cluster::faults::Fate;
 use viaduct_hardware::Mechanism;
 
 /// One direction of a reliable connection, as both its ends see it.

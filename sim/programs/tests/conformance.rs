@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_conformance::{
     Case, Ending, Environment, Filter, Link, Outcome, Parts, Summary, World, ending_of, main_with,
     run_cases, run_side,
 };
 use viaduct_hardware::Mechanism;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_programs::{Process, Simulation, die};
 use viaduct_provider::via::outcome::{Damage, Harm};
 use viaduct_scenario::{ProgramsError, list_models, load_programs};

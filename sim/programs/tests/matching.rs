@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_programs::{Process, SimulatedFabric, Simulation};
 use viaduct_provider::via::{MemoryAttributes, ReliabilityLevel, Status, ViState};
 use viaduct_provider::{

@@ -5,10 +5,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, Rate, Switching};
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_programs::{Process, Simulation, breakdown};
 use viaduct_provider::{Memory, Nic};
 use viaduct_scenario::load_programs;

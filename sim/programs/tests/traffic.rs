@@ -6,10 +6,10 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::background::Background;
 use viaduct_cluster::workload::{Interval, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::traffic::Traffic;
 use viaduct_programs::{Outcome, Process, Simulation, SimulationError};
 use viaduct_provider::{Memory, Nic, ReturnCode};
 use viaduct_scenario::load_programs;
@@ -17,8 +17,8 @@ use viaduct_scenario::load_programs;
 const BYTES: usize = 32_000;
 
 /// Transfers of 8 KiB from host 0, half the link's time.
-fn others(target: Option<u32>) -> Traffic {
-    Traffic {
+fn others(target: Option<u32>) -> Background {
+    Background {
         source: 0,
         target,
         interval: Interval::exponential(131e6).unwrap(),
@@ -68,9 +68,9 @@ fn bounded(config: SimulationConfig) -> Simulation {
 }
 
 /// 50 messages from host 0 to host 1, and how long they took together.
-fn run(traffic: Vec<Traffic>, seed: u64) -> (Outcome, Duration) {
+fn run(traffic: Vec<Background>, seed: u64) -> (Outcome, Duration) {
     let mut config = load_programs("giganet-clan-linux", None, 3).unwrap();
-    (config.traffic, config.seed) = (traffic, seed);
+    (config.background, config.seed) = (traffic, seed);
     let mut simulation = bounded(config);
     let took = Arc::new(Mutex::new(Duration::ZERO));
     let end = Arc::clone(&took);
@@ -97,7 +97,7 @@ fn others_on_the_link_slow_a_program() {
 
 #[test]
 fn equal_seeds_give_equal_runs_and_others_others() {
-    let third = Traffic {
+    let third = Background {
         source: 2,
         ..others(Some(1))
     };
@@ -117,7 +117,7 @@ fn traffic_keeps_to_its_time() {
 #[test]
 fn programs_that_wait_for_ever_are_stuck_though_others_send() {
     let mut config = load_programs("clan", None, 2).unwrap();
-    config.traffic = vec![others(Some(1))];
+    config.background = vec![others(Some(1))];
     let mut simulation = bounded(config);
     simulation.spawn(1, |process| {
         let nic = Nic::open(process.fabric(), "sim0").unwrap();
@@ -134,11 +134,11 @@ fn programs_that_wait_for_ever_are_stuck_though_others_send() {
 fn a_generator_that_cannot_be_is_told() {
     let mut config = load_programs("clan", None, 2).unwrap();
     for (traffic, wanted) in [
-        (others(Some(0)), "traffic 0: host 0 sends to itself"),
-        (others(Some(2)), "traffic 0: no host 2: hosts are 0 to 1"),
+        (others(Some(0)), "background 0: host 0 sends to itself"),
+        (others(Some(2)), "background 0: no host 2: hosts are 0 to 1"),
     ] {
-        config.traffic = vec![traffic];
-        let error = config.check_traffic().unwrap_err();
+        config.background = vec![traffic];
+        let error = config.check_background().unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
 }

@@ -3,8 +3,8 @@
 
 mod line;
 
-use viaduct_programs::faults::{Detection, Fault, Links, Slowness};
-use viaduct_programs::traffic::Traffic;
+use viaduct_cluster::background;
+use viaduct_cluster::faults::{Detection, Fault, Links, Slowness};
 use viaduct_topology::{HostId, LinkId, Node, Topology};
 
 use crate::build::{Drawn, picoseconds};
@@ -41,7 +41,7 @@ const BACKGROUND: List = List {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForPrograms {
     pub(crate) faults: Vec<Fault>,
-    pub(crate) background: Vec<Traffic>,
+    pub(crate) background: Vec<background::Background>,
     pub(crate) detection: Detection,
     /// The first place of these, if there is one, and its heading.
     pub(crate) first: Option<(Place, &'static str)>,
@@ -254,7 +254,7 @@ fn background(
     topology: &Topology,
     files: &mut Files,
     diagnostics: &mut Diagnostics,
-) -> Result<Traffic, Absent> {
+) -> Result<background::Background, Absent> {
     let mut drawn = Drawn { files, diagnostics };
     let hosts = topology.host_count();
     for key in [&row.source, &row.target] {
@@ -280,7 +280,7 @@ fn background(
     let mean = row.interval.known().map(picoseconds);
     let interval = drawn.interval(&row.intervals, mean, &row.interval);
     let size = drawn.size(&row.sizes);
-    Ok(Traffic {
+    Ok(background::Background {
         source,
         target,
         interval: interval?,

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
 use viaduct_network::{LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::Detection;
 use viaduct_provider::via::NicAttributes;
 use viaduct_topology::{Ports, Topology};
 
@@ -120,7 +120,7 @@ pub fn programs_of(
             switch: config.switch,
             host,
             faults: for_programs.faults,
-            traffic: for_programs.background,
+            background: for_programs.background,
             detection: for_programs.detection,
             seed: config.run.seed,
         });
@@ -143,7 +143,7 @@ pub fn programs_of(
         },
         host,
         faults: Vec::new(),
-        traffic: Vec::new(),
+        background: Vec::new(),
         detection: Detection::default(),
         seed: 1,
     })

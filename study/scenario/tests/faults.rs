@@ -1,8 +1,8 @@
 //! Faults and background traffic: what a study says, what a line says, and errors of bad ones.
 
+use viaduct_cluster::faults::{Fault, Links, Slowness};
 use viaduct_engine::Time;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, Links, Slowness};
 use viaduct_scenario::{Study, load_programs, parse_study, read_faults};
 use viaduct_topology::{HostId, Node, Ports, SwitchId, Topology};
 
@@ -149,8 +149,8 @@ fn background_traffic_and_detection_are_read() {
     );
     assert_eq!(config.detection.transport_timeout, ms(2));
     assert_eq!(config.detection.host_timeout, ms(10));
-    let [any, one] = &config.traffic[..] else {
-        panic!("{:?}", config.traffic)
+    let [any, one] = &config.background[..] else {
+        panic!("{:?}", config.background)
     };
     assert_eq!((any.source, any.target, any.until), (0, None, None));
     assert_eq!(
@@ -165,7 +165,7 @@ fn background_traffic_and_detection_are_read() {
         (1e6, 9)
     );
     config.check_faults().expect("they can be");
-    config.check_traffic().expect("it can be");
+    config.check_background().expect("it can be");
 }
 
 #[test]

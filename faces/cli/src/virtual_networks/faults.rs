@@ -1,8 +1,8 @@
 //! `--fault` on simulated interfaces: lines into faults of a cluster.
 
+use viaduct_cluster::faults::Fault as HostFault;
 use viaduct_engine::Time;
 use viaduct_lanai::{Config, Fault};
-use viaduct_programs::faults::Fault as HostFault;
 use viaduct_scenario::{parse_time, read_faults};
 use viaduct_topology::{HostId, Topology};
 

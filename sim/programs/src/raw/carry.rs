@@ -17,9 +17,9 @@ use super::{Cookie, model_of};
 use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::failures::crossed;
-use crate::faults::Fate;
 use crate::host::Turn;
 use crate::message::WHOLE_WAY;
+use viaduct_cluster::faults::Fate;
 
 /// The flows of raw writes are tagged with their numbers and this.
 const RAW: u32 = 1 << 31;

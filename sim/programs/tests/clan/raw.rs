@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::background::Background;
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_cluster::workload::{Interval, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, RemoteWriteModel};
 use viaduct_network::hops::Delays;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_programs::raw::{Cookie, Given, RemoteWrites, remote_write_latency, remote_write_rate};
-use viaduct_programs::traffic::Traffic;
 use viaduct_programs::{Counts, Process, Simulation};
 use viaduct_provider::ReturnCode;
 use viaduct_scenario::load_programs;
@@ -179,7 +179,7 @@ fn a_write_stays_inside_the_memory_that_was_given() {
 fn writes_arrive_in_order_and_a_mapping_costs_time() {
     let mut config = clan();
     let map = model(&config).map;
-    config.traffic = vec![Traffic {
+    config.background = vec![Background {
         source: 0,
         target: Some(1),
         interval: Interval::exponential(1e6).unwrap(),

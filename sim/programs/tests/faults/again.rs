@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
 use viaduct_programs::Outcome;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_provider::Memory;
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::load_programs;

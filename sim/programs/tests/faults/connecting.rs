@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_programs::Simulation;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_provider::via::ViState;
 use viaduct_provider::{Nic, ReturnCode};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use viaduct_programs::faults::Fault;
+use viaduct_cluster::faults::Fault;
 use viaduct_programs::{Process, Simulation, die};
 use viaduct_provider::via::ViState;
 use viaduct_provider::{ErrorCode, Memory, Nic, Provider, ReturnCode};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use viaduct_programs::faults::{Fault, Links};
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_programs::{Simulation, SimulationError};
 use viaduct_provider::Nic;
 use viaduct_provider::via::ViState;

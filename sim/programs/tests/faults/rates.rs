@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, FaultError, Links, Slowness};
 use viaduct_programs::Outcome;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, FaultError, Links, Slowness};
 use viaduct_provider::Memory;
 use viaduct_topology::{HostId, LinkId, Node};
 

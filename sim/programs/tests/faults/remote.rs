@@ -1,6 +1,6 @@
 //! Remote writes and reads under faults.
 
-use viaduct_programs::faults::{Fault, Links};
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_provider::ErrorCode;
 use viaduct_topology::LinkId;
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Slowness};
 use viaduct_programs::Simulation;
-use viaduct_programs::faults::{Fault, Slowness};
 use viaduct_provider::Memory;
 
 use crate::models;

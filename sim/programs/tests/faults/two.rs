@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::{Fault, Links};
 use viaduct_programs::{Outcome, Process, SimulatedFabric, Simulation, SimulationError};
 use viaduct_provider::via::{ReliabilityLevel, Status, ViState};
 use viaduct_provider::{

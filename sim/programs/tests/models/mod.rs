@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, NicModel, Rate, Switching};
 use viaduct_hardware::{
@@ -9,7 +10,6 @@ use viaduct_hardware::{
 };
 use viaduct_network::{LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::faults::Detection;
 use viaduct_topology::{Ports, Topology};
 
 const fn nanoseconds(count: u64) -> Time {
@@ -38,7 +38,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
         },
         host,
         faults: Vec::new(),
-        traffic: Vec::new(),
+        background: Vec::new(),
         detection: Detection::default(),
         seed: 1,
     }

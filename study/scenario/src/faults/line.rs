@@ -3,7 +3,7 @@
 //! A line becomes the row that a file would have, and is read as one: values, units and messages
 //! are the same.
 
-use viaduct_programs::faults::Fault;
+use viaduct_cluster::faults::Fault;
 use viaduct_topology::Topology;
 
 use super::fault;

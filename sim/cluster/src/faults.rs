@@ -7,14 +7,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use viaduct_core::ConnectionNumber;
 use viaduct_engine::Time;
 use viaduct_network::damage::{Damage, Harm};
 pub use viaduct_network::outages::Links;
 use viaduct_network::outages::{Outages, parts};
-use viaduct_provider::via::ConnectionNumber;
 use viaduct_topology::{LinkId, Topology};
-
-use crate::config::SimulationConfig;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,7 +106,7 @@ impl Default for Detection {
 /// A fault that cannot be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FaultError {
-    /// Its place in [`SimulationConfig::faults`], from 0.
+    /// Its place in the list of faults, from 0.
     pub fault: usize,
     /// Why not.
     pub reason: String,
@@ -122,23 +120,13 @@ impl fmt::Display for FaultError {
 
 impl std::error::Error for FaultError {}
 
-impl SimulationConfig {
-    /// Whether its faults can be.
-    ///
-    /// # Errors
-    ///
-    /// The first that names what is not there, or has a number that makes no sense.
-    pub fn check_faults(&self) -> Result<(), FaultError> {
-        Faults::new(self).map(drop)
-    }
-}
-
 /// What is wrong where, and what has struck so far.
 #[derive(Debug)]
-pub(crate) struct Faults {
-    pub(crate) detection: Detection,
+pub struct Faults {
+    /// How long it takes until they are noticed.
+    pub detection: Detection,
     /// Links that are down.
-    pub(crate) outages: Outages,
+    pub outages: Outages,
     /// Links that lose or corrupt frames.
     damage: Damage,
     dead_nics: BTreeSet<u32>,
@@ -150,45 +138,61 @@ pub(crate) struct Faults {
 
 /// A host's or NIC's death, and when it happens.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Death {
-    pub(crate) host: u32,
-    pub(crate) is_host: bool,
-    pub(crate) at: Time,
+pub struct Death {
+    /// Where.
+    pub host: u32,
+    /// Whether all of the host dies, not its NIC alone.
+    pub is_host: bool,
+    /// When.
+    pub at: Time,
 }
 
 /// A processor that becomes slow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slowing {
-    pub(crate) from: Time,
-    pub(crate) by: Slowness,
+pub struct Slowing {
+    /// When that begins.
+    pub from: Time,
+    /// How slow.
+    pub by: Slowness,
 }
 
 /// What faults bring about at times that are known from the start.
 #[derive(Debug, Default)]
-pub(crate) struct Timetable {
-    pub(crate) deaths: Vec<Death>,
-    pub(crate) slowings: Vec<(u32, Slowing)>,
+pub struct Timetable {
+    /// Deaths.
+    pub deaths: Vec<Death>,
+    /// Processors that become slow, each with its host.
+    pub slowings: Vec<(u32, Slowing)>,
 }
 
 impl Faults {
-    /// Nothing is wrong yet.
-    pub(crate) fn none(config: &SimulationConfig) -> Self {
+    /// Nothing is wrong yet. `seed` is that of what the links lose and corrupt.
+    #[must_use]
+    pub fn none(topology: &Topology, detection: Detection, seed: u64) -> Self {
         Self {
-            detection: config.detection,
+            detection,
             outages: Outages::default(),
-            damage: Damage::none(config.topology.link_count(), config.seed),
+            damage: Damage::none(topology.link_count(), seed),
             dead_nics: BTreeSet::new(),
             dead_hosts: BTreeSet::new(),
             gaps: BTreeSet::new(),
         }
     }
 
-    /// The faults of a configuration; those that strike at a time of their own beside them.
-    pub(crate) fn new(config: &SimulationConfig) -> Result<(Self, Timetable), FaultError> {
-        let topology = &*config.topology;
-        let mut faults = Self::none(config);
+    /// A list of faults; those that strike at a time of their own beside them.
+    ///
+    /// # Errors
+    ///
+    /// The first fault that names what is not there, or has a number that makes no sense.
+    pub fn new(
+        list: &[Fault],
+        topology: &Topology,
+        detection: Detection,
+        seed: u64,
+    ) -> Result<(Self, Timetable), FaultError> {
+        let mut faults = Self::none(topology, detection, seed);
         let mut timetable = Timetable::default();
-        for (number, fault) in config.faults.iter().enumerate() {
+        for (number, fault) in list.iter().enumerate() {
             let wrong = |reason| FaultError {
                 fault: number,
                 reason,
@@ -237,7 +241,7 @@ impl Faults {
 
     /// Whether a message of so many frames crosses these links unhurt, its bytes moving from one
     /// time to another.
-    pub(crate) fn fate(&mut self, links: &[LinkId], frames: u64, from: Time, to: Time) -> Fate {
+    pub fn fate(&mut self, links: &[LinkId], frames: u64, from: Time, to: Time) -> Fate {
         if self.cut(links, from, to).is_some() {
             return Fate::Lost;
         }
@@ -246,7 +250,7 @@ impl Faults {
 
     /// What the rates of these links do to a message of so many frames, and how many of its frames
     /// are before the first that comes to harm.
-    pub(crate) fn draw(&mut self, links: &[LinkId], frames: u64) -> (Fate, u64) {
+    pub fn draw(&mut self, links: &[LinkId], frames: u64) -> (Fate, u64) {
         let (harm, came) = self.damage.draw(links, frames);
         let fate = match harm {
             Harm::None => Fate::Whole,
@@ -257,44 +261,46 @@ impl Faults {
     }
 
     /// Whether a frame that crosses these links comes to no harm.
-    pub(crate) fn lets_pass(&mut self, links: &[LinkId]) -> bool {
+    pub fn lets_pass(&mut self, links: &[LinkId]) -> bool {
         self.damage.lets_pass(links)
     }
 
     /// The first time between two at which one of these links is down.
-    pub(crate) fn cut(&self, links: &[LinkId], from: Time, to: Time) -> Option<Time> {
+    pub fn cut(&self, links: &[LinkId], from: Time, to: Time) -> Option<Time> {
         self.outages.cut(parts(links), from, to)
     }
 
     /// Notes a death; false if it was dead before.
-    pub(crate) fn bury(&mut self, host: u32, is_host: bool) -> bool {
+    pub fn bury(&mut self, host: u32, is_host: bool) -> bool {
         let was_alive = self.dead_nics.insert(host);
         was_alive | (is_host && self.dead_hosts.insert(host))
     }
 
-    pub(crate) fn is_host_dead(&self, host: u32) -> bool {
+    /// Whether a host is dead: its programs do nothing any more.
+    #[must_use]
+    pub fn is_host_dead(&self, host: u32) -> bool {
         self.dead_hosts.contains(&host)
     }
 
     /// Whether a host neither sends nor receives any more.
-    pub(crate) fn is_nic_dead(&self, host: u32) -> bool {
+    pub fn is_nic_dead(&self, host: u32) -> bool {
         self.dead_nics.contains(&host)
     }
 
     /// Notes that a message to a host was lost on a connection.
-    pub(crate) fn open_gap(&mut self, host: u32, connection: ConnectionNumber) {
+    pub fn open_gap(&mut self, host: u32, connection: ConnectionNumber) {
         self.gaps.insert((host, connection));
     }
 
     /// Whether a message to a host was lost on a connection.
-    pub(crate) fn has_gap(&self, host: u32, connection: ConnectionNumber) -> bool {
+    pub fn has_gap(&self, host: u32, connection: ConnectionNumber) -> bool {
         self.gaps.contains(&(host, connection))
     }
 }
 
 /// How a message on its way ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// Nothing happened to it.
     #[default]
     Whole,
@@ -316,7 +322,7 @@ fn check_host(host: u32, topology: &Topology) -> Result<(), String> {
 
 impl Slowing {
     /// How long work takes that begins at some time.
-    pub(crate) fn stretch(&self, begins: Time, span: Time) -> Time {
+    pub fn stretch(&self, begins: Time, span: Time) -> Time {
         match self.by {
             Slowness::Factor(factor) if begins >= self.from => {
                 Time::from_picoseconds((span.picoseconds() as f64 * factor + 0.5) as u64)
@@ -326,7 +332,7 @@ impl Slowing {
     }
 
     /// What a message costs that arrives at some time.
-    pub(crate) fn per_message(&self, arrives: Time) -> Time {
+    pub fn per_message(&self, arrives: Time) -> Time {
         match self.by {
             Slowness::PerMessage(span) if arrives >= self.from => span,
             Slowness::PerMessage(_) | Slowness::Factor(_) => Time::ZERO,
