@@ -8,6 +8,9 @@ use crate::slab::Key;
 pub struct ViId(pub(crate) Key);
 
 impl ViId {
+    /// Names no VI: its generation is never reached.
+    pub const NONE: Self = Self(Key::LAST);
+
     /// The slot of the VI in its NIC: small, dense, used again after the VI is gone.
     #[must_use]
     pub const fn index(self) -> u32 {

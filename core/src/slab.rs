@@ -18,6 +18,12 @@ pub(crate) const PACKED_SLOTS_MAX: u32 = 1 << PACKED_INDEX_BITS;
 pub(crate) const PACKED_GENERATION_MAX: u32 = (1 << (32 - PACKED_INDEX_BITS)) - 1;
 
 impl Key {
+    /// The key that a slab comes to last of all.
+    pub(crate) const LAST: Self = Self {
+        index: u32::MAX,
+        generation: NonZeroU32::MAX,
+    };
+
     /// The key in 32 bits, never 0. Right for slabs with [`PACKED_GENERATION_MAX`] only.
     pub(crate) const fn pack(self) -> u32 {
         (self.generation.get() << PACKED_INDEX_BITS) | self.index

@@ -8,8 +8,10 @@ use core::fmt;
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::FlowDemand;
-use viaduct_network::{Frame, Transfer};
+use viaduct_network::{Frame, JourneyId, Next, Transfer};
 
+use crate::cluster::Cluster;
+use crate::event::Event;
 use crate::workload::{Interval, SizeDistribution};
 
 /// The purpose of the sources' random streams.
@@ -148,5 +150,35 @@ impl Sources {
 impl Background {
     fn starts_at(&self, time: Time) -> bool {
         self.until.is_none_or(|until| time < until)
+    }
+}
+
+impl Cluster<'_> {
+    /// The tag of flows of background traffic.
+    pub(crate) const BACKGROUND_TAG: u32 = u32::MAX - 1;
+
+    /// A source starts a transfer.
+    pub(crate) fn handle_background(&mut self, place: u32) {
+        self.idle_events -= 1;
+        let (now, frame) = (self.queue.now(), self.config.links.frame);
+        let (transfer, next) = self.sources.draw(place, now, frame, Self::BACKGROUND_TAG);
+        self.network.begin(&mut self.queue, &transfer);
+        if let Some(next) = next.filter(|next| *next <= self.config.run.until) {
+            self.expect(next, Event::Background(place));
+        }
+    }
+
+    /// A transfer has moved, over its whole way or a hop of it.
+    pub(crate) fn end_background(&mut self, next: Next) {
+        if let Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) = next {
+            let time = self.queue.now() + after;
+            self.queue
+                .schedule(time, Event::BackgroundForwarded(journey));
+        }
+    }
+
+    /// A transfer that was stored on its way goes on.
+    pub(crate) fn forward_background(&mut self, journey: JourneyId) {
+        self.network.forward(&mut self.queue, journey);
     }
 }

@@ -397,10 +397,12 @@ fn link_count(topology: &Topology, class: LinkClass) -> u32 {
 mod tests {
     use std::sync::Arc;
 
+    use viaduct_core::ReliabilityLevel;
     use viaduct_topology::Ports;
 
     use super::*;
     use crate::config::{BusLoad, HostsConfig, RunConfig, TrafficConfig};
+    use crate::faults::Detection;
     use crate::workload::{Interval, Pattern, SizeDistribution};
     use viaduct_hardware::{
         BusModel, Completion, Frame, Mechanism, MemoryModel, NicModel, ProcessorModel, Rate,
@@ -483,9 +485,13 @@ mod tests {
                 pattern: Pattern::StraightLine { hops: 4 },
                 arrivals: Arrivals::Open(Interval::exponential(1e10).unwrap()),
                 size: SizeDistribution::constant(32 << 10),
+                reliability: ReliabilityLevel::Unreliable,
                 start: Time::ZERO,
                 stop: Time::MAX,
             },
+            faults: Vec::new(),
+            detection: Detection::default(),
+            background: Vec::new(),
             run: RunConfig {
                 warmup: Time::ZERO,
                 until: Time::from_milliseconds(1),

@@ -26,9 +26,11 @@ use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
 use viaduct_topology::{HostId, LinkId};
 
 use crate::accounting::Accounting;
+use crate::background::Sources;
 use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
 use crate::event::Event;
+use crate::failures::Failures;
 use crate::host::{AlignedNic, Host, Process};
 use crate::message::{MessageId, Messages};
 use crate::path::Priced;
@@ -122,6 +124,9 @@ pub(crate) struct Cluster<'config> {
     pub(crate) targets: Targets,
     pub(crate) messages: Messages,
     pub(crate) accounting: Accounting,
+    /// What may fail; nothing, as a rule.
+    pub(crate) failures: Option<Box<Failures>>,
+    pub(crate) sources: Sources,
     /// Who watches; see [`crate::why`] and [`crate::record`].
     pub(crate) observer: Option<Observer>,
     pub(crate) windows: LinkWindows,
@@ -186,6 +191,11 @@ impl<'config> Cluster<'config> {
         } else {
             host_count
         };
+        let mut hosts: Vec<Host> = (0..host_count)
+            .map(|_| Host::new(config.hosts.send_buffers))
+            .collect();
+        let failures = Failures::new(config, &mut hosts)?;
+        let sources = Sources::new(&config.background, host_count, config.run.seed)?;
         let mut cluster = Self {
             config,
             notice: config.host.notice(),
@@ -211,9 +221,7 @@ impl<'config> Cluster<'config> {
             heads_matched: 0,
             are_plans_alike: mechanism.is_stateless(),
             processes_per_host: config.hosts.processes,
-            hosts: (0..host_count)
-                .map(|_| Host::new(config.hosts.send_buffers))
-                .collect(),
+            hosts,
             nics: (0..host_count)
                 .map(|_| AlignedNic(Nic::new(Arc::clone(&attributes))))
                 .collect(),
@@ -226,6 +234,8 @@ impl<'config> Cluster<'config> {
             targets,
             messages: Messages::default(),
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
+            failures,
+            sources,
             observer: None,
             windows: LinkWindows::new(topology, config.run.until),
             series: Vec::new(),
@@ -360,6 +370,8 @@ impl<'config> Cluster<'config> {
                 let behind = moved.behind;
                 if self.is_direct {
                     self.end_directly(MessageId(moved.tag));
+                } else if moved.tag == Self::BACKGROUND_TAG {
+                    self.end_background(moved.next);
                 } else if moved.tag != Self::DEVICE_TAG {
                     self.handle_flow_end(MessageId(moved.tag), moved);
                 } else {
@@ -374,6 +386,14 @@ impl<'config> Cluster<'config> {
             Event::Reaped(message) => self.handle_reaped(message),
             Event::Reposted(message) => self.handle_reposted(message),
             Event::SendReaped(process) => self.post_window(process),
+            Event::Acknowledged(message) => self.handle_acknowledgement(message),
+            Event::GivesUp(message) => self.give_up(message),
+            Event::Refused(process) => self.handle_refused(process),
+            Event::Dies(place) => self.handle_death(place),
+            Event::DeathNoticed(host) => self.handle_death_noticed(host),
+            Event::CutNoticed(link) => self.handle_cut_noticed(link),
+            Event::Background(place) => self.handle_background(place),
+            Event::BackgroundForwarded(journey) => self.forward_background(journey),
             Event::DeviceTransfer(host) => self.handle_device_transfer(host),
             Event::WarmupEnds => self.handle_warmup_end(),
             Event::WindowEnds => self.handle_window_end(),
@@ -400,6 +420,10 @@ impl<'config> Cluster<'config> {
                     self.schedule_arrival(process, start);
                 }
             }
+        }
+        self.expect_failures();
+        for (place, first) in self.sources.first() {
+            self.expect(first, Event::Background(place));
         }
         if let Some(load) = &config.hosts.bus_load {
             for host in 0..self.device_streams.len() as u32 {
@@ -477,7 +501,7 @@ impl ClusterConfig {
 
     /// The hosts of two processes, and the number of the flow from one to the other between them.
     #[inline]
-    fn flow_of(&self, source: u32, target: u32) -> ((u32, u32), u32) {
+    pub(crate) fn flow_of(&self, source: u32, target: u32) -> ((u32, u32), u32) {
         let processes = self.hosts.processes;
         if processes == 1 {
             return ((source, target), 0);

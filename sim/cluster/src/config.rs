@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
+use crate::background::Background;
+use crate::faults::{Detection, Fault};
 use crate::workload::{Interval, MessageList, Pattern, SizeDistribution};
 
 /// Everything that decides a run. Equal configurations give equal results to the bit.
@@ -24,6 +27,12 @@ pub struct ClusterConfig {
     pub hosts: HostsConfig,
     /// What the applications send.
     pub traffic: TrafficConfig,
+    /// What goes wrong. Nothing is drawn, and no time passes otherwise, where this is empty.
+    pub faults: Vec<Fault>,
+    /// How long it takes until faults are noticed.
+    pub detection: Detection,
+    /// Traffic of others on the same links and buses.
+    pub background: Vec<Background>,
     /// How long, which seed.
     pub run: RunConfig,
 }
@@ -73,6 +82,8 @@ pub struct TrafficConfig {
     pub arrivals: Arrivals,
     /// How many bytes.
     pub size: SizeDistribution,
+    /// The level of all connections.
+    pub reliability: ReliabilityLevel,
     /// No message is posted before.
     pub start: Time,
     /// No message is posted at or after.
@@ -87,6 +98,7 @@ impl TrafficConfig {
             pattern: Pattern::Pairs(list.host_pairs()),
             size: SizeDistribution::listed(&list),
             arrivals: Arrivals::Listed(list),
+            reliability: ReliabilityLevel::Unreliable,
             start,
             stop,
         }

@@ -44,7 +44,10 @@ impl Cluster<'_> {
             Some(place) => place,
             None => match self.set_up(process, peer) {
                 Ok(place) => place,
-                Err(error) => return self.refuse(process, peer, &error),
+                Err(error) => {
+                    self.refuse(process, peer, &error);
+                    return None;
+                }
             },
         };
         let connection = self.processes[process as usize].connections.at(place);
@@ -52,20 +55,29 @@ impl Cluster<'_> {
             connection.is_peer_ready = true;
             let peer_vi = connection.peer_vi;
             if let Err(error) = self.pre_post(peer, peer_vi) {
-                return self.refuse(process, peer, &error);
+                self.refuse(process, peer, &error);
+                return None;
             }
         }
         Some(place)
     }
 
-    fn refuse(&mut self, process: u32, peer: u32, error: &SetUpError) -> Option<u32> {
+    pub(crate) fn refuse(&mut self, process: u32, peer: u32, error: &SetUpError) {
         self.violations.push(format!(
             "process {process} could not connect to process {peer}: {error}"
         ));
-        None
     }
 
     fn set_up(&mut self, client: u32, server: u32) -> Result<u32, SetUpError> {
+        let (client_vi, server_vi) = self.new_vis(client, server)?;
+        let connections = &mut self.processes[server as usize].connections;
+        connections.insert(client, Connection::new(server_vi, client_vi));
+        let connections = &mut self.processes[client as usize].connections;
+        Ok(connections.insert(server, Connection::new(client_vi, server_vi)))
+    }
+
+    /// Two VIs of two processes, connected.
+    pub(crate) fn new_vis(&mut self, client: u32, server: u32) -> Result<(ViId, ViId), SetUpError> {
         let (client_host, server_host) = (self.host_of(client), self.host_of(server));
         let client_vi = self.create_vi(client)?;
         let server_vi = self.create_vi(server)?;
@@ -73,7 +85,7 @@ impl Cluster<'_> {
             Address::new(HostAddress::new(u64::from(host)), &process.to_le_bytes())
         };
         let (local, remote) = (address(client_host, client), address(server_host, server));
-        let now = Timestamp::from_picoseconds(self.queue.now().picoseconds());
+        let now = self.timestamp();
         let patience = Timespan::from_picoseconds(1);
         self.nics[server_host as usize].connect_wait(remote.clone(), now, patience)?;
         self.nics[client_host as usize].connect_request(client_vi, local, remote, now, patience)?;
@@ -89,10 +101,12 @@ impl Cluster<'_> {
         core::iter::from_fn(|| self.nics[client_host as usize].poll_event())
             .find(|event| matches!(event, Event::Connected { .. }))
             .ok_or("the acceptance did not arrive")?;
-        let connections = &mut self.processes[server as usize].connections;
-        connections.insert(client, Connection::new(server_vi, client_vi));
-        let connections = &mut self.processes[client as usize].connections;
-        Ok(connections.insert(server, Connection::new(client_vi, server_vi)))
+        Ok((client_vi, server_vi))
+    }
+
+    /// As the semantics counts time.
+    pub(crate) fn timestamp(&self) -> Timestamp {
+        Timestamp::from_picoseconds(self.queue.now().picoseconds())
     }
 
     /// Carries what a NIC has to say about connections.
@@ -114,7 +128,10 @@ impl Cluster<'_> {
                 endpoint
             }
         };
-        let attributes = ViAttributes::unreliable(endpoint.tag, self.buffer_bytes());
+        let attributes = ViAttributes {
+            reliability: self.config.traffic.reliability,
+            ..ViAttributes::unreliable(endpoint.tag, self.buffer_bytes())
+        };
         Ok(self.nics[host].create_vi(attributes, None, Some(endpoint.receive_completions))?)
     }
 
@@ -194,13 +211,19 @@ impl Cluster<'_> {
             self.nics[host as usize].completion_queue_done(endpoint.receive_completions)
         {
             let completion = self.nics[host as usize].receive_done(entry.vi).completion();
-            if completion.is_none_or(|completion| completion.status.is_error()) {
+            let is_well = completion.is_some_and(|completion| !completion.status.is_error());
+            if !is_well && self.failures.is_some() {
+                // Of what broke nothing is posted again.
+                if !self.takes_receives(host, entry.vi) {
+                    continue;
+                }
+            } else if !is_well {
                 self.violations.push(format!(
                     "host {host}: a receive was not completed well: {completion:?}"
                 ));
                 continue;
             }
-            self.completions_taken += 1;
+            self.completions_taken += u64::from(is_well);
             let repost = Repost { vi: entry.vi };
             if first.is_none() {
                 first = Some(repost);
@@ -213,6 +236,9 @@ impl Cluster<'_> {
 
     pub(crate) fn post_receive(&mut self, process: u32, repost: Repost) {
         let host = self.host_of(process);
+        if !self.takes_receives(host, repost.vi) {
+            return;
+        }
         let buffer = self.buffer(process, self.buffer_bytes());
         let nic = &mut self.nics[host as usize];
         // Two calls, so that each makes its descriptor in place.

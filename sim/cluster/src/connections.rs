@@ -98,6 +98,11 @@ impl Connections {
         found.ok().map(|index| by_peer[index])
     }
 
+    /// The peers, in the order of their places.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.list.len() as u32).map(|place| peer_at(&self.peers, place))
+    }
+
     pub(crate) fn insert(&mut self, peer: u32, connection: Connection) -> u32 {
         let place = self.list.len() as u32;
         if self.list.capacity() == self.list.len() && self.list.len() < DOUBLED_MAX {

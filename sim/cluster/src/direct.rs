@@ -30,6 +30,8 @@ impl ClusterConfig {
             && host.bus.is_free()
             && host.mechanism.is_free()
             && self.is_all_cut_through()
+            && !self.may_fail()
+            && self.background.is_empty()
     }
 
     /// Whether messages over one path have one head delay: they are alike, or none is smaller than

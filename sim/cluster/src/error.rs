@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::background::BackgroundError;
+use crate::faults::FaultError;
 use crate::workload::PatternError;
 
 /// Why a run cannot begin.
@@ -11,6 +13,12 @@ pub enum RunError {
     /// The traffic pattern does not fit the network.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// A fault cannot be.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// Background traffic cannot be.
+    #[error(transparent)]
+    Background(#[from] BackgroundError),
     /// Processes are numbered by 32 bits.
     #[error("hosts times processes exceed 2^32; use fewer processes a host")]
     TooManyProcesses,

@@ -1,6 +1,7 @@
 //! What can happen in a simulated cluster.
 
 use crate::message::MessageId;
+use viaduct_network::JourneyId;
 use viaduct_network::fluid::FlowId;
 
 /// One event: eight bytes.
@@ -28,6 +29,22 @@ pub(crate) enum Event {
     Reposted(MessageId),
     /// The sending application has learnt that its send descriptor is complete.
     SendReaped(u32),
+    /// The sender of a message hears that it was placed.
+    Acknowledged(MessageId),
+    /// The sender of a message that was lost has waited for long enough.
+    GivesUp(MessageId),
+    /// A host or its NIC dies: which, by its place in the list of deaths.
+    Dies(u32),
+    /// The other hosts have missed one for long enough.
+    DeathNoticed(u32),
+    /// A link has been down for long enough.
+    CutNoticed(u32),
+    /// A process that keeps a window full and could not send tries again.
+    Refused(u32),
+    /// A source of background traffic starts a transfer.
+    Background(u32),
+    /// A transfer of background traffic that was stored goes on.
+    BackgroundForwarded(JourneyId),
     /// Another device on a host's bus begins a transfer.
     DeviceTransfer(u32),
     /// The warm-up ends.

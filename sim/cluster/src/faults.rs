@@ -71,6 +71,14 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether it makes something faster: a processor that is slow by a factor below 1.
+    #[must_use]
+    pub fn speeds_up(&self) -> bool {
+        matches!(self, Self::SlowHost { by: Slowness::Factor(factor), .. } if *factor < 1.0)
+    }
+}
+
 /// How slow a processor is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slowness {

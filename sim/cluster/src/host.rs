@@ -7,6 +7,7 @@ use viaduct_core::{CompletionQueueId, MemoryHandle, Nic, ProtectionTag};
 use viaduct_engine::{Stream, Time};
 
 use crate::connections::Connections;
+use crate::faults::Slowing;
 use crate::message::MessageId;
 use crate::why::MessageName;
 
@@ -50,6 +51,12 @@ pub(crate) struct Host {
     pub(crate) receive_free: Time,
     /// Whether the sending engine has a message.
     pub(crate) is_fetching: bool,
+    /// What makes the processor slow: few hosts have any.
+    #[expect(
+        clippy::box_collection,
+        reason = "a word in place of three, for each of many hosts"
+    )]
+    pub(crate) slowings: Option<Box<Vec<Slowing>>>,
     /// What the sending engine serves next, in order.
     pub(crate) turns: VecDeque<Turn>,
     /// Messages that it has taken since it last had nothing to do.
@@ -131,6 +138,7 @@ impl Host {
             processor_free: Time::ZERO,
             receive_free: Time::ZERO,
             is_fetching: false,
+            slowings: None,
             in_batch: 0,
             turns: VecDeque::new(),
             send_buffers_free: send_buffers,
@@ -145,11 +153,19 @@ impl Host {
             + self.blocked.capacity() * size_of::<BlockedPost>()
     }
 
-    /// Gives the processor work of `span` from `ready` on; returns when it begins.
-    pub(crate) fn work(&mut self, ready: Time, span: Time) -> Time {
+    /// Gives the processor work of `span` from `ready` on; returns when it begins and ends.
+    #[inline]
+    pub(crate) fn work(&mut self, ready: Time, span: Time) -> (Time, Time) {
         let begin = ready.max(self.processor_free);
+        let span = match &self.slowings {
+            None => span,
+            Some(slowings) => {
+                let stretch = |span, slowing: &Slowing| slowing.stretch(begin, span);
+                slowings.iter().fold(span, stretch)
+            }
+        };
         self.processor_free = begin + span;
-        begin
+        (begin, self.processor_free)
     }
 }
 

@@ -112,6 +112,7 @@ mod connections;
 mod direct;
 mod error;
 mod event;
+mod failures;
 pub mod faults;
 mod host;
 mod interval;

@@ -4,6 +4,7 @@ use viaduct_core::{MessageHeader, ViId, WorkId};
 use viaduct_engine::{Time, prefetch_all};
 
 use crate::connect::Repost;
+use crate::faults::Fate;
 use crate::host::BlockedPost;
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{STAGES, Stage};
@@ -72,6 +73,18 @@ pub(crate) struct Message {
     pub(crate) journey: JourneyId,
     /// The receive descriptor that it used, until it is posted again.
     pub(crate) repost: Option<Repost>,
+
+    // What follows is for clusters where something may fail ([`crate::failures`]).
+    /// When its bytes began to move, over its whole way or its present hop.
+    pub(crate) begun: Time,
+    /// The links that it crosses now, of those of its way: from one, and up to another.
+    pub(crate) links: (u16, u16),
+    /// What links do to it.
+    pub(crate) fate: Fate,
+    /// How much still names it: its way to the receiver, and what its sender waits for.
+    pub(crate) references: u8,
+    /// Whether its sender keeps its buffer until it hears of the message.
+    pub(crate) is_awaited: bool,
 }
 
 /// The connection that a message takes: its place at the sender, and the VIs at both ends.
@@ -84,9 +97,19 @@ pub(crate) struct Ends {
     pub(crate) has_late_heads: bool,
 }
 
+impl Ends {
+    /// Those of a message that has no connection, and goes nowhere.
+    pub(crate) const NONE: Self = Self {
+        place: u32::MAX,
+        source_vi: ViId::NONE,
+        target_vi: ViId::NONE,
+        has_late_heads: false,
+    };
+}
+
 impl Message {
     #[inline(always)]
-    fn new(wish: &BlockedPost, ends: Ends) -> Self {
+    pub(crate) fn new(wish: &BlockedPost, ends: Ends) -> Self {
         Self {
             number: wish.number,
             source: wish.process,
@@ -114,6 +137,11 @@ impl Message {
             journey: JourneyId::NONE,
             is_dropped: false,
             repost: None,
+            begun: Time::ZERO,
+            links: (0, u16::MAX),
+            fate: Fate::Whole,
+            references: 1,
+            is_awaited: false,
         }
     }
 

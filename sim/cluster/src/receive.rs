@@ -19,7 +19,9 @@ impl Cluster<'_> {
         let host = self.host_of(message.target);
         // A send that its own NIC refused never comes here.
         let Some(header) = message.header else { return };
-        let is_placed = !self.matches_first || self.match_receive(id, host, &header);
+        let is_withheld = self.failures.is_some() && self.withhold(id);
+        let is_placed =
+            !is_withheld && (!self.matches_first || self.match_receive(id, host, &header));
         if is_placed && !self.is_direct {
             self.receive_data(id, host);
         }
@@ -59,6 +61,9 @@ impl Cluster<'_> {
                 self.accounting
                     .dropped(message, hosts, drop_cause(reason), queued, now);
                 self.messages.get_mut(id).is_dropped = true;
+                if self.failures.is_some() {
+                    self.carry_breaks(host);
+                }
                 false
             }
         }
@@ -85,9 +90,9 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.receive_delay = Some(begin + span - now);
         if processor > Time::ZERO {
-            let start = state.work(now, processor);
-            message.receive_worked = start + processor;
-            self.follow_processor(host, id, Work::Take, start, start + processor);
+            let (start, end) = state.work(now, processor);
+            message.receive_worked = end;
+            self.follow_processor(host, id, Work::Take, start, end);
         }
     }
 
@@ -103,6 +108,9 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         if message.is_dropped {
             self.network.give_up(message.journey);
+            if self.failures.is_some() {
+                self.await_in_vain(id);
+            }
             self.remove_message(id);
             return;
         }
@@ -188,6 +196,9 @@ impl Cluster<'_> {
     /// The completion is in memory: the host is told.
     fn handle_tail(&mut self, id: MessageId) {
         let now = self.queue.now();
+        if self.failures.is_some() {
+            self.withhold(id);
+        }
         let message = self.messages.get(id);
         let host = self.host_of(message.target);
         if !self.matches_first
@@ -197,13 +208,24 @@ impl Cluster<'_> {
             self.match_receive(id, host, &header);
         }
         let message = self.messages.get(id);
-        if message.is_dropped {
+        let (vi, work) = (message.target_vi, message.receive_work);
+        if message.is_dropped && work.is_none() {
+            if self.failures.is_some() {
+                self.await_in_vain(id);
+            }
             self.remove_message(id);
             return;
         }
-        if let Some(work) = message.receive_work {
+        let outcome = match &self.failures {
+            None => ReceiveOutcome::Placed,
+            Some(_) => self.outcome(id),
+        };
+        if let Some(work) = work {
             let nic = &mut self.nics[host as usize];
-            nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
+            let is_placed = nic.finish_receive(vi, work, outcome);
+            if self.failures.is_some() {
+                self.placed(id, host, is_placed);
+            }
         }
         let reap = self.config.host.processor.reap;
         let state = &mut self.hosts[host as usize];
@@ -213,16 +235,16 @@ impl Cluster<'_> {
         match self.notice {
             Notice::Polling { delay } => {
                 message.spend(Stage::Notice, now + delay);
-                let begin = state.work(now + delay, reap);
+                let (begin, end) = state.work(now + delay, reap);
                 message.spend(Stage::ReceiverProcessor, begin);
-                message.spend(Stage::Reap, begin + reap);
+                message.spend(Stage::Reap, end);
             }
             Notice::Interrupt { interrupt, wake_up } => {
-                let noticed = interrupt + wake_up;
-                let begin = state.work(now, noticed + reap);
+                let (begin, noticed) = state.work(now, interrupt + wake_up);
+                let (_, end) = state.work(noticed, reap);
                 message.spend(Stage::ReceiverProcessor, begin);
-                message.spend(Stage::Notice, begin + noticed);
-                message.spend(Stage::Reap, begin + noticed + reap);
+                message.spend(Stage::Notice, noticed);
+                message.spend(Stage::Reap, end);
             }
         }
         let reaped = message.mark;
@@ -238,18 +260,25 @@ impl Cluster<'_> {
         let (source, target, bytes) = (message.source, message.target, message.bytes);
         let host = self.host_of(target);
         let hosts = (self.host_of(source), host);
-        self.accounting.delivered(message, hosts);
+        let is_dropped = message.is_dropped;
+        if self.failures.is_some() && self.is_dead(target) {
+            return self.miss_message(id);
+        }
+        if !is_dropped {
+            self.accounting.delivered(message, hosts);
+        }
         self.messages.get_mut(id).repost = self.take_completions(target);
         let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
-        if matches!(self.config.traffic.arrivals, Arrivals::PingPong) && is_open {
+        let is_answered = matches!(self.config.traffic.arrivals, Arrivals::PingPong);
+        if is_answered && is_open && !is_dropped {
             self.want_to_post(target, source, bytes);
         }
         let post = self.config.host.processor.post;
-        let begin = self.hosts[host as usize].work(now, post);
-        self.follow_processor(host, id, Work::Repost, begin, begin + post);
+        let (begin, end) = self.hosts[host as usize].work(now, post);
+        self.follow_processor(host, id, Work::Repost, begin, end);
         let doorbell = self.doorbell.unwrap_or(Step::ZERO);
         let write = self.short_transaction(host, doorbell.bus, 0);
-        let posted = begin + post + write + doorbell.own;
+        let posted = end + write + doorbell.own;
         self.after(self.lanes.reposted, posted, Event::Reposted(id));
     }
 
@@ -266,7 +295,10 @@ impl Cluster<'_> {
 
 impl Cluster<'_> {
     /// A message is over.
-    fn remove_message(&mut self, id: MessageId) {
+    pub(crate) fn remove_message(&mut self, id: MessageId) {
+        if self.failures.is_some() && self.is_named_still(id) {
+            return;
+        }
         let plan = self.messages.get(id).plan;
         if plan != PlanId::NONE {
             self.plans.release(plan);

@@ -34,6 +34,9 @@ impl Cluster<'_> {
             self.post_next(process);
             return;
         }
+        if self.failures.is_some() && self.is_dead(process) {
+            return;
+        }
         let state = &self.processes[process as usize];
         state.connections.prefetch();
         if let Some(Drawn { target, bytes }) = state.next {
@@ -121,6 +124,9 @@ impl Cluster<'_> {
 
     /// Posts a message, or queues the wish until a buffer is free.
     pub(crate) fn want_to_post(&mut self, process: u32, target: u32, bytes: u32) {
+        if self.failures.is_some() && self.is_dead(process) {
+            return;
+        }
         let wanted = self.queue.now();
         let host = self.host_of(process);
         let wish = BlockedPost {
@@ -153,6 +159,9 @@ impl Cluster<'_> {
         let now = self.queue.now();
         let host = self.host_of(process);
         let processor = self.config.host.processor;
+        if self.failures.is_some() && !self.may_post(&wish) {
+            return;
+        }
         let Some(ends) = self.ends(&wish) else {
             return;
         };
@@ -160,7 +169,7 @@ impl Cluster<'_> {
         self.look_at_vi(process, ends.source_vi);
         let state = &mut self.hosts[host as usize];
         state.send_buffers_free -= 1;
-        let begin = state.work(now, processor.post);
+        let (begin, end) = state.work(now, processor.post);
         // The application polls its send queue when it has posted.
         let nic = &mut self.nics[host as usize];
         let mut reaping = Time::ZERO;
@@ -172,26 +181,34 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.spend(Stage::Buffer, now);
         message.spend(Stage::SenderProcessor, begin);
-        message.spend(Stage::Post, begin + processor.post);
+        message.spend(Stage::Post, end);
         if let Some(doorbell) = self.doorbell {
             if self.adapters.is_empty() {
                 self.plan(host, id);
                 self.work_before(host, id);
             }
-            self.hosts[host as usize].processor_free += reaping;
+            self.reap_sends(host, reaping);
             self.follow_post(host, id, begin);
             let write = self.short_transaction(host, doorbell.bus, 0);
             let message = self.messages.get_mut(id);
             message.engine_from = message.mark + write + doorbell.own;
             message.spend(Stage::Doorbell, message.engine_from);
             self.ring(host, process, ends.place, id);
-        } else {
-            self.start(host, id);
+        } else if self.start(host, id) {
             self.work_before(host, id);
             self.start_by_processor(host, id);
-            self.hosts[host as usize].processor_free += reaping;
+            self.reap_sends(host, reaping);
             self.follow_post(host, id, begin);
+        } else {
+            self.end_unsent(id);
         }
+    }
+
+    /// The processor takes completions of sends when it has done what it was given.
+    #[inline]
+    fn reap_sends(&mut self, host: u32, span: Time) {
+        let state = &mut self.hosts[host as usize];
+        state.work(state.processor_free, span);
     }
 
     /// The processor has done all that a post asks of it.
@@ -207,20 +224,22 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         let software = self.plans.get(message.plan).processor;
         if software > Time::ZERO {
-            let start = self.hosts[host as usize].work(message.mark, software);
-            message.spend(Stage::Software, start + software);
+            let (_, end) = self.hosts[host as usize].work(message.mark, software);
+            message.spend(Stage::Software, end);
         }
     }
 
-    /// The NIC begins with the oldest send descriptor of a message's VI, which is the message's.
+    /// The NIC begins with the oldest send descriptor of a message's VI, which is the message's;
+    /// false if its connection broke.
     #[inline]
-    fn start(&mut self, host: u32, id: MessageId) {
+    fn start(&mut self, host: u32, id: MessageId) -> bool {
         let message = self.messages.get_mut(id);
         match self.nics[host as usize].start_send(message.source_vi) {
             Some(started) => {
                 message.send_work = Some(started.work);
                 message.header = Some(started.header);
             }
+            None if self.failures.is_some() => return false,
             None => self
                 .violations
                 .push(format!("host {host}: a posted send did not start")),
@@ -228,6 +247,7 @@ impl Cluster<'_> {
         if message.plan == PlanId::NONE {
             self.plan(host, id);
         }
+        true
     }
 
     /// A host's adapter plans how it carries a message. What it remembers of others counts when it
@@ -386,7 +406,9 @@ impl Cluster<'_> {
                 let connection = self.processes[process as usize].connections.at(place);
                 let id = connection.first_waiting;
                 connection.first_waiting = self.messages.get(id).next_on_vi;
-                self.start(host, id);
+                if !self.start(host, id) {
+                    return self.pass_over(host, process, place, id);
+                }
                 id
             }
         };
@@ -407,6 +429,17 @@ impl Cluster<'_> {
         message.engine_done = ready;
         self.follow_descriptor(host, id, begin, ready);
         self.after(self.lanes.fetched, ready, Event::Fetched(id));
+    }
+
+    /// The sending engine finds that the connection of a message broke, and goes on to the next.
+    #[cold]
+    fn pass_over(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
+        let connection = self.processes[process as usize].connections.at(place);
+        connection.has_turn = false;
+        self.hosts[host as usize].is_fetching = false;
+        self.take_turn(host, process, place);
+        self.end_unsent(id);
+        self.serve(host);
     }
 
     /// The sending engine has done its work on a message: the data moves, or waits for that of the
@@ -492,6 +525,9 @@ impl Cluster<'_> {
             .config
             .transfer(source, target, self.plans.get(plan).demand(id.0));
         self.look_at_vi(target, target_vi);
+        if self.failures.is_some() {
+            self.draw_fate(id);
+        }
         let begun = self.network.begin(&mut self.queue, &transfer);
         self.look_at_receive(target, target_vi);
         let floor = match self.known_floor(bytes, begun.alone) {
@@ -528,6 +564,10 @@ impl Cluster<'_> {
         message.unshared = begun.unshared;
         message.head_delay = begun.delay;
         message.journey = begun.journey;
+        if self.failures.is_some() {
+            self.note_crossing(id, begun.journey);
+        }
+        let message = self.messages.get_mut(id);
         // The head meets the receiving NIC while the message moves, unless it is stored there.
         if begun.has_head {
             message.head_delay += self.plans.get(message.plan).adapters;
@@ -569,7 +609,13 @@ impl Cluster<'_> {
             message.tail_arrives = now + message.head_delay;
             message.journey = JourneyId::NONE;
         }
-        self.follow_move(id, moved.places, begun);
+        self.follow_move(id, moved.places.clone(), begun);
+        if self.failures.is_some() && self.ends_there(id, &moved) {
+            if moved.is_gone {
+                self.finish_sending(id);
+            }
+            return;
+        }
         if is_there && moved.is_gone {
             self.finish_sending(id);
             self.schedule_tail(id);
@@ -615,15 +661,20 @@ impl Cluster<'_> {
         if let Some(work) = message.send_work {
             self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
-        self.follow_buffer(id);
+        let is_awaited = message.is_awaited;
+        if !is_awaited {
+            self.follow_buffer(id);
+        }
         if mover == Mover::HeldEngine {
-            let start = self.hosts[host as usize].work(now, interrupt);
-            sent = start + interrupt;
+            let (start, end) = self.hosts[host as usize].work(now, interrupt);
+            sent = end;
             self.follow_processor(host, id, Work::Post, start, sent);
             let read = self.messages.get(id).engine_done;
             self.follow_engine(host, id, read, sent);
         }
-        self.send_again(process, sent);
+        if !is_awaited {
+            self.send_again(process, sent);
+        }
         let connection = self.processes[process as usize].connections.at(place);
         connection.held -= u32::from(mover == Mover::HeldEngine);
         let fetched = connection.first_fetched;
@@ -638,7 +689,9 @@ impl Cluster<'_> {
         if mover == Mover::HeldEngine {
             self.at(sent, Event::EngineFree(host));
         }
-        self.free_buffer(host);
+        if !is_awaited {
+            self.free_buffer(host);
+        }
     }
 
     /// A process that keeps a window full learns that one of its sends, which the adapter completes

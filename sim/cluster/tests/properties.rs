@@ -6,14 +6,17 @@ use std::ops::ControlFlow;
 
 use common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
 use proptest::prelude::*;
-use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig};
+use viaduct_cluster::background::Background;
+use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig, UNLIMITED};
+use viaduct_cluster::faults::{Fault, Links, Slowness};
 use viaduct_cluster::why::{Account, Choice, Fate, NAMED_MAX, StageTime, WhyError, explain};
 use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
+use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
 use viaduct_network::Sharing;
-use viaduct_topology::{ChainHosts, Ports, Topology, TreeShape};
+use viaduct_topology::{ChainHosts, LinkId, Ports, Topology, TreeShape};
 
 fn topology() -> impl Strategy<Value = Topology> {
     let ports = Ports(64);
@@ -151,6 +154,75 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
         )
 }
 
+/// What goes wrong in a cluster of so many hosts within 2.5 ms.
+fn fault(hosts: u32) -> impl Strategy<Value = Fault> {
+    let at = |microseconds: u64| Time::from_microseconds(microseconds);
+    prop_oneof![
+        3 => (0.0..0.05).prop_map(|rate| Fault::Loss { links: Links::All, rate }),
+        2 => (0.0..0.05).prop_map(|rate| Fault::Corruption { links: Links::All, rate }),
+        3 => (0_u32..2 * hosts, 0_u64..2_000, prop::option::of(1_u64..400)).prop_map(
+            move |(link, from, lasts)| Fault::LinkDown {
+                links: Links::One(LinkId(link)),
+                from: at(from),
+                until: lasts.map(|lasts| at(from + lasts)),
+            }
+        ),
+        1 => (0..hosts, 0_u64..2_500).prop_map(move |(host, time)| Fault::HostDies { host, at: at(time) }),
+        1 => (0..hosts, 0_u64..2_500).prop_map(move |(host, time)| Fault::NicDies { host, at: at(time) }),
+        1 => (0..hosts, 0_u64..2_000, 0.5..4.0).prop_map(move |(host, from, factor)| Fault::SlowHost {
+            host,
+            from: at(from),
+            by: Slowness::Factor(factor),
+        }),
+        1 => (0..hosts, 0_u64..20).prop_map(move |(host, span)| Fault::SlowHost {
+            host,
+            from: Time::ZERO,
+            by: Slowness::PerMessage(at(span)),
+        }),
+    ]
+}
+
+/// A scenario in which something goes wrong, at some level of reliability, beside others' traffic.
+fn disturbed() -> impl Strategy<Value = ClusterConfig> {
+    let level = prop::sample::select(vec![
+        ReliabilityLevel::Unreliable,
+        ReliabilityLevel::ReliableDelivery,
+        ReliabilityLevel::ReliableReception,
+    ]);
+    config().prop_flat_map(move |config| {
+        let hosts = config.topology.host_count();
+        let faults = prop::collection::vec(fault(hosts), 0..4);
+        let transport_timeout = 1_u64..300;
+        let others = (any::<bool>(), 0..hosts, 1e6..1e8);
+        (
+            Just(config),
+            level.clone(),
+            faults,
+            transport_timeout,
+            others,
+        )
+            .prop_map(
+                |(mut config, level, faults, timeout, (has_others, source, mean))| {
+                    config.traffic.reliability = level;
+                    config.faults = faults;
+                    config.detection.transport_timeout = Time::from_microseconds(timeout);
+                    config.detection.host_timeout = Time::from_microseconds(2 * timeout);
+                    if has_others && config.topology.host_count() > 1 {
+                        config.background = vec![Background {
+                            source,
+                            target: None,
+                            interval: Interval::exponential(mean).expect("a mean"),
+                            size: SizeDistribution::constant(3_000),
+                            from: Time::ZERO,
+                            until: None,
+                        }];
+                    }
+                    config
+                },
+            )
+    })
+}
+
 /// In about what time the hosts can send so many messages, were their links always busy. The two
 /// ways count events unlike while they run, so their work is bounded by time.
 fn time_of_messages(config: &ClusterConfig, messages: u32) -> Time {
@@ -202,6 +274,34 @@ fn check_account(config: &ClusterConfig, account: &Account) -> Result<(), TestCa
     Ok(())
 }
 
+/// What holds of every run, whatever goes wrong in it.
+fn check_run(config: &ClusterConfig) -> Result<(), TestCaseError> {
+    let first = run(config);
+    let again = run(config);
+    prop_assert_eq!(first.digest, again.digest);
+    prop_assert_eq!(first.messages, again.messages);
+    prop_assert_eq!(first.events, again.events);
+    let counts = first.messages;
+    prop_assert_eq!(
+        counts.posted,
+        counts.delivered + counts.dropped + counts.in_flight
+    );
+    let dropped: u64 = first.drops.iter().map(|drops| drops.count).sum();
+    prop_assert_eq!(counts.dropped, dropped);
+    let mut in_series = (0, 0, 0);
+    for row in &first.series {
+        in_series.0 += row.posted;
+        in_series.1 += row.delivered;
+        in_series.2 += row.dropped;
+    }
+    prop_assert_eq!(in_series, (counts.posted, counts.delivered, counts.dropped));
+    let speeds_up = config.faults.iter().any(Fault::speeds_up);
+    if let Some(latency) = first.latency.as_ref().filter(|_| !speeds_up) {
+        prop_assert!(latency.min_us >= latency.floor_us - 1e-9);
+    }
+    Ok(())
+}
+
 proptest! {
     // A failure is made smaller for a minute and no longer: a case may take seconds.
     #![proptest_config(ProptestConfig { cases: 160, max_shrink_time: 60_000, ..ProptestConfig::default() })]
@@ -209,25 +309,29 @@ proptest! {
     /// `run` in `common` fails on any violation: conservation, rates, floors, stages, completions.
     #[test]
     fn every_run_keeps_its_invariants_and_repeats(config in config()) {
-        let first = run(&config);
-        let again = run(&config);
-        prop_assert_eq!(first.digest, again.digest);
-        prop_assert_eq!(first.messages, again.messages);
-        prop_assert_eq!(first.events, again.events);
-        let counts = first.messages;
-        prop_assert_eq!(counts.posted, counts.delivered + counts.dropped + counts.in_flight);
-        let dropped: u64 = first.drops.iter().map(|drops| drops.count).sum();
-        prop_assert_eq!(counts.dropped, dropped);
-        let mut in_series = (0, 0, 0);
-        for row in &first.series {
-            in_series.0 += row.posted;
-            in_series.1 += row.delivered;
-            in_series.2 += row.dropped;
-        }
-        prop_assert_eq!(in_series, (counts.posted, counts.delivered, counts.dropped));
-        if let Some(latency) = &first.latency {
-            prop_assert!(latency.min_us >= latency.floor_us - 1e-9);
-        }
+        check_run(&config)?;
+    }
+
+    /// The same where links lose and damage messages, hosts die and connections break.
+    #[test]
+    fn what_goes_wrong_leaves_no_message_unaccounted(config in disturbed()) {
+        check_run(&config)?;
+    }
+
+    /// A level of reliability costs nothing but acknowledgements while nothing goes wrong: at
+    /// reliable delivery none are awaited.
+    #[test]
+    fn reliable_delivery_is_as_fast_where_nothing_goes_wrong(config in config()) {
+        let mut reliable = config.clone();
+        reliable.traffic.reliability = ReliabilityLevel::ReliableDelivery;
+        reliable.hosts.prepost = UNLIMITED;
+        let mut unreliable = reliable.clone();
+        unreliable.traffic.reliability = ReliabilityLevel::Unreliable;
+        // Where hosts cost nothing, the way of unreliable messages has fewer events.
+        let (reliable, unreliable) = (run(&reliable), run(&unreliable));
+        prop_assert_eq!(reliable.messages, unreliable.messages);
+        prop_assert_eq!(reliable.message_rows, unreliable.message_rows);
+        prop_assert_eq!(reliable.breakdown, unreliable.breakdown);
     }
 
     /// Hosts that cost nothing take a way of their own through the code (`direct.rs`). A limit of

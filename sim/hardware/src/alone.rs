@@ -27,6 +27,7 @@ impl HostModel {
         Ends {
             bus_rate: self.bus.dma_rate(),
             forwarding: self.mechanism.forwarding(),
+            write: self.bus.write,
         }
     }
 

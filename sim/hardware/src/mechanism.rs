@@ -294,6 +294,12 @@ impl Mechanism {
         }
     }
 
+    /// Whether it sends again what was lost on a reliable connection.
+    #[must_use]
+    pub const fn sends_again(&self) -> bool {
+        matches!(self, Self::Rdma(model) if model.retries > 0)
+    }
+
     /// Whether it takes no time for anything but the bytes, and lets each message go by itself.
     #[must_use]
     pub fn is_free(&self) -> bool {

@@ -21,6 +21,8 @@ pub struct Ends {
     pub bus_rate: Rate,
     /// Whether an adapter forwards between bus and link while a message still arrives.
     pub forwarding: Switching,
+    /// How long an adapter's short write over a bus takes that limits something.
+    pub write: Time,
 }
 
 impl Ends {

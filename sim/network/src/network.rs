@@ -379,9 +379,12 @@ impl Network {
         length.saturating_mul(u64::from(active) + 1)
     }
 
-    /// How long a short message of the adapters themselves takes, an acknowledgement say: it waits
-    /// for nobody, and is stored where all are.
-    pub fn control_delay(&mut self, ends: (u32, u32), flow: u32, wire_bytes: f64) -> Time {
+    /// How long a short message of the adapters themselves takes, an acknowledgement say, until it
+    /// is in the other host's memory: it waits for nobody, and is stored where all are.
+    pub fn control_delay(&mut self, ends: (u32, u32), flow: u32) -> Time {
+        const CONTROL_BYTES: u64 = 16;
+
+        let wire_bytes = self.links.frame.wire_bytes(CONTROL_BYTES) as f64;
         self.route(ends, flow);
         let (path, delays) = (&self.path_links, self.delays());
         let shape = Shape {
@@ -399,6 +402,9 @@ impl Network {
                 delay += Time::from_picoseconds((wire_bytes / rate + 0.5) as u64);
             }
             from = end;
+        }
+        if self.has_buses {
+            delay += self.ends.write;
         }
         delay + self.links.host_rate.time_for(wire_bytes)
     }

@@ -56,6 +56,7 @@ fn network(switches: u32, links: Switching, ends: Ends, keeps_ways: bool) -> Net
 const NO_BUSES: Ends = Ends {
     bus_rate: Rate::INFINITE,
     forwarding: Switching::CutThrough,
+    write: Time::ZERO,
 };
 
 fn transfer(ends: (u32, u32), bytes: u32, tag: usize) -> Transfer {
@@ -135,6 +136,7 @@ fn an_adapter_that_stores_pays_its_bus_by_itself() {
     let ends = Ends {
         bus_rate: Rate::from_bits_per_second(4e9),
         forwarding: Switching::StoreAndForward,
+        write: Time::ZERO,
     };
     let mut network = network(2, Switching::CutThrough, ends, false);
     let there = carry(&mut network, &[(0, transfer((0, 1), 1000, 0))]);
@@ -205,7 +207,11 @@ proptest! {
         transfers in any_transfers(), links in any_switching(), forwarding in any_switching(),
     ) {
         let bus_rate = Rate::from_bits_per_second(6e9);
-        let ends = Ends { bus_rate, forwarding };
+        let ends = Ends {
+            bus_rate,
+            forwarding,
+            write: Time::ZERO,
+        };
         let [mut kept, mut not_kept] = [true, false].map(|keeps| network(4, links, ends, keeps));
         let there = carry(&mut kept, &transfers);
         prop_assert_eq!(&there, &carry(&mut not_kept, &transfers));
@@ -220,7 +226,11 @@ proptest! {
         bytes in 1..5_000_u32, from in 0..4_u32, to in 0..4_u32,
         links in any_switching(), forwarding in any_switching(),
     ) {
-        let ends = Ends { bus_rate: Rate::from_bits_per_second(6e9), forwarding };
+        let ends = Ends {
+            bus_rate: Rate::from_bits_per_second(6e9),
+            forwarding,
+            write: Time::ZERO,
+        };
         let mut network = network(4, links, ends, false);
         let transfer = transfer((from, to), bytes, 0);
         let alone = network.begin(&mut EventQueue::<Event>::new(), &transfer).alone;

@@ -92,15 +92,7 @@ impl Cluster {
 
     /// How long a short message of the adapters themselves takes: an acknowledgement, say.
     pub(crate) fn control_delay(&mut self, ends: (u32, u32), flow: u32) -> Time {
-        const CONTROL_BYTES: u64 = 16;
-
-        let wire_bytes = self.config.links.frame.wire_bytes(CONTROL_BYTES) as f64;
-        let delay = self.network.control_delay(ends, flow, wire_bytes);
-        if self.network.has_buses() {
-            delay + self.config.host.bus.write
-        } else {
-            delay
-        }
+        self.network.control_delay(ends, flow)
     }
 
     pub(crate) fn handle_control(&mut self, number: u32) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use viaduct_cluster::config::{
     Arrivals, BusLoad, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
 };
+use viaduct_cluster::faults::Detection;
 use viaduct_cluster::workload::{
     DistributionError, Interval, MessageList, Pattern, SizeDistribution, parse_size_cdf,
 };
@@ -57,6 +58,10 @@ fn configuration(
         host: host(settings)?,
         hosts: hosts?,
         traffic: traffic?,
+        // They name links and hosts: `Disturbances` reads them when the network is there.
+        faults: Vec::new(),
+        detection: Detection::default(),
+        background: Vec::new(),
         run: run(&settings.run)?,
     })
 }
@@ -227,11 +232,11 @@ fn traffic(
         ArrivalKind::List => {
             let processes = settings.hosts.processes.get()?;
             let list = drawn.message_list(&traffic.file, (host_count?, processes))?;
-            return Ok(TrafficConfig::listed(
-                list,
-                start(traffic)?,
-                traffic.stop.get()?,
-            ));
+            let listed = TrafficConfig::listed(list, start(traffic)?, traffic.stop.get()?);
+            return Ok(TrafficConfig {
+                reliability: traffic.reliability.get()?,
+                ..listed
+            });
         }
         ArrivalKind::Open => drawn.open(traffic).map(Arrivals::Open),
         ArrivalKind::PingPong => Ok(Arrivals::PingPong),
@@ -241,6 +246,7 @@ fn traffic(
         pattern: pattern(traffic)?,
         arrivals: arrivals?,
         size: size?,
+        reliability: traffic.reliability.get()?,
         start: start(traffic)?,
         stop: traffic.stop.get()?,
     })

@@ -74,12 +74,10 @@ pub fn load_endpoints_in(model: &str, study: &str, hosts: u16) -> Result<Config,
     let refuse = |reason: String| ProgramsError::NoNetwork { reason };
     let config = load_endpoints(model, hosts)?;
     let Study {
-        config: of_study,
-        for_programs,
-        ..
+        config: of_study, ..
     } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
-    let has_faults = !for_programs.faults.is_empty();
-    if has_faults || !for_programs.background.is_empty() {
+    let has_faults = !of_study.faults.is_empty();
+    if has_faults || !of_study.background.is_empty() {
         let what = if has_faults {
             "[[fault]]"
         } else {

@@ -11,9 +11,9 @@ use crate::build::{Drawn, picoseconds};
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt};
 use crate::document::Tree;
 use crate::files::Files;
-use crate::rows::{self, List, Row};
+use crate::rows::{self, List};
 use crate::schema::{Background, FaultKind, FaultRow};
-use crate::section::{Absent, Field, Section, Setting};
+use crate::section::{Absent, Field, Setting};
 use crate::settings::Settings;
 
 pub use line::read_faults;
@@ -37,19 +37,19 @@ const BACKGROUND: List = List {
     rows_max: FAULTS_MAX,
 };
 
-/// What a study says of programs on its hosts, and of nothing else.
+/// What disturbs a study's own traffic, and programs on its hosts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ForPrograms {
+pub(crate) struct Disturbances {
     pub(crate) faults: Vec<Fault>,
     pub(crate) background: Vec<background::Background>,
     pub(crate) detection: Detection,
-    /// The first place of these, if there is one, and its heading.
-    pub(crate) first: Option<(Place, &'static str)>,
+    /// The place of the first fault, if there is one.
+    pub(crate) first_fault: Option<Place>,
     /// The rows as they were read, as TOML.
     pub(crate) toml: String,
 }
 
-impl ForPrograms {
+impl Disturbances {
     /// Reads the lists of a tree; what names a host or a link is held to the network.
     pub(crate) fn read(
         tree: &Tree,
@@ -60,8 +60,6 @@ impl ForPrograms {
     ) -> Self {
         let mut read = Self::default();
         if let Some(detection) = &settings.detection {
-            let place = detection.host_timeout.place();
-            read.first = Some((place, "[detection]"));
             let usual = read.detection;
             read.detection = Detection {
                 transport_timeout: detection
@@ -74,19 +72,15 @@ impl ForPrograms {
         for row in BACKGROUND.read::<Background>(tree, "", diagnostics) {
             let made = background(&row.keys, topology, files, diagnostics);
             read.background.extend(diagnostics.tell(made));
-            read.add(&row, "[[background]]");
+            read.toml.push_str(&rows::to_toml(&row.keys));
         }
         for row in FAULTS.read::<FaultRow>(tree, "", diagnostics) {
             let made = fault(&row.keys, row.place, topology, diagnostics);
             read.faults.extend(diagnostics.tell(made));
-            read.add(&row, "[[fault]]");
+            read.first_fault.get_or_insert(row.place);
+            read.toml.push_str(&rows::to_toml(&row.keys));
         }
         read
-    }
-
-    fn add<S: Section>(&mut self, row: &Row<'_, S>, heading: &'static str) {
-        self.first = Some((row.place, heading));
-        self.toml.push_str(&rows::to_toml(&row.keys));
     }
 }
 

@@ -109,19 +109,15 @@ pub fn programs_of(
     };
     let host = host(preset).map_err(lacking)?;
     if let Some(study) = study {
-        let Study {
-            config,
-            for_programs,
-            ..
-        } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+        let Study { config, .. } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
         return Ok(SimulationConfig {
             topology: config.topology,
             links: config.links,
             switch: config.switch,
             host,
-            faults: for_programs.faults,
-            background: for_programs.background,
-            detection: for_programs.detection,
+            faults: config.faults,
+            background: config.background,
+            detection: config.detection,
             seed: config.run.seed,
         });
     }

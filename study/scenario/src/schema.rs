@@ -7,6 +7,7 @@ mod hardware;
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
 use viaduct_network::Sharing;
+use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
 use crate::keys::Table;
@@ -156,6 +157,11 @@ section! {
 }
 
 words!(Sharing { Fluid = "fluid", MaxMin = "max-min" });
+words!(ReliabilityLevel {
+    Unreliable = "unreliable",
+    ReliableDelivery = "reliable-delivery",
+    ReliableReception = "reliable-reception",
+});
 words!(Switching { CutThrough = "cut-through", StoreAndForward = "store-and-forward" });
 
 words! {
@@ -352,6 +358,10 @@ section! {
         // The other keys of the size hang on the first.
         sizes: Sizes = group_by_heads(),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
+        reliability: Setting<ReliabilityLevel> =
+            choice("lost messages go unnoticed, or break their connection; a send ends when its \
+                    bytes have left, or when they are placed")
+            .or("unreliable");
         start: Setting<Start> = start("no message is posted before").or("0 s");
         stop: Setting<Time> = time("none is posted at or after").otherwise("run.until");
     }

@@ -13,7 +13,7 @@ use crate::builtin;
 use crate::checks;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity, excerpt, nearest};
 use crate::document::{self, Node, Raw, Tree};
-use crate::faults::ForPrograms;
+use crate::faults::Disturbances;
 use crate::files::{self, Files};
 use crate::keys::{self, Fallback};
 use crate::message_list::message_list_csv;
@@ -56,7 +56,10 @@ pub struct Study {
     handed_in: Option<String>,
     /// The path that stands for a list of messages that was handed in.
     handed_in_list: Option<String>,
-    pub(crate) for_programs: ForPrograms,
+    /// Its faults and background traffic as they were read, as TOML.
+    disturbances: String,
+    /// The place of its first fault, if there is one.
+    first_fault: Option<Place>,
     cells: Vec<Self>,
     own_sources: [usize; 2],
 }
@@ -141,27 +144,26 @@ impl Study {
         }
     }
 
-    /// Whether its own traffic can be run: nothing in it is for programs on its hosts alone.
+    /// Whether its own traffic can be run: all that its adapters do about its faults is known.
     ///
     /// # Errors
     ///
-    /// When it has faults or background traffic: the place, and what runs them.
+    /// When adapters that send again what was lost on a reliable connection meet faults.
     pub fn check_runs(&self) -> Result<(), Diagnostics> {
-        let Some((place, heading)) = self.for_programs.first else {
+        let is_reliable = self.config.traffic.reliability.is_reliable();
+        let sends_again = self.config.host.mechanism.sends_again();
+        let Some(place) = self.first_fault.filter(|_| is_reliable && sends_again) else {
             return Ok(());
         };
         let mut diagnostics = self.warnings.same_sources();
+        let name = &self.config.host.name;
         let help = format!(
-            "leave {heading} out, or run programs on the study's hosts: viaduct measure latency \
-             --on sim:{}@STUDY",
-            self.config.host.name
+            "set `traffic.reliability` to \"unreliable\", or run programs on the study's hosts: \
+             viaduct measure latency --on sim:{name}@STUDY"
         );
-        diagnostics.push(
-            Diagnostic::error(format!("{heading} is for programs on simulated hosts"))
-                .at(place)
-                .label("the study's own traffic runs without")
-                .help(help),
-        );
+        let title = "a study's own traffic is not sent again when it is lost";
+        let label = format!("adapters of {name} do that at the reliable levels");
+        diagnostics.push(Diagnostic::error(title).at(place).label(label).help(help));
         Err(diagnostics)
     }
 
@@ -259,7 +261,7 @@ impl Study {
             let mark = if is_comment { "# " } else { "" };
             text.push_str(&format!("{mark}{} = {line}\n", setting.key().name));
         }
-        text.push_str(&self.for_programs.toml);
+        text.push_str(&self.disturbances);
         for published in &self.published {
             text.push_str(&published.to_toml());
         }
@@ -606,14 +608,17 @@ impl Frame {
             &mut self.topologies,
             diagnostics,
         );
-        let config = config?;
-        let for_programs = ForPrograms::read(
+        let mut config = config?;
+        let disturbances = Disturbances::read(
             &tree,
             &settings,
             &config.topology,
             &mut self.files,
             diagnostics,
         );
+        config.faults = disturbances.faults;
+        config.background = disturbances.background;
+        config.detection = disturbances.detection;
         let words = |key: &Setting<String>| key.known().unwrap_or_default();
         let study = &settings.study;
         let own_name = words(&study.name);
@@ -649,7 +654,8 @@ impl Frame {
                 .known()
                 .filter(|path| self.files.messages(path).is_some()),
             settings,
-            for_programs,
+            disturbances: disturbances.toml,
+            first_fault: disturbances.first_fault,
             cells: Vec::new(),
             own_sources: [self.study_source, self.set_source],
         })

@@ -3,7 +3,9 @@
 use viaduct_cluster::faults::{Fault, Links, Slowness};
 use viaduct_engine::Time;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_scenario::{Study, load_programs, parse_study, read_faults};
+use viaduct_scenario::{
+    Override, Study, load_programs, parse_study, parse_study_with, read_faults,
+};
 use viaduct_topology::{HostId, Node, Ports, SwitchId, Topology};
 
 /// Two switches with two hosts each.
@@ -169,7 +171,7 @@ fn background_traffic_and_detection_are_read() {
 }
 
 #[test]
-fn a_resolved_study_keeps_them_and_its_traffic_does_not_run() {
+fn a_resolved_study_keeps_them_and_runs_with_them() {
     let text = format!(
         "{STUDY}[[fault]]\nkind = \"loss\"\nrate = \"1 %\"\n[[background]]\nsource = 0\n\
          interval = \"1 ms\"\nsize = \"8 KiB\"\n"
@@ -187,16 +189,20 @@ fn a_resolved_study_keeps_them_and_its_traffic_does_not_run() {
         "{resolved}"
     );
     for study in [study, again] {
-        let said = study.check_runs().expect_err("it has a fault").to_string();
-        assert!(
-            said.contains("viaduct measure latency --on sim:giganet-clan@STUDY"),
-            "{said}"
-        );
+        study.check_runs().expect("its adapters send nothing again");
+        assert_eq!(study.config.faults.len(), 1);
+        assert_eq!(study.config.background.len(), 1);
     }
-    parse_study(STUDY)
-        .expect("it is right")
-        .check_runs()
-        .expect("it has none");
+    let set = [
+        "hosts.nic=rnic-gen4",
+        "traffic.reliability=reliable-delivery",
+    ];
+    let study = parse_study_with(&text, &set.map(Override::fixed)).expect("it is right");
+    let said = study.check_runs().expect_err("they send again").to_string();
+    assert!(
+        said.contains("viaduct measure latency --on sim:rnic-gen4@STUDY"),
+        "{said}"
+    );
 }
 
 #[test]

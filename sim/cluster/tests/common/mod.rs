@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use viaduct_cluster::config::{Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig};
+use viaduct_cluster::faults::Detection;
 use viaduct_cluster::result::RunResult;
 use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
+use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::{
     BusModel, Completion, Frame, HostModel, Mechanism, MemoryModel, NicModel, ProcessorModel, Rate,
@@ -138,9 +140,13 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             pattern,
             arrivals: Arrivals::Open(Interval::exponential(1e9).expect("a mean")),
             size: SizeDistribution::constant(1_000),
+            reliability: ReliabilityLevel::Unreliable,
             start: Time::ZERO,
             stop: Time::from_milliseconds(100),
         },
+        faults: Vec::new(),
+        detection: Detection::default(),
+        background: Vec::new(),
         run: RunConfig {
             warmup: Time::ZERO,
             until: Time::from_milliseconds(100),

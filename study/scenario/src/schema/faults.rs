@@ -7,7 +7,7 @@ use crate::section::kinds::{choice, host, number, share, text, time};
 use crate::section::{Setting, group, section, words};
 
 section! {
-    Detection Optional "detection": "for programs: how long simulated hosts take to notice a fault" {
+    Detection Optional "detection": "how long simulated hosts take to notice a fault" {
         transport_timeout: Setting<Time> =
             time("until a reliable connection gives a lost message up, and breaks").or("1 ms");
         host_timeout: Setting<Time> =
@@ -27,7 +27,7 @@ words! {
 }
 
 section! {
-    FaultRow Rows "fault": "[[fault]], for programs: something that goes wrong, one per row" {
+    FaultRow Rows "fault": "[[fault]]: something that goes wrong, one per row" {
         kind: Setting<FaultKind> = choice("what goes wrong");
         links: Setting<String> =
             text("all; host 1: its cable; s0 -> s1, or s0 <-> s1 for both directions").or("all"),
@@ -56,12 +56,12 @@ section! {
 
 section! {
     Background Rows "background":
-        "[[background]], for programs: traffic of others beside them, one per row" {
+        "[[background]]: traffic of others on the same links, one per row" {
         source: Setting<u32> = host("the host that it comes from");
         target: Setting<u32> = host("the host that it goes to")
             .otherwise("any other, drawn each time");
         from: Setting<Time> = time("no transfer starts before").or("0 s");
-        until: Setting<Time> = time("none starts at or after").otherwise("the programs' end");
+        until: Setting<Time> = time("none starts at or after").otherwise("the end");
         intervals: Intervals = group();
         interval: Setting<Time> = time("mean time between the starts of two transfers"),
             when intervals.interval_distribution = IntervalKind::Exponential

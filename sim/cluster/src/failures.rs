@@ -1,0 +1,572 @@
+//! What follows where something may fail: links that lose or damage messages, hosts that die,
+//! connections that break.
+//!
+//! ```text
+//!  a message:  begins to move: its fate is drawn -> its flow ends: was a link cut meanwhile?
+//!              -> HeadArrives, TailArrives: withheld from its receiver -> GivesUp, if reliable
+//!  a host:     Dies -> DeathNoticed: its connections break
+//!  a link:     CutNoticed: connections over it break
+//! ```
+//!
+//! A message that its receiver does not get is *dropped*, with its cause. A connection that broke
+//! is set up again when a message needs it; a message that needs one that cannot be set up is
+//! dropped when it is posted.
+//!
+//! Nothing here is reached in a run whose delivery is unreliable and in which nothing goes wrong.
+
+use std::collections::BTreeSet;
+
+use viaduct_core::{HostAddress, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId};
+use viaduct_engine::Time;
+use viaduct_network::outages::parts;
+use viaduct_network::{JourneyId, Moved, Next};
+use viaduct_topology::LinkId;
+
+use crate::cluster::Cluster;
+use crate::config::{Arrivals, ClusterConfig};
+use crate::connections::Connection;
+use crate::error::RunError;
+use crate::event::Event;
+use crate::faults::{Death, Fate, Faults, Timetable};
+use crate::host::{BlockedPost, Host};
+use crate::message::{Ends, MessageId};
+use crate::result::Warning;
+
+/// Causes of drops, beside those that the semantics names.
+pub(crate) mod cause {
+    /// A link lost the message, or was cut, or one of its hosts was dead.
+    pub(crate) const LOST: &str = "lost";
+    /// A link damaged it.
+    pub(crate) const CORRUPTED: &str = "corrupted";
+    /// Its connection was broken and could not be set up, or broke before it was sent.
+    pub(crate) const NO_CONNECTION: &str = "no_connection";
+}
+
+/// What may fail in a run, and what did.
+#[derive(Debug)]
+pub(crate) struct Failures {
+    faults: Faults,
+    deaths: Vec<Death>,
+    /// Connections that broke.
+    pub(crate) connections_broken: u64,
+}
+
+impl Failures {
+    /// Of a configuration; none if nothing may fail in it. Processors that are slow are told to
+    /// their hosts.
+    pub(crate) fn new(
+        config: &ClusterConfig,
+        hosts: &mut [Host],
+    ) -> Result<Option<Box<Self>>, RunError> {
+        if !config.may_fail() {
+            return Ok(None);
+        }
+        let (topology, seed) = (&*config.topology, config.run.seed);
+        let (faults, timetable) = Faults::new(&config.faults, topology, config.detection, seed)?;
+        let Timetable { deaths, slowings } = timetable;
+        for (host, slowing) in slowings {
+            let slowings = &mut hosts[host as usize].slowings;
+            slowings.get_or_insert_default().push(slowing);
+        }
+        Ok(Some(Box::new(Self {
+            faults,
+            deaths,
+            connections_broken: 0,
+        })))
+    }
+}
+
+impl Failures {
+    /// Whether hosts or their adapters die.
+    pub(crate) fn has_deaths(&self) -> bool {
+        !self.deaths.is_empty()
+    }
+}
+
+impl ClusterConfig {
+    /// Whether a message may end in another way than to be delivered, or dropped by a receiver that
+    /// has no descriptor for it.
+    pub(crate) fn may_fail(&self) -> bool {
+        !self.faults.is_empty() || self.traffic.reliability.is_reliable()
+    }
+}
+
+impl Cluster<'_> {
+    /// Schedules what goes wrong at a time that is known.
+    pub(crate) fn expect_failures(&mut self) {
+        let Some(failures) = &self.failures else {
+            return;
+        };
+        let notice = failures.faults.detection.host_timeout;
+        let deaths = failures.deaths.iter().zip(0..);
+        let deaths = deaths.map(|(death, place)| (death.at, Event::Dies(place)));
+        let cuts = failures.faults.outages.lasting(notice);
+        let cuts = cuts.map(|(link, from)| (from.saturating_add(notice), Event::CutNoticed(link)));
+        let expected: Vec<_> = deaths.chain(cuts).collect();
+        for (time, event) in expected {
+            self.expect(time, event);
+        }
+    }
+
+    /// Schedules what no message waits for: a run may end before.
+    pub(crate) fn expect(&mut self, time: Time, event: Event) {
+        self.queue.schedule(time, event);
+        self.idle_events += 1;
+    }
+
+    pub(crate) fn faults(&self) -> Option<&Faults> {
+        self.failures.as_ref().map(|failures| &failures.faults)
+    }
+
+    /// Whether the adapter of a host is dead.
+    fn is_nic_dead(&self, host: u32) -> bool {
+        self.faults().is_some_and(|faults| faults.is_nic_dead(host))
+    }
+
+    /// Whether a host is dead: its processes post nothing.
+    pub(crate) fn is_dead(&self, process: u32) -> bool {
+        let host = self.host_of(process);
+        self.faults()
+            .is_some_and(|faults| faults.is_host_dead(host))
+    }
+
+    /// Whether a wish can be posted, on a connection that is up or that is set up again; if not, it
+    /// is dropped.
+    pub(crate) fn may_post(&mut self, wish: &BlockedPost) -> bool {
+        let (host, target_host) = (self.host_of(wish.process), self.host_of(wish.target));
+        let connections = &self.processes[wish.process as usize].connections;
+        let place = connections.place_of(wish.target);
+        let is_up = place.is_some_and(|place| {
+            let vi = connections.get(place).vi;
+            self.nics[host as usize].peer(vi).is_some()
+        });
+        if is_up {
+            return true;
+        }
+        let can_connect = !self.is_nic_dead(host)
+            && !self.is_nic_dead(target_host)
+            && !self.is_cut(wish.process, wish.target);
+        if can_connect && place.is_none_or(|place| self.connect_again(wish, place)) {
+            return true;
+        }
+        let id = self.messages.post(wish, Ends::NONE);
+        self.drop_message(id, cause::NO_CONNECTION);
+        self.messages.remove(id);
+        if matches!(self.config.traffic.arrivals, Arrivals::Window(_)) {
+            // It tries again when the hosts would have noticed.
+            let later = self.queue.now() + self.config.detection.host_timeout;
+            self.expect(later, Event::Refused(wish.process));
+        }
+        false
+    }
+
+    /// A process that keeps a window full may post again what could not be sent.
+    pub(crate) fn handle_refused(&mut self, process: u32) {
+        self.idle_events -= 1;
+        self.processes[process as usize].outstanding -= 1;
+        self.post_window(process);
+    }
+
+    /// Whether a link of the way from one process to another is down now.
+    fn is_cut(&mut self, process: u32, peer: u32) -> bool {
+        let now = self.queue.now();
+        let (ends, flow) = self.config.flow_of(process, peer);
+        let way = self.network.way(ends, flow);
+        let faults = self.failures.as_ref().map(|failures| &failures.faults);
+        faults.is_some_and(|faults| faults.outages.up_again(parts(way), now) > now)
+    }
+
+    /// Puts new VIs in the place of those of a connection that broke.
+    fn connect_again(&mut self, wish: &BlockedPost, place: u32) -> bool {
+        let (process, peer) = (wish.process, wish.target);
+        let (vi, peer_vi) = match self.new_vis(process, peer) {
+            Ok(vis) => vis,
+            Err(error) => {
+                self.refuse(process, peer, &error);
+                return false;
+            }
+        };
+        let connection = self.processes[process as usize].connections.at(place);
+        (connection.vi, connection.peer_vi) = (vi, peer_vi);
+        connection.is_peer_ready = false;
+        let connections = &mut self.processes[peer as usize].connections;
+        let back = connections.place_of(process);
+        let back =
+            back.unwrap_or_else(|| connections.insert(process, Connection::new(peer_vi, vi)));
+        let connection = connections.at(back);
+        (connection.vi, connection.peer_vi) = (peer_vi, vi);
+        connection.is_peer_ready = false;
+        true
+    }
+
+    /// A message's bytes begin to move: what its links do to it.
+    pub(crate) fn draw_fate(&mut self, id: MessageId) {
+        let level = self.config.traffic.reliability;
+        let message = self.messages.get_mut(id);
+        message.is_awaited = level == ReliabilityLevel::ReliableReception;
+        let (ends, flow) = self.config.flow_of(message.source, message.target);
+        let frames = self.config.links.frame.count(message.bytes.into());
+        let way = self.network.way(ends, flow);
+        if let Some(failures) = &mut self.failures {
+            (message.fate, _) = failures.faults.draw(way, frames);
+        }
+    }
+
+    /// A message begins to cross its way, or its next hop.
+    pub(crate) fn note_crossing(&mut self, id: MessageId, journey: JourneyId) {
+        let links = if journey == JourneyId::NONE {
+            None
+        } else {
+            self.network.links_crossed(journey)
+        };
+        let message = self.messages.get_mut(id);
+        message.begun = self.queue.now();
+        message.links = links.map_or((0, u16::MAX), |it| (it.start as u16, it.end as u16));
+    }
+
+    /// Whether a link that a message crosses went down since its bytes began to move there.
+    fn was_cut(&mut self, id: MessageId) -> bool {
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let (begun, (first, end)) = (message.begun, message.links);
+        let (ends, flow) = self.config.flow_of(message.source, message.target);
+        let way = self.network.way(ends, flow);
+        let end = usize::from(end).min(way.len());
+        let crossed = &way[usize::from(first).min(end)..end];
+        let faults = self.failures.as_ref().map(|failures| &failures.faults);
+        faults.is_some_and(|faults| faults.cut(crossed, begun, now).is_some())
+    }
+
+    /// A message has moved over its way, or a hop of it. Whether it goes no further: it is lost, and
+    /// was to be stored at a switch.
+    pub(crate) fn ends_there(&mut self, id: MessageId, moved: &Moved) -> bool {
+        if self.was_cut(id) {
+            self.messages.get_mut(id).fate = Fate::Lost;
+        }
+        let message = self.messages.get(id);
+        if message.fate != Fate::Lost {
+            return false;
+        }
+        if let Next::AtSwitch(journey, after) = moved.next {
+            self.network.give_up(journey);
+            self.drop_message(id, cause::LOST);
+            let there = self.queue.now() + after;
+            self.after(self.lanes.tail, there, Event::TailArrives(id));
+            return true;
+        }
+        // What its first byte has met is told when the last byte should be there.
+        if message.receive_delay.is_some() && !message.is_dropped {
+            self.drop_message(id, cause::LOST);
+        }
+        false
+    }
+
+    /// Keeps a message that is there from its receiver, if it was lost, or one of its hosts is
+    /// dead, or a message before it was lost on its reliable connection; it is dropped then.
+    pub(crate) fn withhold(&mut self, id: MessageId) -> bool {
+        let message = self.messages.get(id);
+        if message.is_dropped {
+            return true;
+        }
+        let (host, target_host) = (self.host_of(message.source), self.host_of(message.target));
+        let connection = message.header.map(|header| header.connection);
+        let is_moving = message.tail_arrives == Time::MAX;
+        let is_lost = message.fate == Fate::Lost
+            || self.is_nic_dead(host)
+            || self.is_nic_dead(target_host)
+            || is_moving && self.was_cut(id);
+        let Some(failures) = &mut self.failures else {
+            return false;
+        };
+        let is_reliable = self.config.traffic.reliability.is_reliable();
+        let Some(connection) = connection.filter(|_| is_reliable) else {
+            if is_lost {
+                self.messages.get_mut(id).fate = Fate::Lost;
+                self.drop_message(id, cause::LOST);
+            }
+            return is_lost;
+        };
+        if is_lost {
+            failures.faults.open_gap(target_host, connection);
+            self.messages.get_mut(id).fate = Fate::Lost;
+            self.drop_message(id, cause::LOST);
+        } else if failures.faults.has_gap(target_host, connection) {
+            self.drop_message(id, cause::NO_CONNECTION);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Counts a message as dropped.
+    fn drop_message(&mut self, id: MessageId, cause: &'static str) {
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        message.is_dropped = true;
+        let message = self.messages.get(id);
+        let hosts = (self.host_of(message.source), self.host_of(message.target));
+        let queued = message.queued();
+        self.accounting.dropped(message, hosts, cause, queued, now);
+    }
+
+    /// A message that was posted is not sent: its connection broke before.
+    pub(crate) fn end_unsent(&mut self, id: MessageId) {
+        self.drop_message(id, cause::NO_CONNECTION);
+        let now = self.queue.now();
+        let message = self.messages.get_mut(id);
+        message.is_awaited = false;
+        let process = message.source;
+        let host = self.host_of(process);
+        self.remove_message(id);
+        self.send_again(process, now);
+        self.free_buffer(host);
+    }
+
+    /// How a message that is placed now ends at its receiver.
+    pub(crate) fn outcome(&mut self, id: MessageId) -> ReceiveOutcome {
+        let message = self.messages.get(id);
+        if message.is_dropped {
+            return ReceiveOutcome::CutShort { placed_bytes: 0 };
+        }
+        if message.fate == Fate::Corrupt {
+            self.drop_message(id, cause::CORRUPTED);
+            return ReceiveOutcome::Corrupt;
+        }
+        ReceiveOutcome::Placed
+    }
+
+    /// The process that would take a message now is dead.
+    #[cold]
+    pub(crate) fn miss_message(&mut self, id: MessageId) {
+        if !self.messages.get(id).is_dropped {
+            self.drop_message(id, cause::LOST);
+        }
+        self.remove_message(id);
+    }
+
+    /// A receive has ended, unless its connection broke before: its sender may hear of it, and its
+    /// host's processor pays for it.
+    pub(crate) fn placed(&mut self, id: MessageId, host: u32, is_placed: bool) {
+        if !is_placed && !self.messages.get(id).is_dropped {
+            self.drop_message(id, cause::NO_CONNECTION);
+        }
+        let now = self.queue.now();
+        let state = &mut self.hosts[host as usize];
+        if let Some(slowings) = &state.slowings {
+            let spans = slowings.iter().map(|slowing| slowing.per_message(now));
+            let span = spans.fold(Time::ZERO, |sum, span| sum + span);
+            state.work(now, span);
+        }
+        let message = self.messages.get_mut(id);
+        if !message.is_dropped && message.is_awaited {
+            message.references += 1;
+            let (ends, flow) = self.config.flow_of(message.target, message.source);
+            let heard = now + self.network.control_delay(ends, flow);
+            self.queue.schedule(heard, Event::Acknowledged(id));
+        }
+        self.carry_breaks(host);
+    }
+
+    pub(crate) fn handle_acknowledgement(&mut self, id: MessageId) {
+        let message = self.messages.get_mut(id);
+        message.is_awaited = false;
+        let (process, vi, work) = (message.source, message.source_vi, message.send_work);
+        let host = self.host_of(process);
+        if let Some(work) = work {
+            self.nics[host as usize].handle_acknowledgement(vi, work);
+        }
+        self.hear(id);
+        self.remove_message(id);
+    }
+
+    /// The sender of a message that it awaited hears of it: its buffer is free.
+    fn hear(&mut self, id: MessageId) {
+        let process = self.messages.get(id).source;
+        self.follow_buffer(id);
+        self.send_again(process, self.queue.now());
+        self.free_buffer(self.host_of(process));
+    }
+
+    /// A message that is dropped has ended at its receiver: the sender of one that was lost on a
+    /// reliable connection waits for what does not come.
+    pub(crate) fn await_in_vain(&mut self, id: MessageId) {
+        let is_reliable = self.config.traffic.reliability.is_reliable();
+        let message = self.messages.get_mut(id);
+        if is_reliable && message.fate == Fate::Lost {
+            message.references += 1;
+            let timeout = self.config.detection.transport_timeout;
+            let time = self.queue.now().saturating_add(timeout);
+            self.queue.schedule(time, Event::GivesUp(id));
+        }
+    }
+
+    /// The adapter that sent a message gives it up, which breaks its connection.
+    pub(crate) fn give_up(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (vi, work) = (message.source_vi, message.send_work);
+        let connection = message.header.map(|header| header.connection);
+        let host = self.host_of(message.source);
+        let nic = &mut self.nics[host as usize];
+        // It may have broken in another way meanwhile.
+        if nic.peer(vi).map(|peer| peer.connection) == connection {
+            let failed = SendOutcome::TransportFailed;
+            if !work.is_some_and(|work| nic.finish_send(vi, work, failed)) {
+                nic.handle_transport_failure(vi);
+            }
+            self.carry_breaks(host);
+        }
+        self.remove_message(id);
+    }
+
+    /// Names of a message that are gone; whether there are others.
+    pub(crate) fn is_named_still(&mut self, id: MessageId) -> bool {
+        let message = self.messages.get_mut(id);
+        message.references -= 1;
+        if message.references > 0 {
+            return true;
+        }
+        if message.is_awaited {
+            // Nobody will tell its sender.
+            message.is_awaited = false;
+            self.hear(id);
+        }
+        false
+    }
+
+    /// Tells the other ends of connections of a host that they broke, in no time.
+    pub(crate) fn carry_breaks(&mut self, host: u32) {
+        if self.nics[host as usize].is_silent() {
+            return;
+        }
+        let (now, from) = (self.timestamp(), HostAddress::new(host.into()));
+        let mut told = 0;
+        while let Some(transmit) = self.nics[host as usize].poll_transmit() {
+            told += 1;
+            let to = transmit.to.get() as u32;
+            if !self.is_nic_dead(to) {
+                let nic = &mut self.nics[to as usize];
+                nic.handle_connection_message(from, transmit.message, now);
+                while nic.poll_event().is_some() {}
+            }
+        }
+        let nic = &mut self.nics[host as usize];
+        while nic.poll_event().is_some() {}
+        if let Some(failures) = &mut self.failures {
+            failures.connections_broken += told;
+        }
+    }
+
+    /// A host or its NIC dies.
+    pub(crate) fn handle_death(&mut self, place: u32) {
+        self.idle_events -= 1;
+        let Some(failures) = &mut self.failures else {
+            return;
+        };
+        let Death { host, is_host, .. } = failures.deaths[place as usize];
+        let had_nic = !failures.faults.is_nic_dead(host);
+        failures.faults.bury(host, is_host);
+        if had_nic {
+            let nic = &mut self.nics[host as usize];
+            nic.handle_catastrophe();
+            while nic.poll_event().is_some() {}
+            let noticed = self.queue.now() + self.config.detection.host_timeout;
+            self.expect(noticed, Event::DeathNoticed(host));
+        }
+    }
+
+    /// The other hosts give their connections to a dead one up.
+    pub(crate) fn handle_death_noticed(&mut self, dead: u32) {
+        self.idle_events -= 1;
+        let hosts = self.hosts.len() as u32;
+        for host in (0..hosts).filter(|host| *host != dead) {
+            self.miss(host, dead);
+        }
+    }
+
+    /// A link has been down for long enough: connections over it are given up at both ends.
+    pub(crate) fn handle_cut_noticed(&mut self, link: u32) {
+        self.idle_events -= 1;
+        let mut pairs = BTreeSet::new();
+        for process in 0..self.processes.len() as u32 {
+            let one = self.host_of(process);
+            let peers: Vec<u32> = self.processes[process as usize]
+                .connections
+                .peers()
+                .collect();
+            for other in peers.into_iter().map(|peer| self.host_of(peer)) {
+                pairs.insert((one.min(other), one.max(other)));
+            }
+        }
+        for (one, other) in pairs {
+            let mut crosses = |ends| self.network.way(ends, 0).contains(&LinkId(link));
+            if crosses((one, other)) || crosses((other, one)) {
+                self.miss(one, other);
+                self.miss(other, one);
+            }
+        }
+    }
+
+    /// A host no longer hears of another: their connections break at its end.
+    fn miss(&mut self, host: u32, missed: u32) {
+        if self.is_nic_dead(host) {
+            return;
+        }
+        let nic = &mut self.nics[host as usize];
+        let broken = nic.handle_host_unreachable(HostAddress::new(missed.into()));
+        while nic.poll_event().is_some() {}
+        if let Some(failures) = &mut self.failures {
+            failures.connections_broken += broken as u64;
+        }
+    }
+
+    /// What the user should know of what failed.
+    pub(crate) fn failure_warnings(&self) -> Vec<Warning> {
+        let Some(failures) = &self.failures else {
+            return Vec::new();
+        };
+        let texts = [
+            (
+                cause::LOST,
+                "were lost on a link that loses or was down, or with a host that died",
+            ),
+            (
+                cause::CORRUPTED,
+                "arrived damaged: their receives completed in error",
+            ),
+            (
+                cause::NO_CONNECTION,
+                "had no connection: it was broken, or could not be set up",
+            ),
+        ];
+        let drops = self.accounting.drops();
+        let mut warnings = Vec::new();
+        for (cause, text) in texts {
+            let of_cause = drops.iter().filter(|drops| drops.cause == cause);
+            let (count, first) = of_cause.fold((0, Time::MAX), |(count, first), drops| {
+                (count + drops.count, first.min(drops.first))
+            });
+            if count > 0 {
+                warnings.push(Warning {
+                    text: format!("{count} messages {text}, the first at {first}"),
+                    help: None,
+                });
+            }
+        }
+        if failures.connections_broken > 0 {
+            warnings.push(Warning {
+                text: format!(
+                    "{} ends of connections broke; each connection was set up again, in no time, \
+                     for the next message that needed it",
+                    failures.connections_broken
+                ),
+                help: None,
+            });
+        }
+        warnings
+    }
+
+    /// Whether a VI may be given a receive: it is connected.
+    pub(crate) fn takes_receives(&self, host: u32, vi: ViId) -> bool {
+        self.failures.is_none() || self.nics[host as usize].peer(vi).is_some()
+    }
+}
