@@ -237,8 +237,8 @@ impl Cluster<'_> {
         faults.is_some_and(|faults| faults.cut(crossed, begun, now).is_some())
     }
 
-    /// A message has moved over its way, or a hop of it. Whether it goes no further: it is lost, and
-    /// was to be stored at a switch.
+    /// A message has moved over its way, or a hop of it. Whether it goes no further: it is lost,
+    /// and was to be stored at a switch.
     pub(crate) fn ends_there(&mut self, id: MessageId, moved: &Moved) -> bool {
         if self.was_cut(id) {
             self.messages.get_mut(id).fate = Fate::Lost;
