@@ -135,7 +135,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => self.check_rings(grid, &mut report),
             // Up-down routes of a tree depend upwards on up links, then downwards: never in a ring.
-            Kind::Tree(_) => {}
+            Kind::Tree(_) | Kind::LeafSpine(_) => {}
             Kind::Graph(graph) => {
                 self.check_faults(graph, &mut report);
                 self.check_reach(graph, &mut report);

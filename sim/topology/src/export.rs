@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
 
+use crate::leaf_spine::LeafSpine;
 use crate::topology::Kind;
 use crate::{HostId, LinkId, Node, SwitchId, Topology};
 
@@ -131,6 +132,7 @@ impl Topology {
             Kind::Graph(_) => (link.0 - 2 * self.host_count()).is_multiple_of(2),
             Kind::Grid(grid) => grid.is_positive(link.0 - 2 * self.host_count()),
             Kind::Tree(tree) => tree.is_up(link.0 - 2 * self.host_count()),
+            Kind::LeafSpine(_) => LeafSpine::is_up(link.0 - 2 * self.host_count()),
         }
     }
 

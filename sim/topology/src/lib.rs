@@ -1,8 +1,8 @@
 //! Hosts, switches, directed links and routes of a cluster's network.
 //!
-//! A [`Topology`] is generated (chain, mesh, torus, fat tree: nothing is kept per host or link, all
-//! is arithmetic) or read from a file (any graph, routed by tables). It answers which links a
-//! message crosses:
+//! A [`Topology`] is generated (chain, mesh, torus, fat tree, tree of two levels: nothing is kept
+//! per host or link, all is arithmetic) or read from a file (any graph, routed by tables). It
+//! answers which links a message crosses:
 //!
 //! ```
 //! use viaduct_topology::{HostId, Ports, Topology};
@@ -71,6 +71,7 @@ mod graph;
 mod graphml;
 mod grid;
 mod json;
+mod leaf_spine;
 mod names;
 mod node_link;
 mod parts;

@@ -235,11 +235,12 @@ fn link_order(candidate: &Kind, parts: &GraphParts) -> Option<Vec<u32>> {
     let (links, ends): (u32, &dyn Fn(u32) -> (SwitchId, SwitchId)) = match candidate {
         Kind::Grid(grid) => (grid.switch_link_count(), &|link| grid.link_ends(link)),
         Kind::Tree(tree) => (tree.switch_link_count(), &|link| tree.link_ends(link)),
-        Kind::Graph(_) => return None,
+        Kind::LeafSpine(_) | Kind::Graph(_) => return None,
     };
     let host_switch = |host| match candidate {
         Kind::Grid(grid) => grid.host_switch(host),
         Kind::Tree(tree) => tree.host_switch(host),
+        Kind::LeafSpine(tree) => tree.host_switch(host),
         Kind::Graph(graph) => graph.host_switch(host),
     };
     let hosts = (0..).zip(&parts.host_switches);

@@ -3,6 +3,7 @@
 use crate::error::TopologyError;
 use crate::graph::{EqualPaths, Graph};
 use crate::grid::{Grid, Shape};
+use crate::leaf_spine::LeafSpine;
 use crate::parts::LinkAttributes;
 use crate::rule::Labels;
 use crate::tree::Tree;
@@ -26,6 +27,7 @@ pub struct Topology {
 pub(crate) enum Kind {
     Grid(Grid),
     Tree(Tree),
+    LeafSpine(LeafSpine),
     Graph(Box<Graph>),
 }
 
@@ -60,6 +62,15 @@ pub enum Plan<'a> {
     },
     /// See [`Topology::fat_tree`].
     FatTree(TreeShape),
+    /// See [`Topology::leaf_spine`].
+    LeafSpine {
+        /// All hosts.
+        hosts: u32,
+        /// Of a leaf.
+        hosts_per_leaf: u32,
+        /// Switches of the spine.
+        spines: u32,
+    },
 }
 
 impl Topology {
@@ -149,6 +160,22 @@ impl Topology {
         })
     }
 
+    /// A tree of two levels: leaves with hosts, each joined to every switch of the spine.
+    ///
+    /// Names are `host0`, `leaf0`, `spine0` and so on; the last leaf may have fewer hosts than the
+    /// others. Routes to host h go over switch h modulo their count of the spine.
+    ///
+    /// # Errors
+    ///
+    /// None of something, or more of anything than has numbers.
+    pub fn leaf_spine(hosts: u32, hosts_per_leaf: u32, spines: u32) -> Result<Self, TopologyError> {
+        let tree = LeafSpine::new(hosts, hosts_per_leaf, spines)?;
+        Ok(Self {
+            kind: Kind::LeafSpine(tree),
+            labels: None,
+        })
+    }
+
     /// The same graph with routes from given tables, JSON text: for each switch, for each target
     /// host, the next node.
     ///
@@ -197,6 +224,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.host_count(),
             Kind::Tree(tree) => tree.host_count(),
+            Kind::LeafSpine(tree) => tree.host_count(),
             Kind::Graph(graph) => graph.host_count(),
         }
     }
@@ -207,6 +235,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.switch_count(),
             Kind::Tree(tree) => tree.switch_count(),
+            Kind::LeafSpine(tree) => tree.switch_count(),
             Kind::Graph(graph) => graph.switch_count(),
         }
     }
@@ -223,6 +252,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.switch_link_count(),
             Kind::Tree(tree) => tree.switch_link_count(),
+            Kind::LeafSpine(tree) => tree.switch_link_count(),
             Kind::Graph(graph) => graph.switch_link_count(),
         }
     }
@@ -242,6 +272,8 @@ impl Topology {
             Kind::Grid(_) | Kind::Graph(_) => LinkClass::Mesh,
             Kind::Tree(tree) if tree.is_up(index) => LinkClass::TreeUp,
             Kind::Tree(_) => LinkClass::TreeDown,
+            Kind::LeafSpine(_) if LeafSpine::is_up(index) => LinkClass::TreeUp,
+            Kind::LeafSpine(_) => LinkClass::TreeDown,
         }
     }
 
@@ -266,6 +298,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => grid.host_switch(host),
             Kind::Tree(tree) => tree.host_switch(host),
+            Kind::LeafSpine(tree) => tree.host_switch(host),
             Kind::Graph(graph) => graph.host_switch(host),
         }
     }
@@ -298,6 +331,7 @@ impl Topology {
                 grid.route(grid.host_switch(source), grid.host_switch(target), path);
             }
             Kind::Tree(tree) => tree.route(source, target, path),
+            Kind::LeafSpine(tree) => tree.route(source, target, path),
             Kind::Graph(graph) => {
                 if !graph.route(source, target, flow, path) {
                     path.pop();
@@ -327,6 +361,7 @@ impl Topology {
                 vec![path]
             }
             Kind::Tree(tree) => tree.equal_ways(source, target, most),
+            Kind::LeafSpine(tree) => tree.equal_ways(source, target, most),
             Kind::Graph(graph) => graph.equal_ways(source, target, most),
         };
         let with_hosts = |path: Vec<LinkId>| {
@@ -350,7 +385,7 @@ impl Topology {
     pub fn equal_paths(&self) -> Option<EqualPaths> {
         match &self.kind {
             Kind::Graph(graph) => Some(graph.equal_paths()),
-            Kind::Grid(_) | Kind::Tree(_) => None,
+            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => None,
         }
     }
 
@@ -362,6 +397,7 @@ impl Topology {
                 Some(grid.distance(grid.host_switch(source), grid.host_switch(target)) + 2)
             }
             Kind::Tree(tree) => Some(tree.distance(source, target) + 2),
+            Kind::LeafSpine(tree) => Some(tree.distance(source, target) + 2),
             Kind::Graph(graph) => Some(graph.distance(source, target)? + 2),
         }
     }
@@ -381,6 +417,7 @@ impl Topology {
         let (source, target) = match &self.kind {
             Kind::Grid(grid) => grid.link_ends(index),
             Kind::Tree(tree) => tree.link_ends(index),
+            Kind::LeafSpine(tree) => tree.link_ends(index),
             Kind::Graph(graph) => graph.link_ends(index),
         };
         (Node::Switch(source), Node::Switch(target))
@@ -400,6 +437,8 @@ impl Topology {
             (Kind::Grid(grid), Node::Switch(switch)) => grid.switch_name(switch),
             (Kind::Tree(tree), Node::Host(host)) => tree.host_name(host),
             (Kind::Tree(tree), Node::Switch(switch)) => tree.switch_name(switch),
+            (Kind::LeafSpine(_), Node::Host(host)) => LeafSpine::host_name(host),
+            (Kind::LeafSpine(tree), Node::Switch(switch)) => tree.switch_name(switch),
             (Kind::Graph(graph), Node::Host(host)) => graph.host_name(host).to_owned(),
             (Kind::Graph(graph), Node::Switch(switch)) => graph.switch_name(switch).to_owned(),
         }
@@ -416,7 +455,9 @@ impl Topology {
     #[must_use]
     pub fn link_rate_bits_per_second(&self, link: LinkId) -> Option<f64> {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) => self.labels()?.attributes.rate(link.0 as usize),
+            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => {
+                self.labels()?.attributes.rate(link.0 as usize)
+            }
             Kind::Graph(graph) => graph.rate(link),
         }
     }
@@ -425,7 +466,9 @@ impl Topology {
     #[must_use]
     pub fn link_latency_picoseconds(&self, link: LinkId) -> Option<u64> {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) => self.labels()?.attributes.latency(link.0 as usize),
+            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => {
+                self.labels()?.attributes.latency(link.0 as usize)
+            }
             Kind::Graph(graph) => graph.latency(link),
         }
     }
@@ -465,7 +508,7 @@ impl Topology {
     #[must_use]
     pub fn table_bytes(&self) -> u64 {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) => 0,
+            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => 0,
             Kind::Graph(graph) => graph.table_bytes(),
         }
     }
@@ -478,6 +521,7 @@ impl Topology {
                 size_of_val(grid.dimensions()) as u64 + size_of_val(grid.sizes()) as u64
             }
             Kind::Tree(tree) => tree.memory_bytes(),
+            Kind::LeafSpine(_) => 0,
             Kind::Graph(graph) => size_of::<Graph>() as u64 + graph.memory_bytes(),
         };
         let labels = self.labels().map_or(0, |labels| {
@@ -491,7 +535,7 @@ impl Topology {
     pub fn dimensions(&self) -> Option<&[u32]> {
         match &self.kind {
             Kind::Grid(grid) => Some(grid.sizes()),
-            Kind::Tree(_) | Kind::Graph(_) => None,
+            Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Graph(_) => None,
         }
     }
 
@@ -501,7 +545,7 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => Some(grid.hosts_per_switch()),
             Kind::Tree(tree) => Some(tree.shape().arity),
-            Kind::Graph(_) => None,
+            Kind::LeafSpine(_) | Kind::Graph(_) => None,
         }
     }
 
@@ -511,15 +555,17 @@ impl Topology {
         match &self.kind {
             Kind::Grid(grid) => Some(grid.ports()),
             Kind::Tree(tree) => Some(tree.ports()),
-            Kind::Graph(_) => None,
+            Kind::LeafSpine(_) | Kind::Graph(_) => None,
         }
     }
 
     /// Ports of a switch, where they are said.
     #[must_use]
     pub fn switch_ports(&self, switch: SwitchId) -> Option<u32> {
-        if let Kind::Graph(graph) = &self.kind {
-            return graph.switch_ports(switch);
+        match &self.kind {
+            Kind::Graph(graph) => return graph.switch_ports(switch),
+            Kind::LeafSpine(tree) => return Some(tree.switch_ports(switch)),
+            Kind::Grid(_) | Kind::Tree(_) => {}
         }
         match self.labels().map(|labels| &*labels.switch_ports) {
             Some([]) | None => {
@@ -577,6 +623,14 @@ impl Topology {
                 }
             }
             Kind::Tree(tree) => Plan::FatTree(tree.shape()),
+            Kind::LeafSpine(tree) => {
+                let (hosts, hosts_per_leaf, spines) = tree.measures();
+                Plan::LeafSpine {
+                    hosts,
+                    hosts_per_leaf,
+                    spines,
+                }
+            }
             Kind::Graph(_) => return None,
         })
     }
@@ -603,7 +657,7 @@ impl Topology {
     pub fn straight_line(&self, host: HostId, direction: u32, hops: u32) -> Option<HostId> {
         match &self.kind {
             Kind::Grid(grid) => grid.straight_line(host, direction, hops),
-            Kind::Tree(_) | Kind::Graph(_) => None,
+            Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Graph(_) => None,
         }
     }
 
@@ -612,7 +666,7 @@ impl Topology {
         (0..self.directions())
             .filter(|&direction| match &self.kind {
                 Kind::Grid(grid) => !grid.repeats_direction(direction),
-                Kind::Tree(_) | Kind::Graph(_) => false,
+                Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Graph(_) => false,
             })
             .filter_map(move |direction| self.straight_line(host, direction, 1))
     }
@@ -643,6 +697,11 @@ impl Topology {
                 let TreeShape { arity, levels } = tree.shape();
                 let count = tree.host_count();
                 format!("fat tree of {levels} levels, arity {arity}, {count} hosts")
+            }
+            Kind::LeafSpine(tree) => {
+                let (count, each, spines) = tree.measures();
+                let (count, each) = (hosts(count), hosts(each));
+                format!("tree of two levels, {count}, {each} a leaf, {spines} switches above")
             }
             Kind::Graph(graph) => {
                 let count = hosts(graph.host_count());

@@ -121,6 +121,17 @@ pub fn network_toml(network: &Topology, file: &str) -> String {
         Some(Plan::FatTree(TreeShape { arity, levels })) => {
             format!("topology = \"fat-tree\"\narity = {arity}\nlevels = {levels}\n")
         }
+        Some(Plan::LeafSpine {
+            hosts,
+            hosts_per_leaf,
+            spines,
+        }) => {
+            // Its switches have the ports that they need.
+            return format!(
+                "[network]\ntopology = \"leaf-spine\"\nhosts = {hosts}\n\
+                 hosts_per_switch = {hosts_per_leaf}\nspines = {spines}\n"
+            );
+        }
     };
     toml.insert_str(0, "[network]\n");
     if let Some(ports) = network.switch_ports(SwitchId(0)) {
@@ -196,6 +207,11 @@ impl Network<'_> {
                 };
                 Topology::fat_tree(shape, ports)
             }
+            Shape::LeafSpine => Topology::leaf_spine(
+                settings.hosts.get()?,
+                settings.hosts_per_switch.get()?,
+                settings.spines.get()?,
+            ),
             Shape::Graph => return self.graph(),
         };
         made.map(Arc::new).map_err(|error| {

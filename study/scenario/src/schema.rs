@@ -101,6 +101,7 @@ words! {
         Mesh = "mesh",
         Torus = "torus",
         FatTree = "fat-tree",
+        LeafSpine = "leaf-spine",
         Graph = "graph",
     }
 }
@@ -122,9 +123,12 @@ section! {
         dimensions: Setting<Vec<u32>> = counts("switches along each dimension: [16, 16]"),
             when topology = Shape::Mesh | Shape::Torus;
         switches: Setting<u32> = count("switches in the chain"), when topology = Shape::Chain;
-        hosts: Setting<u32> = count("hosts on the switch"), when topology = Shape::Switch;
+        hosts: Setting<u32> = count("hosts on the switch, or on all leaves"),
+            when topology = Shape::Switch | Shape::LeafSpine;
         hosts_per_switch: Setting<u32> = count("hosts on each switch that has any").or("1"),
-            when topology = Shape::Chain | Shape::Mesh | Shape::Torus;
+            when topology = Shape::Chain | Shape::Mesh | Shape::Torus | Shape::LeafSpine;
+        spines: Setting<u32> = count("switches above the leaves, each joined to all of them"),
+            when topology = Shape::LeafSpine;
         ends_only: Setting<bool> = boolean("hosts only on the first and last switch").or("false"),
             when topology = Shape::Chain;
         arity: Setting<u32> = count("k of the k-ary n-tree: links up, and down, of a switch"),
