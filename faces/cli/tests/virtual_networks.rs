@@ -314,10 +314,22 @@ fn endpoints_run_in_the_network_of_a_study() {
     };
     // 52 bytes over two links of 150 MB/s and one switch.
     let usual = latency("sim:am-myrinet") - 0.3 - 52.0 / 150.0;
-    // Five switches of 0.5 us and 80 bytes, six links of 25 ns, 1 Gbit/s.
-    let chain = 5.0 * (0.5 + 80.0 / 125.0) + 6.0 * 0.025 + 52.0 / 125.0;
+    // Five switches of 0.5 us, six links of 25 ns, 1 Gbit/s.
+    let chain = |head: f64| 5.0 * (0.5 + head / 125.0) + 6.0 * 0.025 + 52.0 / 125.0;
+    // The study says how links are shared: a switch waits for 80 bytes, or all of a packet.
     let added = latency("sim:am-myrinet@four-hop") - usual;
-    assert!((added - chain).abs() < 0.01, "{added} where {chain} is due");
+    assert!((added - chain(52.0)).abs() < 0.01, "{added}");
+    // One that does not say so: a packet holds its way, and waits for 80 bytes' time.
+    let folder = Folder::new();
+    let text = fs::read_to_string(shipped("studies/four-hop.toml")).unwrap();
+    fs::write(
+        folder.join("held.toml"),
+        text.replace("model = \"fluid\"", ""),
+    )
+    .unwrap();
+    let held = format!("sim:am-myrinet@{}", folder.join("held.toml").display());
+    let added = latency(&held) - usual;
+    assert!((added - chain(80.0)).abs() < 0.01, "{added}");
     // The published sizes: three switches between the first host and the last.
     let tree = shipped("studies/virtual-networks/myrinet-100.toml");
     let tree = format!("sim:am-myrinet@{tree}");
@@ -341,6 +353,122 @@ fn endpoints_run_in_the_network_of_a_study() {
     // The server is the network's last host.
     assert!(crowd(&["--fault", "link n99 <-> leaf19 down 20 ms.."]) < 0.8 * undisturbed);
     assert!(crowd(&["--fault", "link n98 <-> leaf19 down 20 ms.."]) > 0.99 * undisturbed);
+}
+
+/// Eight clients at one leaf ask a server at another. Over one switch above they have one link in
+/// common, which costs nothing where packets hold their ways, and all there is where they share it.
+#[test]
+fn a_study_says_how_packets_share_links() {
+    let folder = Folder::new();
+    let run = |model: &str, rate: &str| {
+        let text = format!(
+            "[run]\nuntil = \"1 ms\"\n[network]\ntopology = \"leaf-spine\"\nhosts = 16\n\
+             hosts_per_switch = 8\nspines = 1\n[switches]\ndelay = \"300 ns\"\n[links]\n\
+             rate = \"{rate}\"\nhost_rate = \"1.2 Gbit/s\"\n{model}\n[hosts]\n\
+             nic = \"bvia-myrinet\"\n[traffic]\npattern = \"uniform\"\narrivals = \"open\"\n\
+             rate = \"100/s\"\nsize = \"1 KiB\"\n"
+        );
+        fs::write(folder.join("tree.toml"), text).unwrap();
+        let fabric = format!("sim:am-myrinet@{}", folder.join("tree.toml").display());
+        let options = ["--clients", "8", "--server", "mt", "--frames", "8"];
+        let report = json(
+            &[
+                &["contention", "--on", &fabric, "--bytes", "1024", "--links"],
+                &options[..],
+                &["--seconds", "0.05"],
+            ]
+            .concat(),
+        );
+        report["rows"][0].clone()
+    };
+    let busy = |row: &Value, name: &str| {
+        let links = row["links"].as_array().unwrap();
+        let found = links.iter().find(|link| link["link"] == name);
+        number(found.unwrap(), "busy_fraction")
+    };
+    // Between the leaves 16 MB/s: each client's packets take a while, and keep nobody waiting.
+    let held = run("", "128 Mbit/s");
+    let shared = run("model = \"max-min\"", "128 Mbit/s");
+    let (of_held, of_shared) = (number(&held, "mbyte_s"), number(&shared, "mbyte_s"));
+    assert!(
+        of_shared < 16.0 && of_held > 0.0,
+        "{of_held} and {of_shared}"
+    );
+    let full = busy(&shared, "leaf0 -> spine0");
+    assert!((0.97..1.01).contains(&full), "{full}");
+    assert!(busy(&shared, "host15 -> leaf1") < 0.5, "{shared}");
+    // Links that are no bottleneck give about the same by either rule.
+    let [held, shared] = ["", "model = \"max-min\""].map(|model| run(model, "1.2 Gbit/s"));
+    let ratio = number(&held, "messages_s") / number(&shared, "messages_s");
+    assert!((0.9..1.1).contains(&ratio), "{held} and {shared}");
+}
+
+#[test]
+fn links_are_told_where_that_is_asked_for() {
+    // Endpoints are in their frames when the window begins.
+    let options = ["contention", "--on", "sim:am-myrinet", "--seconds", "0.3"];
+    let options = [&options[..], &["--clients", "2", "--server", "one"]].concat();
+    let usual = json(&options);
+    assert!(usual["rows"][0].get("links").is_none());
+    let told = json(&[&options[..], &["--links"]].concat());
+    let links = told["rows"][0]["links"].as_array().unwrap();
+    let names: Vec<&str> = links
+        .iter()
+        .map(|it| it["link"].as_str().unwrap())
+        .collect();
+    // Hosts 0 to 2 are at one leaf.
+    let expected = [
+        "host0 -> leaf0",
+        "host1 -> leaf0",
+        "host2 -> leaf0",
+        "leaf0 -> host0",
+        "leaf0 -> host1",
+        "leaf0 -> host2",
+    ];
+    assert_eq!(names, expected);
+    // A request of 52 bytes and its answer of 24, a reply of 52 and an answer to that.
+    let bytes = |place: usize| number(&links[place], "bytes");
+    let per_message = number(&told["rows"][0], "messages_s") * 0.3;
+    assert!((bytes(0) / per_message - 76.0).abs() < 0.5, "{links:?}");
+    assert!((bytes(3) / bytes(0) - 1.0).abs() < 0.01, "{links:?}");
+    let into_server = bytes(3) / 150e6 / 0.3;
+    let busy = number(&links[3], "busy_fraction");
+    assert!(
+        (busy / into_server - 1.0).abs() < 1e-3,
+        "{busy} where {into_server} is due"
+    );
+    // Nothing else is different.
+    let mut without = told.clone();
+    without["rows"][0].as_object_mut().unwrap().remove("links");
+    assert_eq!(without, usual);
+    let table = run(&[&options[..], &["--links"]].concat());
+    let table = text(&table.stdout);
+    assert!(table.contains("busiest of 6 links: "), "{table}");
+    let error = failure(&["contention", "--on", "shm", "--links", "--clients", "1"]);
+    assert!(error.contains("--links"), "{error}");
+    let error = failure(&["logp", "--on", "sim:am-myrinet", "--links"]);
+    assert!(error.contains("contention"), "{error}");
+}
+
+/// One client, so that nothing is refused: of many a link that loses some relieves the server.
+#[test]
+fn links_lose_the_part_that_they_are_told_to() {
+    let rows = |faults: &[&str]| {
+        let options = ["contention", "--on", "sim:am-myrinet", "--seconds", "0.1"];
+        let options = [&options[..], &["--clients", "1", "--server", "one"], faults].concat();
+        json(&options)["rows"][0].clone()
+    };
+    let usual = rows(&[]);
+    let lossy = rows(&["--fault", "loss 10 % on host 0"]);
+    assert!(number(&lossy, "messages_s") < 0.9 * number(&usual, "messages_s"));
+    // What is lost goes again.
+    assert_eq!(lossy["ends"]["unreachable"], 0);
+    assert_eq!(lossy["ends"]["requests"], {
+        let ends = &lossy["ends"];
+        number(ends, "replied") as u64 + number(ends, "open") as u64
+    });
+    let corrupt = rows(&["--fault", "corruption 10 % on host 0"]);
+    assert!(number(&corrupt, "messages_s") < 0.9 * number(&usual, "messages_s"));
 }
 
 #[test]
@@ -724,7 +852,7 @@ fn faults_that_cannot_be_are_told() {
         ("host 1 reboots at noon for 2 ms", "noon"),
         ("link switch spine9 down 1 ms..2 ms", "spine9"),
         ("link leaf0 <-> leaf1 down 1 ms..2 ms", "leaf1"),
-        ("loss 1 %", "links"),
+        ("loss 1 % on host 99", "99"),
         ("link host 1 down 2 ms..1 ms", "ends before"),
         ("nonsense", "host 1 reboots at 5 ms"),
     ] {

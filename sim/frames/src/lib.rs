@@ -39,4 +39,4 @@ mod seeds;
 pub mod service;
 pub mod transport;
 
-pub use names::{Endpoint, Frame, Peer};
+pub use names::{Endpoint, Frame, Line, Peer};

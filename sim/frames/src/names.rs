@@ -41,7 +41,12 @@ index!(
 );
 index!(
     /// An interface of the network, as others name it.
-    Peer, u16, "interface"
+    Peer, u32, "interface"
+);
+index!(
+    /// What an interface keeps of one peer: its number among those it has met, in that order. Of
+    /// peers that it never met it keeps nothing.
+    Line, u32, "line"
 );
 
 /// "None" where a link or an occupant would be.

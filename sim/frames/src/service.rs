@@ -15,7 +15,7 @@
 
 use viaduct_engine::Time;
 
-use crate::names::{Frame, NONE, Peer};
+use crate::names::{Frame, Line, NONE};
 
 /// How long the interface stays with one endpoint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,8 +42,8 @@ enum Place {
     Idle,
     /// In the ring.
     Ready,
-    /// Waits for a channel to this interface.
-    Parked(Peer),
+    /// Waits for a channel of this line.
+    Parked(Line),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,8 @@ struct Link {
     before: u32,
     after: u32,
     place: Place,
-    /// Made ready because a channel to this interface came free, and not served since.
-    permit: Option<Peer>,
+    /// Made ready because a channel of this line came free, and not served since.
+    permit: Option<Line>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,7 @@ pub struct Service {
     discipline: Discipline,
     links: Vec<Link>,
     ring: List,
+    /// Frames that wait for a channel, by line; lines behind the last have none.
     parked: Vec<List>,
     /// Whose turn it is: the first of the ring, if its turn has begun.
     has_turn: bool,
@@ -80,9 +81,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// For an interface with `frames` frames that sends to interfaces 0 to `peers` - 1.
+    /// For an interface with `frames` frames.
     #[must_use]
-    pub fn new(frames: u16, peers: u16, discipline: Discipline) -> Self {
+    pub fn new(frames: u16, discipline: Discipline) -> Self {
         let idle = Link {
             before: NONE,
             after: NONE,
@@ -93,7 +94,7 @@ impl Service {
             discipline,
             links: vec![idle; usize::from(frames)],
             ring: EMPTY,
-            parked: vec![EMPTY; usize::from(peers)],
+            parked: Vec::new(),
             has_turn: false,
             messages: 0,
             since: Time::ZERO,
@@ -118,12 +119,12 @@ impl Service {
         match place {
             Place::Idle => {}
             Place::Ready => self.leave_ring(frame),
-            Place::Parked(peer) => {
-                detach(&mut self.links, &mut self.parked[peer.index()], frame);
+            Place::Parked(line) => {
+                detach(&mut self.links, &mut self.parked[line.index()], frame);
             }
         }
-        if let Some(peer) = permit {
-            self.release(peer);
+        if let Some(line) = permit {
+            self.release(line);
         }
     }
 
@@ -149,25 +150,28 @@ impl Service {
         Some(Frame::new(self.ring.first as u16))
     }
 
-    /// A message of the frame whose turn it is was sent to `peer`.
+    /// A message of the frame whose turn it is was sent over `line`.
     #[inline]
-    pub fn sent(&mut self, frame: Frame, peer: Peer) {
+    pub fn sent(&mut self, frame: Frame, line: Line) {
         self.messages += 1;
-        self.use_permit(frame, peer);
+        self.use_permit(frame, line);
     }
 
-    /// The first message of the frame whose turn it is finds no channel to `peer`: it waits.
+    /// The first message of the frame whose turn it is finds no channel of `line`: it waits.
     #[inline]
-    pub fn park(&mut self, frame: Frame, peer: Peer) {
+    pub fn park(&mut self, frame: Frame, line: Line) {
         let link = &mut self.links[frame.index()];
         if link.place != Place::Ready {
             return;
         }
-        link.place = Place::Parked(peer);
+        link.place = Place::Parked(line);
         self.leave_ring(frame);
         // The channel it was promised was taken by another: it keeps its place in the line.
-        let was_promised = self.use_permit(frame, peer);
-        let list = &mut self.parked[peer.index()];
+        let was_promised = self.use_permit(frame, line);
+        if self.parked.len() <= line.index() {
+            self.parked.resize(line.index() + 1, EMPTY);
+        }
+        let list = &mut self.parked[line.index()];
         if was_promised {
             prepend(&mut self.links, list, frame);
         } else {
@@ -175,18 +179,20 @@ impl Service {
         }
     }
 
-    /// A channel to `peer` came free: the first that waits for one is ready.
+    /// A channel of `line` came free: the first that waits for one is ready.
     #[inline]
-    pub fn release(&mut self, peer: Peer) {
-        let first = self.parked[peer.index()].first;
-        if first == NONE {
+    pub fn release(&mut self, line: Line) {
+        let Some(list) = self.parked.get_mut(line.index()) else {
+            return;
+        };
+        if list.first == NONE {
             return;
         }
-        let frame = Frame::new(first as u16);
-        detach(&mut self.links, &mut self.parked[peer.index()], frame);
+        let frame = Frame::new(list.first as u16);
+        detach(&mut self.links, list, frame);
         let link = &mut self.links[frame.index()];
         link.place = Place::Ready;
-        link.permit = Some(peer);
+        link.permit = Some(line);
         append(&mut self.links, &mut self.ring, frame);
     }
 
@@ -197,17 +203,18 @@ impl Service {
         self.ring.first == NONE
     }
 
-    /// Whether some frame waits for a channel to `peer`.
+    /// Whether some frame waits for a channel of `line`.
     #[must_use]
-    pub fn is_awaited(&self, peer: Peer) -> bool {
-        self.parked[peer.index()].first != NONE
+    pub fn is_awaited(&self, line: Line) -> bool {
+        let list = self.parked.get(line.index());
+        list.is_some_and(|list| list.first != NONE)
     }
 
-    /// Whether the frame had a permit for `peer`; one for another interface is handed on.
+    /// Whether the frame had a permit for `line`; one for another is handed on.
     #[inline]
-    fn use_permit(&mut self, frame: Frame, peer: Peer) -> bool {
+    fn use_permit(&mut self, frame: Frame, line: Line) -> bool {
         match self.links[frame.index()].permit.take() {
-            Some(promised) if promised != peer => {
+            Some(promised) if promised != line => {
                 self.release(promised);
                 false
             }
@@ -275,7 +282,7 @@ mod tests {
         discipline: Discipline,
         ring: VecDeque<Frame>,
         parked: Vec<VecDeque<Frame>>,
-        permits: Vec<Option<Peer>>,
+        permits: Vec<Option<Line>>,
         turn: Option<(u32, Time)>,
     }
 
@@ -301,19 +308,19 @@ mod tests {
             self.ring.retain(|other| *other != frame);
         }
 
-        fn release(&mut self, peer: Peer) {
-            if let Some(frame) = self.parked[peer.index()].pop_front() {
-                self.permits[frame.index()] = Some(peer);
+        fn release(&mut self, line: Line) {
+            if let Some(frame) = self.parked[line.index()].pop_front() {
+                self.permits[frame.index()] = Some(line);
                 self.ring.push_back(frame);
             }
         }
 
-        fn use_permit(&mut self, frame: Frame, peer: Peer) -> bool {
+        fn use_permit(&mut self, frame: Frame, line: Line) -> bool {
             let permit = self.permits[frame.index()].take();
-            if let Some(promised) = permit.filter(|promised| *promised != peer) {
+            if let Some(promised) = permit.filter(|promised| *promised != line) {
                 self.release(promised);
             }
-            permit == Some(peer)
+            permit == Some(line)
         }
 
         fn stop(&mut self, frame: Frame) {
@@ -321,8 +328,8 @@ mod tests {
             for line in &mut self.parked {
                 line.retain(|other| *other != frame);
             }
-            if let Some(peer) = self.permits[frame.index()].take() {
-                self.release(peer);
+            if let Some(line) = self.permits[frame.index()].take() {
+                self.release(line);
             }
         }
     }
@@ -333,12 +340,12 @@ mod tests {
             messages_max: 1 + random.below(4) as u32,
             time_max: Time::from_microseconds(5 + random.below(40)),
         };
-        let (frames, peers) = (1 + random.below(6), 1 + random.below(3));
-        let mut service = Service::new(frames as u16, peers as u16, discipline);
+        let (frames, lines) = (1 + random.below(6), 1 + random.below(3));
+        let mut service = Service::new(frames as u16, discipline);
         let mut reference = Reference {
             discipline,
             ring: VecDeque::new(),
-            parked: vec![VecDeque::new(); peers as usize],
+            parked: vec![VecDeque::new(); lines as usize],
             permits: vec![None; frames as usize],
             turn: None,
         };
@@ -346,7 +353,7 @@ mod tests {
         for _ in 0..400 {
             now += Time::from_microseconds(random.below(12));
             let frame = Frame::new(random.below(frames) as u16);
-            let peer = Peer::new(random.below(peers) as u16);
+            let line = Line::new(random.below(lines) as u32);
             match random.below(8) {
                 0 | 1 => {
                     service.ready(frame);
@@ -360,30 +367,33 @@ mod tests {
                     reference.stop(frame);
                 }
                 3 => {
-                    service.release(peer);
-                    reference.release(peer);
+                    service.release(line);
+                    reference.release(line);
                 }
                 action => {
                     let turn = service.turn(now);
                     assert_eq!(turn, reference.turn(now));
                     let Some(turn) = turn else { continue };
                     if action == 4 {
-                        service.park(turn, peer);
+                        service.park(turn, line);
                         reference.leave(turn);
-                        if reference.use_permit(turn, peer) {
-                            reference.parked[peer.index()].push_front(turn);
+                        if reference.use_permit(turn, line) {
+                            reference.parked[line.index()].push_front(turn);
                         } else {
-                            reference.parked[peer.index()].push_back(turn);
+                            reference.parked[line.index()].push_back(turn);
                         }
                     } else {
-                        service.sent(turn, peer);
+                        service.sent(turn, line);
                         reference.turn.as_mut().unwrap().0 += 1;
-                        reference.use_permit(turn, peer);
+                        reference.use_permit(turn, line);
                     }
                 }
             }
-            for (peer, line) in reference.parked.iter().enumerate() {
-                assert_eq!(service.is_awaited(Peer::new(peer as u16)), !line.is_empty());
+            for (number, line) in reference.parked.iter().enumerate() {
+                assert_eq!(
+                    service.is_awaited(Line::new(number as u32)),
+                    !line.is_empty()
+                );
             }
         }
     }
@@ -395,14 +405,14 @@ mod tests {
 
     #[test]
     fn a_turn_is_64_messages_or_4_ms() {
-        let mut service = Service::new(3, 1, Discipline::default());
+        let mut service = Service::new(3, Discipline::default());
         let [one, _, three] = [0, 1, 2].map(Frame::new);
         service.ready(one);
         service.ready(three);
         let mut turns = Vec::new();
         for _ in 0..130 {
             let frame = service.turn(Time::ZERO).unwrap();
-            service.sent(frame, Peer::new(0));
+            service.sent(frame, Line::new(0));
             turns.push(frame.index());
         }
         let expected: Vec<_> = [[0; 64], [2; 64]].concat();

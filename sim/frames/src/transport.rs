@@ -48,6 +48,7 @@
 //! In steady state nothing is allocated; each call is O(1), but for a peer's reboot or silence,
 //! which costs its channels and the messages that return.
 
+mod lines;
 mod messages;
 mod packet;
 mod peer;
@@ -57,7 +58,8 @@ mod timers;
 
 use viaduct_engine::{Stream, Time};
 
-use crate::names::{NONE, Peer};
+use crate::names::{Line, NONE, Peer};
+use lines::Lines;
 pub use messages::MessageId;
 use messages::{List, Messages};
 pub use packet::{Answer, Fate, Packet, Reason, ReturnReason, Verdict};
@@ -73,7 +75,7 @@ pub const CHANNELS_MAX: u8 = 32;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
     /// Interfaces of the network: peers are 0 to `peers` - 1.
-    pub peers: u16,
+    pub peers: u32,
     /// Logical channels from one interface to each other, 1 to [`CHANNELS_MAX`].
     pub channels: u8,
     /// Routes between two interfaces, at least 1. Channel c begins on route c modulo this, and goes
@@ -146,8 +148,8 @@ pub enum Output {
         /// What the caller named the message.
         token: u32,
     },
-    /// A channel to this peer is free.
-    ChannelFree(Peer),
+    /// A channel of this line is free.
+    ChannelFree(Line),
 }
 
 /// How often what happened.
@@ -232,8 +234,10 @@ pub struct Transport {
     me: Peer,
     incarnation: u32,
     random: Stream,
+    lines: Lines,
+    /// The peers that it has met, by line.
     peers: Vec<PeerState>,
-    /// Those to each peer, in the order of peers: a power of two, of which the first are used.
+    /// Those of each line, in the order of lines: a power of two, of which the first are used.
     channels: Vec<Channel>,
     incoming: Vec<Incoming>,
     messages: Messages,
@@ -252,7 +256,7 @@ impl Transport {
     pub fn new(me: Peer, incarnation: u32, config: Config, random: Stream) -> Self {
         assert!(incarnation > 0, "incarnations begin at 1");
         assert!(
-            me.index() < usize::from(config.peers),
+            me.index() < config.peers as usize,
             "{me} is none of the peers"
         );
         assert!(
@@ -262,32 +266,59 @@ impl Transport {
                 && config.timeout_min > Time::ZERO,
             "out of range: {config:?}"
         );
-        let channel_bits = config.channels.next_power_of_two().trailing_zeros();
-        let channels: Vec<_> = (0..usize::from(config.peers) << channel_bits)
-            .map(|index| Channel {
-                sequence: 0,
-                bound: NONE,
-                limbo: NONE,
-                stamp: 0,
-                transmissions: 0,
-                route: (index % (1 << channel_bits)) as u8 % config.routes,
-                awaits_answer: false,
-            })
-            .collect();
         Self {
             config,
-            channel_bits,
+            channel_bits: config.channels.next_power_of_two().trailing_zeros(),
             me,
             incarnation,
             random,
-            peers: vec![PeerState::new(config.channels); usize::from(config.peers)],
-            incoming: vec![Incoming::default(); channels.len()],
+            lines: Lines::default(),
+            peers: Vec::new(),
+            incoming: Vec::new(),
             messages: Messages::default(),
-            timers: Timers::new(config.timeout_min, channels.len() as u32),
-            channels,
+            timers: Timers::new(config.timeout_min),
+            channels: Vec::new(),
             outputs: Outputs::default(),
             counts: Counts::default(),
         }
+    }
+
+    /// The line to a peer: a new one to a peer that was not met before.
+    ///
+    /// # Panics
+    /// If there is no such peer.
+    #[inline]
+    pub fn line(&mut self, peer: Peer) -> Line {
+        match self.lines.find(peer) {
+            Some(line) => line,
+            None => self.add_line(peer),
+        }
+    }
+
+    #[cold]
+    fn add_line(&mut self, peer: Peer) -> Line {
+        assert!(
+            peer.index() < self.config.peers as usize,
+            "{peer} is none of the peers"
+        );
+        let line = Line::new(self.peers.len() as u32);
+        self.lines.add(peer, line);
+        self.peers.push(PeerState::new(peer, self.config.channels));
+        let routes = self.config.routes;
+        let channels = 0..1_u8 << self.channel_bits;
+        self.channels.extend(channels.map(|channel| Channel {
+            sequence: 0,
+            bound: NONE,
+            limbo: NONE,
+            stamp: 0,
+            transmissions: 0,
+            route: channel % routes,
+            awaits_answer: false,
+        }));
+        let count = self.channels.len();
+        self.incoming.resize(count, Incoming::default());
+        self.timers.reserve(timer_of_channel(count as u32));
+        line
     }
 
     /// Its number.
@@ -312,7 +343,8 @@ impl Transport {
     /// the first answer.
     #[must_use]
     pub fn round_trip(&self, peer: Peer) -> Option<Time> {
-        self.peers[peer.index()].round_trip.mean()
+        let line = self.lines.find(peer)?;
+        self.peers[line.index()].round_trip.mean()
     }
 
     /// What to do next; none until something else happens.
@@ -345,7 +377,8 @@ impl Transport {
     /// Whether a message to `peer` would find a channel.
     #[must_use]
     pub fn has_channel(&self, peer: Peer) -> bool {
-        self.peers[peer.index()].free_channels != 0
+        let line = self.lines.find(peer);
+        line.is_none_or(|line| self.peers[line.index()].free_channels != 0)
     }
 
     /// Sends a message to `peer`; outputs call it `token`.
@@ -357,11 +390,12 @@ impl Transport {
     /// If there is no such peer.
     #[inline]
     pub fn send(&mut self, peer: Peer, token: u32, now: Time) -> Result<MessageId, Busy> {
-        let Some(channel) = self.peers[peer.index()].take_channel() else {
+        let line = self.line(peer);
+        let Some(channel) = self.peers[line.index()].take_channel() else {
             return Err(Busy);
         };
-        let slot = self.messages.add(token, peer);
-        self.bind(self.key(peer, channel), slot, now);
+        let slot = self.messages.add(token, line);
+        self.bind(self.key(line, channel), slot, now);
         Ok(MessageId::new(slot))
     }
 
@@ -377,13 +411,13 @@ impl Transport {
     }
 
     #[inline]
-    fn key(&self, peer: Peer, channel: u8) -> u32 {
-        (peer.index() as u32) << self.channel_bits | u32::from(channel)
+    fn key(&self, line: Line, channel: u8) -> u32 {
+        (line.index() as u32) << self.channel_bits | u32::from(channel)
     }
 
     #[inline]
-    fn peer_of(&self, key: u32) -> Peer {
-        Peer::new((key >> self.channel_bits) as u16)
+    fn line_of(&self, key: u32) -> Line {
+        Line::new(key >> self.channel_bits)
     }
 
     #[inline]
@@ -394,7 +428,8 @@ impl Transport {
     /// The highest incarnation of a peer that anything told; 0 if nothing has.
     #[must_use]
     pub fn incarnation_of(&self, peer: Peer) -> u32 {
-        self.peers[peer.index()].incarnation
+        let line = self.lines.find(peer);
+        line.map_or(0, |line| self.peers[line.index()].incarnation)
     }
 
     #[inline]
@@ -404,6 +439,18 @@ impl Transport {
         }
         self.outputs.queue.push(output);
     }
+}
+
+/// The timer of a channel with this key: there are always more of both kinds.
+#[inline]
+const fn timer_of_channel(key: u32) -> u32 {
+    key << 1
+}
+
+/// The timer of a message.
+#[inline]
+const fn timer_of_message(slot: u32) -> u32 {
+    slot << 1 | 1
 }
 
 #[cfg(test)]

@@ -16,11 +16,11 @@ use viaduct_engine::Time;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Wake {
     /// The interface's processor has ended what it did, or something came for it.
-    Firmware(u16),
+    Firmware(u32),
     /// The host's processor has.
-    Host(u16),
+    Host(u32),
     /// What a process may do at once on a shared processor is over.
-    Slice(u16),
+    Slice(u32),
 }
 
 impl Wake {
@@ -34,7 +34,7 @@ impl Wake {
 
     const fn of(key: Key) -> Self {
         let place = (key & PLACE_MASK) as usize;
-        let host = (place / KINDS) as u16;
+        let host = (place / KINDS) as u32;
         match place % KINDS {
             0 => Self::Firmware(host),
             1 => Self::Host(host),
@@ -57,7 +57,10 @@ type Key = u128;
 const KINDS: usize = 4;
 /// Wakes that are looked through, at most; a power of two.
 const LOOKED_THROUGH: usize = 8;
-const PLACE_BITS: u32 = 18;
+/// For 2^24 hosts; 2^38 events are numbered.
+const PLACE_BITS: u32 = 26;
+/// Hosts, at most.
+pub(crate) const HOSTS_MAX: u32 = 1 << (PLACE_BITS - 2);
 const PLACE_MASK: u128 = (1 << PLACE_BITS) - 1;
 
 const fn time_of(key: Key) -> Time {
@@ -111,8 +114,8 @@ pub(crate) struct Agenda<E> {
 }
 
 impl<E: Copy> Agenda<E> {
-    /// Of so many hosts.
-    pub(crate) fn new(hosts: u16) -> Self {
+    /// Of no host yet.
+    pub(crate) const fn new() -> Self {
         Self {
             now: Time::ZERO,
             sequence: 0,
@@ -121,10 +124,18 @@ impl<E: Copy> Agenda<E> {
             lowers: [0; LOOKED_THROUGH],
             count: 0,
             crowd: Vec::new(),
-            stands: vec![false; KINDS * usize::from(hosts)],
+            stands: Vec::new(),
             others: BinaryHeap::new(),
             beyond: Key::MAX,
         }
+    }
+
+    /// A host more has processors that wake.
+    pub(crate) fn add_host(&mut self) {
+        // `Config::joined` has seen that each has a place.
+        let places = self.stands.len() + KINDS;
+        debug_assert!(places <= 1 << PLACE_BITS, "{places} places");
+        self.stands.resize(places, false);
     }
 
     /// The time of what happened last.
@@ -287,7 +298,7 @@ mod tests {
     use super::*;
 
     fn any_wake(random: &mut Stream) -> Wake {
-        let host = random.below(20) as u16;
+        let host = random.below(20) as u32;
         match random.below(3) {
             0 => Wake::Firmware(host),
             1 => Wake::Host(host),
@@ -304,7 +315,10 @@ mod tests {
                 purpose: 0,
                 entity: 0,
             });
-            let mut agenda = Agenda::new(20);
+            let mut agenda = Agenda::new();
+            for _ in 0..20 {
+                agenda.add_host();
+            }
             let mut queue = EventQueue::new();
             let mut wakes = BTreeMap::new();
             for step in 0..500_u32 {

@@ -1,6 +1,7 @@
 //! Hosts, their interfaces and what is between them, and the events that drive them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_frames::agreement::{
@@ -10,14 +11,15 @@ use viaduct_frames::residency::{Policy, Residency, State, Write};
 use viaduct_frames::service::Service;
 use viaduct_frames::transport::{MessageId, Ticket, Transport};
 use viaduct_frames::{Endpoint, Frame, Peer};
-use viaduct_network::Wormhole;
+use viaduct_network::Arrivals;
+use viaduct_topology::Topology;
 
 use crate::agenda::{Agenda, Happening, Wake};
-use crate::config::Config;
+use crate::config::{Config, NetworkError};
 use crate::exchange::Exchange;
 use crate::faults::Fault;
 use crate::ledger::Ledger;
-use crate::load::{Flight, Load};
+use crate::load::{Flight, HeldLinks, Links};
 use crate::messages::Messages;
 use crate::program::{Program, Setup};
 
@@ -27,34 +29,34 @@ pub(crate) const SHORT_BYTES: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// A deadline of the transport.
-    Deadline(u16),
+    Deadline(u32),
     /// A bulk message is in host memory.
-    Written(u16, u32),
+    Written(u32, u32),
     /// An endpoint's image has moved.
-    Moved(u16, u16),
+    Moved(u32, u16),
     /// The kernel's thread looks for what has to be remapped.
-    DriverLooks(u16),
+    DriverLooks(u32),
     /// The driver reads a word of the interface.
-    DriverHears(u16),
+    DriverHears(u32),
     /// The interface may read a word of the driver.
-    InterfaceHears(u16),
+    InterfaceHears(u32),
     /// A message is in the queue of a process that shares its processor.
-    Noticed(u16, Endpoint),
-    /// The host stops, by the fault with this number.
-    Stops(u16, u32),
+    Noticed(u32, Endpoint),
+    /// A host stops, by the fault with this number.
+    Stops(u32),
     /// It is there again.
-    Boots(u16),
+    Boots(u32),
     /// A client may want to know whether its server lives.
-    Enquires(u16),
+    Enquires(u32),
     /// The patience of a program that waits has an end.
-    Awakes(u16),
+    Awakes(u32),
 }
 
 /// A message, until its sender knows what became of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
     pub(crate) entry: Entry,
-    pub(crate) to: u16,
+    pub(crate) to: u32,
     pub(crate) to_endpoint: Endpoint,
     pub(crate) to_key: u8,
     pub(crate) name: Option<MessageId>,
@@ -65,7 +67,7 @@ pub(crate) struct Message {
 /// A message in a queue of its destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) from: u16,
+    pub(crate) from: u32,
     pub(crate) from_endpoint: Endpoint,
     pub(crate) bytes: u32,
     pub(crate) is_reply: bool,
@@ -106,6 +108,8 @@ pub(crate) struct BulkWrite {
 
 #[derive(Debug)]
 pub(crate) struct Node {
+    /// Of its host.
+    pub(crate) number: u32,
     pub(crate) transport: Option<Transport>,
     pub(crate) service: Service,
     pub(crate) side: InterfaceSide,
@@ -225,17 +229,37 @@ impl Totals {
     }
 }
 
-/// A cluster of hosts with programs.
+/// What one direction of a link has carried.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LinkLoad {
+    /// `host0 -> leaf0`.
+    pub link: String,
+    /// Packets and answers that crossed it.
+    pub packets: u64,
+    /// Their bytes, with headers.
+    pub bytes: u64,
+    /// How long packets held it; where they share links, what their bytes take at its rate.
+    pub busy: Time,
+}
+
+/// A cluster of hosts with programs, on a network of one kind.
+///
+/// A host has a number in the configuration, and a place here, in the order in which hosts get
+/// endpoints: wherever it is not said otherwise, `host` is a place. Of a host without endpoints
+/// nothing is kept.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct Cluster<N = HeldLinks> {
     pub(crate) config: Config,
     pub(crate) queue: Agenda<Event>,
-    pub(crate) links: Wormhole<Load>,
+    pub(crate) links: N,
+    topology: Arc<Topology>,
+    /// Places of hosts, by number.
+    places: BTreeMap<u32, u32>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) messages: Messages,
     pub(crate) writes: Vec<BulkWrite>,
     pub(crate) free_writes: Vec<u32>,
-    pub(crate) arrivals: VecDeque<(Time, Flight)>,
+    pub(crate) arrivals: Arrivals<Flight>,
     /// Of the interface's processor, in 1024ths of a picosecond.
     cycle: u64,
     pub(crate) measured_from: Time,
@@ -247,83 +271,161 @@ pub struct Cluster {
     pub(crate) past: Totals,
     /// Messages that may still be under way though their senders gave them up: records that stay.
     pub(crate) in_doubt: usize,
-    /// Of what the network loses.
-    random: Stream,
-    lost: u64,
 }
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     /// A cluster whose hosts run nothing.
+    ///
+    /// # Errors
+    ///
+    /// Its network cannot be, or is not of this kind: [`Config::joined`], [`Links::of`].
     ///
     /// # Panics
     ///
-    /// If its network or its faults cannot be: [`Config::joined`], [`Config::check_faults`].
-    #[must_use]
-    pub fn new(config: Config) -> Self {
+    /// If its faults cannot be: [`Config::check_faults`].
+    pub fn new(config: Config) -> Result<Self, NetworkError> {
+        let topology = config.joined()?;
         if let Err(error) = config.check_faults() {
             panic!("{error}");
         }
-        let nodes = (0..config.hosts)
-            .map(|host| node(&config, host, 1))
-            .collect();
-        let topology = match config.joined() {
-            Ok(topology) => topology,
-            Err(error) => panic!("{error}"),
-        };
-        let mut links = Wormhole::new(&topology, config.wormhole(), config.places(&topology));
+        let mut links = N::of(&config, &topology)?;
+        let random = Stream::new(StreamKey {
+            seed: config.seed,
+            purpose: 3,
+            entity: 0,
+        });
+        links.lose(config.network.lost_per_million, random);
         for fault in &config.faults {
-            if let Fault::LinksDown {
-                links: down,
-                from,
-                until,
-            } = *fault
-            {
-                let found = links.take_down(down, from, until);
-                debug_assert!(found.is_ok(), "it was checked");
-            }
+            let found = match *fault {
+                Fault::LinksDown {
+                    links: which,
+                    from,
+                    until,
+                } => links.take_down(which, from, until),
+                Fault::LinksLose { links: which, rate } => links.lose_on(which, rate, config.seed),
+                Fault::Reboot { .. } => Ok(()),
+            };
+            debug_assert!(found.is_ok(), "it was checked");
         }
         let has_faults = !config.faults.is_empty();
         let mut cluster = Self {
-            queue: Agenda::new(config.hosts),
+            queue: Agenda::new(),
             links,
-            ledger: has_faults.then(|| Box::new(Ledger::new(config.hosts))),
+            topology,
+            places: BTreeMap::new(),
+            ledger: has_faults.then(Box::default),
             exchange: None,
             past: Totals::default(),
             in_doubt: 0,
-            nodes,
+            nodes: Vec::new(),
             messages: Messages::default(),
             writes: Vec::new(),
             free_writes: Vec::new(),
             arrivals: VecDeque::new(),
             cycle: (1024e12 / config.firmware.clock_hz) as u64,
             measured_from: Time::ZERO,
-            random: Stream::new(StreamKey {
-                seed: config.seed,
-                purpose: 3,
-                entity: 0,
-            }),
-            lost: 0,
             config,
         };
         cluster.schedule_faults();
-        cluster
+        Ok(cluster)
+    }
+
+    /// The place of a host, by its number.
+    pub(crate) fn place_of(&self, number: u32) -> Option<u32> {
+        self.places.get(&number).copied()
+    }
+
+    /// The place of a host that is to have endpoints, by its number.
+    pub(crate) fn join(&mut self, number: u32) -> u32 {
+        if let Some(place) = self.place_of(number) {
+            return place;
+        }
+        assert!(
+            number < self.config.hosts,
+            "no host {number} among {}",
+            self.config.hosts
+        );
+        let host = self.config.host_in(&self.topology, number);
+        let place = self.links.join(host);
+        self.places.insert(number, place);
+        self.nodes.push(node(&self.config, (number, place), 1));
+        self.queue.add_host();
+        if let Some(ledger) = &mut self.ledger {
+            ledger.add_host();
+            self.schedule_enquiry(place, self.queue.now());
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.add_host();
+        }
+        place
+    }
+
+    /// Counts from here on what links carry, if that is wanted.
+    pub(crate) fn watch_links(&mut self) {
+        if self.config.watches_links {
+            self.links.watch_links();
+        }
+    }
+
+    /// What links have carried since then: those that carried anything, in the order of numbers.
+    pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
+        let used = self.links.link_use().iter();
+        used.map(|(link, its)| LinkLoad {
+            link: self.topology.link_name(*link),
+            packets: its.packets,
+            bytes: its.bytes,
+            busy: its.busy,
+        })
+        .collect()
     }
 
     /// Lets everything happen until `end`.
     pub fn run_until(&mut self, end: Time) {
-        while let Some((now, happening)) = self.queue.pop_until(end) {
-            self.handle(now, happening);
-        }
+        while self.step_until(end) {}
         // What is scheduled by whoever goes on from here is not before.
         self.queue.advance(end);
     }
 
     /// Lets the next event happen, if there is one.
     pub(crate) fn step(&mut self) -> bool {
-        let Some((now, happening)) = self.queue.pop_until(Time::MAX) else {
+        self.step_until(Time::MAX)
+    }
+
+    /// Lets the next event happen, if there is one by `end`: of those at one time that of the
+    /// network first.
+    #[inline(always)]
+    fn step_until(&mut self, end: Time) -> bool {
+        let network_at = self.links.next();
+        if network_at == Time::MAX {
+            // Most networks have no events, and those that have have none now.
+            return match self.queue.pop_until(end) {
+                Some((now, happening)) => {
+                    self.handle(now, happening);
+                    true
+                }
+                None => false,
+            };
+        }
+        self.step_beside(network_at, end)
+    }
+
+    #[inline(never)]
+    fn step_beside(&mut self, network_at: Time, end: Time) -> bool {
+        let before = network_at.saturating_sub(Time::from_picoseconds(1));
+        if network_at > Time::ZERO
+            && let Some((now, happening)) = self.queue.pop_until(end.min(before))
+        {
+            self.handle(now, happening);
+            return true;
+        }
+        if network_at > end {
             return false;
-        };
-        self.handle(now, happening);
+        }
+        self.queue.advance(network_at);
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        self.links.proceed(network_at, &mut arrivals);
+        self.all_arrive(&mut arrivals);
+        self.arrivals = arrivals;
         true
     }
 
@@ -335,7 +437,7 @@ impl Cluster {
             events: self.queue.fired(),
             packets: counts.packets,
             stops: counts.stops,
-            lost: self.lost + counts.cut,
+            lost: counts.lost + counts.cut,
             ..self.past
         };
         for node in &self.nodes {
@@ -351,11 +453,11 @@ impl Cluster {
         }
         match happening {
             Happening::Wake(Wake::Firmware(host)) => {
-                self.nodes[usize::from(host)].wake_at = Time::MAX;
+                self.nodes[host as usize].wake_at = Time::MAX;
                 self.kick_firmware(host, now);
             }
             Happening::Wake(Wake::Host(host)) => {
-                self.nodes[usize::from(host)].has_host_event = false;
+                self.nodes[host as usize].has_host_event = false;
                 self.kick_host(host, now);
             }
             Happening::Wake(Wake::Slice(host)) => self.slice_ended(host, now),
@@ -370,25 +472,25 @@ impl Cluster {
             Event::Written(host, write) => self.bulk_written(host, write, now),
             Event::Moved(host, frame) => self.image_moved(host, Frame::new(frame), now),
             Event::DriverHears(host) => {
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 if let Some(word) = node.words_on_way_out.pop_front() {
                     self.driver_hears(host, word, now);
                 }
             }
             Event::DriverLooks(host) => {
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 node.driver_looks = false;
                 node.driver.begin_round();
                 self.follow_driver(host, now);
             }
             Event::InterfaceHears(host) => {
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 let word = node.words_on_way_in.pop_front();
                 node.words_in.extend(word);
                 self.kick_firmware(host, now);
             }
             Event::Noticed(host, endpoint) => self.notice(host, endpoint, now),
-            Event::Stops(host, fault) => self.stop_host(host, fault, now),
+            Event::Stops(fault) => self.stop_host(fault, now),
             Event::Boots(host) => self.boot_host(host, now),
             Event::Enquires(host) => self.enquire(host, now),
             Event::Awakes(host) => self.kick_host(host, now),
@@ -414,7 +516,7 @@ impl Cluster {
                 return false;
             }
         };
-        let is_down = self.nodes[usize::from(host)].is_down;
+        let is_down = self.nodes[host as usize].is_down;
         if let Happening::Other(Event::Written(_, slot)) = happening
             && is_down
         {
@@ -424,8 +526,8 @@ impl Cluster {
     }
 
     /// A new endpoint of a host, known to its interface at once.
-    pub(crate) fn create_endpoint(&mut self, host: u16) -> Endpoint {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn create_endpoint(&mut self, host: u32) -> Endpoint {
+        let node = &mut self.nodes[host as usize];
         let (endpoint, word) = node.driver.create();
         let heard = node.side.hear(word);
         debug_assert!(heard.is_ok());
@@ -437,14 +539,14 @@ impl Cluster {
     }
 
     /// The driver reads a word of the interface.
-    fn driver_hears(&mut self, host: u16, word: Stamped<ToDriver>, now: Time) {
+    fn driver_hears(&mut self, host: u32, word: Stamped<ToDriver>, now: Time) {
         let is_remapping = !matches!(word.message, ToDriver::RemapWanted(_));
         if matches!(word.message, ToDriver::Moved { .. }) {
             // Programs of this host have the processor again after that, so that they see the
             // endpoint in its new place no earlier.
             self.run_driver(host, now, self.config.host.map);
         }
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let heard = node.driver.hear(word, &mut node.random);
         debug_assert_eq!(heard, Ok(()));
         if is_remapping {
@@ -455,9 +557,9 @@ impl Cluster {
     }
 
     /// Something may have to be remapped: the kernel's thread sees it when it next looks.
-    fn ask_for_remap(&mut self, host: u16, now: Time) {
+    fn ask_for_remap(&mut self, host: u32, now: Time) {
         let period = self.config.host.remap_period.picoseconds();
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         if period == 0 {
             self.follow_driver(host, now);
             return;
@@ -473,9 +575,9 @@ impl Cluster {
     }
 
     /// Does what the driver says it wants.
-    fn follow_driver(&mut self, host: u16, now: Time) {
+    fn follow_driver(&mut self, host: u32, now: Time) {
         loop {
-            let node = &mut self.nodes[usize::from(host)];
+            let node = &mut self.nodes[host as usize];
             match node.driver.poll(&mut node.random) {
                 None => break,
                 Some(News::Say(word)) => {
@@ -503,18 +605,18 @@ impl Cluster {
     }
 
     /// The kernel's thread takes the processor from the programs for `span`; returns until when.
-    fn run_driver(&mut self, host: u16, now: Time, span: Time) -> Time {
+    fn run_driver(&mut self, host: u32, now: Time, span: Time) -> Time {
         if let Some(until) = self.interrupt_processes(host, now, span) {
             return until;
         }
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         node.host_busy_until = now.max(node.host_busy_until) + span;
         node.host_busy_until
     }
 
     /// A message is in its endpoint's image: in the frame, or on the host.
-    pub(crate) fn write(&mut self, host: u16, endpoint: Endpoint, now: Time) -> Write {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn write(&mut self, host: u32, endpoint: Endpoint, now: Time) -> Write {
+        let node = &mut self.nodes[host as usize];
         let write = node.driver.write(endpoint);
         if !matches!(write, Write::Direct(_)) {
             self.ask_for_remap(host, now);
@@ -524,34 +626,29 @@ impl Cluster {
 
     /// What a look at an endpoint takes the host's processor.
     #[inline]
-    pub(crate) fn look_span(&self, host: u16, endpoint: Endpoint) -> Time {
-        let driver = &self.nodes[usize::from(host)].driver;
+    pub(crate) fn look_span(&self, host: u32, endpoint: Endpoint) -> Time {
+        let driver = &self.nodes[host as usize].driver;
         self.config.host.look_of(is_in_frame(driver, endpoint))
     }
 
     #[inline(always)]
     pub(crate) fn fly(&mut self, flight: Flight, at: Time) {
-        let per_million = u64::from(self.config.network.lost_per_million);
-        if per_million > 0 && self.random.below(1_000_000) < per_million {
-            self.lost += 1;
-            return;
-        }
         if let Some(at) = self.links.send(flight, at) {
             self.arrives(flight, at);
         }
     }
 
     #[inline]
-    pub(crate) fn release_buffer(&mut self, host: u16, now: Time) {
-        if self.links.release(host.into()) {
+    pub(crate) fn release_buffer(&mut self, host: u32, now: Time) {
+        if self.links.release(host) {
             let mut arrivals = core::mem::take(&mut self.arrivals);
-            self.links.take_up(host.into(), now, &mut arrivals);
+            self.links.take_up(host, now, &mut arrivals);
             self.all_arrive(&mut arrivals);
             self.arrivals = arrivals;
         }
     }
 
-    pub(crate) fn all_arrive(&mut self, arrivals: &mut VecDeque<(Time, Flight)>) {
+    pub(crate) fn all_arrive(&mut self, arrivals: &mut Arrivals<Flight>) {
         while let Some((at, flight)) = arrivals.pop_front() {
             self.arrives(flight, at);
         }
@@ -567,13 +664,12 @@ impl Cluster {
         }
         node.incoming.push_back((at, flight));
         let at = at.max(node.busy_until);
-        // Its target was a host's number here.
-        self.wake_firmware(flight.to as u16, at);
+        self.wake_firmware(flight.to, at);
     }
 
     /// Uses a host's bus for `bytes`; returns when that is over.
-    pub(crate) fn use_bus(&mut self, host: u16, from: Time, bytes: u32, bytes_s: f64) -> Time {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn use_bus(&mut self, host: u32, from: Time, bytes: u32, bytes_s: f64) -> Time {
+        let node = &mut self.nodes[host as usize];
         let span = Time::from_seconds_f64(f64::from(bytes) / bytes_s);
         node.bus_free_at = from.max(node.bus_free_at) + span;
         node.bus_free_at
@@ -581,8 +677,8 @@ impl Cluster {
 
     /// Has the interface's processor look for work at `at`, unless it will before.
     #[inline]
-    pub(crate) fn wake_firmware(&mut self, host: u16, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn wake_firmware(&mut self, host: u32, at: Time) {
+        let node = &mut self.nodes[host as usize];
         if at < node.wake_at {
             node.wake_at = at;
             self.queue.wake(Wake::Firmware(host), at);
@@ -591,8 +687,8 @@ impl Cluster {
 
     /// Has it look at `at`, and not before: it is busy until then, or nothing is there for it.
     #[inline]
-    pub(crate) fn wake_firmware_then(&mut self, host: u16, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn wake_firmware_then(&mut self, host: u32, at: Time) {
+        let node = &mut self.nodes[host as usize];
         if at != node.wake_at {
             node.wake_at = at;
             self.queue.wake(Wake::Firmware(host), at);
@@ -603,27 +699,33 @@ impl Cluster {
         Time::from_picoseconds((u64::from(cycles) * self.cycle) >> 10)
     }
 
-    pub(crate) fn tell_driver(&mut self, host: u16, word: Stamped<ToDriver>, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn tell_driver(&mut self, host: u32, word: Stamped<ToDriver>, at: Time) {
+        let node = &mut self.nodes[host as usize];
         node.words_on_way_out.push_back(word);
         let at = at + self.config.host.interrupt;
         self.queue.schedule(at, Event::DriverHears(host));
     }
 
-    pub(crate) fn note_use(&mut self, host: u16, endpoint: Endpoint) {
+    pub(crate) fn note_use(&mut self, host: u32, endpoint: Endpoint) {
         if self.config.policy != Policy::Random {
-            self.nodes[usize::from(host)].driver.touch(endpoint);
+            self.nodes[host as usize].driver.touch(endpoint);
         }
     }
 }
 
-pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
-    let life = u64::from(boot - 1) << 16;
+/// What a stream of a host is keyed by: its number, and which of 2^16 that is.
+pub(crate) const fn entity(number: u32, which: u16) -> u64 {
+    let (upper, lower) = ((number >> 16) as u64, (number & 0xffff) as u64);
+    upper << 32 | (which as u64) << 16 | lower
+}
+
+/// A host after a boot, by its number and its place.
+pub(crate) fn node(config: &Config, (number, place): (u32, u32), boot: u8) -> Node {
     let stream = |purpose| {
         Stream::new(StreamKey {
             seed: config.seed,
             purpose,
-            entity: u64::from(host) | life,
+            entity: entity(number, (boot - 1).into()),
         })
     };
     let mut residency = Residency::new(config.frames, config.policy, config.stall);
@@ -631,10 +733,11 @@ pub(crate) fn node(config: &Config, host: u16, boot: u8) -> Node {
         residency.begin_round();
     }
     Node {
+        number,
         transport: config.transport.map(|transport| {
-            Transport::new(Peer::new(host), u32::from(boot), transport, stream(1))
+            Transport::new(Peer::new(place), u32::from(boot), transport, stream(1))
         }),
-        service: Service::new(config.frames, config.hosts, config.discipline),
+        service: Service::new(config.frames, config.discipline),
         side: InterfaceSide::new(config.frames),
         driver: Driver::new(residency),
         driver_looks: false,

@@ -7,9 +7,10 @@ use viaduct_engine::Time;
 use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
-use viaduct_network::WormholeConfig;
-use viaduct_topology::{GraphBuilder, HostId, LinkAttributes, Node, Topology, TopologyError};
+use viaduct_network::{Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching, WormholeConfig};
+use viaduct_topology::{HostId, Node, Topology, TopologyError};
 
+use crate::agenda::HOSTS_MAX;
 use crate::cluster::SHORT_BYTES;
 use crate::faults::{self, Fault, FaultError};
 use crate::work::Steps;
@@ -126,13 +127,31 @@ pub struct Wiring {
     pub switch_bytes_s: f64,
     /// What a signal takes on a link.
     pub propagation: Time,
-    /// What a switch adds.
+    /// What a switch adds, from the arrival of what decides the route.
     pub switch: Time,
+    /// Bytes that must have arrived before a switch forwards.
+    pub cut_through_bytes: u32,
+}
+
+/// How packets share links.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LinkModel {
+    /// A packet holds its whole way, and waits at the last link: the rule of these interfaces.
+    #[default]
+    Wormhole,
+    /// Packets share the rate of links, and cross them at once or one after the other.
+    Shared(Sharing, Switching),
 }
 
 /// A network that cannot carry what its hosts say.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NetworkError(String);
+
+impl NetworkError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,11 +167,19 @@ impl From<TopologyError> for NetworkError {
     }
 }
 
+/// Hosts of a network from a file of which each pair is looked at for a way, at most.
+const PAIRS_HOSTS_MAX: u32 = 1024;
+
+fn rate(bytes_s: f64) -> Rate {
+    // A power of two multiplies a double exactly.
+    Rate::from_bits_per_second(bytes_s * 8.0)
+}
+
 /// A cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Hosts with one interface each.
-    pub hosts: u16,
+    /// Hosts with one interface each. One that runs nothing, and is sent nothing, takes no memory.
+    pub hosts: u32,
     /// Endpoint frames of an interface.
     pub frames: u16,
     /// Bytes of an endpoint's image.
@@ -178,8 +205,12 @@ pub struct Config {
     /// transport has routes, its hosts `host0` and so on, its switches `leaf0` and so on, then
     /// `spine0`.
     pub wiring: Option<Wiring>,
+    /// How packets share links.
+    pub model: LinkModel,
     /// What goes wrong; it takes a transport to get over that.
     pub faults: Vec<Fault>,
+    /// Whether it is counted what each link carries.
+    pub watches_links: bool,
     /// Of all random draws.
     pub seed: u64,
 }
@@ -192,7 +223,7 @@ impl Config {
     /// the descriptor has what is left. DMA into host memory peaks at 46.8 MB/s, so that what
     /// bounds bulk at 38 MB/s is the way out of host memory.
     #[must_use]
-    pub fn gam_myrinet(hosts: u16) -> Self {
+    pub fn gam_myrinet(hosts: u32) -> Self {
         Self {
             hosts,
             frames: 8,
@@ -245,7 +276,9 @@ impl Config {
                 lost_per_million: 0,
             },
             wiring: None,
+            model: LinkModel::Wormhole,
             faults: Vec::new(),
+            watches_links: false,
             seed: 1,
         }
     }
@@ -276,25 +309,30 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// It has too few hosts, or no way between two of those that take part; or the tree is larger
-    /// than networks are.
+    /// More hosts than have numbers; the network has too few hosts, or no way between two of those
+    /// that take part; or the tree is larger than networks are.
     pub fn joined(&self) -> Result<Arc<Topology>, NetworkError> {
+        if self.hosts > HOSTS_MAX {
+            return Err(NetworkError(format!(
+                "{} hosts: interfaces have numbers for {HOSTS_MAX}: let fewer take part",
+                self.hosts
+            )));
+        }
         let Some(Wiring { topology, .. }) = &self.wiring else {
             return Ok(Arc::new(self.tree()?));
         };
-        if topology.host_count() < self.hosts.into() {
+        if topology.host_count() < self.hosts {
             return Err(NetworkError(format!(
                 "the network has {} hosts, and {} take part",
                 topology.host_count(),
                 self.hosts
             )));
         }
-        let hosts = self.places(topology);
-        let pairs = hosts
-            .iter()
-            .flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
-        let mut apart = pairs.filter(|(from, to)| topology.path_length(*from, *to).is_none());
-        match apart.next() {
+        // Networks that are generated join all their hosts.
+        let apart = (!topology.is_generated())
+            .then(|| self.hosts_apart(topology))
+            .flatten();
+        match apart {
             None => Ok(Arc::clone(topology)),
             Some((from, to)) => Err(NetworkError(format!(
                 "the network has no way from {} to {}",
@@ -304,27 +342,40 @@ impl Config {
         }
     }
 
-    /// Which host of the network each is.
-    pub(crate) fn places(&self, topology: &Topology) -> Vec<HostId> {
-        match self.wiring {
-            None => (0..self.hosts.into()).map(HostId).collect(),
-            Some(_) => {
-                let others = (0..u32::from(self.hosts).saturating_sub(1)).map(HostId);
-                let last = topology.host_count().checked_sub(1).map(HostId);
-                last.into_iter()
-                    .take(self.hosts.into())
-                    .chain(others)
-                    .collect()
-            }
-        }
+    /// Two hosts that take part without a way from the one to the other. Among more than
+    /// [`PAIRS_HOSTS_MAX`] only ways from and to the first are looked for, which is enough where
+    /// routes are shortest ways.
+    fn hosts_apart(&self, topology: &Topology) -> Option<(HostId, HostId)> {
+        let host = |number| self.host_in(topology, number);
+        let ends = if self.hosts <= PAIRS_HOSTS_MAX {
+            self.hosts
+        } else {
+            1
+        };
+        let pairs = (0..ends).flat_map(|one| (0..self.hosts).map(move |other| (one, other)));
+        let both = pairs.flat_map(|(one, other)| [(one, other), (other, one)]);
+        both.map(|(from, to)| (host(from), host(to)))
+            .find(|(from, to)| topology.path_length(*from, *to).is_none())
+    }
+
+    /// Which host of the network a host is.
+    pub(crate) fn host_in(&self, topology: &Topology, host: u32) -> HostId {
+        HostId(match self.wiring {
+            None => host,
+            Some(_) if host == 0 => topology.host_count() - 1,
+            Some(_) => host - 1,
+        })
     }
 
     /// Which host here a host of the network is, if it takes part.
     #[must_use]
-    pub fn host_at(&self, topology: &Topology, host: HostId) -> Option<u16> {
-        let places = self.places(topology);
-        let place = places.iter().position(|its| *its == host)?;
-        u16::try_from(place).ok()
+    pub fn host_at(&self, topology: &Topology, host: HostId) -> Option<u32> {
+        let number = match self.wiring {
+            None => host.0,
+            Some(_) if host.0 + 1 == topology.host_count() => 0,
+            Some(_) => host.0 + 1,
+        };
+        (number < self.hosts).then_some(number)
     }
 
     /// Speeds and buffers of the network.
@@ -335,10 +386,40 @@ impl Config {
             host_bytes_s: wiring.map_or(link_bytes_s, |it| it.host_bytes_s),
             switch_bytes_s: wiring.map_or(link_bytes_s, |it| it.switch_bytes_s),
             propagation: wiring.map_or(Time::ZERO, |it| it.propagation),
-            switch: wiring.map_or(self.network.switch, |it| it.switch),
+            switch: wiring.map_or(self.network.switch, |it| {
+                // A switch forwards when it has the bytes that decide the route.
+                it.switch + rate(it.switch_bytes_s).time_for(it.cut_through_bytes.into())
+            }),
             receive_buffers: self.network.receive_buffers,
             ways_max: self.spines(),
         }
+    }
+
+    /// The same for links that packets share.
+    pub(crate) fn shared(
+        &self,
+        sharing: Sharing,
+        switching: Switching,
+    ) -> (LinkConfig, SwitchModel) {
+        let speeds = self.wormhole();
+        let wiring = self.wiring.as_ref();
+        let links = LinkConfig {
+            sharing,
+            switching,
+            rate: rate(speeds.switch_bytes_s),
+            host_rate: rate(speeds.host_bytes_s),
+            propagation: speeds.propagation,
+            // Packets bring the headers of their interface.
+            frame: Frame {
+                payload_bytes: 0,
+                header_bytes: 0,
+            },
+        };
+        let switch = SwitchModel {
+            delay: wiring.map_or(self.network.switch, |it| it.switch),
+            cut_through_bytes: wiring.map_or(0, |it| it.cut_through_bytes),
+        };
+        (links, switch)
     }
 
     fn spines(&self) -> u16 {
@@ -347,34 +428,14 @@ impl Config {
 
     /// The tree of two levels.
     fn tree(&self) -> Result<Topology, TopologyError> {
-        let mut graph = GraphBuilder::new(false, false);
-        let cable = LinkAttributes::default();
-        let leaf_count = self.hosts.div_ceil(self.network.hosts_a_leaf);
-        let mut leaves = Vec::new();
-        for leaf in 0..leaf_count {
-            leaves.push(graph.add_switch(Some(&format!("leaf{leaf}")), None)?);
-        }
-        for host in 0..self.hosts {
-            let leaf = leaves[usize::from(host / self.network.hosts_a_leaf)];
-            let host = graph.add_host(Some(&format!("host{host}")))?;
-            graph.link(Node::Host(host), Node::Switch(leaf), cable)?;
-        }
-        let mut spines = Vec::new();
-        for spine in 0..self.spines() {
-            spines.push(graph.add_switch(Some(&format!("spine{spine}")), None)?);
-        }
-        for leaf in leaves {
-            for spine in &spines {
-                graph.link(Node::Switch(leaf), Node::Switch(*spine), cable)?;
-            }
-        }
-        graph.finish()
+        let hosts_a_leaf = self.network.hosts_a_leaf.into();
+        Topology::leaf_spine(self.hosts, hosts_a_leaf, self.spines().into())
     }
 
     /// Virtual networks on the same machines: endpoint frames, a transport, error checking and
     /// defensive firmware (1.1 us in latency and gap: 41 cycles for a message sent and taken in).
     #[must_use]
-    pub fn am_myrinet(hosts: u16, frames: u16) -> Self {
+    pub fn am_myrinet(hosts: u32, frames: u16) -> Self {
         let gam = Self::gam_myrinet(hosts);
         Self {
             frames,

@@ -11,6 +11,7 @@ use viaduct_frames::Endpoint;
 use viaduct_frames::transport::{Reason as Refused, ReturnReason};
 
 use crate::cluster::{Cluster, Entry, Message};
+use crate::load::Links;
 use crate::station::ReturnPath;
 
 pub(crate) type Bytes = Box<[u8]>;
@@ -49,33 +50,26 @@ pub(crate) struct Door {
 }
 
 /// The programs' part of a cluster.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Exchange {
     /// Of each host, by the number of the endpoint.
     pub(crate) doors: Vec<Vec<Door>>,
     pub(crate) requests: Vec<Option<Request>>,
     free: Vec<u32>,
     /// Hosts whose programs may go on.
-    pub(crate) due: VecDeque<u16>,
+    pub(crate) due: VecDeque<u32>,
     /// Of each group, the members with something to take, in turn.
     pub(crate) lines: Vec<Option<VecDeque<u32>>>,
 }
 
 impl Exchange {
-    pub(crate) fn new(hosts: u16) -> Self {
-        Self {
-            doors: (0..hosts).map(|_| Vec::new()).collect(),
-            requests: Vec::new(),
-            free: Vec::new(),
-            due: VecDeque::new(),
-            lines: Vec::new(),
-        }
+    /// A host more has endpoints of programs.
+    pub(crate) fn add_host(&mut self) {
+        self.doors.push(Vec::new());
     }
 
-    pub(crate) fn door(&mut self, host: u16, endpoint: Endpoint) -> Option<&mut Door> {
-        self.doors
-            .get_mut(usize::from(host))?
-            .get_mut(endpoint.index())
+    pub(crate) fn door(&mut self, host: u32, endpoint: Endpoint) -> Option<&mut Door> {
+        self.doors.get_mut(host as usize)?.get_mut(endpoint.index())
     }
 
     /// Its number, until [`Exchange::end`].
@@ -115,7 +109,7 @@ impl Exchange {
     }
 
     /// Something stands in an endpoint that may not have before.
-    pub(crate) fn arrived(&mut self, host: u16, endpoint: Endpoint) {
+    pub(crate) fn arrived(&mut self, host: u32, endpoint: Endpoint) {
         let Some(door) = self.door(host, endpoint) else {
             return;
         };
@@ -129,7 +123,7 @@ impl Exchange {
     }
 
     /// The next member of a group that most likely has something to take, and its number there.
-    pub(crate) fn next_of(&mut self, host: u16, group: Group) -> Option<(Slot, u32)> {
+    pub(crate) fn next_of(&mut self, host: u32, group: Group) -> Option<(Slot, u32)> {
         loop {
             let slot = self
                 .lines
@@ -151,10 +145,10 @@ impl Exchange {
     /// # Errors
     ///
     /// Why its endpoint does not let it in.
-    pub(crate) fn judge(&mut self, message: &Message, to: u16) -> Result<(), Refused> {
+    pub(crate) fn judge(&mut self, message: &Message, to: u32) -> Result<(), Refused> {
         let Some(door) = self
             .doors
-            .get(usize::from(to))
+            .get(to as usize)
             .and_then(|doors| doors.get(message.to_endpoint.index()))
         else {
             return self.refuse(message.entry.number, Reason::NoSuchEndpoint);
@@ -211,7 +205,7 @@ impl Exchange {
     /// A message came back to `host`; whether its program hears of it.
     fn returned(
         &mut self,
-        host: u16,
+        host: u32,
         message: &Message,
         reason: ReturnReason,
         may_have_arrived: bool,
@@ -245,7 +239,7 @@ impl Exchange {
 
     /// The reply came back: its sender learns why. Who asked gets its credit where the reply was
     /// refused, and its request back where it could not be delivered.
-    fn reply_returned(&mut self, host: u16, message: &Message, may_have_arrived: bool) -> bool {
+    fn reply_returned(&mut self, host: u32, message: &Message, may_have_arrived: bool) -> bool {
         let number = message.entry.number;
         let ended = if may_have_arrived {
             self.end_in_doubt(number)
@@ -289,7 +283,7 @@ impl Exchange {
     }
 
     /// Whether the endpoint lives.
-    fn tell(&mut self, host: u16, endpoint: Endpoint, ended: Came) -> bool {
+    fn tell(&mut self, host: u32, endpoint: Endpoint, ended: Came) -> bool {
         let door = self.door(host, endpoint).filter(|door| door.is_live);
         let Some(door) = door else { return false };
         door.ended.push_back(ended);
@@ -298,17 +292,17 @@ impl Exchange {
     }
 }
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     /// The program of a host may go on.
-    pub(crate) fn resume_program(&mut self, host: u16) {
+    pub(crate) fn resume_program(&mut self, host: u32) {
         if let Some(exchange) = &mut self.exchange {
             exchange.due.push_back(host);
         }
     }
 
     /// Has the program of a host look again at `at`.
-    pub(crate) fn look_again(&mut self, host: u16, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn look_again(&mut self, host: u32, at: Time) {
+        let node = &mut self.nodes[host as usize];
         if !core::mem::replace(&mut node.has_host_event, true) {
             let at = at.max(node.host_busy_until);
             self.queue.wake(crate::agenda::Wake::Host(host), at);
@@ -318,7 +312,7 @@ impl Cluster {
     /// A message of a program came back to it.
     pub(crate) fn returned_to_program(
         &mut self,
-        host: u16,
+        host: u32,
         message: &Message,
         reason: ReturnReason,
         may_have_arrived: bool,
@@ -340,7 +334,7 @@ impl Cluster {
     fn has_reply(&self, message: &Message) -> bool {
         let is_it = |entry: &Entry| entry.is_reply && entry.number == message.entry.number;
         let (host, endpoint) = (message.to, message.to_endpoint);
-        let node = &self.nodes[usize::from(host)];
+        let node = &self.nodes[host as usize];
         let state = node.endpoints.get(endpoint.index());
         state.is_some_and(|state| state.receive_queue.iter().any(is_it))
             || self.writes.iter().zip(0..).any(|(write, slot)| {
@@ -351,13 +345,13 @@ impl Cluster {
     }
 
     /// What a program would find in an endpoint.
-    pub(crate) fn readiness(&self, host: u16, slot: Slot) -> Readiness {
-        let node = &self.nodes[usize::from(host)];
+    pub(crate) fn readiness(&self, host: u32, slot: Slot) -> Readiness {
+        let node = &self.nodes[host as usize];
         let state = &node.endpoints[slot.0 as usize];
         let ended = self
             .exchange
             .as_ref()
-            .map(|exchange| &exchange.doors[usize::from(host)][slot.0 as usize].ended);
+            .map(|exchange| &exchange.doors[host as usize][slot.0 as usize].ended);
         let has = |is_it: fn(&Came) -> bool| ended.is_some_and(|ended| ended.iter().any(is_it));
         Readiness {
             request: state.requests > 0 && state.receive_queue.iter().any(|entry| !entry.is_reply),
@@ -369,20 +363,20 @@ impl Cluster {
     }
 
     /// Whether one more message of an endpoint can be posted.
-    pub(crate) fn has_room(&self, host: u16, slot: Slot) -> bool {
-        let node = &self.nodes[usize::from(host)];
+    pub(crate) fn has_room(&self, host: u32, slot: Slot) -> bool {
+        let node = &self.nodes[host as usize];
         let state = &node.endpoints[slot.0 as usize];
         state.send_queue.len() < self.config.queue_entries as usize
     }
 
     /// Takes what is next for an endpoint: replies first.
-    pub(crate) fn take_for(&mut self, host: u16, slot: Slot) -> Option<Came> {
+    pub(crate) fn take_for(&mut self, host: u32, slot: Slot) -> Option<Came> {
         let endpoint = Endpoint::new(slot.0);
         let exchange = self.exchange.as_mut()?;
         if let Some(ended) = exchange.door(host, endpoint)?.ended.pop_front() {
             return Some(ended);
         }
-        let state = &mut self.nodes[usize::from(host)].endpoints[endpoint.index()];
+        let state = &mut self.nodes[host as usize].endpoints[endpoint.index()];
         let reply = state.receive_queue.iter().position(|entry| entry.is_reply);
         let entry = state.receive_queue.remove(reply.unwrap_or(0))?;
         let number = entry.number;
@@ -411,18 +405,18 @@ impl Cluster {
     }
 
     /// Requests that an endpoint's queue holds.
-    pub(crate) fn request_entries(&self, host: u16, endpoint: Endpoint) -> u32 {
+    pub(crate) fn request_entries(&self, host: u32, endpoint: Endpoint) -> u32 {
         let Some(exchange) = &self.exchange else {
             return self.config.queue_entries;
         };
-        let doors = &exchange.doors[usize::from(host)];
+        let doors = &exchange.doors[host as usize];
         doors
             .get(endpoint.index())
             .map_or(0, |door| door.admission.request_entries)
     }
 
     /// Whether something waits in an endpoint.
-    pub(crate) fn has_arrival(&self, host: u16, slot: Slot) -> bool {
+    pub(crate) fn has_arrival(&self, host: u32, slot: Slot) -> bool {
         let found = self.readiness(host, slot);
         found.request || found.reply || found.returned
     }

@@ -10,7 +10,7 @@ use viaduct_topology::Topology;
 pub const BOOTS_MAX: usize = 250;
 
 /// Something that goes wrong.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// Links carry nothing for some time: a cable or a switch is exchanged, or breaks. What is on
     /// its way over them is lost.
@@ -22,11 +22,18 @@ pub enum Fault {
         /// When it ends, if it does.
         until: Option<Time>,
     },
+    /// Links lose packets that cross them, at a rate.
+    LinksLose {
+        /// Which.
+        links: Links,
+        /// Of packets that cross one, 0 to 1.
+        rate: f64,
+    },
     /// A host stops, and comes back if it does: its endpoints are gone, its interface numbers
     /// everything anew, and its program starts again with an endpoint of another key.
     Reboot {
         /// Which.
-        host: u16,
+        host: u32,
         /// When it stops.
         at: Time,
         /// How long it is gone; longer if its bus is still busy then.
@@ -52,13 +59,17 @@ impl fmt::Display for FaultError {
 impl core::error::Error for FaultError {}
 
 /// Whether all faults can be, among so many hosts.
-pub(crate) fn check(faults: &[Fault], hosts: u16, topology: &Topology) -> Result<(), FaultError> {
+pub(crate) fn check(faults: &[Fault], hosts: u32, topology: &Topology) -> Result<(), FaultError> {
     for (number, fault) in faults.iter().enumerate() {
         let checked = match *fault {
             Fault::LinksDown { links, from, until } => match until {
                 Some(until) if until <= from => Err("it ends before it begins".to_owned()),
                 _ => links.resolve(topology).map(drop),
             },
+            Fault::LinksLose { rate, .. } if !(0.0..=1.0).contains(&rate) => {
+                Err(format!("a rate of {rate}: it is from 0 to 1"))
+            }
+            Fault::LinksLose { links, .. } => links.resolve(topology).map(drop),
             Fault::Reboot { host, .. } if host >= hosts => {
                 let last = hosts.saturating_sub(1);
                 Err(format!("no host {host}: they are 0 to {last}"))

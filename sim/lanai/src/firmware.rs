@@ -7,10 +7,10 @@
 use viaduct_engine::Time;
 use viaduct_frames::agreement::{Lookup, Task};
 use viaduct_frames::transport::{Output, Reason, Received, ReturnReason, Ticket, Transport};
-use viaduct_frames::{Endpoint, Frame, Peer};
+use viaduct_frames::{Endpoint, Frame, Line, Peer};
 
 use crate::cluster::{BulkWrite, Cluster, Event, SHORT_BYTES, bit};
-use crate::load::{Flight, Load};
+use crate::load::{Flight, Links, Load};
 use crate::work::Work;
 
 /// Which of the packets that the transport wants to send the processor has been charged for.
@@ -21,11 +21,11 @@ enum Priced {
     First,
 }
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     /// Lets the processor go on if it is free and has something to do.
-    pub(crate) fn kick_firmware(&mut self, host: u16, now: Time) {
+    pub(crate) fn kick_firmware(&mut self, host: u32, now: Time) {
         loop {
-            let node = &mut self.nodes[usize::from(host)];
+            let node = &mut self.nodes[host as usize];
             let free_at = node.busy_until.max(now);
             let arrival_at = node.arrival_at;
             if free_at > now {
@@ -57,9 +57,9 @@ impl Cluster {
 
     /// Does what the driver wants.
     #[cold]
-    fn hear_driver(&mut self, host: u16, now: Time) {
+    fn hear_driver(&mut self, host: u32, now: Time) {
         let done_at = self.occupy(host, now, Work::DriverWord);
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let Some(word) = node.words_in.pop_front() else {
             return;
         };
@@ -71,21 +71,21 @@ impl Cluster {
 
     /// Has the processor do a piece of work after what it has begun; when that is done.
     #[inline]
-    fn occupy(&mut self, host: u16, now: Time, work: Work) -> Time {
+    fn occupy(&mut self, host: u32, now: Time, work: Work) -> Time {
         self.occupy_cycles(host, now, self.config.firmware.steps.of(work))
     }
 
     #[inline]
-    fn occupy_cycles(&mut self, host: u16, now: Time, cycles: u32) -> Time {
+    fn occupy_cycles(&mut self, host: u32, now: Time, cycles: u32) -> Time {
         let span = self.cycles(cycles);
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         node.busy_until = now.max(node.busy_until) + span;
         node.busy_until
     }
 
-    fn begin_task(&mut self, host: u16, task: Task, now: Time, done_at: Time) {
+    fn begin_task(&mut self, host: u32, task: Task, now: Time, done_at: Time) {
         let image = self.config.image_bytes;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let (frame, bytes_s) = match task {
             Task::None => return,
             Task::BringToRest(endpoint, frame) => {
@@ -121,15 +121,15 @@ impl Cluster {
 
     /// Says that an endpoint is at rest, once it is.
     #[inline]
-    fn check_rest(&mut self, host: u16, frame: Frame, at: Time) {
-        if self.nodes[usize::from(host)].frames[frame.index()].is_resting {
+    fn check_rest(&mut self, host: u32, frame: Frame, at: Time) {
+        if self.nodes[host as usize].frames[frame.index()].is_resting {
             self.check_resting(host, frame, at);
         }
     }
 
     #[cold]
-    fn check_resting(&mut self, host: u16, frame: Frame, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    fn check_resting(&mut self, host: u32, frame: Frame, at: Time) {
+        let node = &mut self.nodes[host as usize];
         let state = node.frames[frame.index()];
         let Some(endpoint) = node.side.occupant(frame) else {
             return;
@@ -142,9 +142,9 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn image_moved(&mut self, host: u16, frame: Frame, now: Time) {
+    pub(crate) fn image_moved(&mut self, host: u32, frame: Frame, now: Time) {
         let done_at = self.occupy(host, now, Work::DriverWord);
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let Some(endpoint) = node.side.occupant(frame) else {
             return;
         };
@@ -159,10 +159,10 @@ impl Cluster {
     }
 
     /// A message of the endpoint whose turn it is, if one can be sent.
-    fn send_one(&mut self, host: u16, now: Time) {
+    fn send_one(&mut self, host: u32, now: Time) {
         let mut looks = 0;
         loop {
-            let node = &mut self.nodes[usize::from(host)];
+            let node = &mut self.nodes[host as usize];
             let Some(frame) = node.service.turn(now) else {
                 break;
             };
@@ -179,9 +179,11 @@ impl Cluster {
             let message = &mut self.messages[index];
             let peer = Peer::new(message.to);
             let state = &mut node.endpoints[endpoint.index()];
+            let mut line = Line::new(0);
             if let Some(transport) = &mut node.transport {
+                line = transport.line(peer);
                 let Ok(name) = transport.send(peer, index, now) else {
-                    node.service.park(frame, peer);
+                    node.service.park(frame, line);
                     looks += 1;
                     continue;
                 };
@@ -191,7 +193,7 @@ impl Cluster {
             }
             let was_full = state.send_queue.len() >= self.config.queue_entries as usize;
             state.send_queue.pop_front();
-            node.service.sent(frame, peer);
+            node.service.sent(frame, line);
             if state.send_queue.is_empty() {
                 node.service.stop(frame);
             }
@@ -220,7 +222,7 @@ impl Cluster {
 
     /// A message leaves: a long one is read from host memory before.
     #[inline(always)]
-    fn depart(&mut self, from: u16, to: u16, bytes: u32, load: Load, at: Time) {
+    fn depart(&mut self, from: u32, to: u32, bytes: u32, load: Load, at: Time) {
         let at = if bytes > SHORT_BYTES {
             self.use_bus(from, at, bytes, self.config.host.read_bytes_s)
         } else {
@@ -230,11 +232,11 @@ impl Cluster {
         self.fly(load.packed(from, to, bytes), at);
     }
 
-    fn receive_one(&mut self, host: u16, flight: &Flight, now: Time) {
-        match flight.content {
+    fn receive_one(&mut self, host: u32, flight: &Flight, now: Time) {
+        match flight.load {
             Load::Answer(answer) => {
                 let done_at = self.occupy(host, now, Work::HearAnswer);
-                if let Some(transport) = &mut self.nodes[usize::from(host)].transport {
+                if let Some(transport) = &mut self.nodes[host as usize].transport {
                     transport.handle_answer(answer, now);
                 }
                 self.follow_transport(host, done_at, Priced::None);
@@ -266,7 +268,7 @@ impl Cluster {
             }
             Load::Message(packet, index) => {
                 let done_at = self.occupy(host, now, Work::Take);
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 let Some(transport) = &mut node.transport else {
                     return;
                 };
@@ -283,7 +285,7 @@ impl Cluster {
                         self.release_buffer(host, done_at);
                     }
                 }
-                let transport = &self.nodes[usize::from(host)].transport;
+                let transport = &self.nodes[host as usize].transport;
                 if transport.as_ref().is_some_and(Transport::has_output) {
                     self.follow_transport(host, done_at, Priced::None);
                 }
@@ -294,7 +296,7 @@ impl Cluster {
     /// Without a transport: sends a message of a program back whose endpoint does not let it in.
     /// Whether it did.
     #[cold]
-    fn turn_back(&mut self, host: u16, index: u32, done_at: Time) -> bool {
+    fn turn_back(&mut self, host: u32, index: u32, done_at: Time) -> bool {
         let message = self.messages[index];
         let exchange = self.exchange.as_mut();
         if exchange.is_none_or(|exchange| exchange.judge(&message, host).is_ok()) {
@@ -307,19 +309,19 @@ impl Cluster {
         true
     }
 
-    fn find(&self, host: u16, endpoint: Endpoint) -> Option<Frame> {
-        match self.nodes[usize::from(host)].side.lookup(endpoint) {
+    fn find(&self, host: u32, endpoint: Endpoint) -> Option<Frame> {
+        match self.nodes[host as usize].side.lookup(endpoint) {
             Lookup::Resident(frame) => Some(frame),
             Lookup::NotResident | Lookup::NoSuchEndpoint => None,
         }
     }
 
     /// A new message: into its endpoint's queue, or why not.
-    fn judge(&mut self, host: u16, ticket: Ticket, index: u32, done_at: Time) {
+    fn judge(&mut self, host: u32, ticket: Ticket, index: u32, done_at: Time) {
         let message = self.messages[index];
         let endpoint = message.to_endpoint;
         let entries = self.request_entries(host, endpoint);
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let refusal = match node.side.lookup(endpoint) {
             _ if message.to_key != node.boot => Reason::WrongKey,
             Lookup::NoSuchEndpoint => Reason::NoSuchEndpoint,
@@ -349,7 +351,7 @@ impl Cluster {
     /// Writes a message into its endpoint's queue, at once or by DMA.
     fn accept(
         &mut self,
-        host: u16,
+        host: u32,
         index: u32,
         frame: Frame,
         ticket: Option<Ticket>,
@@ -360,7 +362,7 @@ impl Cluster {
         let bytes = entry.bytes;
         let done_at = self.occupy(host, done_at, Work::Write { bytes });
         self.note_use(host, endpoint);
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let state = &mut node.endpoints[endpoint.index()];
         state.requests += u32::from(!entry.is_reply);
         if entry.bytes > SHORT_BYTES {
@@ -394,10 +396,10 @@ impl Cluster {
         self.message_came(host, endpoint, done_at);
     }
 
-    pub(crate) fn bulk_written(&mut self, host: u16, slot: u32, now: Time) {
+    pub(crate) fn bulk_written(&mut self, host: u32, slot: u32, now: Time) {
         let write = self.writes[slot as usize];
         self.free_writes.push(slot);
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         node.frames[write.frame.index()].writes -= 1;
         let state = &mut node.endpoints[write.endpoint.index()];
         state.receive_queue.push_back(write.entry);
@@ -410,8 +412,8 @@ impl Cluster {
         self.kick_firmware(host, now);
     }
 
-    fn conclude(&mut self, host: u16, ticket: Ticket, verdict: Result<(), Reason>, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    fn conclude(&mut self, host: u32, ticket: Ticket, verdict: Result<(), Reason>, at: Time) {
+        let node = &mut self.nodes[host as usize];
         let transport = node.transport.as_mut();
         let answer = transport.and_then(|transport| transport.judge(ticket, verdict));
         if let Some(answer) = answer {
@@ -421,17 +423,17 @@ impl Cluster {
     }
 
     #[inline(always)]
-    fn send_answer(&mut self, host: u16, answer: viaduct_frames::transport::Answer, at: Time) {
+    fn send_answer(&mut self, host: u32, answer: viaduct_frames::transport::Answer, at: Time) {
         let flight = Load::Answer(answer).packed(
             host,
-            answer.target.index() as u16,
+            answer.target.index() as u32,
             self.config.network.answer_bytes,
         );
         self.fly(flight, at);
     }
 
-    pub(crate) fn meet_deadline(&mut self, host: u16, now: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn meet_deadline(&mut self, host: u32, now: Time) {
+        let node = &mut self.nodes[host as usize];
         if now < node.deadline_at {
             return;
         }
@@ -444,9 +446,9 @@ impl Cluster {
     }
 
     /// Does what the transport wants, in packets that leave at `at` or later.
-    fn follow_transport(&mut self, host: u16, at: Time, mut priced: Priced) {
+    fn follow_transport(&mut self, host: u32, at: Time, mut priced: Priced) {
         loop {
-            let node = &mut self.nodes[usize::from(host)];
+            let node = &mut self.nodes[host as usize];
             let Some(transport) = &mut node.transport else {
                 return;
             };
@@ -461,7 +463,7 @@ impl Cluster {
                         Priced::First => at,
                         Priced::None => self.occupy(host, at, Work::SendAgain { bytes }),
                     };
-                    self.depart(host, packet.target.index() as u16, bytes, load, at);
+                    self.depart(host, packet.target.index() as u32, bytes, load, at);
                 }
                 Output::Completed { token } => {
                     if let Some(ledger) = &mut self.ledger {
@@ -494,10 +496,10 @@ impl Cluster {
                     }
                     self.end_message(host, token, false, at);
                 }
-                Output::ChannelFree(peer) => node.service.release(peer),
+                Output::ChannelFree(line) => node.service.release(line),
             }
         }
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let deadline = node
             .transport
             .as_ref()
@@ -509,10 +511,10 @@ impl Cluster {
     }
 
     /// A message is not outstanding any more.
-    fn end_message(&mut self, host: u16, index: u32, is_over: bool, at: Time) {
+    fn end_message(&mut self, host: u32, index: u32, is_over: bool, at: Time) {
         let message = self.messages[index];
         let endpoint = message.entry.from_endpoint;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let state = &mut node.endpoints[endpoint.index()];
         // The last takes its place, also if it is the last: which of the two, nothing foresees.
         if let Some(last) = state.outstanding.last().copied() {

@@ -8,12 +8,13 @@ use viaduct_frames::transport::ReturnReason;
 use crate::agenda::Wake;
 use crate::cluster::{Cluster, Entry, Event, Message, is_in_frame};
 use crate::ledger::ENQUIRY;
+use crate::load::Links;
 use crate::program::{Program, half};
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     /// Lets the processor go on if it is free and its program has something to do.
-    pub(crate) fn kick_host(&mut self, host: u16, now: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn kick_host(&mut self, host: u32, now: Time) {
+        let node = &mut self.nodes[host as usize];
         if node.has_host_event {
             return;
         }
@@ -26,14 +27,14 @@ impl Cluster {
             self.schedule_host(host, now);
             return;
         }
-        while let Some(index) = self.nodes[usize::from(host)].posting.pop_front() {
+        while let Some(index) = self.nodes[host as usize].posting.pop_front() {
             let fault = self.post(host, index, now);
             if fault > Time::ZERO {
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 node.host_busy_until = node.host_busy_until.max(now) + fault;
             }
         }
-        let node = &self.nodes[usize::from(host)];
+        let node = &self.nodes[host as usize];
         if !matches!(node.program, Program::Outside) {
             self.begin_action(host, now);
         } else if node.host_busy_until > now {
@@ -44,11 +45,11 @@ impl Cluster {
     }
 
     /// Puts a message into its endpoint; returns what the processor needs for a fault.
-    pub(crate) fn post(&mut self, host: u16, index: u32, now: Time) -> Time {
+    pub(crate) fn post(&mut self, host: u32, index: u32, now: Time) -> Time {
         let from = self.messages[index].entry.from_endpoint;
         match self.write(host, from, now) {
             Write::Direct(frame) => {
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 node.queue_message(from, index, self.config.queue_entries);
                 if node.side.may_send(frame) {
                     node.service.ready(frame);
@@ -56,25 +57,25 @@ impl Cluster {
                 self.kick_firmware(host, now);
             }
             Write::OnHost { is_fault } => {
-                let node = &mut self.nodes[usize::from(host)];
+                let node = &mut self.nodes[host as usize];
                 node.queue_message(from, index, self.config.queue_entries);
                 if is_fault {
                     return self.config.host.fault;
                 }
             }
-            Write::Blocked => self.nodes[usize::from(host)].blocked.push(index),
+            Write::Blocked => self.nodes[host as usize].blocked.push(index),
             Write::NoSuchEndpoint => self.messages.free(index),
         }
         Time::ZERO
     }
 
     /// Lets the processor begin what its program does next, if that is anything.
-    fn begin_action(&mut self, host: u16, now: Time) {
-        let now = now.max(self.nodes[usize::from(host)].host_busy_until);
+    fn begin_action(&mut self, host: u32, now: Time) {
+        let now = now.max(self.nodes[host as usize].host_busy_until);
         let Some((span, posting)) = self.next_action(host, now) else {
             return;
         };
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         if let Some(index) = posting {
             node.posting.push_back(index);
         }
@@ -82,8 +83,8 @@ impl Cluster {
         self.schedule_host(host, now);
     }
 
-    pub(crate) fn schedule_host(&mut self, host: u16, now: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn schedule_host(&mut self, host: u32, now: Time) {
+        let node = &mut self.nodes[host as usize];
         if !core::mem::replace(&mut node.has_host_event, true) {
             let at = node.host_busy_until.max(now);
             self.queue.wake(Wake::Host(host), at);
@@ -91,8 +92,8 @@ impl Cluster {
     }
 
     /// A remap is done that threads wait for: they post again.
-    pub(crate) fn wake(&mut self, host: u16, endpoint: Endpoint, now: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn wake(&mut self, host: u32, endpoint: Endpoint, now: Time) {
+        let node = &mut self.nodes[host as usize];
         let messages = &self.messages;
         let place = node
             .blocked
@@ -107,8 +108,8 @@ impl Cluster {
     }
 
     /// A message is in a queue of this host at `at`.
-    pub(crate) fn message_came(&mut self, host: u16, endpoint: Endpoint, at: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn message_came(&mut self, host: u32, endpoint: Endpoint, at: Time) {
+        let node = &mut self.nodes[host as usize];
         if matches!(node.program, Program::Processes(_)) {
             self.queue.schedule(at, Event::Noticed(host, endpoint));
             return;
@@ -137,7 +138,7 @@ impl Cluster {
     /// A message of this host returned to it.
     pub(crate) fn message_returned(
         &mut self,
-        host: u16,
+        host: u32,
         message: Message,
         reason: ReturnReason,
         may_have_arrived: bool,
@@ -154,7 +155,7 @@ impl Cluster {
         if message.entry.is_reply {
             return;
         }
-        match &mut self.nodes[usize::from(host)].program {
+        match &mut self.nodes[host as usize].program {
             Program::Client(client) => client.credits += 1,
             Program::Nothing | Program::Outside | Program::Server(_) | Program::Processes(_) => {
                 return;
@@ -165,10 +166,10 @@ impl Cluster {
 
     /// What the program does next: processor's time, and the message that it posts at its end.
     #[inline]
-    fn next_action(&mut self, host: u16, now: Time) -> Option<(Time, Option<u32>)> {
+    fn next_action(&mut self, host: u32, now: Time) -> Option<(Time, Option<u32>)> {
         let costs = &self.config.host;
         let measured_from = self.measured_from;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         match &mut node.program {
             // Processes have a scheduler, and programs from outside stacks.
             Program::Nothing | Program::Outside | Program::Processes(_) => None,

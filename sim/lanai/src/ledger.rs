@@ -66,7 +66,7 @@ struct Record {
 }
 
 /// The book of a cluster: requests of each host, by number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     records: Vec<Vec<Record>>,
     open: Vec<BTreeMap<u32, Open>>,
@@ -76,45 +76,43 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(hosts: u16) -> Self {
-        Self {
-            records: vec![Vec::new(); usize::from(hosts)],
-            open: vec![BTreeMap::new(); usize::from(hosts)],
-            dropped: vec![Vec::new(); usize::from(hosts)],
-            ends: Ends::default(),
-        }
+    /// A host more makes requests.
+    pub(crate) fn add_host(&mut self) {
+        self.records.push(Vec::new());
+        self.open.push(BTreeMap::new());
+        self.dropped.push(Vec::new());
     }
 
     /// A new request of a host; returns its number.
-    pub(crate) fn post(&mut self, host: u16, key: u8) -> u32 {
-        let records = &mut self.records[usize::from(host)];
+    pub(crate) fn post(&mut self, host: u32, key: u8) -> u32 {
+        let records = &mut self.records[host as usize];
         let number = records.len() as u32;
         records.push(Record::default());
         let open = Open {
             key,
             is_delivered: false,
         };
-        self.open[usize::from(host)].insert(number, open);
+        self.open[host as usize].insert(number, open);
         self.ends.requests += 1;
         number
     }
 
     /// The key of the oldest request without an end.
-    pub(crate) fn oldest(&self, host: u16) -> Option<u8> {
-        let open = self.open[usize::from(host)].first_key_value();
+    pub(crate) fn oldest(&self, host: u32) -> Option<u8> {
+        let open = self.open[host as usize].first_key_value();
         open.map(|(_, it)| it.key)
     }
 
     /// A request was acknowledged.
-    pub(crate) fn deliver(&mut self, host: u16, number: u32) {
-        if let Some(open) = self.open[usize::from(host)].get_mut(&number) {
+    pub(crate) fn deliver(&mut self, host: u32, number: u32) {
+        if let Some(open) = self.open[host as usize].get_mut(&number) {
             open.is_delivered = true;
         }
     }
 
     /// A server takes a request.
-    pub(crate) fn take(&mut self, host: u16, number: u32) {
-        let Some(record) = self.records[usize::from(host)].get_mut(number as usize) else {
+    pub(crate) fn take(&mut self, host: u32, number: u32) {
+        let Some(record) = self.records[host as usize].get_mut(number as usize) else {
             return;
         };
         let wrong = match record.end {
@@ -132,13 +130,13 @@ impl Ledger {
     }
 
     /// A client takes a reply; returns whether it waited for it.
-    pub(crate) fn reply(&mut self, host: u16, number: u32) -> bool {
+    pub(crate) fn reply(&mut self, host: u32, number: u32) -> bool {
         if !self.end(host, number, End::Replied) {
             self.ends.late_replies += 1;
             return false;
         }
         self.ends.replied += 1;
-        if !self.records[usize::from(host)][number as usize].is_taken {
+        if !self.records[host as usize][number as usize].is_taken {
             self.violate(host, number, "has a reply, and nobody took it");
         }
         true
@@ -147,7 +145,7 @@ impl Ledger {
     /// A request returned to its client; returns whether this is its end.
     pub(crate) fn give_back(
         &mut self,
-        host: u16,
+        host: u32,
         number: u32,
         reason: ReturnReason,
         may_have_arrived: bool,
@@ -161,7 +159,7 @@ impl Ledger {
             ReturnReason::Rebooted => &mut self.ends.rebooted,
         } += 1;
         self.ends.in_doubt += u64::from(may_have_arrived);
-        let is_taken = self.records[usize::from(host)][number as usize].is_taken;
+        let is_taken = self.records[host as usize][number as usize].is_taken;
         if is_taken && !may_have_arrived {
             self.violate(
                 host,
@@ -174,8 +172,8 @@ impl Ledger {
 
     /// The endpoint with this key is gone: what was delivered to it will not be answered. Returns
     /// how many requests ended by that.
-    pub(crate) fn give_up(&mut self, host: u16, key: u8) -> u32 {
-        let open = &self.open[usize::from(host)];
+    pub(crate) fn give_up(&mut self, host: u32, key: u8) -> u32 {
+        let open = &self.open[host as usize];
         let lost = open
             .iter()
             .filter(|(_, it)| it.key == key && it.is_delivered);
@@ -190,17 +188,17 @@ impl Ledger {
     }
 
     /// A server drops a reply that could not be delivered to this host.
-    pub(crate) fn drop_reply(&mut self, host: u16, number: u32) {
-        if self.open[usize::from(host)].contains_key(&number) {
-            self.dropped[usize::from(host)].push(number);
+    pub(crate) fn drop_reply(&mut self, host: u32, number: u32) {
+        if self.open[host as usize].contains_key(&number) {
+            self.dropped[host as usize].push(number);
         }
     }
 
     /// A host hears which replies to it were dropped; returns how many requests ended by that.
-    pub(crate) fn hear_of_dropped(&mut self, host: u16) -> u32 {
+    pub(crate) fn hear_of_dropped(&mut self, host: u32) -> u32 {
         let mut ended = 0;
         let may_have_arrived = true;
-        for number in core::mem::take(&mut self.dropped[usize::from(host)]) {
+        for number in core::mem::take(&mut self.dropped[host as usize]) {
             ended += u32::from(self.end(host, number, End::Returned { may_have_arrived }));
         }
         self.ends.unanswered += u64::from(ended);
@@ -209,8 +207,8 @@ impl Ledger {
     }
 
     /// A host is gone, and what it waited for.
-    pub(crate) fn forget(&mut self, host: u16) {
-        let numbers: Vec<u32> = self.open[usize::from(host)].keys().copied().collect();
+    pub(crate) fn forget(&mut self, host: u32) {
+        let numbers: Vec<u32> = self.open[host as usize].keys().copied().collect();
         for number in &numbers {
             self.end(host, *number, End::Forgotten);
         }
@@ -226,15 +224,15 @@ impl Ledger {
         }
     }
 
-    fn end(&mut self, host: u16, number: u32, end: End) -> bool {
-        if self.open[usize::from(host)].remove(&number).is_none() {
+    fn end(&mut self, host: u32, number: u32, end: End) -> bool {
+        if self.open[host as usize].remove(&number).is_none() {
             return false;
         }
-        self.records[usize::from(host)][number as usize].end = Some(end);
+        self.records[host as usize][number as usize].end = Some(end);
         true
     }
 
-    fn violate(&mut self, host: u16, number: u32, wrong: &str) {
+    fn violate(&mut self, host: u32, number: u32, wrong: &str) {
         if self.ends.violations.len() < TOLD_MAX {
             let text = format!("request {number} of host {host} {wrong}");
             self.ends.violations.push(text);

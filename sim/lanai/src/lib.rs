@@ -9,7 +9,7 @@
 //!    driver's words follow (`cluster.rs: follow_driver`).
 //! 2. **Sending** (`firmware.rs: send_one`): `Service` says whose turn it is, `Transport::send`
 //!    finds a channel or the endpoint parks. Long messages cross the bus first (`depart`);
-//!    `viaduct_network::wormhole` says when the tail arrives, or has the packet wait on its way.
+//!    the network (`load.rs: Links`) says when the tail arrives, or has the packet wait on its way.
 //! 3. **Receiving** (`receive_one`, `judge`): `Transport::handle_packet` says whether it is new,
 //!    `InterfaceSide::lookup` where its endpoint is. It is accepted and written, or refused with a
 //!    reason; the answer goes back when that is done.
@@ -46,10 +46,11 @@ mod station;
 mod timesharing;
 mod work;
 
-pub use cluster::{Cluster, Totals};
-pub use config::{Config, Firmware, Host, Network, NetworkError, Wiring};
+pub use cluster::{Cluster, LinkLoad, Totals};
+pub use config::{Config, Firmware, Host, LinkModel, Network, NetworkError, Wiring};
 pub use faults::{BOOTS_MAX, Fault, FaultError};
 pub use ledger::Ends;
+pub use load::{FairLinks, Flight, HeldLinks, Links};
 pub use program::{
     ClientResult, Contention, Exchange, Measured, Server, contention, exchange, measure,
 };

@@ -1,6 +1,12 @@
-//! What interfaces say to each other in one packet.
+//! What interfaces say to each other in one packet, and the networks that carry it.
+
+use std::sync::Arc;
 
 use viaduct_frames::transport::{Answer, Packet};
+use viaduct_network::{PacketNetwork, Parcel, SharedLinks, Wormhole};
+use viaduct_topology::Topology;
+
+use crate::config::{Config, LinkModel, NetworkError};
 
 /// What a packet of the network carries.
 #[derive(Clone, Copy, Debug)]
@@ -15,27 +21,97 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    /// Which of the equal ways it takes.
-    const fn route(self) -> u8 {
-        match self {
-            Self::Message(packet, _) => packet.route,
-            Self::Answer(answer) => answer.route,
-            Self::Plain(_) | Self::Back(_) => 0,
-        }
-    }
-
     /// The packet that carries it.
-    #[inline]
-    pub(crate) fn packed(self, from: u16, to: u16, bytes: u32) -> Flight {
+    #[inline(always)]
+    pub(crate) fn packed(self, from: u32, to: u32, bytes: u32) -> Flight {
         Flight {
-            from: from.into(),
-            to: to.into(),
+            from,
+            to,
             bytes,
-            route: self.route().into(),
-            content: self,
+            load: self,
         }
     }
 }
 
-/// A packet under way.
-pub(crate) type Flight = viaduct_network::Packet<Load>;
+/// A packet between two interfaces.
+#[derive(Clone, Copy, Debug)]
+pub struct Flight {
+    from: u32,
+    pub(crate) to: u32,
+    bytes: u32,
+    pub(crate) load: Load,
+}
+
+impl Parcel for Flight {
+    #[inline]
+    fn from(&self) -> u32 {
+        self.from
+    }
+
+    #[inline]
+    fn to(&self) -> u32 {
+        self.to
+    }
+
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline]
+    fn route(&self) -> u16 {
+        match self.load {
+            Load::Message(packet, _) => packet.route.into(),
+            Load::Answer(answer) => answer.route.into(),
+            Load::Plain(_) | Load::Back(_) => 0,
+        }
+    }
+}
+
+/// A network that carries the packets of interfaces: which one is fixed when a cluster is compiled.
+pub trait Links: PacketNetwork<Flight> + Sized + 'static {
+    /// The network of a configuration, no host in it yet.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration's [`LinkModel`] is another.
+    fn of(config: &Config, topology: &Arc<Topology>) -> Result<Self, NetworkError>;
+}
+
+/// Packets hold their ways: [`LinkModel::Wormhole`].
+pub type HeldLinks = Wormhole<Flight>;
+
+/// Packets share links: [`LinkModel::Shared`].
+pub type FairLinks = SharedLinks<Flight>;
+
+impl Links for HeldLinks {
+    fn of(config: &Config, topology: &Arc<Topology>) -> Result<Self, NetworkError> {
+        match config.model {
+            LinkModel::Wormhole => Ok(Self::new(topology, config.wormhole())),
+            LinkModel::Shared(..) => Err(NetworkError::new(
+                "packets share links in this configuration: run it on FairLinks, or have its model \
+                 be LinkModel::Wormhole",
+            )),
+        }
+    }
+}
+
+impl Links for FairLinks {
+    fn of(config: &Config, topology: &Arc<Topology>) -> Result<Self, NetworkError> {
+        let LinkModel::Shared(sharing, switching) = config.model else {
+            return Err(NetworkError::new(
+                "packets hold their ways in this configuration: run it on HeldLinks, or have its \
+                 model be LinkModel::Shared",
+            ));
+        };
+        let (links, switch) = config.shared(sharing, switching);
+        let speeds = config.wormhole();
+        Ok(Self::new(
+            topology,
+            &links,
+            switch,
+            speeds.receive_buffers,
+            speeds.ways_max,
+        ))
+    }
+}

@@ -38,7 +38,7 @@ impl Grain {
 /// Another process of the program, with which requests are exchanged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Partner {
-    pub(crate) host: u16,
+    pub(crate) host: u32,
     pub(crate) endpoint: Endpoint,
     /// Its requests that were taken.
     pub(crate) taken: u32,
@@ -113,7 +113,7 @@ impl Process {
     /// What it does next. A process looks at its queue only between computing and computing.
     pub(crate) fn act(
         &mut self,
-        host: u16,
+        host: u32,
         state: &mut EndpointState,
         queue_entries: usize,
         now: Time,
@@ -166,8 +166,8 @@ impl Process {
 
     fn message(
         &self,
-        from: u16,
-        to: u16,
+        from: u32,
+        to: u32,
         to_endpoint: Endpoint,
         posted_at: Time,
         is_reply: bool,

@@ -16,6 +16,7 @@ use viaduct_frames::Endpoint;
 
 use crate::agenda::Wake;
 use crate::cluster::{Cluster, Message, is_in_frame};
+use crate::load::Links;
 use crate::process::{Act, Process};
 use crate::program::Program;
 use crate::timesharing::{Phases, Scheduler, Wait};
@@ -222,9 +223,9 @@ impl Scheduler {
     }
 }
 
-impl Cluster {
-    fn processor(&mut self, host: u16) -> Option<&mut Processor> {
-        match &mut self.nodes[usize::from(host)].program {
+impl<N: Links> Cluster<N> {
+    fn processor(&mut self, host: u32) -> Option<&mut Processor> {
+        match &mut self.nodes[host as usize].program {
             Program::Processes(processor) => Some(processor),
             _ => None,
         }
@@ -232,7 +233,7 @@ impl Cluster {
 
     /// The kernel needs a shared processor for `span`; returns when it has had it. None if
     /// processes do not share it.
-    pub(crate) fn interrupt_processes(&mut self, host: u16, now: Time, span: Time) -> Option<Time> {
+    pub(crate) fn interrupt_processes(&mut self, host: u32, now: Time, span: Time) -> Option<Time> {
         let processor = self.processor(host)?;
         processor.spent.kernel += span;
         processor.kernel_until = processor.kernel_until.max(now) + span;
@@ -246,7 +247,7 @@ impl Cluster {
     }
 
     /// A message is in a queue of a process.
-    pub(crate) fn notice(&mut self, host: u16, endpoint: Endpoint, now: Time) {
+    pub(crate) fn notice(&mut self, host: u32, endpoint: Endpoint, now: Time) {
         let Some(processor) = self.processor(host) else {
             return;
         };
@@ -258,9 +259,9 @@ impl Cluster {
     }
 
     /// Something may be different for the processes of a host: room in a queue, a message.
-    pub(crate) fn look(&mut self, host: u16, now: Time) {
+    pub(crate) fn look(&mut self, host: u32, now: Time) {
         let entries = self.config.queue_entries as usize;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let Program::Processes(processor) = &mut node.program else {
             return;
         };
@@ -299,9 +300,9 @@ impl Cluster {
     }
 
     /// What the processor did is over.
-    pub(crate) fn slice_ended(&mut self, host: u16, now: Time) {
+    pub(crate) fn slice_ended(&mut self, host: u32, now: Time) {
         let entries = self.config.queue_entries as usize;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let Program::Processes(processor) = &mut node.program else {
             return;
         };
@@ -333,10 +334,10 @@ impl Cluster {
     }
 
     /// Has the processor begin what is next.
-    fn dispatch(&mut self, host: u16, now: Time) {
+    fn dispatch(&mut self, host: u32, now: Time) {
         let costs = self.config.host;
         let entries = self.config.queue_entries as usize;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let Program::Processes(processor) = &mut node.program else {
             return;
         };

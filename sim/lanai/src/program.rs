@@ -4,9 +4,10 @@ use viaduct_engine::Time;
 use viaduct_frames::Endpoint;
 use viaduct_statistics::LogHistogram;
 
-use crate::cluster::{Cluster, Entry, Totals};
-use crate::config::Config;
+use crate::cluster::{Cluster, Entry, LinkLoad, Totals};
+use crate::config::{Config, LinkModel};
 use crate::ledger::Ends;
+use crate::load::{FairLinks, HeldLinks, Links};
 use crate::processor::Processor;
 
 /// What a host runs.
@@ -33,7 +34,7 @@ impl Program {
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
-    pub(crate) server: (u16, Endpoint),
+    pub(crate) server: (u32, Endpoint),
     /// Of the endpoint, as far as the client knows.
     pub(crate) server_key: u8,
     /// A reply came since somebody looked.
@@ -169,6 +170,9 @@ pub struct Contention {
     pub window: Totals,
     /// How requests ended from the beginning on, if the cluster has faults.
     pub ends: Option<Ends>,
+    /// What links carried in the window, if they were watched: a packet belongs to the moment at
+    /// which it leaves, or arrives where links are shared.
+    pub links: Vec<LinkLoad>,
 }
 
 /// LogP parameters, as programs see them.
@@ -192,7 +196,8 @@ pub struct Measured {
 /// outstanding as a queue has entries. Measures `window` after `warm_up`.
 ///
 /// # Panics
-/// If the cluster has not a host for each, or there are more than 64 clients.
+/// If the cluster has not a host for each, or there are more than 64 clients; if its network or its
+/// faults cannot be: [`Config::joined`], [`Config::check_faults`].
 #[must_use]
 pub fn contention(
     config: Config,
@@ -203,14 +208,14 @@ pub fn contention(
     window: Time,
 ) -> Contention {
     let credits = config.queue_entries;
-    run(config, server, clients, bytes, credits, warm_up, window)
+    run(config, server, clients, bytes, credits, (warm_up, window))
 }
 
 /// LogP parameters of a configuration, and its bandwidth.
 #[must_use]
 pub fn measure(config: &Config) -> Measured {
     let span = Time::from_milliseconds(50);
-    let with = |credits, bytes| run(config.clone(), Server::One, 1, bytes, credits, span, span);
+    let with = |credits, bytes| run(config.clone(), Server::One, 1, bytes, credits, (span, span));
     let round_trip_us = with(1, 16).clients[0].round_trip_us;
     let burst = with(config.queue_entries, 16);
     let bulk = with(config.queue_entries, 8192);
@@ -254,7 +259,20 @@ pub fn exchange(
     bytes: u32,
     requests: u64,
 ) -> Exchange {
-    let mut cluster = start(config, server, clients, bytes, u32::MAX, requests);
+    match config.model {
+        LinkModel::Wormhole => exchange_on::<HeldLinks>(config, server, clients, bytes, requests),
+        LinkModel::Shared(..) => exchange_on::<FairLinks>(config, server, clients, bytes, requests),
+    }
+}
+
+fn exchange_on<N: Links>(
+    config: Config,
+    server: Server,
+    clients: u16,
+    bytes: u32,
+    requests: u64,
+) -> Exchange {
+    let mut cluster = start::<N>(config, server, clients, bytes, u32::MAX, requests);
     // Nothing here takes an hour; what is left then hangs.
     cluster.run_until(Time::from_milliseconds(3_600_000));
     Exchange {
@@ -268,22 +286,26 @@ pub fn exchange(
 
 /// Makes hosts, endpoints and programs. At most `credits` requests outstanding of each client, and
 /// no more than a queue holds.
-fn start(
+fn start<N: Links>(
     config: Config,
     server: Server,
     clients: u16,
     bytes: u32,
     credits: u32,
     requests: u64,
-) -> Cluster {
+) -> Cluster<N> {
     assert!(
-        clients < config.hosts && (1..=64).contains(&clients),
+        u32::from(clients) < config.hosts && (1..=64).contains(&clients),
         "{clients} clients on {} hosts",
         config.hosts
     );
     let credits = credits.min(config.queue_entries);
-    let mut cluster = Cluster::new(config);
-    for host in 0..=clients {
+    let mut cluster = match Cluster::new(config) {
+        Ok(cluster) => cluster,
+        Err(error) => panic!("{error}"),
+    };
+    for number in 0..=clients {
+        let host = cluster.join(number.into());
         let setup = Setup {
             server,
             clients,
@@ -291,7 +313,7 @@ fn start(
             credits,
             requests,
         };
-        cluster.nodes[usize::from(host)].setup = Some(setup);
+        cluster.nodes[host as usize].setup = Some(setup);
         cluster.begin_program(host, setup, Time::ZERO);
     }
     cluster
@@ -308,9 +330,9 @@ pub(crate) struct Setup {
     requests: u64,
 }
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     /// A host begins its part, at first or after a boot.
-    pub(crate) fn begin_program(&mut self, host: u16, setup: Setup, now: Time) {
+    pub(crate) fn begin_program(&mut self, host: u32, setup: Setup, now: Time) {
         let is_shared = setup.server == Server::One;
         if host == 0 {
             let endpoints = if is_shared { 1 } else { setup.clients };
@@ -323,9 +345,9 @@ impl Cluster {
         }
         let endpoint = self.create_endpoint(host);
         // The server made its endpoints in the order of clients.
-        let target = if is_shared { 0 } else { u32::from(host) - 1 };
+        let target = if is_shared { 0 } else { host - 1 };
         let server_key = self.nodes[0].boot;
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         match &mut node.program {
             // It goes on counting what it measures.
             Program::Client(client) => {
@@ -352,7 +374,7 @@ impl Cluster {
     }
 }
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     fn clients(&self) -> impl Iterator<Item = &Client> {
         self.nodes.iter().filter_map(|node| match &node.program {
             Program::Client(client) => Some(client),
@@ -367,13 +389,31 @@ fn run(
     clients: u16,
     bytes: u32,
     credits: u32,
+    (warm_up, window): (Time, Time),
+) -> Contention {
+    match config.model {
+        LinkModel::Wormhole => {
+            let cluster = start::<HeldLinks>(config, server, clients, bytes, credits, u64::MAX);
+            observe(cluster, bytes, warm_up, window)
+        }
+        LinkModel::Shared(..) => {
+            let cluster = start::<FairLinks>(config, server, clients, bytes, credits, u64::MAX);
+            observe(cluster, bytes, warm_up, window)
+        }
+    }
+}
+
+/// Lets a cluster run, and says what happened in a window.
+fn observe<N: Links>(
+    mut cluster: Cluster<N>,
+    bytes: u32,
     warm_up: Time,
     window: Time,
 ) -> Contention {
-    let mut cluster = start(config, server, clients, bytes, credits, u64::MAX);
     cluster.measured_from = warm_up;
     cluster.run_until(warm_up);
     let before = cluster.totals();
+    cluster.watch_links();
     cluster.run_until(warm_up + window);
     let after = cluster.totals();
     let seconds = window.seconds_f64();
@@ -402,6 +442,7 @@ fn run(
             retransmissions: after.retransmissions - before.retransmissions,
             returned: after.returned - before.returned,
         },
+        links: cluster.link_loads(),
         ends: cluster.ledger.as_ref().map(|ledger| ledger.ends()),
     }
 }

@@ -13,6 +13,7 @@ use viaduct_frames::transport::{Reason, ReturnReason};
 use crate::cluster::{Cluster, EndpointState, Entry, Event, Message, node};
 use crate::faults::Fault;
 use crate::ledger::ENQUIRY;
+use crate::load::Links;
 use crate::program::Program;
 
 /// Without any reply for so long, a client enquires.
@@ -21,33 +22,40 @@ const ENQUIRE_AFTER: Time = Time::from_milliseconds(250);
 /// Longer than what was under way inside a host when it stopped takes to be over.
 const SETTLE: Time = Time::from_milliseconds(1);
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     /// Has hosts stop when they are to, and clients enquire.
     pub(crate) fn schedule_faults(&mut self) {
         for (number, fault) in self.config.faults.iter().enumerate() {
-            if let Fault::Reboot { host, at, .. } = *fault {
-                self.queue.schedule(at, Event::Stops(host, number as u32));
-            }
-        }
-        if !self.config.faults.is_empty() {
-            for host in 0..self.config.hosts {
-                self.queue.schedule(ENQUIRE_AFTER, Event::Enquires(host));
+            if let Fault::Reboot { at, .. } = *fault {
+                self.queue.schedule(at, Event::Stops(number as u32));
             }
         }
     }
 
+    /// A client enquires from time to time.
+    pub(crate) fn schedule_enquiry(&mut self, host: u32, now: Time) {
+        self.queue
+            .schedule(now + ENQUIRE_AFTER, Event::Enquires(host));
+    }
+
     /// A host stops: all that it and its interface knew is gone.
-    pub(crate) fn stop_host(&mut self, host: u16, fault: u32, now: Time) {
-        let Some(Fault::Reboot { down_for, .. }) = self.config.faults.get(fault as usize) else {
+    pub(crate) fn stop_host(&mut self, fault: u32, now: Time) {
+        let Some(Fault::Reboot { host, down_for, .. }) = self.config.faults.get(fault as usize)
+        else {
+            return;
+        };
+        // One without endpoints has nothing to lose.
+        let Some(host) = self.place_of(*host) else {
             return;
         };
         let down_for = *down_for;
-        let index = usize::from(host);
+        let index = host as usize;
         if self.nodes[index].is_down {
             // It has not come back from the fault before.
             return;
         }
-        let fresh = node(&self.config, host, self.nodes[index].boot + 1);
+        let of = (self.nodes[index].number, host);
+        let fresh = node(&self.config, of, self.nodes[index].boot + 1);
         let old = core::mem::replace(&mut self.nodes[index], fresh);
         self.past.count(&old);
         let settled = old.busy_until.max(old.host_busy_until).max(old.bus_free_at) + SETTLE;
@@ -67,9 +75,9 @@ impl Cluster {
             Some(span) => (now + span).max(settled),
             None => Time::MAX,
         };
-        self.links.cut_off(host.into(), now, until);
+        self.links.cut_off(host, now, until);
         let mut arrivals = core::mem::take(&mut self.arrivals);
-        self.links.reset(host.into(), now, &mut arrivals);
+        self.links.reset(host, now, &mut arrivals);
         self.all_arrive(&mut arrivals);
         self.arrivals = arrivals;
         if let Some(ledger) = &mut self.ledger {
@@ -81,8 +89,8 @@ impl Cluster {
     }
 
     /// A host is there again.
-    pub(crate) fn boot_host(&mut self, host: u16, now: Time) {
-        let node = &mut self.nodes[usize::from(host)];
+    pub(crate) fn boot_host(&mut self, host: u32, now: Time) {
+        let node = &mut self.nodes[host as usize];
         node.is_down = false;
         // A packet may have begun its way while the host was down that leaves memory, and arrives,
         // when it is there again. A wake of before would be one that nobody heard.
@@ -92,11 +100,10 @@ impl Cluster {
     }
 
     /// A client that has had no reply for long asks whether its server lives.
-    pub(crate) fn enquire(&mut self, host: u16, now: Time) {
+    pub(crate) fn enquire(&mut self, host: u32, now: Time) {
+        self.schedule_enquiry(host, now);
         let Some(ledger) = &self.ledger else { return };
-        self.queue
-            .schedule(now + ENQUIRE_AFTER, Event::Enquires(host));
-        let node = &mut self.nodes[usize::from(host)];
+        let node = &mut self.nodes[host as usize];
         let Program::Client(client) = &mut node.program else {
             return;
         };
@@ -121,14 +128,14 @@ impl Cluster {
             place: 0,
         };
         let index = self.messages.add(message);
-        self.nodes[usize::from(host)].posting.push_back(index);
+        self.nodes[host as usize].posting.push_back(index);
         self.schedule_host(host, now);
     }
 
     /// A message came back to a program, while there are faults.
     pub(crate) fn answer_return(
         &mut self,
-        host: u16,
+        host: u32,
         message: Message,
         reason: ReturnReason,
         may_have_arrived: bool,
@@ -160,8 +167,8 @@ impl Cluster {
         if is_gone {
             ended += ledger.give_up(host, message.to_key);
         }
-        let key = self.nodes[usize::from(message.to)].boot;
-        if let Program::Client(client) = &mut self.nodes[usize::from(host)].program {
+        let key = self.nodes[message.to as usize].boot;
+        if let Program::Client(client) = &mut self.nodes[host as usize].program {
             client.credits += ended;
             client.server_key = key;
         }

@@ -27,32 +27,36 @@ use viaduct_am::{
 use viaduct_engine::Time;
 use viaduct_frames::Endpoint;
 
-use crate::cluster::{Cluster, Entry, Event, Message, Totals, is_in_frame};
+use crate::cluster::{Cluster, Entry, Event, LinkLoad, Message, Totals, is_in_frame};
 use crate::config::Config;
-use crate::exchange::{Answer, Bytes, Came, Door, Exchange};
+use crate::exchange::{Answer, Bytes, Came, Door};
 use crate::faults::Fault;
+use crate::load::{HeldLinks, Links};
 use crate::program::{Program, half};
 
-/// Simulated hosts, each of which may run a program.
-pub struct Programs {
-    cluster: Rc<RefCell<Cluster>>,
+/// Simulated hosts, each of which may run a program, on a network of one kind.
+pub struct Programs<N: Links = HeldLinks> {
+    cluster: Rc<RefCell<Cluster<N>>>,
+    /// By place.
     programs: Vec<Option<Coroutine<(), (), ()>>>,
 }
 
 /// What came of programs that have ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// When the last of them ended.
     pub elapsed: Duration,
     /// What happened.
     pub totals: Totals,
+    /// What links carried, if they were watched.
+    pub links: Vec<LinkLoad>,
 }
 
 /// Programs that wait for what never comes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stuck {
     /// Their hosts.
-    pub hosts: Vec<u16>,
+    pub hosts: Vec<u32>,
 }
 
 impl fmt::Display for Stuck {
@@ -69,13 +73,25 @@ impl fmt::Display for Stuck {
 impl std::error::Error for Stuck {}
 
 impl Programs {
+    /// Hosts without programs, whose packets hold their ways.
+    ///
+    /// # Errors
+    ///
+    /// As [`Programs::on_links`].
+    pub fn new(config: Config) -> Result<Self, CarrierError> {
+        Self::on_links(config)
+    }
+}
+
+impl<N: Links> Programs<N> {
     /// Hosts without programs.
     ///
     /// # Errors
     ///
-    /// For faults that cannot be, or hosts that reboot or die: a program runs once. For messages
-    /// that are lost without a transport that sends them again.
-    pub fn new(config: Config) -> Result<Self, CarrierError> {
+    /// For a network or faults that cannot be, or hosts that reboot or die: a program runs once.
+    /// For messages that are lost without a transport that sends them again. For a network of
+    /// another kind.
+    pub fn on_links(config: Config) -> Result<Self, CarrierError> {
         let is_reboot = |fault: &Fault| matches!(fault, Fault::Reboot { .. });
         if config.faults.iter().any(is_reboot) {
             return Err(CarrierError::new(
@@ -83,8 +99,6 @@ impl Programs {
                  cable down",
             ));
         }
-        let joined = config.joined();
-        joined.map_err(|error| CarrierError::new(error.to_string()))?;
         let checked = config.check_faults();
         checked.map_err(|error| CarrierError::new(error.to_string()))?;
         if config.transport.is_none() && config.network.lost_per_million > 0 {
@@ -93,14 +107,15 @@ impl Programs {
                  lose nothing, or take one with a transport, such as am-myrinet",
             ));
         }
-        let hosts = config.hosts;
-        let mut cluster = Cluster::new(config);
+        let made = Cluster::new(config);
+        let mut cluster = made.map_err(|error| CarrierError::new(error.to_string()))?;
         // Programs keep their own.
         cluster.ledger = None;
-        cluster.exchange = Some(Box::new(Exchange::new(hosts)));
+        cluster.watch_links();
+        cluster.exchange = Some(Box::default());
         Ok(Self {
             cluster: Rc::new(RefCell::new(cluster)),
-            programs: (0..hosts).map(|_| None).collect(),
+            programs: Vec::new(),
         })
     }
 
@@ -109,11 +124,15 @@ impl Programs {
     /// # Panics
     ///
     /// For a host that is none, or that has a program.
-    pub fn spawn(&mut self, host: u16, program: impl FnOnce(Station<'_>) + 'static) {
-        let place = &mut self.programs[usize::from(host)];
-        assert!(place.is_none(), "host {host} has a program");
+    pub fn spawn(&mut self, host: u32, program: impl FnOnce(Station<'_, N>) + 'static) {
         let cluster = Rc::clone(&self.cluster);
-        cluster.borrow_mut().nodes[usize::from(host)].program = Program::Outside;
+        let number = host;
+        let host = cluster.borrow_mut().join(number);
+        let count = cluster.borrow().nodes.len();
+        self.programs.resize_with(count, || None);
+        let place = &mut self.programs[host as usize];
+        assert!(place.is_none(), "host {number} has a program");
+        cluster.borrow_mut().nodes[host as usize].program = Program::Outside;
         cluster.borrow_mut().resume_program(host);
         *place = Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
             program(Station {
@@ -139,15 +158,19 @@ impl Programs {
             };
             let Some(host) = due else {
                 if !self.cluster.borrow_mut().step() {
-                    let running = (0..).zip(&self.programs);
-                    let hosts = running.filter_map(|(host, each)| each.as_ref().map(|_| host));
+                    let cluster = self.cluster.borrow();
+                    let running = cluster.nodes.iter().zip(&self.programs);
+                    let hosts =
+                        running.filter_map(|(node, each)| each.as_ref().map(|_| node.number));
                     return Err(Stuck {
                         hosts: hosts.collect(),
                     });
                 }
                 continue;
             };
-            let place = &mut self.programs[usize::from(host)];
+            let Some(place) = self.programs.get_mut(host as usize) else {
+                continue;
+            };
             let Some(program) = place else { continue };
             if let CoroutineResult::Return(()) = program.resume(()) {
                 *place = None;
@@ -158,42 +181,44 @@ impl Programs {
         Ok(Outcome {
             elapsed: span(cluster.queue.now()),
             totals: cluster.totals(),
+            links: cluster.link_loads(),
         })
     }
 }
 
-impl fmt::Debug for Programs {
+impl<N: Links> fmt::Debug for Programs<N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Programs")
-            .field("hosts", &self.programs.len())
+            .field("hosts", &self.cluster.borrow().config.hosts)
             .finish_non_exhaustive()
     }
 }
 
 /// The host that a program runs on: its clock, and a carrier.
-pub struct Station<'program> {
-    cluster: Rc<RefCell<Cluster>>,
-    host: u16,
+pub struct Station<'program, N: Links = HeldLinks> {
+    cluster: Rc<RefCell<Cluster<N>>>,
+    /// Its place.
+    host: u32,
     yielder: &'program Yielder<(), ()>,
 }
 
 /// Where a name leads: a host and its endpoint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Route {
-    host: u16,
+    host: u32,
     endpoint: Endpoint,
 }
 
 /// The way back of a request.
 #[derive(Debug)]
 pub struct ReturnPath {
-    pub(crate) host: u16,
+    pub(crate) host: u32,
     pub(crate) endpoint: Endpoint,
     pub(crate) number: u32,
 }
 
-impl Station<'_> {
+impl<N: Links> Station<'_, N> {
     /// Since the beginning of the simulation.
     #[must_use]
     pub fn now(&self) -> Duration {
@@ -208,8 +233,8 @@ impl Station<'_> {
 
     /// Which host this is.
     #[must_use]
-    pub const fn host(&self) -> u16 {
-        self.host
+    pub fn host(&self) -> u32 {
+        self.cluster.borrow().nodes[self.index()].number
     }
 
     /// Has the processor work for so long.
@@ -237,7 +262,7 @@ impl Station<'_> {
     }
 
     fn index(&self) -> usize {
-        usize::from(self.host)
+        self.host as usize
     }
 
     /// Has the processor work for so long, if that is any time.
@@ -253,7 +278,7 @@ impl Station<'_> {
             let cluster = &mut *self.cluster.borrow_mut();
             let now = cluster.queue.now();
             let posted = message.map(|message| cluster.messages.add(message));
-            let node = &mut cluster.nodes[usize::from(self.host)];
+            let node = &mut cluster.nodes[self.host as usize];
             node.posting.extend(posted);
             node.host_busy_until = node.host_busy_until.max(now) + span;
             cluster.schedule_host(self.host, now);
@@ -262,7 +287,7 @@ impl Station<'_> {
         loop {
             self.yielder.suspend(());
             let cluster = self.cluster.borrow();
-            let node = &cluster.nodes[usize::from(self.host)];
+            let node = &cluster.nodes[self.host as usize];
             let is_posted = posted.is_none_or(|index| {
                 !node.posting.contains(&index) && !node.blocked.contains(&index)
             });
@@ -272,7 +297,7 @@ impl Station<'_> {
         }
     }
 
-    const fn end(&self, slot: Slot) -> (u16, Endpoint) {
+    const fn end(&self, slot: Slot) -> (u32, Endpoint) {
         (self.host, Endpoint::new(slot.0))
     }
 
@@ -331,7 +356,7 @@ impl Station<'_> {
     }
 }
 
-impl<'program> Carrier for Station<'program> {
+impl<N: Links> Carrier for Station<'_, N> {
     type Route = Route;
     type Payload = Bytes;
     type ReturnPath = ReturnPath;
@@ -351,7 +376,7 @@ impl<'program> Carrier for Station<'program> {
         let Some(exchange) = &mut cluster.exchange else {
             return Err(CarrierError::new("this cluster runs no programs"));
         };
-        let doors = &mut exchange.doors[usize::from(self.host)];
+        let doors = &mut exchange.doors[self.host as usize];
         if !has_transport && doors.len() == usize::from(frames) {
             return Err(CarrierError::new(format!(
                 "an interface without a transport has as many endpoints as frames, {frames}, freed \
@@ -368,9 +393,10 @@ impl<'program> Carrier for Station<'program> {
         let endpoint = cluster.create_endpoint(self.host);
         let slot = endpoint.index() as u32;
         let mut name = [0; Name::BYTES];
-        name[..2].copy_from_slice(&self.host.to_le_bytes());
-        name[2..6].copy_from_slice(&slot.to_le_bytes());
-        name[6..6 + MARK.len()].copy_from_slice(MARK);
+        let number = cluster.nodes[self.index()].number;
+        name[..4].copy_from_slice(&number.to_le_bytes());
+        name[4..8].copy_from_slice(&slot.to_le_bytes());
+        name[8..8 + MARK.len()].copy_from_slice(MARK);
         Ok((Slot(slot), Name::from_bytes(name)))
     }
 
@@ -407,21 +433,23 @@ impl<'program> Carrier for Station<'program> {
         }
         for message in messages {
             let index = cluster.messages.add(message);
-            cluster.nodes[usize::from(host)].posting.push_back(index);
+            cluster.nodes[host as usize].posting.push_back(index);
         }
         cluster.schedule_host(host, now);
     }
 
     fn resolve(&self, name: &Name) -> Result<Route, CarrierError> {
         let bytes = name.to_bytes();
-        let host = u16::from_le_bytes([bytes[0], bytes[1]]);
-        let endpoint = u32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+        let number =
+            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        let (host, endpoint) = (number(0), number(4));
         let hosts = self.cluster.borrow().config.hosts;
-        if !bytes[6..].starts_with(MARK) || host >= hosts {
+        if !bytes[8..].starts_with(MARK) || host >= hosts {
             return Err(CarrierError::new(format!(
                 "{name} is no name of a simulated endpoint: take one from Endpoint::name"
             )));
         }
+        let host = self.cluster.borrow_mut().join(host);
         if host == self.host {
             return Err(CarrierError::new(format!(
                 "{name} is of this host itself, whose interface has no way to it: use an endpoint \
@@ -513,7 +541,7 @@ impl<'program> Carrier for Station<'program> {
             return;
         };
         exchange.lines[group.0 as usize] = None;
-        for door in &mut exchange.doors[usize::from(self.host)] {
+        for door in &mut exchange.doors[self.host as usize] {
             if door.group.is_some_and(|(its, _)| its == group) {
                 door.group = None;
                 door.is_queued = false;
@@ -620,7 +648,7 @@ impl<'program> Carrier for Station<'program> {
     }
 }
 
-impl Station<'_> {
+impl<N: Links> Station<'_, N> {
     /// Whether a member of a group has something, as far as is known.
     fn has_line(&self, group: Group) -> bool {
         let cluster = self.cluster.borrow();
@@ -647,7 +675,7 @@ impl Station<'_> {
     }
 }
 
-impl Clone for Station<'_> {
+impl<N: Links> Clone for Station<'_, N> {
     fn clone(&self) -> Self {
         Self {
             cluster: Rc::clone(&self.cluster),
@@ -657,11 +685,11 @@ impl Clone for Station<'_> {
     }
 }
 
-impl fmt::Debug for Station<'_> {
+impl<N: Links> fmt::Debug for Station<'_, N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Station")
-            .field("host", &self.host)
+            .field("host", &self.host())
             .finish_non_exhaustive()
     }
 }
@@ -682,8 +710,8 @@ fn content(message: &Said<'_>) -> Content<Bytes> {
 }
 
 fn message(
-    from: (u16, Endpoint),
-    to: (u16, Endpoint),
+    from: (u32, Endpoint),
+    to: (u32, Endpoint),
     is_reply: bool,
     bytes: u32,
     number: u32,

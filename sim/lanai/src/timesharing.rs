@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_frames::residency::Stall;
 
-use crate::cluster::{Cluster, Totals};
-use crate::config::Config;
+use crate::cluster::{Cluster, Totals, entity};
+use crate::config::{Config, LinkModel};
+use crate::load::{FairLinks, HeldLinks, Links};
 use crate::process::{Grain, Partner, Process};
 use crate::processor::{Processor, Spent};
 use crate::program::Program;
@@ -135,10 +136,8 @@ pub fn time_share(
     config: Config,
     scheduler: Scheduler,
     programs: &[ParallelProgram],
-    mut stops: impl FnMut() -> bool,
+    stops: impl FnMut() -> bool,
 ) -> Option<TimeSharing> {
-    const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
-
     assert!(
         config.stall == Stall::Nobody && config.transport.is_some() && config.faults.is_empty(),
         "time sharing is for virtual networks whose threads do not wait for remaps, without faults"
@@ -151,8 +150,28 @@ pub fn time_share(
         scheduler.quantum,
         scheduler.switch
     );
+    match config.model {
+        LinkModel::Wormhole => share_on::<HeldLinks>(config, scheduler, programs, stops),
+        LinkModel::Shared(..) => share_on::<FairLinks>(config, scheduler, programs, stops),
+    }
+}
+
+fn share_on<N: Links>(
+    config: Config,
+    scheduler: Scheduler,
+    programs: &[ParallelProgram],
+    mut stops: impl FnMut() -> bool,
+) -> Option<TimeSharing> {
+    const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
+
     let hosts = config.hosts;
-    let mut cluster = Cluster::new(config);
+    let mut cluster = match Cluster::<N>::new(config) {
+        Ok(cluster) => cluster,
+        Err(error) => panic!("{error}"),
+    };
+    for host in 0..hosts {
+        cluster.join(host);
+    }
     start(&mut cluster, scheduler, programs);
     let mut looked_at = 0;
     while !cluster.processors().all(|it| it.over == programs.len()) {
@@ -198,7 +217,7 @@ pub fn time_share(
 }
 
 /// Makes endpoints and processes, and lets every host begin.
-fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgram]) {
+fn start<N: Links>(cluster: &mut Cluster<N>, scheduler: Scheduler, programs: &[ParallelProgram]) {
     let hosts = cluster.config.hosts;
     let seed = cluster.config.seed;
     // Every host makes the endpoints of the programs in the same order.
@@ -208,7 +227,7 @@ fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgra
                 let endpoint = cluster.create_endpoint(host);
                 // What is measured begins when the endpoints are in frames, as many as there are.
                 if endpoint.index() < usize::from(cluster.config.frames) {
-                    cluster.nodes[usize::from(host)].settle_endpoint(endpoint);
+                    cluster.nodes[host as usize].settle_endpoint(endpoint);
                 }
                 endpoint
             });
@@ -221,7 +240,7 @@ fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgra
             let ParallelProgram { number, workload } = *program;
             let grain = workload.grain.picoseconds();
             let swing = grain / 100 * u64::from(workload.imbalance_percent.min(100));
-            let partners: Vec<u16> = match workload.pattern {
+            let partners: Vec<u32> = match workload.pattern {
                 // On a ring of two both neighbours are the same.
                 Pattern::Neighbours if hosts == 2 => vec![1 - host],
                 Pattern::Neighbours => vec![(host + 1) % hosts, (host + hosts - 1) % hosts],
@@ -229,7 +248,7 @@ fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgra
             };
             let partners = partners.into_iter().map(|partner| Partner {
                 host: partner,
-                endpoint: endpoints[usize::from(partner)][index],
+                endpoint: endpoints[partner as usize][index],
                 taken: 0,
             });
             let grain = Grain {
@@ -238,10 +257,10 @@ fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgra
                 random: Stream::new(StreamKey {
                     seed,
                     purpose: GRAIN,
-                    entity: u64::from(number) << 16 | u64::from(host),
+                    entity: entity(host, number),
                 }),
             };
-            let endpoint = endpoints[usize::from(host)][index];
+            let endpoint = endpoints[host as usize][index];
             processes.push(Process::new(
                 endpoint,
                 partners.collect(),
@@ -265,14 +284,14 @@ fn start(cluster: &mut Cluster, scheduler: Scheduler, programs: &[ParallelProgra
             first_quantum -= Time::from_picoseconds(gone);
         }
         let processor = Processor::new(scheduler, processes, line, first_quantum);
-        cluster.nodes[usize::from(host)].program = Program::Processes(Box::new(processor));
+        cluster.nodes[host as usize].program = Program::Processes(Box::new(processor));
     }
     for host in 0..hosts {
         cluster.look(host, Time::ZERO);
     }
 }
 
-impl Cluster {
+impl<N: Links> Cluster<N> {
     fn processors(&self) -> impl Iterator<Item = &Processor> {
         let nodes = self.nodes.iter();
         nodes.filter_map(|node| match &node.program {

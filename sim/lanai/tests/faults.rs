@@ -40,7 +40,7 @@ fn draw(seed: u64) -> (Config, Server, u32, bool) {
         entity: 0,
     });
     let mut below = |bound: u64| random.below(bound);
-    let mut config = Config::am_myrinet(CLIENTS + 1, 1 + below(8) as u16);
+    let mut config = Config::am_myrinet(u32::from(CLIENTS) + 1, 1 + below(8) as u16);
     config.seed = seed;
     // Two leaf switches of four hosts.
     config.network.hosts_a_leaf = 4;
@@ -71,7 +71,7 @@ fn draw(seed: u64) -> (Config, Server, u32, bool) {
             0 => down(cable),
             1 => down(switch),
             _ => Fault::Reboot {
-                host: below(8) as u16,
+                host: below(8) as u32,
                 at: from,
                 down_for: span,
             },
@@ -89,8 +89,8 @@ fn switch(number: u32) -> Node {
 
 /// A switch of the spine: they come behind the leaf switches.
 fn spine(config: &Config, number: u32) -> Node {
-    let leaves = config.hosts.div_ceil(config.network.hosts_a_leaf);
-    switch(u32::from(leaves) + number)
+    let leaves = config.hosts.div_ceil(config.network.hosts_a_leaf.into());
+    switch(leaves + number)
 }
 
 /// Says which seed was run when something panics inside.

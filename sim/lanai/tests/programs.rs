@@ -62,17 +62,17 @@ fn endpoint<C: Carrier>(carrier: &C) -> Endpoint<C, Seen> {
 /// What programs tell one another outside of the network.
 #[derive(Clone, Default)]
 struct Board {
-    names: Rc<RefCell<Vec<(u16, Name)>>>,
+    names: Rc<RefCell<Vec<(u32, Name)>>>,
     ended: Rc<Cell<usize>>,
 }
 
 impl Board {
-    fn publish(&self, host: u16, name: Name) {
+    fn publish(&self, host: u32, name: Name) {
         self.names.borrow_mut().push((host, name));
     }
 
     /// The names of a host, once it has so many.
-    fn names_of(&self, station: &Station<'_>, host: u16, count: usize) -> Vec<Name> {
+    fn names_of(&self, station: &Station<'_>, host: u32, count: usize) -> Vec<Name> {
         loop {
             let names = self.names.borrow();
             let its = names.iter().filter(|(its, _)| *its == host);
@@ -113,7 +113,7 @@ fn exchange(endpoints: usize, frames: u16, requests: u64) -> (Vec<Seen>, Outcome
             for (index, name) in its.names_of(&station, 0, endpoints).iter().enumerate() {
                 own.map(index, name, KEY).unwrap();
             }
-            let mut target = usize::from(host);
+            let mut target = host as usize;
             for number in 0..requests {
                 target = (target * 7 + 5) % endpoints;
                 let payload = [1; 3000];
@@ -205,7 +205,7 @@ fn what_cannot_be_delivered_comes_back_with_the_reason() {
         own.request(0, ECHO, &[10]).unwrap();
         let server = board.names_of(&station, 0, 2)[1];
         let mut nowhere = server.to_bytes();
-        nowhere[2] = 40;
+        nowhere[4] = 40;
         own.map(1, &server, Key(1)).unwrap();
         own.map(2, &server, KEY).unwrap();
         own.map(3, &Name::from_bytes(nowhere), KEY).unwrap();
@@ -463,7 +463,7 @@ fn without_a_transport_what_is_refused_comes_back_too() {
             let mut own = endpoint(&station);
             let server = its.names_of(&station, 0, 1)[0];
             let mut nowhere = server.to_bytes();
-            nowhere[2] = 5;
+            nowhere[4] = 5;
             own.map(0, &server, KEY).unwrap();
             own.map(1, &server, Key(1)).unwrap();
             own.map(2, &Name::from_bytes(nowhere), KEY).unwrap();

@@ -3,11 +3,13 @@
 //! It knows no host, no adapter and no program, and not what a message means. Whoever simulates a
 //! cluster says who sends how many bytes to whom and how fast the two ends can go.
 //!
-//! There are two networks. In [`Network`] messages are flows, which share links until they end. In
-//! [`Wormhole`] they are packets, which hold their whole way; the sender chooses it for each
-//! packet, a receiver stops its link, and a packet is cut in flight. Both answer with values, and
-//! the caller schedules what follows. Links of both are those of a topology, and what is down when
-//! is said in [`outages`].
+//! There are two rules of sharing. In [`Network`] messages are flows, which share links until they
+//! end. In [`Wormhole`] they are packets, which hold their whole way. Both answer with values, and
+//! the caller schedules what follows. Links of both are those of a topology, what is down when is
+//! said in [`outages`], and what is lost or comes to harm in [`damage`].
+//!
+//! A workload of packets runs over either: [`PacketNetwork`] is what it needs of a network, and
+//! [`SharedLinks`] is [`Network`] behind that boundary.
 
 pub mod damage;
 pub mod fluid;
@@ -16,7 +18,11 @@ mod journeys;
 pub mod links;
 mod network;
 pub mod outages;
+mod packets;
+mod ports;
 pub mod rate;
+mod routes;
+mod shared;
 mod ways;
 pub mod windows;
 pub mod wormhole;
@@ -24,5 +30,9 @@ pub mod wormhole;
 pub use journeys::JourneyId;
 pub use links::{LinkConfig, Sharing, SwitchModel};
 pub use network::{Begun, Moved, Network, Next, Transfer};
+pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};
+pub use ports::Ports;
 pub use rate::{Frame, Rate, Switching};
-pub use wormhole::{Packet, Wormhole, WormholeConfig, WormholeCounts};
+pub use routes::Routes;
+pub use shared::SharedLinks;
+pub use wormhole::{Wormhole, WormholeConfig};

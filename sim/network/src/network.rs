@@ -195,6 +195,36 @@ impl Network {
         }
     }
 
+    /// As [`Network::begin`], over links that the caller has chosen and over no bus, as adapters do
+    /// that put the whole route into a packet's head.
+    pub fn begin_along<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        way: &[LinkId],
+        transfer: &Transfer,
+    ) -> Begun {
+        self.path.clear();
+        self.path.extend(way.iter().copied().map(ResourceId::from));
+        let shape = Shape {
+            first_bus: false,
+            links: way.len(),
+            last_bus: false,
+        };
+        let (demand, delays) = (transfer.demand, self.delays());
+        let alone = delays.alone(shape, way, &demand, &self.ends);
+        if self.is_cut_through {
+            self.fluid.begin(queue, &self.path, demand);
+            return Begun::whole(demand.tag, alone);
+        }
+        let flow = (transfer.ends, transfer.flow);
+        let flow = transfer.is_ordered.then_some(flow);
+        let id = self.journeys.insert(&self.path, shape, demand, flow);
+        Begun {
+            alone,
+            ..self.begin_hop(queue, id)
+        }
+    }
+
     /// A stored message goes on over its next hop; not yet if one of the same flow that was stored
     /// before it crosses that now.
     pub fn forward<E: Copy + From<FlowId>>(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use viaduct_engine::Time;
 use viaduct_network::outages::Links;
-use viaduct_network::{Packet, Wormhole, WormholeConfig};
+use viaduct_network::{Packet, PacketNetwork, Wormhole, WormholeConfig};
 use viaduct_topology::{HostId, Node, Ports, SwitchId, Topology, TreeShape, parse_edge_list};
 
 const fn us(microseconds: u64) -> Time {
@@ -32,9 +32,12 @@ fn diamond() -> Arc<Topology> {
     Arc::new(parse_edge_list(text).unwrap())
 }
 
-fn of(topology: &Arc<Topology>, config: WormholeConfig) -> Wormhole<u32> {
-    let hosts = (0..topology.host_count()).map(HostId).collect();
-    Wormhole::new(topology, config, hosts)
+fn of(topology: &Arc<Topology>, config: WormholeConfig) -> Wormhole<Packet<u32>> {
+    let mut network = Wormhole::new(topology, config);
+    for host in 0..topology.host_count() {
+        assert_eq!(network.join(HostId(host)), host);
+    }
+    network
 }
 
 fn packet(from: u32, to: u32, content: u32) -> Packet<u32> {

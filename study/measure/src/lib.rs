@@ -54,7 +54,7 @@ pub use report::{
 };
 pub use requests::{
     Bulk, BulkRow, Burst, BurstPoint, ClientCounts, ContentionReport, ContentionRow, Elapsed,
-    LatencyMode, LatencySummary, LogP, PatternKind, Prober, ProcessorShares, RequestEnds,
+    LatencyMode, LatencySummary, LinkRow, LogP, PatternKind, Prober, ProcessorShares, RequestEnds,
     RequestReport, RequestState, RequestTest, Requests, RoundTripFit, SMALL_BYTES, ServerKind,
     TimesharingReport, TimesharingRow, WaitKind, bulk, contend, logp, request_handlers,
     request_options,

@@ -4,7 +4,7 @@ use viaduct_engine::Time;
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
 use viaduct_hardware::Rate;
-use viaduct_lanai::{Config, Firmware, Host, Network, Steps, Wiring};
+use viaduct_lanai::{Config, Firmware, Host, LinkModel, Network, Steps, Wiring};
 
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
@@ -27,7 +27,7 @@ const CLOCK_HZ_MIN: f64 = 1e3;
 /// # Errors
 ///
 /// [`ProgramsError`]: what is wrong with it, or that it has no endpoints.
-pub fn load_endpoints(model: &str, hosts: u16) -> Result<Config, ProgramsError> {
+pub fn load_endpoints(model: &str, hosts: u32) -> Result<Config, ProgramsError> {
     let preset = load_preset(model).map_err(ProgramsError::Wrong)?;
     endpoints_of(&preset, model, hosts)
 }
@@ -37,7 +37,7 @@ pub fn load_endpoints(model: &str, hosts: u16) -> Result<Config, ProgramsError> 
 /// # Errors
 ///
 /// [`ProgramsError`].
-pub fn endpoints_of(preset: &Preset, model: &str, hosts: u16) -> Result<Config, ProgramsError> {
+pub fn endpoints_of(preset: &Preset, model: &str, hosts: u32) -> Result<Config, ProgramsError> {
     if !preset.has_endpoints() {
         let model = model.to_owned();
         return Err(ProgramsError::NoEndpoints { model });
@@ -62,20 +62,24 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u16) -> Result<Config, 
 }
 
 /// The same in the network of a study: its hosts and switches, the rates of its links, what they
-/// and its switches add. How interfaces with endpoints share links is their own rule, and their
-/// packets have the headers of the preset.
+/// and its switches add. Packets share links as the study's `links.model` says, where it says
+/// anything: else they hold their ways, as is these interfaces' own rule. They have the headers of
+/// the preset.
 ///
 /// # Errors
 ///
 /// [`ProgramsError`]: also what is wrong with the study, that it has a fault or background traffic,
 /// which these interfaces take none of from a study, or that its network does not join so many
 /// hosts.
-pub fn load_endpoints_in(model: &str, study: &str, hosts: u16) -> Result<Config, ProgramsError> {
+pub fn load_endpoints_in(model: &str, study: &str, hosts: u32) -> Result<Config, ProgramsError> {
     let refuse = |reason: String| ProgramsError::NoNetwork { reason };
     let config = load_endpoints(model, hosts)?;
-    let Study {
-        config: of_study, ..
-    } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+    let study_read = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+    let model = match study_read.given_sharing() {
+        Some(sharing) => LinkModel::Shared(sharing, study_read.config.links.switching),
+        None => LinkModel::Wormhole,
+    };
+    let of_study = study_read.config;
     let has_faults = !of_study.faults.is_empty();
     if has_faults || !of_study.background.is_empty() {
         let what = if has_faults {
@@ -90,18 +94,16 @@ pub fn load_endpoints_in(model: &str, study: &str, hosts: u16) -> Result<Config,
     }
     let links = &of_study.links;
     let bytes_s = |rate: Rate| rate.bits_per_second() / 8.0;
-    // A switch forwards when it has the bytes that decide the route.
-    let head = links
-        .rate
-        .time_for(of_study.switch.cut_through_bytes.into());
     let config = Config {
         wiring: Some(Wiring {
             topology: of_study.topology,
             host_bytes_s: bytes_s(links.host_rate),
             switch_bytes_s: bytes_s(links.rate),
             propagation: links.propagation,
-            switch: of_study.switch.delay + head,
+            switch: of_study.switch.delay,
+            cut_through_bytes: of_study.switch.cut_through_bytes,
         }),
+        model,
         ..config
     };
     let joined = config.joined();
@@ -109,12 +111,14 @@ pub fn load_endpoints_in(model: &str, study: &str, hosts: u16) -> Result<Config,
     Ok(config)
 }
 
-fn config_of(preset: &Preset, hosts: u16) -> Result<Config, Lacking> {
+fn config_of(preset: &Preset, hosts: u32) -> Result<Config, Lacking> {
     let table: Endpoints = programs::table(preset)?;
     let transport = preset.section::<Transport>();
     Ok(Config {
         faults: Vec::new(),
         wiring: None,
+        model: LinkModel::Wormhole,
+        watches_links: false,
         hosts,
         frames: table.frames.get()?,
         image_bytes: table.image.get()?,
@@ -136,7 +140,7 @@ fn config_of(preset: &Preset, hosts: u16) -> Result<Config, Lacking> {
     })
 }
 
-fn transport_of(table: &Transport, hosts: u16) -> Result<transport::Config, Absent> {
+fn transport_of(table: &Transport, hosts: u32) -> Result<transport::Config, Absent> {
     Ok(transport::Config {
         peers: hosts,
         channels: table.channels.get()?,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::ListedMessage;
+use viaduct_network::Sharing;
 use viaduct_topology::Topology;
 
 use crate::build;
@@ -132,6 +133,12 @@ impl Study {
     /// All that is wrong with it.
     pub fn from_resolved(text: &str) -> Result<Self, Diagnostics> {
         parse_study(text)
+    }
+
+    /// How its links are shared, if it says so itself.
+    pub(crate) fn given_sharing(&self) -> Option<Sharing> {
+        let model = &self.settings.links.model;
+        model.is_given().then(|| model.known()).flatten()
     }
 
     /// The points of the sweep, the first key slowest; the study itself if it has no sweep.

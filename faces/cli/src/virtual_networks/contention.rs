@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use viaduct_engine::Time;
 use viaduct_lanai::{Fault, Server as LanaiServer, contention as simulate};
 use viaduct_measure::{
-    ContentionReport, ContentionRow, LatencySummary, RequestEnds, RequestTest, SMALL_BYTES,
-    ServerKind,
+    ContentionReport, ContentionRow, LatencySummary, LinkRow, RequestEnds, RequestTest,
+    SMALL_BYTES, ServerKind,
 };
 use viaduct_plot::{Axis, LineChart, Notation, Scale, Series};
 
@@ -42,6 +42,9 @@ pub(crate) struct ContentionArguments {
     /// each process of `timesharing` computes [default: 1]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
+    /// In `contention` on simulated hosts, tell how busy each link was
+    #[arg(long)]
+    links: bool,
 }
 
 impl ContentionArguments {
@@ -58,6 +61,7 @@ impl ContentionArguments {
             ("--frames", !self.frames.is_empty()),
             ("--bytes", self.bytes.is_some()),
             ("--seconds", self.seconds.is_some()),
+            ("--links", self.links),
         ];
         let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
         given.find_map(|(option, _)| (!but_for.contains(&option)).then_some(option))
@@ -208,19 +212,28 @@ pub(crate) fn contention(arguments: &MeasureArguments) -> Result<Exit, Failure> 
             "simulated hosts draw random numbers: --on sim:am-myrinet alone",
         ));
     }
+    if arguments.contention.links && subjects.iter().any(is_real) {
+        return Err(Failure::new(
+            "`--links` means nothing for processes of this machine",
+            "links are simulated: --on sim:am-myrinet alone",
+        ));
+    }
     let picture = arguments.plot.as_deref();
     let picture = picture
         .map(|path| PictureFile::at(path, "--plot"))
         .transpose()?;
+    let with = With {
+        faults: &faults,
+        seed: arguments.seed,
+        links: arguments.contention.links,
+    };
     let interrupt = Interrupt::listen();
     let mut reports = Vec::new();
     for subject in &subjects {
         let origin = subject.origin();
         let rows = match subject {
             // Simulated time is the same whatever runs beside it.
-            Subject::Simulated(interface) => {
-                simulate_all(interface, &points, (&faults, arguments.seed), &interrupt)
-            }
+            Subject::Simulated(interface) => simulate_all(interface, &points, with, &interrupt),
             Subject::Shm => points
                 .iter()
                 .map(|point| {
@@ -308,6 +321,15 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
+/// What rows of simulated hosts have in common.
+#[derive(Clone, Copy, Debug)]
+struct With<'a> {
+    faults: &'a [Fault],
+    seed: Option<u64>,
+    /// Whether it is told what links carry.
+    links: bool,
+}
+
 /// Simulates the rows beside each other; none for those that Ctrl-C came before.
 ///
 /// Frames beyond the server's endpoints stay empty and change nothing, so rows that differ in
@@ -315,7 +337,7 @@ fn points(arguments: &ContentionArguments) -> Result<Vec<Point>, Failure> {
 fn simulate_all(
     interface: &Interface,
     points: &[Point],
-    (faults, seed): (&[Fault], Option<u64>),
+    with: With<'_>,
     interrupt: &Interrupt,
 ) -> Vec<Option<Result<ContentionRow, Failure>>> {
     let mut distinct: Vec<Point> = Vec::new();
@@ -339,7 +361,7 @@ fn simulate_all(
     let rows: Vec<Option<Result<ContentionRow, String>>> = distinct
         .par_iter()
         .with_max_len(1)
-        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point, (faults, seed))))
+        .map(|point| (!interrupt.is_asked()).then(|| simulated(interface, point, with)))
         .collect();
     let row = |(point, number): (&Point, &usize)| {
         let row = rows[*number].clone()?;
@@ -357,27 +379,26 @@ fn simulate_all(
 }
 
 /// Hosts of a cluster: those of the published one that take part, or more.
-fn hosts(interface: &Interface, clients: u16) -> u16 {
-    const PUBLISHED: u16 = 25;
+fn hosts(interface: &Interface, clients: u16) -> u32 {
+    const PUBLISHED: u32 = 25;
 
-    let there = interface
-        .hosts_max()
-        .and_then(|hosts| u16::try_from(hosts).ok());
+    let there = interface.hosts_max();
     there
         .map_or(PUBLISHED, |hosts| hosts.min(PUBLISHED))
-        .max(clients + 1)
+        .max(u32::from(clients) + 1)
 }
 
 /// A row, or what the observer's book says is wrong.
 fn simulated(
     interface: &Interface,
     point: &Point,
-    (faults, seed): (&[Fault], Option<u64>),
+    with: With<'_>,
 ) -> Result<ContentionRow, String> {
     let mut config = interface.config(hosts(interface, point.clients));
     config.frames = point.frames;
-    config.faults = faults.to_vec();
-    config.seed = seed.unwrap_or(config.seed);
+    config.faults = with.faults.to_vec();
+    config.seed = with.seed.unwrap_or(config.seed);
+    config.watches_links = with.links;
     let server = match point.server {
         ServerKind::One => LanaiServer::One,
         ServerKind::St => LanaiServer::SingleThread,
@@ -407,6 +428,16 @@ fn simulated(
         remaps_s: result.window.remaps as f64 / seconds,
         nacks_s: result.window.refusals as f64 / seconds,
         latency_us: LatencySummary::of_ns(&result.round_trips_ns),
+        links: result
+            .links
+            .into_iter()
+            .map(|its| LinkRow {
+                link: its.link,
+                packets: its.packets,
+                bytes: its.bytes,
+                busy_fraction: its.busy.seconds_f64() / seconds,
+            })
+            .collect(),
         ends: result.ends.map(|ends| RequestEnds {
             requests: ends.requests,
             replied: ends.replied,

@@ -243,6 +243,7 @@ fn row(
         remaps_s: a_second(after.connections_made - before.connections_made),
         nacks_s: a_second(after.found_full - before.found_full),
         latency_us: LatencySummary::of_ns(&latencies_ns),
+        links: Vec::new(),
         ends: None,
     }
 }

@@ -9,8 +9,8 @@ use viaduct_topology::{HostId, Topology};
 use crate::failure::Failure;
 
 const FORMS: &str = "the forms are `link host 1 down 10 ms..20 ms` (its cable), `link leaf0 <-> spine1 \
-                     down 10 ms..`, `link switch spine1 down ..20 ms`, `host 1 dies at 5 ms`, `host 1 \
-                     reboots at 5 ms for 100 ms`";
+                     down 10 ms..`, `link switch spine1 down ..20 ms`, `loss 0.1 %`, `host 1 \
+                     dies at 5 ms`, `host 1 reboots at 5 ms for 100 ms`";
 
 /// Reads lines, and holds them to a cluster.
 pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
         // Of other faults it is said below what they would need.
         if !["link", "host", "nic", "loss", "corruption"].contains(&first) {
             return Err(Failure::new(
-                format!("`--fault {line}`: it begins with neither `link` nor `host`"),
+                format!("`--fault {line}`: it begins with none of link, loss, corruption, host"),
                 FORMS,
             ));
         }
@@ -100,6 +100,10 @@ fn translate(
                 at,
                 down_for: None,
             })
+        }
+        // A packet whose checksum is wrong is dropped.
+        HostFault::Loss { links, rate } | HostFault::Corruption { links, rate } => {
+            Ok(Fault::LinksLose { links, rate })
         }
         _ => Err(wrong("on these interfaces links, switches and hosts fail")),
     }

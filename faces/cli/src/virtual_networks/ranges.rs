@@ -178,7 +178,7 @@ fn outcome(
     name: &str,
     interrupt: &Interrupt,
 ) -> Result<[f64; OUTCOMES.len()], Failure> {
-    const HOSTS: u16 = 25;
+    const CLIENTS: u16 = 24;
     let plain = |error: viaduct_scenario::ProgramsError| Failure::plain(error.to_string());
     let config = |hosts| -> Result<Config, Failure> {
         let base = endpoints_of(shipped, name, hosts).map_err(plain)?;
@@ -198,7 +198,7 @@ fn outcome(
         of_bulk(|row| row.mbyte_s),
         of_bulk(|row| row.round_trip_us),
     ]);
-    let many = config(HOSTS)?;
+    let many = config(u32::from(CLIENTS) + 1)?;
     if many.transport.is_none() {
         return Ok(found);
     }
@@ -208,7 +208,7 @@ fn outcome(
             ..many.clone()
         };
         let (warm_up, window) = (Time::from_milliseconds(100), Time::from_milliseconds(300));
-        contention(config, server, HOSTS - 1, 16, warm_up, window)
+        contention(config, server, CLIENTS, 16, warm_up, window)
     };
     found[4] = contend(Server::One, 8).messages_s / 1e3;
     let st = contend(Server::SingleThread, 8);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use viaduct_am::{Endpoint, HandlerId, Key, Name};
-use viaduct_lanai::{Config, Programs, Station};
+use viaduct_lanai::{Config, FairLinks, HeldLinks, LinkModel, Links, Programs, Station};
 use viaduct_measure::{
     Burst, Elapsed, Host, MeasureError, Prober, RequestState, Requests, SMALL_BYTES,
     request_handlers, request_options,
@@ -68,7 +68,7 @@ impl Interface {
     /// # Errors
     ///
     /// When that of a study does not.
-    pub(crate) fn check_hosts(&self, hosts: u16) -> Result<(), Failure> {
+    pub(crate) fn check_hosts(&self, hosts: u32) -> Result<(), Failure> {
         let joined = self.config(hosts).joined();
         joined.map_err(|error| Failure::plain(format!("`{}`: {error}", self.name)))?;
         Ok(())
@@ -81,7 +81,7 @@ impl Interface {
     }
 
     /// So many hosts with it.
-    pub(crate) fn config(&self, hosts: u16) -> Config {
+    pub(crate) fn config(&self, hosts: u32) -> Config {
         let mut config = self.config.clone();
         config.hosts = hosts;
         if let Some(transport) = &mut config.transport {
@@ -113,9 +113,20 @@ pub(crate) fn measure<T: 'static>(
     interrupt: &Interrupt,
     program: &RequestProgram<T>,
 ) -> Result<T, MeasureError> {
+    match config.model {
+        LinkModel::Wormhole => measure_on::<HeldLinks, T>(config, interrupt, program),
+        LinkModel::Shared(..) => measure_on::<FairLinks, T>(config, interrupt, program),
+    }
+}
+
+fn measure_on<N: Links, T: 'static>(
+    config: Config,
+    interrupt: &Interrupt,
+    program: &RequestProgram<T>,
+) -> Result<T, MeasureError> {
     const KEY: Key = Key(1);
 
-    let mut programs = Programs::new(config).map_err(impossible)?;
+    let mut programs = Programs::<N>::on_links(config).map_err(impossible)?;
     // What the two tell each other outside of the network.
     let name = Rc::new(Cell::new(None));
     let outcome = Rc::new(RefCell::new(None));
@@ -151,13 +162,13 @@ pub(crate) fn measure<T: 'static>(
 }
 
 /// The part of the host that asks.
-fn ask<'program, T>(
-    station: &Station<'program>,
+fn ask<'program, N: Links, T>(
+    station: &Station<'program, N>,
     server: Option<Name>,
     key: Key,
     interrupt: Interrupt,
     program: &RequestProgram<T>,
-) -> Result<(T, Endpoint<Station<'program>, RequestState>), MeasureError> {
+) -> Result<(T, Endpoint<Station<'program, N>, RequestState>), MeasureError> {
     let (handlers, options) = (request_handlers(), request_options(key));
     let made = Endpoint::new(station, &handlers, Default::default(), options);
     let mut endpoint = made.map_err(impossible)?;
@@ -186,12 +197,12 @@ fn impossible(reason: impl fmt::Display) -> MeasureError {
 }
 
 /// A simulated host, until Ctrl-C. To look at its clock costs nothing.
-struct SimulatedHost<'station, 'program> {
-    station: &'station Station<'program>,
+struct SimulatedHost<'station, 'program, N: Links> {
+    station: &'station Station<'program, N>,
     interrupt: Interrupt,
 }
 
-impl Host for SimulatedHost<'_, '_> {
+impl<N: Links> Host for SimulatedHost<'_, '_, N> {
     fn now_ns(&self) -> u64 {
         self.now_ps() / 1000
     }
@@ -222,12 +233,12 @@ impl Host for SimulatedHost<'_, '_> {
 
 /// Bursts that begin long after the last acknowledgement of the burst before. One of each is
 /// enough: simulated time does not vary.
-struct Rested<'station, 'program, P> {
-    station: &'station Station<'program>,
+struct Rested<'station, 'program, N: Links, P> {
+    station: &'station Station<'program, N>,
     prober: P,
 }
 
-impl<P: Requests> Requests for Rested<'_, '_, P> {
+impl<N: Links, P: Requests> Requests for Rested<'_, '_, N, P> {
     fn burst(&mut self, burst: Burst) -> Result<Elapsed, MeasureError> {
         const REST: Duration = Duration::from_millis(1);
 

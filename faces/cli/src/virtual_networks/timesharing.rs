@@ -22,7 +22,7 @@ use crate::measure::MeasureArguments;
 use crate::output;
 
 /// Hosts, with a process of each program.
-const HOSTS: u16 = 16;
+const HOSTS: u32 = 16;
 
 /// Programs, at most; four are what was published, and more say little.
 const PROGRAMS_MAX: u16 = 16;
@@ -281,7 +281,7 @@ pub(crate) fn timesharing(arguments: &MeasureArguments) -> Result<Exit, Failure>
         fabric: fabric.clone(),
         test: RequestTest::Timesharing,
         origin,
-        hosts: u32::from(HOSTS),
+        hosts: HOSTS,
         quantum_us: setting.quantum.microseconds_f64(),
         spin_us: setting.spin.microseconds_f64(),
         switch_us: setting.switch.microseconds_f64(),

@@ -70,6 +70,13 @@ struct World {
     trail: Vec<String>,
 }
 
+/// An interface that knows the number of the other one.
+fn boot(me: u32, incarnation: u32, config: Config, random: Stream) -> Transport {
+    let mut transport = Transport::new(Peer::new(me), incarnation, config, random);
+    transport.line(Peer::new(1 - me));
+    transport
+}
+
 impl World {
     /// Messages from these interfaces, each to the other.
     fn new(channels: u8, senders: [u8; 2], budget: Budget) -> Self {
@@ -79,7 +86,7 @@ impl World {
             transmissions_max: 1,
             ..Config::default()
         };
-        let end = |me| Transport::new(Peer::new(me), 1, config, seeds::stream(0, 0));
+        let end = |me| boot(me, 1, config, seeds::stream(0, 0));
         let mut ledger = Ledger::default();
         let unsent = senders.map(|sender| (sender, ledger.begin())).to_vec();
         let mut world = Self {
@@ -108,12 +115,12 @@ impl World {
                 }
             }
             let sendable = self.unsent.iter().position(|(from, _)| {
-                let to = Peer::new(u16::from(1 - *from));
+                let to = Peer::new(u32::from(1 - *from));
                 self.ends[usize::from(*from)].has_channel(to)
             });
             let Some(place) = sendable else { break };
             let (from, token) = self.unsent.remove(place);
-            let to = Peer::new(u16::from(1 - from));
+            let to = Peer::new(u32::from(1 - from));
             let name = self.ends[usize::from(from)].send(to, token, Time::ZERO);
             self.names[token as usize] = name.ok().map(|name| (from, name));
         }
@@ -144,7 +151,7 @@ impl World {
                 next.push(
                     self.branch(format!("{end} hears nothing for long"), |world| {
                         world.budget.partings -= 1;
-                        world.ends[end].give_up(Peer::new(1 - end as u16));
+                        world.ends[end].give_up(Line::new(0));
                     }),
                 );
             }
@@ -257,7 +264,11 @@ impl World {
 
     fn set_timers(&self, end: usize) -> Vec<u32> {
         let transport = &self.ends[end];
-        let keys = 0..transport.channels.len() as u32 + transport.messages.slots();
+        let most = transport
+            .messages
+            .slots()
+            .max(transport.channels.len() as u32);
+        let keys = 0..2 * most;
         keys.filter(|key| transport.timers.is_set(*key)).collect()
     }
 
@@ -273,9 +284,9 @@ impl World {
             &mut self.budget.receiver_reboots
         };
         *reboots -= 1;
-        let boot = self.ends[end].incarnation + 1;
+        let incarnation = self.ends[end].incarnation + 1;
         let random = seeds::stream(0, 0);
-        self.ends[end] = Transport::new(Peer::new(end as u16), boot, self.config, random);
+        self.ends[end] = boot(end as u32, incarnation, self.config, random);
         for (token, name) in self.names.iter_mut().enumerate() {
             if name.is_some_and(|(from, _)| usize::from(from) == end) {
                 self.ledger.forget(token as u32);

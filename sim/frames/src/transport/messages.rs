@@ -1,6 +1,6 @@
 //! Messages that have not ended, in a slab; those without a channel in lists of their peers.
 
-use crate::names::{NONE, Peer};
+use crate::names::{Line, NONE};
 
 /// Names a message that has not ended. Afterwards another message may have the name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,7 +37,7 @@ pub(super) struct Message {
     before: u32,
     after: u32,
     pub(super) place: Place,
-    pub(super) peer: Peer,
+    pub(super) line: Line,
     /// How often it was taken off a channel.
     pub(super) times_unbound: u8,
     /// Its time to be put on again came while its fate was unknown.
@@ -104,13 +104,13 @@ impl Messages {
     }
 
     #[inline]
-    pub(super) fn add(&mut self, token: u32, peer: Peer) -> u32 {
+    pub(super) fn add(&mut self, token: u32, line: Line) -> u32 {
         let message = Message {
             token,
             before: NONE,
             after: NONE,
             place: Place::Free,
-            peer,
+            line,
             times_unbound: 0,
             is_due: false,
             is_recalled: false,

@@ -3,6 +3,7 @@
 use viaduct_engine::Time;
 
 use super::List;
+use crate::names::Peer;
 
 /// Picoseconds of one unit of a packet's stamp, as a power of two: 65.5 ns.
 const STAMP_SHIFT: u32 = 16;
@@ -54,6 +55,8 @@ impl RoundTrip {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerState {
+    /// Who it is.
+    pub(super) peer: Peer,
     /// The highest incarnation that anything told; 0: none.
     pub(super) incarnation: u32,
     /// Channels that carry nothing, as bits.
@@ -69,8 +72,9 @@ pub(super) struct PeerState {
 }
 
 impl PeerState {
-    pub(super) fn new(channels: u8) -> Self {
+    pub(super) fn new(peer: Peer, channels: u8) -> Self {
         Self {
+            peer,
             incarnation: 0,
             free_channels: u32::MAX >> (32 - u32::from(channels)),
             next_channel: 0,

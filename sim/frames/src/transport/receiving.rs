@@ -2,7 +2,7 @@
 
 use viaduct_engine::Time;
 
-use super::{Answer, Fate, Packet, Peer, Reason, Transport, Verdict};
+use super::{Answer, Fate, Line, Packet, Reason, Transport, Verdict};
 
 /// What to do with a packet that came.
 #[must_use]
@@ -19,7 +19,7 @@ pub enum Received {
 
 /// A packet that is being judged.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Ticket(Packet);
+pub struct Ticket(Packet, Line);
 
 /// What is known of the packet with the highest sequence seen.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -53,27 +53,28 @@ impl Transport {
     #[inline]
     pub fn handle_packet(&mut self, packet: Packet, now: Time) -> Received {
         if packet.target != self.me
-            || packet.source.index() >= self.peers.len()
+            || packet.source.index() >= self.config.peers as usize
             || packet.channel >= self.config.channels
             || packet.source_incarnation == 0
         {
             self.counts.malformed += 1;
             return Received::Drop;
         }
-        let peer = packet.source;
-        if packet.source_incarnation < self.peers[peer.index()].incarnation {
+        let line = self.line(packet.source);
+        if packet.source_incarnation < self.peers[line.index()].incarnation {
             self.counts.stale += 1;
             return Received::Drop;
         }
-        self.meet(peer, packet.source_incarnation, now);
+        self.meet(line, packet.source_incarnation, now);
         if packet.target_incarnation != self.incarnation {
             let answer = self.answer(&packet, Verdict::Unsynchronised, Fate::Undelivered);
             return Received::Answer(answer);
         }
-        let incoming = self.incoming_of(peer, packet.channel);
+        let incoming = self.incoming_of(line, packet.channel);
         let ahead = packet.sequence.wrapping_sub(incoming.sequence) as i32;
-        if incoming.state == State::Unknown || ahead > 0 {
-            if incoming.state == State::Judging {
+        // Comparing whole states looks at verdicts that do not matter.
+        if matches!(incoming.state, State::Unknown) || ahead > 0 {
+            if matches!(incoming.state, State::Judging) {
                 // Its fate is not settled, and an answer to this one would have to tell it.
                 return Received::Drop;
             }
@@ -99,7 +100,7 @@ impl Transport {
             }
             State::Open => {
                 incoming.state = State::Judging;
-                Received::Judge(Ticket(packet))
+                Received::Judge(Ticket(packet, line))
             }
             State::Settled(verdict) => {
                 self.counts.repeated += 1;
@@ -114,12 +115,12 @@ impl Transport {
     /// Returns the answer to send; none if the sender rebooted meanwhile.
     #[inline]
     pub fn judge(&mut self, ticket: Ticket, verdict: Result<(), Reason>) -> Option<Answer> {
-        let Ticket(packet) = ticket;
-        let known = self.peers[packet.source.index()].incarnation;
-        let incoming = self.incoming_of(packet.source, packet.channel);
+        let Ticket(packet, line) = ticket;
+        let known = self.peers[line.index()].incarnation;
+        let incoming = self.incoming_of(line, packet.channel);
         if known != packet.source_incarnation
             || incoming.sequence != packet.sequence
-            || incoming.state != State::Judging
+            || !matches!(incoming.state, State::Judging)
         {
             return None;
         }
@@ -133,8 +134,8 @@ impl Transport {
     }
 
     #[inline]
-    fn incoming_of(&mut self, peer: Peer, channel: u8) -> &mut Incoming {
-        let key = self.key(peer, channel);
+    fn incoming_of(&mut self, line: Line, channel: u8) -> &mut Incoming {
+        let key = self.key(line, channel);
         &mut self.incoming[key as usize]
     }
 

@@ -4,29 +4,36 @@ use viaduct_engine::Time;
 
 use super::messages::Place;
 use super::peer::stamp;
-use super::{Answer, Fate, NONE, Output, PROBE, Packet, Peer, ReturnReason, Transport, Verdict};
+use super::{
+    Answer, Fate, Line, NONE, Output, PROBE, Packet, ReturnReason, Transport, Verdict,
+    timer_of_channel, timer_of_message,
+};
 
 impl Transport {
     /// An answer came. What it leads to is in the outputs.
     #[inline]
     pub fn handle_answer(&mut self, answer: Answer, now: Time) {
         if answer.target != self.me
-            || answer.source.index() >= self.peers.len()
+            || answer.source.index() >= self.config.peers as usize
             || answer.channel >= self.config.channels
         {
             self.counts.malformed += 1;
             return;
         }
-        let peer = answer.source;
+        // Whoever was sent something was met.
+        let Some(line) = self.lines.find(answer.source) else {
+            self.counts.stale += 1;
+            return;
+        };
         if answer.target_incarnation != self.incarnation
-            || answer.source_incarnation < self.peers[peer.index()].incarnation
+            || answer.source_incarnation < self.peers[line.index()].incarnation
         {
             self.counts.stale += 1;
             return;
         }
-        self.meet(peer, answer.source_incarnation, now);
-        self.peers[peer.index()].silent_since = None;
-        let key = self.key(peer, answer.channel);
+        self.meet(line, answer.source_incarnation, now);
+        self.peers[line.index()].silent_since = None;
+        let key = self.key(line, answer.channel);
         let channel = self.channels[key as usize];
         if channel.bound == NONE || answer.sequence != channel.sequence {
             self.hear_late(key, answer);
@@ -34,7 +41,7 @@ impl Transport {
         }
         // A stamp is the time of its own transmission: each answer measures, that of an earlier one
         // too. Else a round trip longer than the first time-out would never be learnt.
-        let state = &mut self.peers[peer.index()];
+        let state = &mut self.peers[line.index()];
         state.round_trip.sample(answer.stamp, now);
         let is_latest = answer.stamp == channel.stamp;
         if answer.verdict != Verdict::Unsynchronised && channel.limbo != NONE {
@@ -67,7 +74,7 @@ impl Transport {
                 }
             }
         }
-        self.bind_ready(peer, now);
+        self.bind_ready(line, now);
     }
 
     /// A transmission was refused for the time being, and none is under way that might not be.
@@ -82,7 +89,7 @@ impl Transport {
             self.take_off(key, now);
         } else {
             let delay = self.spread(self.doubled(self.config.refusal_delay, transmissions));
-            self.timers.set(key, now + delay, now);
+            self.timers.set(timer_of_channel(key), now + delay, now);
         }
     }
 
@@ -110,10 +117,10 @@ impl Transport {
 
     /// The time of a channel or a message has come.
     pub(super) fn expire(&mut self, key: u32, now: Time) {
-        if key < self.channels.len() as u32 {
-            self.expire_channel(key, now);
+        if key & 1 == 0 {
+            self.expire_channel(key >> 1, now);
         } else {
-            self.expire_message(key - self.channels.len() as u32, now);
+            self.expire_message(key >> 1, now);
         }
     }
 
@@ -131,13 +138,13 @@ impl Transport {
         let (bound, limbo) = (channel.bound, channel.limbo);
         let is_spent = channel.transmissions >= u32::from(config.transmissions_max);
         let may_leave = limbo == NONE && bound != PROBE && !messages[bound].is_recalled && is_spent;
-        let peer = self.peer_of(key);
-        let silent_since = self.peers[peer.index()].silent_since;
+        let line = self.line_of(key);
+        let silent_since = self.peers[line.index()].silent_since;
         if silent_since.is_some_and(|since| now - since >= self.config.unreachable_after) {
-            self.give_up(peer);
+            self.give_up(line);
         } else if may_leave {
             self.take_off(key, now);
-            self.bind_ready(peer, now);
+            self.bind_ready(line, now);
         } else {
             self.transmit(key, now);
         }
@@ -145,7 +152,7 @@ impl Transport {
 
     fn expire_message(&mut self, slot: u32, now: Time) {
         let message = &mut self.messages[slot];
-        let peer = message.peer;
+        let line = message.line;
         match message.place {
             Place::Limbo(key) if self.channels[key as usize].bound == NONE => {
                 // Nobody else wanted the channel: it goes on under its own sequence.
@@ -153,10 +160,10 @@ impl Transport {
             }
             Place::Limbo(_) => message.is_due = true,
             Place::Waiting => {
-                let state = &mut self.peers[peer.index()];
+                let state = &mut self.peers[line.index()];
                 self.messages.detach(&mut state.waiting, slot);
                 self.make_ready(slot);
-                self.bind_ready(peer, now);
+                self.bind_ready(line, now);
             }
             Place::Free | Place::Bound(_) | Place::Ready => {}
         }
@@ -224,18 +231,18 @@ impl Transport {
 
     /// Marks a channel as not free, whether it was or not.
     fn occupy(&mut self, key: u32) {
-        let peer = self.peer_of(key);
+        let line = self.line_of(key);
         let bit = self.channel_of(key);
-        self.peers[peer.index()].free_channels &= !(1 << bit);
+        self.peers[line.index()].free_channels &= !(1 << bit);
     }
 
     #[inline]
     fn transmit(&mut self, key: u32, now: Time) {
-        let peer = self.peer_of(key);
-        let state = &mut self.peers[peer.index()];
+        let line = self.line_of(key);
+        let state = &mut self.peers[line.index()];
         state.silent_since.get_or_insert(now);
         let overdue_after = state.round_trip.overdue_after();
-        let target_incarnation = state.incarnation;
+        let (target, target_incarnation) = (state.peer, state.incarnation);
         let number = self.channel_of(key);
         let channel = &mut self.channels[key as usize];
         // Stamps of one sequence differ, so that an answer names the transmission it is for.
@@ -252,7 +259,7 @@ impl Transport {
         let bound = channel.bound;
         let packet = Packet {
             source: self.me,
-            target: peer,
+            target,
             channel: number,
             route: channel.route,
             is_empty: bound == PROBE,
@@ -271,7 +278,7 @@ impl Transport {
         } else {
             timeout + Time::from_picoseconds(self.random.below(timeout.picoseconds()))
         };
-        self.timers.set(key, now + timeout, now);
+        self.timers.set(timer_of_channel(key), now + timeout, now);
         let token = (bound != PROBE).then(|| self.messages[bound].token);
         self.push(Output::Transmit { packet, token });
     }
@@ -298,7 +305,7 @@ impl Transport {
         let times = message.times_unbound;
         message.times_unbound = times.saturating_add(1);
         let delay = self.spread(self.doubled(self.config.unbound_delay, u32::from(times)));
-        let timer = self.channels.len() as u32 + slot;
+        let timer = timer_of_message(slot);
         self.timers.reserve(timer + 1);
         self.timers.set(timer, now + delay, now);
         self.release(key, now);
@@ -306,7 +313,7 @@ impl Transport {
 
     /// Takes the message off its channel, its fate unknown; the channel carries nothing.
     fn unbind(&mut self, key: u32) -> u32 {
-        self.timers.clear(key);
+        self.timers.clear(timer_of_channel(key));
         let channel = &mut self.channels[key as usize];
         debug_assert!(channel.limbo == NONE, "two messages of unknown fate");
         let slot = core::mem::replace(&mut channel.bound, NONE);
@@ -327,8 +334,8 @@ impl Transport {
             Fate::Undelivered => {
                 let message = &mut self.messages[slot];
                 message.place = Place::Waiting;
-                let peer = message.peer;
-                let waiting = &mut self.peers[peer.index()].waiting;
+                let line = message.line;
+                let waiting = &mut self.peers[line.index()].waiting;
                 self.messages.append(waiting, slot);
             }
         }
@@ -337,15 +344,15 @@ impl Transport {
     fn make_ready(&mut self, slot: u32) {
         let message = &mut self.messages[slot];
         message.place = Place::Ready;
-        let peer = message.peer;
-        let ready = &mut self.peers[peer.index()].ready;
+        let line = message.line;
+        let ready = &mut self.peers[line.index()].ready;
         self.messages.append(ready, slot);
     }
 
     /// Takes a message from the list of those that wait or are ready.
     fn leave_list(&mut self, slot: u32) {
         let message = self.messages[slot];
-        let state = &mut self.peers[message.peer.index()];
+        let state = &mut self.peers[message.line.index()];
         let list = match message.place {
             Place::Waiting => &mut state.waiting,
             _ => &mut state.ready,
@@ -355,36 +362,36 @@ impl Transport {
 
     /// Gives messages that are ready the channels that are free.
     #[inline]
-    fn bind_ready(&mut self, peer: Peer, now: Time) {
-        if self.peers[peer.index()].ready.first().is_some() {
-            self.bind_those_ready(peer, now);
+    fn bind_ready(&mut self, line: Line, now: Time) {
+        if self.peers[line.index()].ready.first().is_some() {
+            self.bind_those_ready(line, now);
         }
     }
 
     #[cold]
-    fn bind_those_ready(&mut self, peer: Peer, now: Time) {
-        while let Some(slot) = self.peers[peer.index()].ready.first() {
-            let Some(channel) = self.peers[peer.index()].take_channel() else {
+    fn bind_those_ready(&mut self, line: Line, now: Time) {
+        while let Some(slot) = self.peers[line.index()].ready.first() {
+            let Some(channel) = self.peers[line.index()].take_channel() else {
                 return;
             };
-            let ready = &mut self.peers[peer.index()].ready;
+            let ready = &mut self.peers[line.index()].ready;
             self.messages.detach(ready, slot);
-            self.bind(self.key(peer, channel), slot, now);
+            self.bind(self.key(line, channel), slot, now);
         }
     }
 
     /// What the channel carried has left it: the next that is ready goes on, or it is free.
     #[inline]
     fn release(&mut self, key: u32, now: Time) {
-        self.timers.clear(key);
+        self.timers.clear(timer_of_channel(key));
         self.channels[key as usize].bound = NONE;
-        let peer = self.peer_of(key);
+        let line = self.line_of(key);
         let bit = self.channel_of(key);
-        let state = &mut self.peers[peer.index()];
+        let state = &mut self.peers[line.index()];
         state.free_channels |= 1 << bit;
-        self.bind_ready(peer, now);
-        if self.peers[peer.index()].free_channels & (1 << bit) != 0 {
-            self.push(Output::ChannelFree(peer));
+        self.bind_ready(line, now);
+        if self.peers[line.index()].free_channels & (1 << bit) != 0 {
+            self.push(Output::ChannelFree(line));
         }
     }
 
@@ -411,53 +418,53 @@ impl Transport {
     /// Forgets a message that is in no list and on no channel any more.
     #[inline]
     fn end(&mut self, slot: u32) -> u32 {
-        let timer = self.channels.len() as u32 + slot;
+        let timer = timer_of_message(slot);
         self.timers.clear(timer);
         self.messages.remove(slot)
     }
 
     /// Something of this incarnation of a peer came, which is not below the known one.
     #[inline]
-    pub(super) fn meet(&mut self, peer: Peer, incarnation: u32, now: Time) {
-        if self.peers[peer.index()].incarnation != incarnation {
-            self.learn(peer, incarnation, now);
+    pub(super) fn meet(&mut self, line: Line, incarnation: u32, now: Time) {
+        if self.peers[line.index()].incarnation != incarnation {
+            self.learn(line, incarnation, now);
         }
     }
 
     #[cold]
-    fn learn(&mut self, peer: Peer, incarnation: u32, now: Time) {
-        let state = &mut self.peers[peer.index()];
+    fn learn(&mut self, line: Line, incarnation: u32, now: Time) {
+        let state = &mut self.peers[line.index()];
         let known = core::mem::replace(&mut state.incarnation, incarnation);
-        let keys = self.key(peer, 0)..self.key(peer, 0) + u32::from(self.config.channels);
+        let keys = self.key(line, 0)..self.key(line, 0) + u32::from(self.config.channels);
         for incoming in &mut self.incoming[keys.start as usize..keys.end as usize] {
             *incoming = super::Incoming::default();
         }
         // An incarnation of 0 accepts nothing: what was sent to it just goes again.
         if known != 0 {
-            self.empty_channels(peer, ReturnReason::Rebooted, true);
-            self.bind_ready(peer, now);
+            self.empty_channels(line, ReturnReason::Rebooted, true);
+            self.bind_ready(line, now);
         }
     }
 
     /// Returns every message to a peer that has been silent for too long.
-    pub(super) fn give_up(&mut self, peer: Peer) {
-        let state = &mut self.peers[peer.index()];
+    pub(super) fn give_up(&mut self, line: Line) {
+        let state = &mut self.peers[line.index()];
         state.silent_since = None;
         let is_known = state.incarnation != 0;
         while let Some(slot) = {
-            let state = &self.peers[peer.index()];
+            let state = &self.peers[line.index()];
             state.ready.first().or(state.waiting.first())
         } {
             self.leave_list(slot);
             self.give_back(slot, ReturnReason::Unreachable, false);
         }
-        self.empty_channels(peer, ReturnReason::Unreachable, is_known);
+        self.empty_channels(line, ReturnReason::Unreachable, is_known);
     }
 
     /// Returns what is on the channels to a peer, or in limbo beside them; they are free.
-    fn empty_channels(&mut self, peer: Peer, reason: ReturnReason, may_have_arrived: bool) {
+    fn empty_channels(&mut self, line: Line, reason: ReturnReason, may_have_arrived: bool) {
         for number in 0..self.config.channels {
-            let key = self.key(peer, number);
+            let key = self.key(line, number);
             let channel = &mut self.channels[key as usize];
             let bound = core::mem::replace(&mut channel.bound, NONE);
             let limbo = core::mem::replace(&mut channel.limbo, NONE);
@@ -466,12 +473,12 @@ impl Transport {
                     self.give_back(slot, reason, may_have_arrived);
                 }
             }
-            self.timers.clear(key);
-            let state = &mut self.peers[peer.index()];
+            self.timers.clear(timer_of_channel(key));
+            let state = &mut self.peers[line.index()];
             let bit = 1 << number;
             if state.free_channels & bit == 0 {
                 state.free_channels |= bit;
-                self.push(Output::ChannelFree(peer));
+                self.push(Output::ChannelFree(line));
             }
         }
     }

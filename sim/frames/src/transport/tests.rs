@@ -51,7 +51,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut random = seeds::stream(seed, 0);
         let config = Config {
-            peers: 2 + random.below(2) as u16,
+            peers: 2 + random.below(2) as u32,
             channels: 1 + random.below(3) as u8,
             routes: 1 + random.below(2) as u8,
             timeout_min: Time::from_microseconds(20 + random.below(200)),
@@ -82,8 +82,8 @@ impl World {
         Self {
             weather,
             interfaces,
-            boots: vec![1; usize::from(config.peers)],
-            cut_off: vec![false; usize::from(config.peers)],
+            boots: vec![1; config.peers as usize],
+            cut_off: vec![false; config.peers as usize],
             config,
             events: BTreeMap::new(),
             sequence: 0,
@@ -132,7 +132,7 @@ impl World {
                 transport.messages[slot].place,
                 Place::Limbo(_) | Place::Waiting
             );
-            let timer = transport.channels.len() as u32 + slot;
+            let timer = timer_of_message(slot);
             assert!(is_off || !transport.timers.is_set(timer), "a timer is left");
         }
     }
@@ -142,7 +142,7 @@ impl World {
             Event::Send(from) => {
                 let count = self.interfaces.len() as u64;
                 // To itself too: an interface is its own peer.
-                let to = Peer::new(self.random.below(count) as u16);
+                let to = Peer::new(self.random.below(count) as u32);
                 let token = self.ledger.0.len() as u32;
                 let had_channel = self.interfaces[from.index()].has_channel(to);
                 let sent = self.interfaces[from.index()].send(to, token, self.now);
@@ -243,7 +243,7 @@ impl World {
             self.now = self.now.max(timeout.expect("there is one"));
             for index in 0..self.interfaces.len() {
                 self.interfaces[index].handle_timeout(self.now);
-                self.drain(Peer::new(index as u16));
+                self.drain(Peer::new(index as u32));
             }
         }
         true
@@ -252,7 +252,7 @@ impl World {
     fn run(&mut self) {
         let count = self.interfaces.len() as u64;
         for _ in 0..60 {
-            let peer = Peer::new(self.random.below(count) as u16);
+            let peer = Peer::new(self.random.below(count) as u32);
             self.schedule(8_000, Event::Send(peer));
             if self.chance(self.weather.recalls) {
                 self.schedule(9_000, Event::Recall);
@@ -276,7 +276,7 @@ impl World {
             }
         }
         for peer in 0..self.interfaces.len() {
-            self.note_counts(Peer::new(peer as u16));
+            self.note_counts(Peer::new(peer as u32));
             let transport = &self.interfaces[peer];
             assert_eq!(transport.poll_timeout(), None, "a timer is left");
             assert_eq!(transport.pending(), 0);
@@ -445,7 +445,7 @@ fn a_message_taken_off_is_not_put_on_again_before_its_fate_is_known() {
     // It arrives, and the answer is lost: the channel is for others.
     let _lost = pair.answer(first, Ok(()));
     pair.time_out();
-    assert_eq!(pair.outputs(), [Output::ChannelFree(Peer::new(1))]);
+    assert_eq!(pair.outputs(), [Output::ChannelFree(Line::new(0))]);
     pair.send(2).unwrap();
     let second = pair.packet();
     assert_eq!(second.sequence, first.sequence + 1);
@@ -651,7 +651,7 @@ fn numbers_that_do_not_exist_are_dropped_and_counted() {
             ..answer
         },
         Answer {
-            source: Peer::new(u16::MAX),
+            source: Peer::new(u32::MAX),
             ..answer
         },
         Answer {

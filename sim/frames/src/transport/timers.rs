@@ -32,18 +32,16 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// With a tick of at most an eighth of `shortest`, and `keys` keys to begin with.
-    pub(super) fn new(shortest: Time, keys: u32) -> Self {
-        let mut timers = Self {
+    /// With a tick of at most an eighth of `shortest`, and no keys to begin with.
+    pub(super) fn new(shortest: Time) -> Self {
+        Self {
             entries: Vec::new(),
             firsts: [NONE; SLOTS],
             lasts: [NONE; SLOTS],
             occupied: 0,
             past: 0,
             tick_shift: (shortest.picoseconds() / 8).max(1).ilog2(),
-        };
-        timers.reserve(keys);
-        timers
+        }
     }
 
     /// Makes keys below `keys` usable.
@@ -183,7 +181,8 @@ mod tests {
         let mut random = seeds::stream(seed, 0);
         let shortest = Time::from_picoseconds(8 << random.below(6));
         let tick = 1 << (shortest.picoseconds() / 8).ilog2();
-        let mut timers = Timers::new(shortest, 20);
+        let mut timers = Timers::new(shortest);
+        timers.reserve(20);
         let mut reference: BTreeMap<u32, u64> = BTreeMap::new();
         let mut now = 0;
         for _ in 0..300 {

@@ -6,7 +6,10 @@ use super::*;
 fn cluster(endpoints: usize, remap_period: Time) -> (Cluster, Vec<Endpoint>) {
     let mut config = Config::am_myrinet(2, 2);
     config.host.remap_period = remap_period;
-    let mut cluster = Cluster::new(config);
+    let mut cluster = Cluster::new(config).unwrap();
+    for host in 0..2 {
+        cluster.join(host);
+    }
     let made = (0..endpoints).map(|_| cluster.create_endpoint(0)).collect();
     (cluster, made)
 }

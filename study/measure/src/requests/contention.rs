@@ -67,6 +67,46 @@ pub struct ContentionRow {
     /// How requests ended from the beginning on, if there were faults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends: Option<RequestEnds>,
+    /// What the links of simulated hosts carried in the window, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkRow>,
+}
+
+/// What one direction of a link carried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkRow {
+    /// `host0 -> leaf0`.
+    pub link: String,
+    /// Packets and answers that crossed it.
+    pub packets: u64,
+    /// Their bytes, with headers.
+    pub bytes: u64,
+    /// The part of the window in which packets held it; where they share links, its utilisation.
+    pub busy_fraction: f64,
+}
+
+impl ContentionRow {
+    /// The busiest links, as text.
+    fn busiest(&self) -> String {
+        /// So many are told; the document has them all.
+        const TOLD_MAX: usize = 5;
+
+        let mut links: Vec<&LinkRow> = self.links.iter().collect();
+        links.sort_by(|one, other| other.busy_fraction.total_cmp(&one.busy_fraction));
+        let told = links.iter().take(TOLD_MAX).map(|link| {
+            let percent = significant(link.busy_fraction * 100.0);
+            format!("{} {percent} %", link.link)
+        });
+        let told: Vec<String> = told.collect();
+        format!(
+            "  {}, {} frames, {} clients: busiest of {} links: {}\n",
+            self.server.name(),
+            self.frames,
+            self.clients,
+            links.len(),
+            told.join(", ")
+        )
+    }
 }
 
 /// How requests ended, while things went wrong.
@@ -337,17 +377,22 @@ impl ContentionReport {
         let bytes = self.rows.first().map_or(0, |row| row.bytes);
         let ends = self.rows.iter();
         let ends: String = ends.filter_map(|row| Some(row.ends?.line(row))).collect();
-        let ends = if ends.is_empty() {
-            ends
-        } else {
-            format!("\n{ends}")
-        };
+        let links = self.rows.iter().filter(|row| !row.links.is_empty());
+        let links: String = links.map(ContentionRow::busiest).collect();
+        let below = [ends, links].map(|lines| {
+            if lines.is_empty() {
+                lines
+            } else {
+                format!("\n{lines}")
+            }
+        });
         format!(
             "contention over {}: requests of {bytes} bytes from many clients to one server, {} s a \
-             row\n\n{}{ends}",
+             row\n\n{}{}",
             self.fabric,
             self.seconds,
-            aligned(&heads, &rows)
+            aligned(&heads, &rows),
+            below.concat()
         )
     }
 }
