@@ -4,7 +4,7 @@
 //! simulated.rs   runs them as futures of one simulation      real.rs    runs one in this process
 //!        program.rs     a generator: resumed with results, or with what was raised
 //!        operation.rs   what a program yields                waiting.rs  how it comes about
-//! host.rs, vi.rs, buffer.rs, window.rs, queue.rs             what a program holds
+//! host.rs, vi.rs, queue.rs, and bytes.rs: buffer.rs, window.rs   what a program holds
 //! home.rs        whose turn it is, and where things of a simulation end
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! yields. Nothing of Python runs on a stack of the simulation: programs are its futures.
 
 mod buffer;
+mod bytes;
 mod home;
 mod host;
 mod meeting;

@@ -11,169 +11,100 @@ use crate::objects::Found;
 /// Words of a message, as a program gives them.
 type WordsGiven = (*const u64, usize);
 
-/// Sends a short request; handles messages while there is no room.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_request(
-    endpoint: *mut Endpoint,
-    index: usize,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-) -> Code {
-    call_outside("am_request", || {
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { request(endpoint, index, handler, (words, word_count), Given::Short) }
-    })
+/// The three functions of a kind of message: with words alone, with bytes for the handler, with
+/// bytes for the segment. `$through` calls `$send`, which is told to whom.
+macro_rules! messages {
+    (
+        $through:ident, $send:ident($($to:ident: $type:ty),+);
+        $(#[$about_short:meta])* $short:ident;
+        $(#[$about_medium:meta])* $medium:ident;
+        $(#[$about_bulk:meta])* $bulk:ident;
+    ) => {
+        $(#[$about_short])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $short(
+            $($to: $type,)+
+            handler: c_uint,
+            words: *const u64,
+            word_count: usize,
+        ) -> Code {
+            $through(stringify!($short), || {
+                // SAFETY: the program's pointers are what `am.h` says.
+                unsafe { $send($($to,)+ handler, (words, word_count), Given::Short) }
+            })
+        }
+
+        $(#[$about_medium])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $medium(
+            $($to: $type,)+
+            handler: c_uint,
+            words: *const u64,
+            word_count: usize,
+            payload: *const c_void,
+            payload_bytes: usize,
+        ) -> Code {
+            $through(stringify!($medium), || {
+                let bytes = payload_bytes;
+                let body = Given::Medium { payload, bytes };
+                // SAFETY: the program's pointers are what `am.h` says.
+                unsafe { $send($($to,)+ handler, (words, word_count), body) }
+            })
+        }
+
+        $(#[$about_bulk])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $bulk(
+            $($to: $type,)+
+            handler: c_uint,
+            words: *const u64,
+            word_count: usize,
+            offset: usize,
+            payload: *const c_void,
+            payload_bytes: usize,
+        ) -> Code {
+            $through(stringify!($bulk), || {
+                let bytes = payload_bytes;
+                let body = Given::Bulk {
+                    offset,
+                    payload,
+                    bytes,
+                };
+                // SAFETY: the program's pointers are what `am.h` says.
+                unsafe { $send($($to,)+ handler, (words, word_count), body) }
+            })
+        }
+    };
 }
 
-/// Sends a request with bytes for the handler; handles messages while there is no room.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_request_medium(
-    endpoint: *mut Endpoint,
-    index: usize,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-    payload: *const c_void,
-    payload_bytes: usize,
-) -> Code {
-    call_outside("am_request_medium", || {
-        let body = medium(payload, payload_bytes);
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { request(endpoint, index, handler, (words, word_count), body) }
-    })
+messages! {
+    call_outside, request(endpoint: *mut Endpoint, index: usize);
+    /// Sends a short request; handles messages while there is no room.
+    am_request;
+    /// Sends a request with bytes for the handler; handles messages while there is no room.
+    am_request_medium;
+    /// Sends a request with bytes for the segment; handles messages while there is no room.
+    am_request_bulk;
 }
 
-/// Sends a request with bytes for the segment; handles messages while there is no room.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_request_bulk(
-    endpoint: *mut Endpoint,
-    index: usize,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-    offset: usize,
-    payload: *const c_void,
-    payload_bytes: usize,
-) -> Code {
-    call_outside("am_request_bulk", || {
-        let body = bulk(offset, payload, payload_bytes);
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { request(endpoint, index, handler, (words, word_count), body) }
-    })
+messages! {
+    call_outside, try_request(endpoint: *mut Endpoint, index: usize);
+    /// Sends a short request, without waiting.
+    am_try_request;
+    /// Sends a request with bytes for the handler, without waiting.
+    am_try_request_medium;
+    /// Sends a request with bytes for the segment, without waiting.
+    am_try_request_bulk;
 }
 
-/// Sends a short request, without waiting.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_try_request(
-    endpoint: *mut Endpoint,
-    index: usize,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-) -> Code {
-    call_outside("am_try_request", || {
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { try_request(endpoint, index, handler, (words, word_count), Given::Short) }
-    })
-}
-
-/// Sends a request with bytes for the handler, without waiting.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_try_request_medium(
-    endpoint: *mut Endpoint,
-    index: usize,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-    payload: *const c_void,
-    payload_bytes: usize,
-) -> Code {
-    call_outside("am_try_request_medium", || {
-        let body = medium(payload, payload_bytes);
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { try_request(endpoint, index, handler, (words, word_count), body) }
-    })
-}
-
-/// Sends a request with bytes for the segment, without waiting.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_try_request_bulk(
-    endpoint: *mut Endpoint,
-    index: usize,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-    offset: usize,
-    payload: *const c_void,
-    payload_bytes: usize,
-) -> Code {
-    call_outside("am_try_request_bulk", || {
-        let body = bulk(offset, payload, payload_bytes);
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { try_request(endpoint, index, handler, (words, word_count), body) }
-    })
-}
-
-/// Replies with words.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_reply(
-    token: Token,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-) -> Code {
-    call("am_reply", || {
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { reply(token, handler, (words, word_count), Given::Short) }
-    })
-}
-
-/// Replies with bytes for the handler.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_reply_medium(
-    token: Token,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-    payload: *const c_void,
-    payload_bytes: usize,
-) -> Code {
-    call("am_reply_medium", || {
-        let body = medium(payload, payload_bytes);
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { reply(token, handler, (words, word_count), body) }
-    })
-}
-
-/// Replies with bytes for the segment.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn am_reply_bulk(
-    token: Token,
-    handler: c_uint,
-    words: *const u64,
-    word_count: usize,
-    offset: usize,
-    payload: *const c_void,
-    payload_bytes: usize,
-) -> Code {
-    call("am_reply_bulk", || {
-        let body = bulk(offset, payload, payload_bytes);
-        // SAFETY: the program's pointers are what `am.h` says.
-        unsafe { reply(token, handler, (words, word_count), body) }
-    })
-}
-
-const fn medium(payload: *const c_void, bytes: usize) -> Given {
-    Given::Medium { payload, bytes }
-}
-
-const fn bulk(offset: usize, payload: *const c_void, bytes: usize) -> Given {
-    Given::Bulk {
-        offset,
-        payload,
-        bytes,
-    }
+messages! {
+    call, reply(token: Token);
+    /// Replies with words.
+    am_reply;
+    /// Replies with bytes for the handler.
+    am_reply_medium;
+    /// Replies with bytes for the segment.
+    am_reply_bulk;
 }
 
 #[inline]

@@ -1,5 +1,10 @@
 //! Registered memory that a program reads and writes as bytes, and posts.
 
+#![expect(
+    unsafe_op_in_unsafe_fn,
+    reason = "what PyO3 makes of `__getbuffer__` in `bytes_methods!` is checked as if it stood here"
+)]
+
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use viaduct_provider::BufferHold;
 
+use super::bytes::bytes_methods;
 use super::home::{Held, Home, locked};
 
 /// Memory for messages; posting it gives it to the fabric, its completion gives it back.
@@ -77,6 +83,14 @@ impl Buffer {
             .ok_or_else(|| posted("it cannot be posted again"))
     }
 
+    /// Where its bytes are; they are the fabric's while it is posted.
+    fn bytes(&self) -> PyResult<(usize, usize)> {
+        if self.is_posted() {
+            return Err(posted("its bytes are the fabric's"));
+        }
+        Ok((self.address, self.length))
+    }
+
     pub(crate) fn put_back(&self, buffer: viaduct_provider::Buffer) {
         *locked(&self.buffer) = Some(Held::new(buffer, self.home.clone()));
     }
@@ -88,82 +102,15 @@ fn posted(what: &str) -> PyErr {
     ))
 }
 
-#[pymethods]
-impl Buffer {
+bytes_methods!(Buffer {
     /// Whether the fabric has it, from its being posted until its completion is taken.
     #[getter]
     fn is_posted(&self) -> bool {
         locked(&self.buffer).is_none()
     }
 
-    fn __len__(&self) -> usize {
-        self.length
-    }
-
     fn __repr__(&self) -> String {
         let posted = if self.is_posted() { ", posted" } else { "" };
         format!("<viaduct buffer of {} bytes{posted}>", self.length)
     }
-
-    fn __getitem__<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        PyMemoryView::from(slf.as_any())?.get_item(key)
-    }
-
-    fn __setitem__(
-        slf: &Bound<'_, Self>,
-        key: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        PyMemoryView::from(slf.as_any())?.set_item(key, value)
-    }
-
-    /// As the protocol of buffers is written in Python; versions before 3.12 have no name for it.
-    fn __buffer__<'py>(
-        slf: &Bound<'py, Self>,
-        _flags: c_int,
-    ) -> PyResult<Bound<'py, PyMemoryView>> {
-        PyMemoryView::from(slf.as_any())
-    }
-
-    /// # Safety
-    ///
-    /// As the protocol of buffers says: `view` may be written.
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let this = slf.get();
-        if this.is_posted() {
-            return Err(posted("its bytes are the fabric's"));
-        }
-        // SAFETY: as this function's; the memory stays as long as the object that the view keeps.
-        unsafe { fill(view, slf.as_any(), this.address, this.length, flags) }
-    }
-}
-
-/// Fills a view of bytes that can be written.
-///
-/// # Safety
-///
-/// `view` may be written, and the memory stays as long as `exporter`.
-pub(crate) unsafe fn fill(
-    view: *mut ffi::Py_buffer,
-    exporter: &Bound<'_, PyAny>,
-    address: usize,
-    length: usize,
-    flags: c_int,
-) -> PyResult<()> {
-    let address = std::ptr::with_exposed_provenance_mut(address);
-    let length = ffi::Py_ssize_t::try_from(length).unwrap_or(ffi::Py_ssize_t::MAX);
-    // SAFETY: as this function's; the call takes a reference to the exporter.
-    let filled =
-        unsafe { ffi::PyBuffer_FillInfo(view, exporter.as_ptr(), address, length, 0, flags) };
-    match filled {
-        0 => Ok(()),
-        _ => Err(PyErr::fetch(exporter.py())),
-    }
-}
+});

@@ -1,5 +1,10 @@
 //! Registered memory that peers write or read at any time.
 
+#![expect(
+    unsafe_op_in_unsafe_fn,
+    reason = "what PyO3 makes of `__getbuffer__` in `bytes_methods!` is checked as if it stood here"
+)]
+
 use std::ffi::c_int;
 
 use pyo3::ffi;
@@ -8,7 +13,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use viaduct_programs::SimulatedFabric;
 use viaduct_shm::Shm;
 
-use super::buffer::fill;
+use super::bytes::bytes_methods;
 use super::home::Held;
 use super::{On, on};
 
@@ -57,70 +62,25 @@ impl Window {
         on!(&self.window, window => window.len())
     }
 
-    fn address(&self) -> u64 {
-        on!(&self.window, window => window.remote()).address
+    /// Where its bytes are.
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "a buffer has moments at which nobody may look"
+    )]
+    fn bytes(&self) -> PyResult<(usize, usize)> {
+        let address = on!(&self.window, window => window.remote()).address;
+        Ok((address as usize, self.length()))
     }
 }
 
-#[pymethods]
-impl Window {
+bytes_methods!(Window {
     /// Give what a peer needs to reach it: 16 bytes, to be sent in a message.
     fn remote<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let remote = on!(&self.window, window => window.remote());
         PyBytes::new(py, &remote.to_bytes())
     }
 
-    fn __len__(&self) -> usize {
-        self.length()
-    }
-
     fn __repr__(&self) -> String {
         format!("<viaduct window of {} bytes>", self.length())
     }
-
-    fn __getitem__<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        PyMemoryView::from(slf.as_any())?.get_item(key)
-    }
-
-    fn __setitem__(
-        slf: &Bound<'_, Self>,
-        key: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        PyMemoryView::from(slf.as_any())?.set_item(key, value)
-    }
-
-    /// As the protocol of buffers is written in Python; versions before 3.12 have no name for it.
-    fn __buffer__<'py>(
-        slf: &Bound<'py, Self>,
-        _flags: c_int,
-    ) -> PyResult<Bound<'py, PyMemoryView>> {
-        PyMemoryView::from(slf.as_any())
-    }
-
-    /// # Safety
-    ///
-    /// As the protocol of buffers says: `view` may be written.
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let this = slf.get();
-        // SAFETY: as this function's; the memory stays as long as the object that the view keeps.
-        // Peers write it while Python reads: whoever does not wait for a word that it was written
-        // reads a mixture of old bytes and new ones, no more.
-        unsafe {
-            fill(
-                view,
-                slf.as_any(),
-                this.address() as usize,
-                this.length(),
-                flags,
-            )
-        }
-    }
-}
+});
