@@ -344,6 +344,13 @@ impl Nic {
         })
     }
 
+    /// The send of a VI that was posted last, unless it has been started.
+    #[inline]
+    #[must_use]
+    pub fn newest_send(&self, vi: ViId) -> Option<&Descriptor> {
+        self.vis.get(vi.0)?.sends.newest_unstarted()
+    }
+
     /// Whether all receives of a VI before this one are finished.
     #[inline]
     #[must_use]

@@ -127,6 +127,13 @@ impl WorkQueue {
         self.slots.len() as u32 - self.started + self.repeats
     }
 
+    /// The descriptor that was posted last, if it was not started.
+    #[inline]
+    pub(crate) fn newest_unstarted(&self) -> Option<&Descriptor> {
+        let newest = self.slots.back().filter(|_| self.unstarted() > 0);
+        newest.map(|slot| &slot.descriptor)
+    }
+
     /// Every descriptor that was not started, oldest first.
     pub(crate) fn unstarted_slots(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.spread();

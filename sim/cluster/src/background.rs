@@ -8,10 +8,11 @@ use core::fmt;
 
 use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::FlowDemand;
-use viaduct_network::{Frame, JourneyId, Next, Transfer};
+use viaduct_network::{Frame, Next, Transfer};
 
 use crate::cluster::Cluster;
 use crate::event::Event;
+use crate::programs::Programs;
 use crate::workload::{Interval, SizeDistribution};
 
 /// The purpose of the sources' random streams.
@@ -153,9 +154,21 @@ impl Background {
     }
 }
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// The tag of flows of background traffic.
     pub(crate) const BACKGROUND_TAG: u32 = u32::MAX - 1;
+
+    /// Schedules a source's next transfer.
+    pub(crate) fn expect_transfer(&mut self, place: u32, time: Time) {
+        self.transfers_pending += 1;
+        self.expect(time, Event::Background(place));
+    }
+
+    /// Whether nothing is to come but background traffic.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.queue.pending() <= self.transfers_pending
+    }
 
     /// A source starts a transfer.
     pub(crate) fn handle_background(&mut self, place: u32) {
@@ -163,22 +176,23 @@ impl Cluster<'_> {
         let (now, frame) = (self.queue.now(), self.config.links.frame);
         let (transfer, next) = self.sources.draw(place, now, frame, Self::BACKGROUND_TAG);
         self.network.begin(&mut self.queue, &transfer);
+        // The event that has just happened made room for the transfer's end.
         if let Some(next) = next.filter(|next| *next <= self.config.run.until) {
-            self.expect(next, Event::Background(place));
+            self.expect_transfer(place, next);
         }
     }
 
     /// A transfer has moved, over its whole way or a hop of it.
     pub(crate) fn end_background(&mut self, next: Next) {
-        if let Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) = next {
-            let time = self.queue.now() + after;
-            self.queue
-                .schedule(time, Event::BackgroundForwarded(journey));
+        match next {
+            Next::There => {
+                self.transfers_pending -= 1;
+                self.transfers += 1;
+            }
+            Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
+                let time = self.queue.now() + after;
+                self.queue.schedule(time, Event::GoesOn(journey));
+            }
         }
-    }
-
-    /// A transfer that was stored on its way goes on.
-    pub(crate) fn forward_background(&mut self, journey: JourneyId) {
-        self.network.forward(&mut self.queue, journey);
     }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use core::ops::ControlFlow;
 
-use viaduct_core::{Nic, NicAttributes, ViId, WorkId};
-use viaduct_engine::{EventQueue, Lane, Stream, StreamKey, Time};
+use viaduct_core::{NicAttributes, ViId, WorkId};
+use viaduct_engine::{EventId, EventQueue, Lane, Stream, StreamKey, Time};
 use viaduct_topology::{HostId, LinkId};
 
 use crate::accounting::Accounting;
@@ -31,13 +31,15 @@ use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
 use crate::event::Event;
 use crate::failures::Failures;
-use crate::host::{AlignedNic, Host, Process};
-use crate::message::{MessageId, Messages};
+use crate::host::{Host, Process};
+use crate::message::{Message, MessageId, Messages};
 use crate::path::Priced;
+use crate::programs::guest::Guests;
+use crate::programs::{NoPrograms, OF_PROGRAM, Programs};
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
 use crate::trace::Observer;
-use crate::workload::Targets;
+use crate::workload::{Pattern, Targets};
 use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
 use viaduct_hardware::{Notice, Step, Switching};
 use viaduct_network::fluid::FlowDemand;
@@ -80,8 +82,9 @@ pub(crate) struct Lanes {
 
 /// A cluster under simulation.
 #[derive(Debug)]
-pub(crate) struct Cluster<'config> {
-    pub(crate) config: &'config ClusterConfig,
+pub struct Cluster<P: Programs> {
+    /// What the run is told.
+    pub config: Arc<ClusterConfig>,
     /// How applications hear of a message.
     pub(crate) notice: Notice,
     /// How the adapter is told of a post; none where the processor starts messages itself.
@@ -98,7 +101,7 @@ pub(crate) struct Cluster<'config> {
     pub(crate) last_plan: LastPlan,
     /// Of adapters that remember nothing: for messages of how many bytes that plan is.
     pub(crate) known_plan: Option<(u32, PlanId)>,
-    pub(crate) queue: EventQueue<Event>,
+    pub(crate) queue: EventQueue<Event<P::Event>>,
     pub(crate) lanes: Lanes,
     pub(crate) network: Network,
     /// Whether no stage of a host takes time; see [`crate::direct`].
@@ -118,7 +121,8 @@ pub(crate) struct Cluster<'config> {
     /// Processes of each host.
     pub(crate) processes_per_host: u32,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) nics: Vec<AlignedNic>,
+    /// What runs on the hosts beside drawn traffic, and their NICs.
+    pub programs: P,
     pub(crate) processes: Vec<Process>,
     pub(crate) device_streams: Vec<Stream>,
     pub(crate) targets: Targets,
@@ -127,6 +131,11 @@ pub(crate) struct Cluster<'config> {
     /// What may fail; nothing, as a rule.
     pub(crate) failures: Option<Box<Failures>>,
     pub(crate) sources: Sources,
+    /// Transfers of theirs that are to come or under way, and those that have ended.
+    pub(crate) transfers_pending: usize,
+    pub(crate) transfers: u64,
+    /// What is kept for programs.
+    pub(crate) guests: Guests,
     /// Who watches; see [`crate::why`] and [`crate::record`].
     pub(crate) observer: Option<Observer>,
     pub(crate) windows: LinkWindows,
@@ -148,21 +157,41 @@ pub(crate) struct Cluster<'config> {
     pub(crate) is_draining: bool,
 }
 
-impl<'config> Cluster<'config> {
-    pub(crate) fn new(config: &'config ClusterConfig) -> Result<Self, RunError> {
+impl Cluster<NoPrograms> {
+    /// A cluster of hosts that have drawn traffic alone.
+    pub(crate) fn new(config: &ClusterConfig) -> Result<Self, RunError> {
+        let nics = NoPrograms::new(config.topology.host_count(), nic_attributes(config));
+        Self::with_programs(Arc::new(config.clone()), nics)
+    }
+}
+
+impl<P: Programs> Cluster<P> {
+    /// A cluster of hosts that have programs, beside the drawn traffic of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if the configuration cannot be run.
+    pub fn with_programs(config: Arc<ClusterConfig>, programs: P) -> Result<Self, RunError> {
         let topology = &*config.topology;
         let host_count = topology.host_count();
-        let process_count = host_count
+        let mut process_count = host_count
             .checked_mul(config.hosts.processes)
             .ok_or(RunError::TooManyProcesses)?;
         config.check_list()?;
-        let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
+        let targets = match &config.traffic.pattern {
+            // Programs alone.
+            Pattern::Pairs(pairs) if P::EXIST && pairs.is_empty() => {
+                process_count = 0;
+                Targets::nobody(&config.topology)
+            }
+            pattern => Targets::new(pattern, &config.topology, config.run.seed)?,
+        };
         let network = Network::new(
             &config.topology,
             &config.links,
             config.switch,
             config.host.ends(),
-            false,
+            P::EXIST,
         );
         let mut queue = EventQueue::new();
         let lanes = Lanes {
@@ -172,7 +201,6 @@ impl<'config> Cluster<'config> {
             reaped: queue.add_lane(),
             reposted: queue.add_lane(),
         };
-        let attributes = Arc::new(nic_attributes(config));
         let stream = |purpose, entity: u32| {
             Stream::new(StreamKey {
                 seed: config.run.seed,
@@ -194,13 +222,18 @@ impl<'config> Cluster<'config> {
         let mut hosts: Vec<Host> = (0..host_count)
             .map(|_| Host::new(config.hosts.send_buffers))
             .collect();
-        let failures = Failures::new(config, &mut hosts)?;
+        let failures = Failures::new(&config, &mut hosts)?;
         let sources = Sources::new(&config.background, host_count, config.run.seed)?;
         let mut cluster = Self {
-            config,
+            config: Arc::clone(&config),
             notice: config.host.notice(),
             doorbell: mechanism.doorbell(&config.host.bus),
-            moving_per_vi: mechanism.moving_per_vi(),
+            // Those of programs arrive in the order of their posts.
+            moving_per_vi: if P::EXIST {
+                1
+            } else {
+                mechanism.moving_per_vi()
+            },
             reads_ahead: mechanism.reads_ahead(),
             matches_first: config.plan_alone(0).matches_first,
             adapters: (0..adapters)
@@ -212,9 +245,10 @@ impl<'config> Cluster<'config> {
             queue,
             lanes,
             network,
-            is_direct: config.is_direct(),
+            is_direct: !P::EXIST && config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
-            may_overtake: mechanism.moving_per_vi() > 1
+            may_overtake: !P::EXIST
+                && mechanism.moving_per_vi() > 1
                 && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
             overtakers: BTreeMap::new(),
             late_receives: BTreeMap::new(),
@@ -222,9 +256,7 @@ impl<'config> Cluster<'config> {
             are_plans_alike: mechanism.is_stateless(),
             processes_per_host: config.hosts.processes,
             hosts,
-            nics: (0..host_count)
-                .map(|_| AlignedNic(Nic::new(Arc::clone(&attributes))))
-                .collect(),
+            programs,
             processes: (0..process_count)
                 .map(|process| Process::new(stream(purpose::PROCESS, process)))
                 .collect(),
@@ -236,6 +268,9 @@ impl<'config> Cluster<'config> {
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
             failures,
             sources,
+            transfers_pending: 0,
+            transfers: 0,
+            guests: Guests::new(if P::EXIST { host_count } else { 0 }),
             observer: None,
             windows: LinkWindows::new(topology, config.run.until),
             series: Vec::new(),
@@ -268,8 +303,7 @@ impl<'config> Cluster<'config> {
                 }
                 return Ended::Finished;
             }
-            self.network.settle(&mut self.queue);
-            let Some((_, event)) = self.queue.pop_until(limit) else {
+            let Some(event) = self.next_event(limit) else {
                 if self.is_draining {
                     return Ended::Finished;
                 }
@@ -297,6 +331,60 @@ impl<'config> Cluster<'config> {
                 }
             }
         }
+    }
+
+    /// The next event, if it is not after `limit`; time has moved to it.
+    #[inline(always)]
+    fn next_event(&mut self, limit: Time) -> Option<Event<P::Event>> {
+        self.network.settle(&mut self.queue);
+        Some(self.queue.pop_until(limit)?.1)
+    }
+
+    /// Lets the next event happen, if it is not after `limit`: whether one did.
+    #[inline]
+    pub fn step(&mut self, limit: Time) -> bool {
+        let Some(event) = self.next_event(limit) else {
+            return false;
+        };
+        self.look_ahead();
+        self.handle(event);
+        true
+    }
+
+    /// The time.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.queue.now()
+    }
+
+    /// Moves time on, if nothing is to happen until then; says whether it did.
+    #[inline]
+    pub fn advance(&mut self, time: Time) -> bool {
+        self.network.settle(&mut self.queue);
+        self.queue.advance(time)
+    }
+
+    /// Has something happen to programs at a time.
+    #[inline]
+    pub fn schedule(&mut self, time: Time, event: P::Event) -> EventId {
+        self.queue.schedule(time, Event::OfPrograms(event))
+    }
+
+    /// Has it not happen, if it has not.
+    #[inline]
+    pub fn cancel(&mut self, event: EventId) {
+        self.queue.cancel(event);
+    }
+
+    /// Hosts of two ends, and the number of the flow from one to the other, of a message.
+    #[inline]
+    pub(crate) fn ends_of(&self, message: &Message) -> ((u32, u32), u32) {
+        if message.is_of::<P>() {
+            let flow = message.connection & !OF_PROGRAM;
+            return ((message.source, message.target), flow);
+        }
+        self.config.flow_of(message.source, message.target)
     }
 
     /// A list ends with its last message; other traffic when it stops, though nothing may happen
@@ -328,7 +416,7 @@ impl<'config> Cluster<'config> {
     ///
     /// Stages that cost nothing cost no event.
     #[inline(always)]
-    pub(crate) fn after(&mut self, lane: Lane, time: Time, event: Event) {
+    pub(crate) fn after(&mut self, lane: Lane, time: Time, event: Event<P::Event>) {
         if time > self.queue.now() {
             self.queue.schedule_in_lane(lane, time, event);
             return;
@@ -358,7 +446,7 @@ impl<'config> Cluster<'config> {
         self.network.transact(&mut self.queue, host, length, own)
     }
 
-    pub(crate) fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event<P::Event>) {
         match event {
             Event::Arrival(process) => self.handle_arrival(process),
             Event::Fetched(message) => self.handle_fetched(message),
@@ -372,13 +460,15 @@ impl<'config> Cluster<'config> {
                     self.end_directly(MessageId(moved.tag));
                 } else if moved.tag == Self::BACKGROUND_TAG {
                     self.end_background(moved.next);
-                } else if moved.tag != Self::DEVICE_TAG {
-                    self.handle_flow_end(MessageId(moved.tag), moved);
-                } else {
+                } else if moved.tag == Self::DEVICE_TAG {
                     self.follow_device_end(flow);
+                } else if P::EXIST && moved.tag & OF_PROGRAM != 0 {
+                    P::moved(self, moved.tag & !OF_PROGRAM, &moved);
+                } else {
+                    self.handle_flow_end(MessageId(moved.tag), moved);
                 }
                 if let Some(behind) = behind {
-                    self.go_on_behind(behind);
+                    self.go_on(behind);
                 }
             }
             Event::Forwarded(message) => self.handle_forwarded(message),
@@ -391,17 +481,22 @@ impl<'config> Cluster<'config> {
             Event::Refused(process) => self.handle_refused(process),
             Event::Dies(place) => self.handle_death(place),
             Event::DeathNoticed(host) => self.handle_death_noticed(host),
-            Event::CutNoticed(link) => self.handle_cut_noticed(link),
+            Event::CutNoticed(link) => self.handle_cut_noticed(LinkId(link)),
             Event::Background(place) => self.handle_background(place),
-            Event::BackgroundForwarded(journey) => self.forward_background(journey),
+            Event::GoesOn(journey) => self.go_on(journey),
             Event::DeviceTransfer(host) => self.handle_device_transfer(host),
             Event::WarmupEnds => self.handle_warmup_end(),
             Event::WindowEnds => self.handle_window_end(),
+            Event::Sent(message) => self.handle_sent(message),
+            Event::Meets(message) => self.handle_meeting(message),
+            Event::Control(number) => self.handle_control(number),
+            Event::Follows(number) => self.handle_consequence(number),
+            Event::OfPrograms(event) => P::handle(self, event),
         }
     }
 
     fn schedule_start(&mut self) {
-        let config = self.config;
+        let config = Arc::clone(&self.config);
         let start = config.traffic.start;
         for process in 0..self.processes.len() as u32 {
             if self.targets.possible_targets(HostId(self.host_of(process))) == 0 {
@@ -423,7 +518,7 @@ impl<'config> Cluster<'config> {
         }
         self.expect_failures();
         for (place, first) in self.sources.first() {
-            self.expect(first, Event::Background(place));
+            self.expect_transfer(place, first);
         }
         if let Some(load) = &config.hosts.bus_load {
             for host in 0..self.device_streams.len() as u32 {
@@ -438,9 +533,12 @@ impl<'config> Cluster<'config> {
             self.queue.schedule(config.run.warmup, Event::WarmupEnds);
             self.idle_events += 1;
         }
-        self.queue
-            .schedule(self.windows.next_end(), Event::WindowEnds);
-        self.idle_events += 1;
+        // Programs last as long as they do: nobody knows how long a window would be.
+        if !P::EXIST {
+            self.queue
+                .schedule(self.windows.next_end(), Event::WindowEnds);
+            self.idle_events += 1;
+        }
     }
 
     fn handle_warmup_end(&mut self) {

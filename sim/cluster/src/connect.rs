@@ -14,6 +14,7 @@ use crate::cluster::Cluster;
 use crate::config::UNLIMITED;
 use crate::connections::Connection;
 use crate::host::Endpoint;
+use crate::programs::Programs;
 use viaduct_hardware::pages::BUFFER_OFFSET_BYTES;
 
 /// Where a process's registered memory begins, in its own addresses.
@@ -36,7 +37,7 @@ pub(crate) struct Repost {
 /// What went wrong between two processes of the simulation itself.
 type SetUpError = Box<dyn core::error::Error>;
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// The place of the connection from `process` to `peer` in the former's list, ready for a
     /// message; none if it could not be set up, which is a violation.
     pub(crate) fn connect(&mut self, process: u32, peer: u32) -> Option<u32> {
@@ -87,34 +88,43 @@ impl Cluster<'_> {
         let (local, remote) = (address(client_host, client), address(server_host, server));
         let now = self.timestamp();
         let patience = Timespan::from_picoseconds(1);
-        self.nics[server_host as usize].connect_wait(remote.clone(), now, patience)?;
-        self.nics[client_host as usize].connect_request(client_vi, local, remote, now, patience)?;
+        self.programs
+            .nic_mut(server_host)
+            .connect_wait(remote.clone(), now, patience)?;
+        self.programs
+            .nic_mut(client_host)
+            .connect_request(client_vi, local, remote, now, patience)?;
         self.carry(client_host, now);
-        let request = core::iter::from_fn(|| self.nics[server_host as usize].poll_event())
+        let request = core::iter::from_fn(|| self.programs.nic_mut(server_host).poll_event())
             .find_map(|event| match event {
                 Event::ConnectionRequested { request, .. } => Some(request),
                 _ => None,
             })
             .ok_or("the request did not arrive")?;
-        self.nics[server_host as usize].accept(request, server_vi)?;
+        self.programs
+            .nic_mut(server_host)
+            .accept(request, server_vi)?;
         self.carry(server_host, now);
-        core::iter::from_fn(|| self.nics[client_host as usize].poll_event())
+        core::iter::from_fn(|| self.programs.nic_mut(client_host).poll_event())
             .find(|event| matches!(event, Event::Connected { .. }))
             .ok_or("the acceptance did not arrive")?;
         Ok((client_vi, server_vi))
     }
 
     /// As the semantics counts time.
-    pub(crate) fn timestamp(&self) -> Timestamp {
+    #[must_use]
+    pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_picoseconds(self.queue.now().picoseconds())
     }
 
     /// Carries what a NIC has to say about connections.
     fn carry(&mut self, from: u32, now: Timestamp) {
-        while let Some(transmit) = self.nics[from as usize].poll_transmit() {
+        while let Some(transmit) = self.programs.nic_mut(from).poll_transmit() {
             let to = transmit.to.get() as usize;
             let from = HostAddress::new(u64::from(from));
-            self.nics[to].handle_connection_message(from, transmit.message, now);
+            self.programs
+                .nic_mut(to as u32)
+                .handle_connection_message(from, transmit.message, now);
         }
     }
 
@@ -132,11 +142,15 @@ impl Cluster<'_> {
             reliability: self.config.traffic.reliability,
             ..ViAttributes::unreliable(endpoint.tag, self.buffer_bytes())
         };
-        Ok(self.nics[host].create_vi(attributes, None, Some(endpoint.receive_completions))?)
+        Ok(self.programs.nic_mut(host as u32).create_vi(
+            attributes,
+            None,
+            Some(endpoint.receive_completions),
+        )?)
     }
 
     fn create_endpoint(&mut self, host: usize) -> Result<Endpoint, SetUpError> {
-        let nic = &mut self.nics[host];
+        let nic = self.programs.nic_mut(host as u32);
         let tag = nic.create_protection_tag()?;
         // One region holds all buffers; a buffer's place in it matters for pages only, and each
         // begins alike.
@@ -154,7 +168,7 @@ impl Cluster<'_> {
         let prepost = self.config.hosts.prepost.min(RECEIVES_AT_FIRST);
         let buffer = self.buffer(process, self.buffer_bytes());
         let host = self.host_of(process);
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         for _ in 0..prepost {
             nic.post_receive(vi, Descriptor::receive(segments(buffer), RECEIVE_COOKIE))?;
         }
@@ -165,7 +179,7 @@ impl Cluster<'_> {
     /// whether it has.
     #[inline]
     pub(crate) fn has_receive(&mut self, process: u32, host: u32, vi: ViId) -> bool {
-        self.nics[host as usize].unstarted(vi, Queue::Receive) > 0 || self.post_late(process, vi)
+        self.programs.nic_mut(host).unstarted(vi, Queue::Receive) > 0 || self.post_late(process, vi)
     }
 
     #[cold]
@@ -207,10 +221,16 @@ impl Cluster<'_> {
         let endpoint = self.processes[process as usize].endpoint?;
         let host = self.host_of(process);
         let mut first = None;
-        while let Some(entry) =
-            self.nics[host as usize].completion_queue_done(endpoint.receive_completions)
+        while let Some(entry) = self
+            .programs
+            .nic_mut(host)
+            .completion_queue_done(endpoint.receive_completions)
         {
-            let completion = self.nics[host as usize].receive_done(entry.vi).completion();
+            let completion = self
+                .programs
+                .nic_mut(host)
+                .receive_done(entry.vi)
+                .completion();
             let is_well = completion.is_some_and(|completion| !completion.status.is_error());
             if !is_well && self.failures.is_some() {
                 // Of what broke nothing is posted again.
@@ -240,7 +260,7 @@ impl Cluster<'_> {
             return;
         }
         let buffer = self.buffer(process, self.buffer_bytes());
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         // Two calls, so that each makes its descriptor in place.
         let posted = match buffer {
             Some(buffer) => nic.post_receive_with(repost.vi, || {

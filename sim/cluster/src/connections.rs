@@ -3,7 +3,10 @@
 use viaduct_core::ViId;
 use viaduct_engine::{Time, prefetch};
 
+use crate::host::Process;
 use crate::message::MessageId;
+use crate::programs::guest::Guests;
+use crate::programs::{OF_PROGRAM, Programs};
 
 /// Up to this many connections are searched in turn; more are kept in an index.
 const SCANNED_MAX: usize = 32;
@@ -74,6 +77,35 @@ impl Connection {
         self.moving += u32::from(may);
         may
     }
+}
+
+/// The connection at a place of a process's list, or of a host's programs: of a cluster, with what
+/// else it has left to be borrowed.
+macro_rules! connection {
+    ($cluster:ident, $process:expr, $place:expr) => {
+        $crate::connections::connection_of::<P>(
+            &mut $cluster.processes,
+            &mut $cluster.guests,
+            $process,
+            $place,
+        )
+    };
+}
+pub(crate) use connection;
+
+#[inline(always)]
+pub(crate) fn connection_of<'a, P: Programs>(
+    processes: &'a mut [Process],
+    guests: &'a mut Guests,
+    process: u32,
+    place: u32,
+) -> &'a mut Connection {
+    if P::EXIST && place & OF_PROGRAM != 0 {
+        return &mut guests.hosts[process as usize]
+            .at(place & !OF_PROGRAM)
+            .connection;
+    }
+    processes[process as usize].connections.at(place)
 }
 
 /// All connections of a process. Places are stable.

@@ -18,6 +18,7 @@ use crate::config::{Arrivals, ClusterConfig};
 use crate::event::Event;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
+use crate::programs::Programs;
 use crate::receive::drop_cause;
 use viaduct_network::fluid::FlowDemand;
 
@@ -44,7 +45,7 @@ impl ClusterConfig {
     }
 }
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// A message from its post to the start of its flow.
     pub(crate) fn post_directly(&mut self, wish: &BlockedPost) {
         let BlockedPost {
@@ -87,10 +88,10 @@ impl Cluster<'_> {
         message.unshared = begun.unshared;
 
         // The application polls its send queue when it has posted.
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         while nic.send_done(ends.source_vi).completion().is_some() {}
         self.post_descriptor(host, ends, wish);
-        let started = self.nics[host as usize].start_send(ends.source_vi);
+        let started = self.programs.nic_mut(host).start_send(ends.source_vi);
         if started.is_none() {
             self.violations
                 .push(format!("host {host}: a posted send did not start"));
@@ -140,7 +141,7 @@ impl Cluster<'_> {
             return false;
         }
         let message = self.messages.get_mut(id);
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         match nic.start_receive(target_vi, header) {
             ReceiveVerdict::Place(started) => {
                 message.receive_work = Some(started.work);
@@ -167,7 +168,9 @@ impl Cluster<'_> {
             processes => process / processes,
         };
         if let Some(work) = message.send_work {
-            self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
+            self.programs
+                .nic_mut(host)
+                .finish_send(message.source_vi, work, SendOutcome::Sent);
         }
         // The tail is two or three events ahead.
         self.look_at_vi(target, target_vi);
@@ -201,7 +204,7 @@ impl Cluster<'_> {
         let (source, target, bytes) = (message.source, message.target, message.bytes);
         let hosts = (self.host_of(source), self.host_of(target));
         if let Some(work) = message.receive_work {
-            let nic = &mut self.nics[hosts.1 as usize];
+            let nic = self.programs.nic_mut(hosts.1);
             nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
         }
         let moved = message.tail_arrives - message.head_delay;

@@ -4,9 +4,9 @@ use crate::message::MessageId;
 use viaduct_network::JourneyId;
 use viaduct_network::fluid::FlowId;
 
-/// One event: eight bytes.
+/// One event: eight bytes, where there are no programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Event {
+pub(crate) enum Event<E> {
     /// A process posts its next message.
     Arrival(u32),
     /// The sending NIC has read and checked a descriptor: its data can move.
@@ -43,17 +43,27 @@ pub(crate) enum Event {
     Refused(u32),
     /// A source of background traffic starts a transfer.
     Background(u32),
-    /// A transfer of background traffic that was stored goes on.
-    BackgroundForwarded(JourneyId),
+    /// What was stored on its way, and is no message, goes on.
+    GoesOn(JourneyId),
     /// Another device on a host's bus begins a transfer.
     DeviceTransfer(u32),
     /// The warm-up ends.
     WarmupEnds,
     /// A window of the time series ends.
     WindowEnds,
+    /// The sender of a program's message may learn that it has left.
+    Sent(MessageId),
+    /// A program's message takes its receive, whose first byte was there before.
+    Meets(MessageId),
+    /// A message about connections arrives.
+    Control(u32),
+    /// Something follows from a fault: its number among what is expected.
+    Follows(u32),
+    /// Something happens to programs, and to nobody else.
+    OfPrograms(E),
 }
 
-impl From<FlowId> for Event {
+impl<E> From<FlowId> for Event<E> {
     fn from(flow: FlowId) -> Self {
         Self::FlowEnds(flow)
     }

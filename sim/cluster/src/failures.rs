@@ -16,7 +16,9 @@
 
 use std::collections::BTreeSet;
 
-use viaduct_core::{HostAddress, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId};
+use viaduct_core::{
+    ConnectionNumber, HostAddress, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId,
+};
 use viaduct_engine::Time;
 use viaduct_network::outages::parts;
 use viaduct_network::{JourneyId, Moved, Next};
@@ -30,6 +32,7 @@ use crate::event::Event;
 use crate::faults::{Death, Fate, Faults, Timetable};
 use crate::host::{BlockedPost, Host};
 use crate::message::{Ends, MessageId};
+use crate::programs::Programs;
 use crate::result::Warning;
 
 /// Causes of drops, beside those that the semantics names.
@@ -45,7 +48,7 @@ pub(crate) mod cause {
 /// What may fail in a run, and what did.
 #[derive(Debug)]
 pub(crate) struct Failures {
-    faults: Faults,
+    pub(crate) faults: Faults,
     deaths: Vec<Death>,
     /// Connections that broke.
     pub(crate) connections_broken: u64,
@@ -77,11 +80,23 @@ impl Failures {
 }
 
 impl Failures {
+    /// Nothing is wrong yet.
+    fn none(faults: Faults) -> Self {
+        Self {
+            faults,
+            deaths: Vec::new(),
+            connections_broken: 0,
+        }
+    }
+
     /// Whether hosts or their adapters die.
     pub(crate) fn has_deaths(&self) -> bool {
         !self.deaths.is_empty()
     }
 }
+
+/// The links of what crosses its way at once.
+const WHOLE_WAY: (u16, u16) = (0, u16::MAX);
 
 impl ClusterConfig {
     /// Whether a message may end in another way than to be delivered, or dropped by a receiver that
@@ -91,7 +106,7 @@ impl ClusterConfig {
     }
 }
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// Schedules what goes wrong at a time that is known.
     pub(crate) fn expect_failures(&mut self) {
         let Some(failures) = &self.failures else {
@@ -109,7 +124,7 @@ impl Cluster<'_> {
     }
 
     /// Schedules what no message waits for: a run may end before.
-    pub(crate) fn expect(&mut self, time: Time, event: Event) {
+    pub(crate) fn expect(&mut self, time: Time, event: Event<P::Event>) {
         self.queue.schedule(time, event);
         self.idle_events += 1;
     }
@@ -119,13 +134,19 @@ impl Cluster<'_> {
     }
 
     /// Whether the adapter of a host is dead.
-    fn is_nic_dead(&self, host: u32) -> bool {
+    pub(crate) fn is_nic_dead(&self, host: u32) -> bool {
         self.faults().is_some_and(|faults| faults.is_nic_dead(host))
     }
 
     /// Whether a host is dead: its processes post nothing.
     pub(crate) fn is_dead(&self, process: u32) -> bool {
-        let host = self.host_of(process);
+        self.is_host_dead(self.host_of(process))
+    }
+
+    /// Whether a host is dead: its programs neither run nor are told anything.
+    #[inline]
+    #[must_use]
+    pub fn is_host_dead(&self, host: u32) -> bool {
         self.faults()
             .is_some_and(|faults| faults.is_host_dead(host))
     }
@@ -138,7 +159,7 @@ impl Cluster<'_> {
         let place = connections.place_of(wish.target);
         let is_up = place.is_some_and(|place| {
             let vi = connections.get(place).vi;
-            self.nics[host as usize].peer(vi).is_some()
+            self.programs.nic_mut(host).peer(vi).is_some()
         });
         if is_up {
             return true;
@@ -199,42 +220,77 @@ impl Cluster<'_> {
         true
     }
 
-    /// A message's bytes begin to move: what its links do to it.
-    pub(crate) fn draw_fate(&mut self, id: MessageId) {
+    /// A message's bytes begin to move: what its links do to it. Bytes on the wire, if not all of
+    /// it moves.
+    pub(crate) fn draw_fate(&mut self, id: MessageId) -> Option<f64> {
         let level = self.config.traffic.reliability;
+        if self.messages.get(id).is_of::<P>() {
+            if self.is_repeatable(id) {
+                return self.draw_part(id);
+            }
+        } else {
+            let is_awaited = level == ReliabilityLevel::ReliableReception;
+            self.messages.get_mut(id).is_awaited = is_awaited;
+        }
+        let (ends, flow) = self.ends_of(self.messages.get(id));
         let message = self.messages.get_mut(id);
-        message.is_awaited = level == ReliabilityLevel::ReliableReception;
-        let (ends, flow) = self.config.flow_of(message.source, message.target);
         let frames = self.config.links.frame.count(message.bytes.into());
         let way = self.network.way(ends, flow);
         if let Some(failures) = &mut self.failures {
             (message.fate, _) = failures.faults.draw(way, frames);
         }
+        None
     }
 
     /// A message begins to cross its way, or its next hop.
     pub(crate) fn note_crossing(&mut self, id: MessageId, journey: JourneyId) {
-        let links = if journey == JourneyId::NONE {
-            None
-        } else {
-            self.network.links_crossed(journey)
-        };
+        let links = self.links_crossed(journey);
         let message = self.messages.get_mut(id);
         message.begun = self.queue.now();
-        message.links = links.map_or((0, u16::MAX), |it| (it.start as u16, it.end as u16));
+        message.links = links;
     }
 
-    /// Whether a link that a message crosses went down since its bytes began to move there.
-    fn was_cut(&mut self, id: MessageId) -> bool {
-        let now = self.queue.now();
+    /// Which links of its way a transfer crosses at once.
+    pub(crate) fn links_crossed(&self, journey: JourneyId) -> (u16, u16) {
+        if journey == JourneyId::NONE {
+            return WHOLE_WAY;
+        }
+        let links = self.network.links_crossed(journey);
+        links.map_or(WHOLE_WAY, |it| (it.start as u16, it.end as u16))
+    }
+
+    /// When a link that a message crosses went down, since its bytes began to move there.
+    pub(crate) fn cut_since_begun(&mut self, id: MessageId) -> Option<Time> {
         let message = self.messages.get(id);
-        let (begun, (first, end)) = (message.begun, message.links);
-        let (ends, flow) = self.config.flow_of(message.source, message.target);
+        let (begun, links) = (message.begun, message.links);
+        let (ends, flow) = self.ends_of(message);
+        self.cut_since(begun, ends, flow, links)
+    }
+
+    /// When one of these links of a way went down first since some time.
+    pub(crate) fn cut_since(
+        &mut self,
+        begun: Time,
+        ends: (u32, u32),
+        flow: u32,
+        (first, end): (u16, u16),
+    ) -> Option<Time> {
+        let now = self.queue.now();
         let way = self.network.way(ends, flow);
         let end = usize::from(end).min(way.len());
         let crossed = &way[usize::from(first).min(end)..end];
-        let faults = self.failures.as_ref().map(|failures| &failures.faults);
-        faults.is_some_and(|faults| faults.cut(crossed, begun, now).is_some())
+        self.failures.as_ref()?.faults.cut(crossed, begun, now)
+    }
+
+    fn was_cut(&mut self, id: MessageId) -> bool {
+        self.cut_since_begun(id).is_some()
+    }
+
+    /// Notes that a message to a host was lost on a reliable connection.
+    pub(crate) fn open_gap(&mut self, host: u32, connection: ConnectionNumber) {
+        if let Some(failures) = &mut self.failures {
+            failures.faults.open_gap(host, connection);
+        }
     }
 
     /// A message has moved over its way, or a hop of it. Whether it goes no further: it is lost,
@@ -351,12 +407,7 @@ impl Cluster<'_> {
             self.drop_message(id, cause::NO_CONNECTION);
         }
         let now = self.queue.now();
-        let state = &mut self.hosts[host as usize];
-        if let Some(slowings) = &state.slowings {
-            let spans = slowings.iter().map(|slowing| slowing.per_message(now));
-            let span = spans.fold(Time::ZERO, |sum, span| sum + span);
-            state.work(now, span);
-        }
+        self.suffer_slowness(host);
         let message = self.messages.get_mut(id);
         if !message.is_dropped && message.is_awaited {
             message.references += 1;
@@ -367,13 +418,29 @@ impl Cluster<'_> {
         self.carry_breaks(host);
     }
 
+    /// A host has a message, which takes its processor longer if that is slow.
+    pub(crate) fn suffer_slowness(&mut self, host: u32) {
+        let now = self.queue.now();
+        let state = &mut self.hosts[host as usize];
+        if let Some(slowings) = &state.slowings {
+            let spans = slowings.iter().map(|slowing| slowing.per_message(now));
+            let span = spans.fold(Time::ZERO, |sum, span| sum + span);
+            if span > Time::ZERO {
+                state.work(now, span);
+            }
+        }
+    }
+
     pub(crate) fn handle_acknowledgement(&mut self, id: MessageId) {
+        if self.messages.get(id).is_of::<P>() {
+            return self.acknowledged_of_program(id);
+        }
         let message = self.messages.get_mut(id);
         message.is_awaited = false;
         let (process, vi, work) = (message.source, message.source_vi, message.send_work);
         let host = self.host_of(process);
         if let Some(work) = work {
-            self.nics[host as usize].handle_acknowledgement(vi, work);
+            self.programs.nic_mut(host).handle_acknowledgement(vi, work);
         }
         self.hear(id);
         self.remove_message(id);
@@ -403,19 +470,36 @@ impl Cluster<'_> {
     /// The adapter that sent a message gives it up, which breaks its connection.
     pub(crate) fn give_up(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let (vi, work) = (message.source_vi, message.send_work);
-        let connection = message.header.map(|header| header.connection);
-        let host = self.host_of(message.source);
-        let nic = &mut self.nics[host as usize];
-        // It may have broken in another way meanwhile.
-        if nic.peer(vi).map(|peer| peer.connection) == connection {
+        let (work, is_of_program) = (message.send_work, message.is_of::<P>());
+        let (host, vi) = self.poster(id);
+        let host = self.host_of(host);
+        let is_up = self.is_up_still(id, host, vi);
+        // It may have broken in another way meanwhile, and the VI be on another connection.
+        if is_up {
+            let nic = self.programs.nic_mut(host);
             let failed = SendOutcome::TransportFailed;
+            // What had left was complete at reliable delivery: the connection breaks all the same.
             if !work.is_some_and(|work| nic.finish_send(vi, work, failed)) {
                 nic.handle_transport_failure(vi);
             }
-            self.carry_breaks(host);
+            if is_of_program {
+                P::settle(self, host, vi);
+            } else {
+                self.carry_breaks(host);
+            }
         }
         self.remove_message(id);
+    }
+
+    /// Whether the connection that a message took is up at its sender.
+    fn is_up_still(&self, id: MessageId, host: u32, vi: ViId) -> bool {
+        let message = self.messages.get(id);
+        let peer = self.programs.nic(host).peer(vi);
+        if message.is_of::<P>() {
+            return peer.is_some() && peer == self.guests.sent[id.0 as usize].peer;
+        }
+        let connection = message.header.map(|header| header.connection);
+        peer.map(|peer| peer.connection) == connection
     }
 
     /// Names of a message that are gone; whether there are others.
@@ -435,48 +519,65 @@ impl Cluster<'_> {
 
     /// Tells the other ends of connections of a host that they broke, in no time.
     pub(crate) fn carry_breaks(&mut self, host: u32) {
-        if self.nics[host as usize].is_silent() {
+        if self.programs.nic_mut(host).is_silent() {
             return;
         }
         let (now, from) = (self.timestamp(), HostAddress::new(host.into()));
         let mut told = 0;
-        while let Some(transmit) = self.nics[host as usize].poll_transmit() {
+        while let Some(transmit) = self.programs.nic_mut(host).poll_transmit() {
             told += 1;
             let to = transmit.to.get() as u32;
             if !self.is_nic_dead(to) {
-                let nic = &mut self.nics[to as usize];
+                let nic = self.programs.nic_mut(to);
                 nic.handle_connection_message(from, transmit.message, now);
                 while nic.poll_event().is_some() {}
             }
         }
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         while nic.poll_event().is_some() {}
         if let Some(failures) = &mut self.failures {
             failures.connections_broken += told;
         }
     }
 
-    /// A host or its NIC dies.
+    /// A host or its NIC dies, as was to be expected.
     pub(crate) fn handle_death(&mut self, place: u32) {
         self.idle_events -= 1;
-        let Some(failures) = &mut self.failures else {
+        if let Some(failures) = &self.failures {
+            let Death { host, is_host, .. } = failures.deaths[place as usize];
+            self.kill(host, is_host);
+        }
+    }
+
+    /// A host dies, or its NIC alone.
+    pub fn kill(&mut self, host: u32, is_host: bool) {
+        let (detection, seed) = (self.config.detection, self.config.run.seed);
+        let topology = &self.config.topology;
+        let none = || Box::new(Failures::none(Faults::none(topology, detection, seed)));
+        let faults = &mut self.failures.get_or_insert_with(none).faults;
+        let had_nic = !faults.is_nic_dead(host);
+        if !faults.bury(host, is_host) {
             return;
-        };
-        let Death { host, is_host, .. } = failures.deaths[place as usize];
-        let had_nic = !failures.faults.is_nic_dead(host);
-        failures.faults.bury(host, is_host);
+        }
         if had_nic {
-            let nic = &mut self.nics[host as usize];
+            // What is queued there is never started; the programs of a dead host see nothing of it.
+            let nic = self.programs.nic_mut(host);
             nic.handle_catastrophe();
-            while nic.poll_event().is_some() {}
-            let noticed = self.queue.now() + self.config.detection.host_timeout;
+            if !P::EXIST {
+                while nic.poll_event().is_some() {}
+            }
+            let noticed = self.queue.now() + detection.host_timeout;
             self.expect(noticed, Event::DeathNoticed(host));
         }
+        P::died(self, host, is_host);
     }
 
     /// The other hosts give their connections to a dead one up.
     pub(crate) fn handle_death_noticed(&mut self, dead: u32) {
         self.idle_events -= 1;
+        if P::EXIST {
+            return self.notice_death(dead);
+        }
         let hosts = self.hosts.len() as u32;
         for host in (0..hosts).filter(|host| *host != dead) {
             self.miss(host, dead);
@@ -484,8 +585,11 @@ impl Cluster<'_> {
     }
 
     /// A link has been down for long enough: connections over it are given up at both ends.
-    pub(crate) fn handle_cut_noticed(&mut self, link: u32) {
+    pub(crate) fn handle_cut_noticed(&mut self, link: LinkId) {
         self.idle_events -= 1;
+        if P::EXIST {
+            return self.notice_cut(link);
+        }
         let mut pairs = BTreeSet::new();
         for process in 0..self.processes.len() as u32 {
             let one = self.host_of(process);
@@ -498,7 +602,7 @@ impl Cluster<'_> {
             }
         }
         for (one, other) in pairs {
-            let mut crosses = |ends| self.network.way(ends, 0).contains(&LinkId(link));
+            let mut crosses = |ends| self.network.way(ends, 0).contains(&link);
             if crosses((one, other)) || crosses((other, one)) {
                 self.miss(one, other);
                 self.miss(other, one);
@@ -511,7 +615,7 @@ impl Cluster<'_> {
         if self.is_nic_dead(host) {
             return;
         }
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         let broken = nic.handle_host_unreachable(HostAddress::new(missed.into()));
         while nic.poll_event().is_some() {}
         if let Some(failures) = &mut self.failures {
@@ -567,6 +671,6 @@ impl Cluster<'_> {
 
     /// Whether a VI may be given a receive: it is connected.
     pub(crate) fn takes_receives(&self, host: u32, vi: ViId) -> bool {
-        self.failures.is_none() || self.nics[host as usize].peer(vi).is_some()
+        self.failures.is_none() || self.programs.nic(host).peer(vi).is_some()
     }
 }

@@ -75,6 +75,8 @@ pub(crate) enum Turn {
     },
     /// A message that the processor has started.
     Message(MessageId),
+    /// A request of a program that is no message.
+    Request(u32),
 }
 
 /// A message that an application wants to post and has no buffer for.

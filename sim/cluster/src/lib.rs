@@ -49,6 +49,14 @@
 //! trace` has a `Recorder` (`record.rs`) in the follower's place, which keeps what some messages
 //! use and what other devices move beside them, and runs once.
 //!
+//! Messages of programs take the same way. `programs.rs` says what a cluster asks of those who have
+//! programs and what it tells them, and `programs/carry.rs` what is of their own at both ends: a
+//! message starts when the semantics lets it, which may be later than its turn; its bytes are taken
+//! then and placed when all of them are there; `P::settle` tells that a VI has something to be
+//! taken. `programs/control.rs` has the messages about connections, `programs/retransmission.rs`
+//! what RDMA adapters send again, `programs/failures.rs` what else follows from faults for them. A
+//! cluster without programs (`NoPrograms`) is compiled without all that.
+//!
 //! At the end `run.rs: into_result` makes the `RunResult` and checks the run on itself:
 //! conservation, rates, floors, stages, completions. A check that fails is a *violation* and exit
 //! code 2.
@@ -119,6 +127,7 @@ mod interval;
 mod look_ahead;
 mod message;
 pub mod path;
+pub mod programs;
 mod receive;
 pub mod record;
 pub mod result;

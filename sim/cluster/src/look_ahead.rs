@@ -12,16 +12,20 @@ use crate::cluster::Cluster;
 use crate::connections::Connection;
 use crate::event::Event;
 use crate::message::{Message, MessageId};
+use crate::programs::Programs;
 use viaduct_network::fluid::FlowId;
 
 /// From so many hosts on the events ahead are worth a look. A smaller cluster's state is mostly in
 /// the cache, and its lanes are nearly empty: an event there is due soon after it was scheduled.
 const HOSTS_MIN: usize = 8_192;
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// Asks for what the next events will read: first what an event names, then what that names.
     #[inline]
     pub(crate) fn look_ahead(&self) {
+        if P::EXIST {
+            return self.look_ahead_of_programs();
+        }
         if self.hosts.len() < HOSTS_MIN {
             return;
         }
@@ -133,22 +137,22 @@ impl Cluster<'_> {
     /// Asks for a process, its host and its NIC.
     #[inline]
     pub(crate) fn look_at_process(&self, process: u32) {
-        let host = self.host_of(process) as usize;
-        prefetch_all(&self.nics[host]);
-        prefetch_all(&self.hosts[host]);
+        let host = self.host_of(process);
+        prefetch_all(self.programs.nic(host));
+        prefetch_all(&self.hosts[host as usize]);
         prefetch_all(&self.processes[process as usize]);
     }
 
     /// Asks for the NIC of a host.
     #[inline]
     pub(crate) fn look_at_nic(&self, host: u32) {
-        prefetch_all(&self.nics[host as usize]);
+        prefetch_all(self.programs.nic(host));
     }
 
     /// Asks for the state of a VI. Its NIC should have been asked for.
     #[inline]
     pub(crate) fn look_at_vi(&self, process: u32, vi: ViId) {
-        let nic = &self.nics[self.host_of(process) as usize];
+        let nic = self.programs.nic(self.host_of(process));
         for (address, bytes) in nic.state_addresses(vi) {
             prefetch_range(address, bytes);
         }
@@ -157,21 +161,21 @@ impl Cluster<'_> {
     /// Asks for the oldest send descriptor of a VI. The VI should have been asked for.
     #[inline]
     pub(crate) fn look_at_send(&self, process: u32, vi: ViId) {
-        let nic = &self.nics[self.host_of(process) as usize];
+        let nic = self.programs.nic(self.host_of(process));
         prefetch(nic.oldest_send_address(vi));
     }
 
     /// Asks for the receive descriptor that a VI takes next. The VI should have been asked for.
     #[inline]
     pub(crate) fn look_at_receive(&self, process: u32, vi: ViId) {
-        let nic = &self.nics[self.host_of(process) as usize];
+        let nic = self.programs.nic(self.host_of(process));
         prefetch(nic.next_receive_address(vi));
     }
 }
 
 /// The message that an event in a lane is about, and whether it reads the source's state too.
 #[inline]
-fn message_of(event: Event) -> Option<(MessageId, bool)> {
+fn message_of<E>(event: Event<E>) -> Option<(MessageId, bool)> {
     match event {
         Event::Fetched(id) => Some((id, true)),
         Event::HeadArrives(id)

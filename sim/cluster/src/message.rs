@@ -4,8 +4,10 @@ use viaduct_core::{MessageHeader, ViId, WorkId};
 use viaduct_engine::{Time, prefetch_all};
 
 use crate::connect::Repost;
+use crate::connections::Connection;
 use crate::faults::Fate;
 use crate::host::BlockedPost;
+use crate::programs::{OF_PROGRAM, Programs};
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{STAGES, Stage};
 use viaduct_network::JourneyId;
@@ -85,6 +87,8 @@ pub(crate) struct Message {
     pub(crate) references: u8,
     /// Whether its sender keeps its buffer until it hears of the message.
     pub(crate) is_awaited: bool,
+    /// Whether it is the answer of a program's remote read, on its way back.
+    pub(crate) is_answer: bool,
 }
 
 /// The connection that a message takes: its place at the sender, and the VIs at both ends.
@@ -100,7 +104,7 @@ pub(crate) struct Ends {
 impl Ends {
     /// Those of a message that has no connection, and goes nowhere.
     pub(crate) const NONE: Self = Self {
-        place: u32::MAX,
+        place: !OF_PROGRAM,
         source_vi: ViId::NONE,
         target_vi: ViId::NONE,
         has_late_heads: false,
@@ -142,7 +146,14 @@ impl Message {
             fate: Fate::Whole,
             references: 1,
             is_awaited: false,
+            is_answer: false,
         }
+    }
+
+    /// Whether a program has posted it, and not a process of drawn traffic.
+    #[inline(always)]
+    pub(crate) fn is_of<P: Programs>(&self) -> bool {
+        P::EXIST && self.connection & OF_PROGRAM != 0
     }
 
     /// How long it has shared its way with others.
@@ -212,6 +223,39 @@ impl Messages {
     fn add(&mut self, message: Message) -> MessageId {
         self.messages.push(message);
         MessageId(self.messages.len() as u32 - 1)
+    }
+
+    /// A message waits behind those of its VI that the adapter has not begun with.
+    #[inline]
+    pub(crate) fn line_up(&mut self, connection: &mut Connection, id: MessageId) {
+        let last = core::mem::replace(&mut connection.last_waiting, id);
+        if connection.first_waiting == MessageId::NONE {
+            connection.first_waiting = id;
+        } else {
+            self.get_mut(last).next_on_vi = id;
+        }
+    }
+
+    /// A message waits behind those of its VI whose data has not moved.
+    pub(crate) fn line_up_to_move(&mut self, connection: &mut Connection, id: MessageId) {
+        let last = core::mem::replace(&mut connection.last_fetched, id);
+        if connection.first_fetched == MessageId::NONE {
+            connection.first_fetched = id;
+        } else {
+            self.get_mut(last).next_on_vi = id;
+        }
+        self.get_mut(id).next_on_vi = MessageId::NONE;
+    }
+
+    /// Takes all those of a VI whose data has not moved, in order.
+    pub(crate) fn take_line(&self, connection: &mut Connection) -> Vec<MessageId> {
+        let mut line = Vec::new();
+        let mut next = core::mem::replace(&mut connection.first_fetched, MessageId::NONE);
+        while next != MessageId::NONE {
+            line.push(next);
+            next = self.get(next).next_on_vi;
+        }
+        line
     }
 
     pub(crate) fn remove(&mut self, id: MessageId) {

@@ -6,19 +6,31 @@ use viaduct_engine::Time;
 use crate::cluster::Cluster;
 use crate::config::Arrivals;
 use crate::connect::RECEIVES_AT_FIRST;
+use crate::connections::connection;
 use crate::event::Event;
 use crate::message::MessageId;
+use crate::programs::Programs;
 use crate::why::Work;
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{Notice, Stage, Step};
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.
     pub(crate) fn handle_head(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let host = self.host_of(message.target);
         // A send that its own NIC refused never comes here.
         let Some(header) = message.header else { return };
+        if message.is_of::<P>() {
+            self.head_of_program(id);
+            self.receive_data(id, host);
+            if self.is_stored_at_receiver(id) {
+                self.move_stored(id);
+            } else {
+                self.schedule_tail(id);
+            }
+            return;
+        }
         let is_withheld = self.failures.is_some() && self.withhold(id);
         let is_placed =
             !is_withheld && (!self.matches_first || self.match_receive(id, host, &header));
@@ -43,7 +55,7 @@ impl Cluster<'_> {
         if self.config.hosts.prepost > RECEIVES_AT_FIRST {
             self.has_receive(target, host, target_vi);
         }
-        match self.nics[host as usize].start_receive(target_vi, header) {
+        match self.programs.nic_mut(host).start_receive(target_vi, header) {
             ReceiveVerdict::Place(started) => {
                 self.messages.get_mut(id).receive_work = Some(started.work);
                 true
@@ -89,7 +101,10 @@ impl Cluster<'_> {
         let state = &mut self.hosts[host as usize];
         let message = self.messages.get_mut(id);
         message.receive_delay = Some(begin + span - now);
-        if processor > Time::ZERO {
+        // Beside a program the processor does it piece by piece: see `schedule_tail`.
+        if message.is_of::<P>() {
+            message.receive_worked = now;
+        } else if processor > Time::ZERO {
             let (start, end) = state.work(now, processor);
             message.receive_worked = end;
             self.follow_processor(host, id, Work::Take, start, end);
@@ -140,11 +155,19 @@ impl Cluster<'_> {
         let host = self.host_of(message.target);
         let plan = self.plans.get(message.plan);
         let (step, last) = (plan.completion, plan.receive_last);
-        let mut there = (arrives + delay + last).max(message.receive_worked);
-        if self.reads_ahead {
+        let is_of_program = message.is_of::<P>();
+        let mut worked = message.receive_worked;
+        if is_of_program && plan.receive_processor > Time::ZERO {
+            // The kernel took frame after frame, and programs ran in between.
+            let (begun, span) = (worked, plan.receive_processor);
+            worked = self.hosts[host as usize].work(begun, span).1;
+        }
+        let message = self.messages.get(id);
+        let mut there = (arrives + delay + last).max(worked);
+        if (self.reads_ahead || is_of_program) && !message.is_answer {
             // None of a VI's messages overtakes another.
             let (process, place) = (message.source, message.connection);
-            let connection = self.processes[process as usize].connections.at(place);
+            let connection = connection!(self, process, place);
             let done = there + step.own;
             there += connection.last_arrival.saturating_sub(done);
             connection.last_arrival = there + step.own;
@@ -153,7 +176,11 @@ impl Cluster<'_> {
         let message = self.messages.get_mut(id);
         message.spend(Stage::Network, arrives);
         message.spend(Stage::Receive, there);
-        let written = there + step.own + write;
+        let mut written = there + step.own + write;
+        if is_of_program {
+            written = self.in_order(id, written);
+        }
+        let message = self.messages.get_mut(id);
         message.spend(Stage::Completion, written);
         self.after(self.lanes.tail, written, Event::TailArrives(id));
     }
@@ -161,6 +188,9 @@ impl Cluster<'_> {
     /// A message's last byte is there, and what else its arrival asks. Messages of one VI are
     /// completed in the order of their posts: one that overtook another on the links waits for it.
     pub(crate) fn arrive(&mut self, id: MessageId) {
+        if self.messages.get(id).is_of::<P>() {
+            return self.arrive_of_program(id);
+        }
         if !self.may_overtake {
             return self.complete(id);
         }
@@ -169,7 +199,7 @@ impl Cluster<'_> {
         let Some(work) = message.receive_work else {
             return self.complete(id);
         };
-        if !self.nics[host as usize].is_oldest_receive(vi, work) {
+        if !self.programs.nic_mut(host).is_oldest_receive(vi, work) {
             self.overtakers.insert((host, vi, work), id);
             return;
         }
@@ -221,7 +251,7 @@ impl Cluster<'_> {
             Some(_) => self.outcome(id),
         };
         if let Some(work) = work {
-            let nic = &mut self.nics[host as usize];
+            let nic = self.programs.nic_mut(host);
             let is_placed = nic.finish_receive(vi, work, outcome);
             if self.failures.is_some() {
                 self.placed(id, host, is_placed);
@@ -293,10 +323,17 @@ impl Cluster<'_> {
     }
 }
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// A message is over.
     pub(crate) fn remove_message(&mut self, id: MessageId) {
-        if self.failures.is_some() && self.is_named_still(id) {
+        if self.messages.get(id).is_of::<P>() {
+            let message = self.messages.get_mut(id);
+            message.references -= 1;
+            if message.references > 0 {
+                return;
+            }
+            self.guests.forget(id);
+        } else if self.failures.is_some() && self.is_named_still(id) {
             return;
         }
         let plan = self.messages.get(id).plan;

@@ -12,8 +12,8 @@ use crate::cluster::{Cluster, Progress};
 use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
 use crate::faults::Fault;
-use crate::host::AlignedNic;
 use crate::interval::{Measured, half_width};
+use crate::programs::Programs;
 use crate::result::{
     Ended, Latency, LinkClassUse, LinkRow, QueueDepth, ResourceUse, RunResult, StageShare,
     SteadyState, TooShort, Warning,
@@ -48,7 +48,7 @@ pub fn run(
     Ok(cluster.into_result(ended))
 }
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     pub(crate) fn into_result(mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
         self.close_use(end);
@@ -124,7 +124,7 @@ impl Cluster<'_> {
             floor_us: self.accounting.floor_sum as f64 / moments.count() as f64 * 1e-6,
             half_width: batches.half_width(),
         };
-        let interval = half_width(self.config, steady, measured);
+        let interval = half_width(&self.config, steady, measured);
         let may_drift = drift.is_some_and(|drift| drift.is_likely());
         let steady = match steady {
             SteadyState::Steady if interval.is_err() || may_drift => SteadyState::Unknown,
@@ -248,7 +248,7 @@ impl Cluster<'_> {
             .sum();
         (hosts
             + processes
-            + self.nics.len() * size_of::<AlignedNic>()
+            + self.programs.state_bytes()
             + self.network.state_bytes()
             + self.queue.state_bytes()
             + self.messages.state_bytes()
@@ -347,7 +347,7 @@ impl Cluster<'_> {
         if let Some(reason) = no_interval.filter(|reason| reason.is_news()) {
             warnings.push(Warning {
                 text: reason.to_string(),
-                help: Some(reason.help(self.config)),
+                help: Some(reason.help(&self.config)),
             });
         }
         if let SteadyState::Transient {
@@ -355,7 +355,7 @@ impl Cluster<'_> {
             overloaded,
         } = steady
         {
-            warnings.push(steadiness_warning(self.config, warmup_needed, overloaded));
+            warnings.push(steadiness_warning(&self.config, warmup_needed, overloaded));
         }
         if let SteadyState::Drifting { first_us, last_us } = steady {
             warnings.push(Warning {

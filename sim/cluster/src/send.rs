@@ -8,18 +8,20 @@ use viaduct_topology::HostId;
 
 use crate::cluster::Cluster;
 use crate::config::Arrivals;
+use crate::connections::connection;
 use crate::event::Event;
 use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, MessageId};
 use crate::path::{Priced, floor_of};
+use crate::programs::{OF_PROGRAM, Programs};
 use crate::why::Work;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::hops::Alone;
-use viaduct_network::{Begun, JourneyId, Moved, Next};
+use viaduct_network::{Begun, JourneyId, Moved, Next, Transfer};
 
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// The tag of flows that belong to no message.
     pub(crate) const DEVICE_TAG: u32 = u32::MAX;
 
@@ -171,7 +173,7 @@ impl Cluster<'_> {
         state.send_buffers_free -= 1;
         let (begin, end) = state.work(now, processor.post);
         // The application polls its send queue when it has posted.
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         let mut reaping = Time::ZERO;
         while nic.send_done(ends.source_vi).completion().is_some() {
             reaping += processor.reap;
@@ -220,7 +222,7 @@ impl Cluster<'_> {
 
     /// What the processor does of a message's way before the adapter does anything.
     #[inline]
-    fn work_before(&mut self, host: u32, id: MessageId) {
+    pub(crate) fn work_before(&mut self, host: u32, id: MessageId) {
         let message = self.messages.get_mut(id);
         let software = self.plans.get(message.plan).processor;
         if software > Time::ZERO {
@@ -234,7 +236,7 @@ impl Cluster<'_> {
     #[inline]
     fn start(&mut self, host: u32, id: MessageId) -> bool {
         let message = self.messages.get_mut(id);
-        match self.nics[host as usize].start_send(message.source_vi) {
+        match self.programs.nic_mut(host).start_send(message.source_vi) {
             Some(started) => {
                 message.send_work = Some(started.work);
                 message.header = Some(started.header);
@@ -253,11 +255,12 @@ impl Cluster<'_> {
     /// A host's adapter plans how it carries a message. What it remembers of others counts when it
     /// begins with the message; where it remembers nothing, any time before will do.
     #[inline]
-    fn plan(&mut self, host: u32, id: MessageId) {
+    pub(crate) fn plan(&mut self, host: u32, id: MessageId) {
         let message = self.messages.get_mut(id);
+        let is_usual = !message.is_of::<P>() || self.guests.sent(id).segments == 1;
         match self.known_plan {
             // The plan that was made last is held by whoever keeps plans.
-            Some((bytes, plan)) if bytes == message.bytes => {
+            Some((bytes, plan)) if bytes == message.bytes && is_usual => {
                 message.plan = plan;
                 self.plans.hold(plan);
             }
@@ -268,17 +271,21 @@ impl Cluster<'_> {
     #[inline(never)]
     fn another_plan(&mut self, host: u32, id: MessageId) {
         let message = self.messages.get(id);
-        let connections = &self.processes[message.source as usize].connections;
         let place_in_batch = self.hosts[host as usize].in_batch;
-        let request = Request {
-            bytes: message.bytes,
-            segments: 1,
-            place_in_batch,
-            target: (
-                self.host_of(message.target),
-                message.target_vi.index().into(),
-            ),
-            is_behind: connections.get(message.connection).held > 0,
+        let request = if message.is_of::<P>() {
+            self.request_of_program(id, place_in_batch)
+        } else {
+            let connections = &self.processes[message.source as usize].connections;
+            Request {
+                bytes: message.bytes,
+                segments: 1,
+                place_in_batch,
+                target: (
+                    self.host_of(message.target),
+                    message.target_vi.index().into(),
+                ),
+                is_behind: connections.get(message.connection).held > 0,
+            }
         };
         self.hosts[host as usize].in_batch = place_in_batch.wrapping_add(1);
         let model = &self.config.host;
@@ -290,14 +297,14 @@ impl Cluster<'_> {
         let plan = self.plans.hold_last(&mut self.last_plan);
         let message = self.messages.get_mut(id);
         message.plan = plan;
-        if self.adapters.is_empty() {
-            self.known_plan = Some((message.bytes, plan));
-        }
+        // Another plan than the one kept may be the last now, which nobody else holds.
+        let is_usual = self.adapters.is_empty() && request.segments == 1;
+        self.known_plan = is_usual.then_some((message.bytes, plan));
     }
 
     /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
     /// to move them.
-    fn start_by_processor(&mut self, host: u32, id: MessageId) {
+    pub(crate) fn start_by_processor(&mut self, host: u32, id: MessageId) {
         let message = self.messages.get_mut(id);
         let plan = self.plans.get(message.plan);
         let begins = message.mark;
@@ -314,7 +321,7 @@ impl Cluster<'_> {
                 state.work(begins, plan.beside);
                 state.turns.push_back(Turn::Message(id));
                 let (process, place) = (message.source, message.connection);
-                let connection = self.processes[process as usize].connections.at(place);
+                let connection = connection!(self, process, place);
                 connection.held += u32::from(is_held);
                 self.queue_at_adapter(host);
                 self.serve(host);
@@ -337,7 +344,7 @@ impl Cluster<'_> {
 
     pub(crate) fn post_descriptor(&mut self, host: u32, ends: Ends, wish: &BlockedPost) {
         let buffer = self.buffer(wish.process, wish.bytes);
-        let nic = &mut self.nics[host as usize];
+        let nic = self.programs.nic_mut(host);
         let (vi, number) = (ends.source_vi, wish.number);
         let posted = match buffer {
             Some(buffer) => {
@@ -352,14 +359,9 @@ impl Cluster<'_> {
     }
 
     /// The NIC has learnt of one more send descriptor of a VI.
-    fn ring(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
-        let connection = self.processes[process as usize].connections.at(place);
-        if connection.first_waiting == MessageId::NONE {
-            connection.first_waiting = id;
-        } else {
-            self.messages.get_mut(connection.last_waiting).next_on_vi = id;
-        }
-        connection.last_waiting = id;
+    pub(crate) fn ring(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
+        let connection = connection!(self, process, place);
+        self.messages.line_up(connection, id);
         self.queue_at_adapter(host);
         self.take_turn(host, process, place);
         self.serve(host);
@@ -376,8 +378,8 @@ impl Cluster<'_> {
 
     /// A VI joins the turns if it has a descriptor to read, and none that was read and waits where
     /// the adapter does not read ahead.
-    fn take_turn(&mut self, host: u32, process: u32, place: u32) {
-        let connection = self.processes[process as usize].connections.at(place);
+    pub(crate) fn take_turn(&mut self, host: u32, process: u32, place: u32) {
+        let connection = connection!(self, process, place);
         let has_work = connection.first_waiting != MessageId::NONE;
         let may_read = connection.first_fetched == MessageId::NONE || self.reads_ahead;
         if has_work && !connection.has_turn && may_read {
@@ -388,7 +390,7 @@ impl Cluster<'_> {
     }
 
     /// The sending engine takes the next message: send queues in turn, each in order.
-    fn serve(&mut self, host: u32) {
+    pub(crate) fn serve(&mut self, host: u32) {
         let state = &mut self.hosts[host as usize];
         if state.is_fetching {
             return;
@@ -398,12 +400,18 @@ impl Cluster<'_> {
             return;
         };
         state.is_fetching = true;
-        state.queued -= 1;
         let now = self.queue.now();
         let id = match turn {
             Turn::Message(id) => id,
+            Turn::Request(request) => return P::serve(self, host, request),
+            Turn::Connection { process, place } if P::EXIST && place & OF_PROGRAM != 0 => {
+                match self.start_of_program(process, place & !OF_PROGRAM) {
+                    Some(id) => id,
+                    None => return self.pass_over_line(host, process, place),
+                }
+            }
             Turn::Connection { process, place } => {
-                let connection = self.processes[process as usize].connections.at(place);
+                let connection = connection!(self, process, place);
                 let id = connection.first_waiting;
                 connection.first_waiting = self.messages.get(id).next_on_vi;
                 if !self.start(host, id) {
@@ -412,6 +420,7 @@ impl Cluster<'_> {
                 id
             }
         };
+        self.hosts[host as usize].queued -= 1;
         let message = self.messages.get(id);
         let mut begin = message.engine_from.max(now);
         let plan = self.plans.get(message.plan);
@@ -431,12 +440,22 @@ impl Cluster<'_> {
         self.after(self.lanes.fetched, ready, Event::Fetched(id));
     }
 
+    /// The sending engine finds that none of a VI's messages can start, and goes on to the next VI.
+    #[cold]
+    fn pass_over_line(&mut self, host: u32, process: u32, place: u32) {
+        connection!(self, process, place).has_turn = false;
+        self.hosts[host as usize].is_fetching = false;
+        self.serve(host);
+    }
+
     /// The sending engine finds that the connection of a message broke, and goes on to the next.
     #[cold]
     fn pass_over(&mut self, host: u32, process: u32, place: u32, id: MessageId) {
-        let connection = self.processes[process as usize].connections.at(place);
+        let connection = connection!(self, process, place);
         connection.has_turn = false;
-        self.hosts[host as usize].is_fetching = false;
+        let state = &mut self.hosts[host as usize];
+        state.is_fetching = false;
+        state.queued -= 1;
         self.take_turn(host, process, place);
         self.end_unsent(id);
         self.serve(host);
@@ -451,9 +470,10 @@ impl Cluster<'_> {
         let plan = self.plans.get(message.plan);
         let is_held = plan.mover == Mover::HeldEngine;
         let host = self.host_of(process);
-        let connection = self.processes[process as usize].connections.at(place);
+        let connection = connection!(self, process, place);
         connection.has_turn = false;
-        if plan.fetch > Time::ZERO {
+        // One that needs no fetching stays behind those that do.
+        if plan.fetch > Time::ZERO || connection.last_begin > now {
             let begins = connection.last_begin.max(now + plan.fetch);
             connection.last_begin = begins;
             self.messages.get_mut(id).spend(Stage::Descriptor, begins);
@@ -472,7 +492,7 @@ impl Cluster<'_> {
 
     /// Schedules an event that no lane is for, or handles it at once if it is due.
     #[inline]
-    fn at(&mut self, time: Time, event: Event) {
+    fn at(&mut self, time: Time, event: Event<P::Event>) {
         if time > self.queue.now() {
             self.queue.schedule(time, event);
         } else if let Event::Begins(id) = event {
@@ -486,7 +506,7 @@ impl Cluster<'_> {
     pub(crate) fn move_in_order(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
-        let connection = self.processes[process as usize].connections.at(place);
+        let connection = connection!(self, process, place);
         if connection.may_move(self.moving_per_vi) {
             self.begin_transfer(id);
         } else {
@@ -498,14 +518,8 @@ impl Cluster<'_> {
     fn move_behind(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
-        let connection = self.processes[process as usize].connections.at(place);
-        let last = core::mem::replace(&mut connection.last_fetched, id);
-        if connection.first_fetched == MessageId::NONE {
-            connection.first_fetched = id;
-        } else {
-            self.messages.get_mut(last).next_on_vi = id;
-        }
-        self.messages.get_mut(id).next_on_vi = MessageId::NONE;
+        let connection = connection!(self, process, place);
+        self.messages.line_up_to_move(connection, id);
     }
 
     /// A held engine takes its next message.
@@ -514,16 +528,19 @@ impl Cluster<'_> {
         self.serve(host);
     }
 
-    fn begin_transfer(&mut self, id: MessageId) {
+    pub(crate) fn begin_transfer(&mut self, id: MessageId) {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         message.spend(Stage::SendQueue, now);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
         let (target_vi, plan) = (message.target_vi, message.plan);
+        let is_of_program = message.is_of::<P>();
         self.follow_plan(id);
-        let transfer = self
-            .config
-            .transfer(source, target, self.plans.get(plan).demand(id.0));
+        let demand = self.plans.get(plan).demand(id.0);
+        if is_of_program {
+            return self.begin_of_program(id, demand);
+        }
+        let transfer = self.config.transfer(source, target, demand);
         self.look_at_vi(target, target_vi);
         if self.failures.is_some() {
             self.draw_fate(id);
@@ -538,6 +555,30 @@ impl Cluster<'_> {
         self.note_begun(id, &begun);
     }
 
+    /// As [`Cluster::begin_transfer`]: of a program's message the network keeps the order on its
+    /// VI, and it may move for the second time.
+    #[inline]
+    fn begin_of_program(&mut self, id: MessageId, mut demand: FlowDemand) {
+        let message = self.messages.get_mut(id);
+        message.tail_arrives = Time::MAX;
+        message.receive_delay = None;
+        message.receive_worked = Time::ZERO;
+        let (ends, flow) = self.ends_of(self.messages.get(id));
+        if self.failures.is_some()
+            && let Some(part_bytes) = self.draw_fate(id)
+        {
+            demand.wire_bytes = part_bytes;
+        }
+        let transfer = Transfer {
+            ends,
+            flow,
+            is_ordered: true,
+            demand,
+        };
+        let begun = self.network.begin(&mut self.queue, &transfer);
+        self.note_begun(id, &begun);
+    }
+
     /// The whole latency of a message like the last one.
     #[inline]
     pub(crate) fn known_floor(&self, bytes: u32, alone: Alone) -> Option<Time> {
@@ -548,7 +589,7 @@ impl Cluster<'_> {
 
     #[inline(never)]
     pub(crate) fn another_floor(&mut self, bytes: u32, alone: Alone, plan: Plan) -> Time {
-        let floor = floor_of(self.config, &plan, alone);
+        let floor = floor_of(&self.config, &plan, alone);
         self.last_priced = Some(Priced {
             bytes,
             demand: plan.demand(0),
@@ -586,14 +627,21 @@ impl Cluster<'_> {
         }
     }
 
-    /// A stored message that waited for one of its flow goes on.
-    pub(crate) fn go_on_behind(&mut self, journey: JourneyId) {
+    /// What was stored on its way, and waited for one of its flow or is no message, goes on.
+    pub(crate) fn go_on(&mut self, journey: JourneyId) {
         let now = self.queue.now();
-        if let Some(begun) = self.network.forward(&mut self.queue, journey) {
-            let id = MessageId(begun.tag);
-            self.messages.get_mut(id).spend(Stage::Network, now);
-            self.note_begun(id, &begun);
+        let Some(begun) = self.network.forward(&mut self.queue, journey) else {
+            return;
+        };
+        if begun.tag == Self::BACKGROUND_TAG {
+            return;
         }
+        if P::EXIST && begun.tag & OF_PROGRAM != 0 {
+            return P::went_on(self, begun.tag & !OF_PROGRAM, &begun);
+        }
+        let id = MessageId(begun.tag);
+        self.messages.get_mut(id).spend(Stage::Network, now);
+        self.note_begun(id, &begun);
     }
 
     /// A message has moved all its bytes over its path, or over its present hop.
@@ -610,14 +658,23 @@ impl Cluster<'_> {
             message.journey = JourneyId::NONE;
         }
         self.follow_move(id, moved.places.clone(), begun);
-        if self.failures.is_some() && self.ends_there(id, &moved) {
-            if moved.is_gone {
-                self.finish_sending(id);
+        let mut is_held = false;
+        if self.failures.is_some() {
+            let ends_there = if self.messages.get(id).is_of::<P>() {
+                is_held = self.decide_fate(id, &moved);
+                self.ends_on_its_way(id, &moved)
+            } else {
+                self.ends_there(id, &moved)
+            };
+            if ends_there {
+                if moved.is_gone {
+                    self.finish_sending(id, is_held);
+                }
+                return;
             }
-            return;
         }
         if is_there && moved.is_gone {
-            self.finish_sending(id);
+            self.finish_sending(id, is_held);
             self.schedule_tail(id);
             return;
         }
@@ -632,7 +689,7 @@ impl Cluster<'_> {
             }
         }
         if moved.is_gone {
-            self.finish_sending(id);
+            self.finish_sending(id, is_held);
         }
     }
 
@@ -650,18 +707,24 @@ impl Cluster<'_> {
         places.start + 1..places.end + 1
     }
 
-    /// The sending NIC and the sender's buffer are free.
-    fn finish_sending(&mut self, id: MessageId) {
+    /// The sending NIC and the sender's buffer are free; not the VI, if it is held.
+    fn finish_sending(&mut self, id: MessageId, is_held: bool) {
         let now = self.queue.now();
         let message = self.messages.get(id);
+        // The answer of a read leaves an adapter that was not asked by its host.
+        if message.is_answer {
+            return;
+        }
         let (process, place) = (message.source, message.connection);
         let plan = self.plans.get(message.plan);
         let (mut sent, mover, interrupt) = (now + plan.sent, plan.mover, plan.sent_interrupt);
         let host = self.host_of(process);
-        if let Some(work) = message.send_work {
-            self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
+        let is_of_program = message.is_of::<P>();
+        if !is_of_program && let Some(work) = message.send_work {
+            let nic = self.programs.nic_mut(host);
+            nic.finish_send(message.source_vi, work, SendOutcome::Sent);
         }
-        let is_awaited = message.is_awaited;
+        let is_awaited = message.is_awaited || is_of_program;
         if !is_awaited {
             self.follow_buffer(id);
         }
@@ -675,22 +738,34 @@ impl Cluster<'_> {
         if !is_awaited {
             self.send_again(process, sent);
         }
-        let connection = self.processes[process as usize].connections.at(place);
+        let connection = connection!(self, process, place);
         connection.held -= u32::from(mover == Mover::HeldEngine);
+        if !is_held {
+            self.move_next(process, place);
+        }
+        if mover == Mover::HeldEngine {
+            self.at(sent, Event::EngineFree(host));
+        }
+        if is_of_program {
+            self.at(sent, Event::Sent(id));
+        } else if !is_awaited {
+            self.free_buffer(host);
+        }
+    }
+
+    /// A VI's data has left, and that of its next message moves.
+    #[inline]
+    pub(crate) fn move_next(&mut self, process: u32, place: u32) {
+        let connection = connection!(self, process, place);
         let fetched = connection.first_fetched;
         if fetched == MessageId::NONE {
             connection.moving -= 1;
         } else {
             connection.first_fetched = self.messages.get(fetched).next_on_vi;
             self.begin_transfer(fetched);
+            let host = self.host_of(process);
             self.take_turn(host, process, place);
             self.serve(host);
-        }
-        if mover == Mover::HeldEngine {
-            self.at(sent, Event::EngineFree(host));
-        }
-        if !is_awaited {
-            self.free_buffer(host);
         }
     }
 

@@ -13,6 +13,7 @@ use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
+use crate::programs::Programs;
 use crate::record::{Recorder, Used};
 use crate::why::{MessageName, Work};
 use viaduct_hardware::Stage;
@@ -223,7 +224,7 @@ pub(crate) fn places_within(places: Range<usize>, len: usize) -> Range<usize> {
 }
 
 /// What the way of a message tells its follower, if there is one.
-impl Cluster<'_> {
+impl<P: Programs> Cluster<P> {
     /// A message is wanted.
     #[inline]
     pub(crate) fn follow_wish(&mut self, wish: &BlockedPost) {
@@ -360,10 +361,10 @@ impl Cluster<'_> {
         let (message, span) = (self.messages.get(id).name(), Span { begin, end });
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {
-                follower.moved(self.config, message, places, span);
+                follower.moved(&self.config, message, places, span);
             }
             Some(Observer::Recorder(recorder)) => {
-                recorder.moved(self.config, message, places, span);
+                recorder.moved(&self.config, message, places, span);
             }
             None => {}
         }
@@ -455,7 +456,7 @@ impl Cluster<'_> {
         }
         let moving: Vec<_> = self.network.moving().collect();
         for (tag, places) in moving {
-            if tag == Self::DEVICE_TAG {
+            if tag >= Self::BACKGROUND_TAG {
                 continue;
             }
             let id = MessageId(tag);

@@ -1,54 +1,50 @@
-//! The state of a simulation, and what happens in it.
+//! The programs of a simulation as its cluster sees them: their agents, who waits for what, and
+//! what follows from what happens to a host.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use viaduct_agent::Call;
-use viaduct_engine::{EventQueue, Time};
-use viaduct_hardware::mechanism::LastPlan;
-use viaduct_network::Network;
+use viaduct_cluster::config::ClusterConfig;
+use viaduct_cluster::programs::Programs;
+use viaduct_engine::Time;
+use viaduct_hardware::mechanism::Tally;
+use viaduct_network::{Begun, Moved};
 use viaduct_provider::ViHandle;
-use viaduct_provider::via::{NicAttributes, Timestamp, ViId};
+use viaduct_provider::via::{
+    MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
+    Timestamp, ViId, WorkId,
+};
 
-use crate::config::SimulationConfig;
-use crate::control::Controls;
-use crate::counts::Counts;
-use crate::event::{Code, Event};
+use crate::bytes;
+use crate::counts::{self, Counts};
+use crate::event::Event;
 use crate::executor::Spawn;
-use crate::failures::Expected;
-use crate::host::{DEVICE, DEVICE_NAME, Host};
-use crate::message::Messages;
-use crate::raw::RawWrites;
+use crate::host::{DEVICE, DEVICE_NAME, FIRST_ADDRESS, Host};
+use crate::raw::{RawWrites, WriteId};
 use crate::tasks::{TaskId, Tasks};
-use crate::traffic::Generators;
-use viaduct_cluster::faults::Faults;
 
-/// What a simulation's lock protects.
-pub(crate) struct Cluster {
-    pub(crate) config: SimulationConfig,
-    pub(crate) queue: EventQueue<Code>,
-    pub(crate) network: Network,
+/// What a simulation's lock protects: a cluster of hosts with programs.
+pub(crate) type Cluster = viaduct_cluster::programs::Cluster<Hosted>;
+
+/// The programs of a cluster's hosts.
+#[derive(Debug)]
+pub(crate) struct Hosted {
     pub(crate) hosts: Vec<Host>,
-    pub(crate) messages: Messages,
-    pub(crate) last_plan: LastPlan,
     /// What CLAN's programs do below VIA.
     pub(crate) raw: RawWrites,
-    pub(crate) controls: Controls,
     pub(crate) tasks: Tasks,
     /// Programs that were started and have no stack yet.
     pub(crate) spawned: VecDeque<Spawn>,
     /// Hosts whose handlers are to be called.
     pub(crate) calls: VecDeque<u32>,
+    /// What only programs are counted for.
     pub(crate) counts: Counts,
     /// When the future that is being polled wants to go on.
     pub(crate) wake_at: Option<Time>,
     /// Whether a change on its host wakes the future that is being polled.
     pub(crate) is_watching: bool,
-    /// What is wrong; `None` as long as nothing can be.
-    pub(crate) faults: Option<Box<Faults>>,
-    pub(crate) expected: Expected,
-    pub(crate) generators: Generators,
     /// VIs that an event concerned; kept to be used again.
     touched: Vec<ViHandle>,
 }
@@ -58,45 +54,39 @@ pub(crate) const fn half(round: Time) -> Time {
     Time::from_picoseconds(round.picoseconds() / 2)
 }
 
-impl Cluster {
-    pub(crate) fn new(config: SimulationConfig) -> Self {
+/// A cluster of hosts with programs, none of which has begun.
+///
+/// # Panics
+///
+/// If the configuration cannot be run.
+pub(crate) fn new_cluster(config: ClusterConfig) -> Cluster {
+    let programs = Hosted::new(&config);
+    match Cluster::with_programs(Arc::new(config), programs) {
+        Ok(cluster) => cluster,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl Hosted {
+    fn new(config: &ClusterConfig) -> Self {
         let attributes = Arc::new(NicAttributes {
             max_transfer_bytes: config.host.transfer_max_bytes,
             ..NicAttributes::default()
         });
         let name = Arc::from(DEVICE_NAME);
-        let hosts = (0..config.topology.host_count())
-            .map(|number| Host::new(number, &config.host, &name, &attributes))
-            .collect();
-        let mut cluster = Self {
-            network: Network::new(
-                &config.topology,
-                &config.links,
-                config.switch,
-                config.host.ends(),
-                true,
-            ),
-            queue: EventQueue::new(),
-            hosts,
-            messages: Messages::default(),
-            last_plan: LastPlan::default(),
+        Self {
+            hosts: (0..config.topology.host_count())
+                .map(|number| Host::new(number, &config.host, &name, &attributes))
+                .collect(),
             raw: RawWrites::default(),
-            controls: Controls::default(),
             tasks: Tasks::default(),
             spawned: VecDeque::new(),
             calls: VecDeque::new(),
             counts: Counts::default(),
             wake_at: None,
             is_watching: false,
-            faults: None,
-            expected: Expected::default(),
-            generators: Generators::default(),
             touched: Vec::new(),
-            config,
-        };
-        cluster.expect_faults();
-        cluster.expect_traffic();
-        cluster
+        }
     }
 
     #[inline]
@@ -115,222 +105,317 @@ impl Cluster {
     pub(crate) fn has_calls(&self) -> bool {
         !self.spawned.is_empty() || !self.calls.is_empty()
     }
+}
 
-    pub(crate) fn now(&self) -> Time {
-        self.queue.now()
-    }
+impl Programs for Hosted {
+    const EXIST: bool = true;
+    const FIRST_ADDRESS: u64 = FIRST_ADDRESS;
 
-    /// As the semantics counts time.
-    pub(crate) fn timestamp(&self) -> Timestamp {
-        Timestamp::from_picoseconds(self.now().picoseconds())
-    }
+    type Event = Event;
 
-    /// The next event, if it is not after `limit`; time has moved to it.
     #[inline(always)]
-    pub(crate) fn next_event(&mut self, limit: Time) -> Option<Event> {
-        self.network.settle(&mut self.queue);
-        self.queue.pop_until(limit)?.1.event()
+    fn nic(&self, host: u32) -> &Nic {
+        &self.hosts[host as usize].agent.devices[DEVICE].nic
     }
 
-    /// Moves time on, if nothing is to happen until then; says whether it did.
-    #[inline]
-    pub(crate) fn advance(&mut self, time: Time) -> bool {
-        self.network.settle(&mut self.queue);
-        self.queue.advance(time)
+    #[inline(always)]
+    fn nic_mut(&mut self, host: u32) -> &mut Nic {
+        &mut self.hosts[host as usize].agent.devices[DEVICE].nic
     }
 
-    /// Lets one thing happen.
-    pub(crate) fn handle(&mut self, event: Event) {
+    fn handle(cluster: &mut Cluster, event: Event) {
         match event {
-            Event::Wake(task, wait) => self.tasks.end_wait(task, wait),
-            Event::Doorbell(host, vi) => self.handle_doorbell(host, vi),
-            Event::Fetched(message) => self.handle_fetched(message),
-            Event::Begins(message) => self.move_in_order(message),
-            Event::Heads(message) => self.handle_head(message),
-            Event::FlowEnds(flow) => self.handle_flow_end(flow),
-            Event::Forwarded(journey) => self.handle_forwarded(journey),
-            Event::EngineFree(host) => self.handle_engine_free(host),
-            Event::Sent(message) => self.handle_sent(message),
-            Event::Arrives(message) => self.handle_arrival(message),
-            Event::Acknowledged(message) => self.handle_acknowledgement(message),
-            Event::Control(number) => self.handle_control(number),
-            Event::Call(host) => self.calls.push_back(host),
-            Event::Follows(number) => self.handle_consequence(number),
-            Event::Transfers(place) => self.handle_transfer(place),
-            Event::Raw(event) => self.handle_raw(event),
+            Event::Wake(task, wait) => cluster.programs.tasks.end_wait(task, wait),
+            Event::Call(host) => cluster.programs.calls.push_back(host),
+            Event::Raw(event) => Self::handle_raw(cluster, event),
             Event::Timeout(host) => {
-                self.host(host).timeout = None;
-                let now = self.timestamp();
-                self.host(host).agent.expire(now);
-                self.follow(host, None);
+                let now = cluster.timestamp();
+                let state = cluster.programs.host(host);
+                state.timeout = None;
+                state.agent.expire(now);
+                Self::follow_up(cluster, host, None);
             }
         }
     }
 
+    fn gather(&self, host: u32, vi: ViId, work: WorkId, into: &mut Vec<u8>) {
+        bytes::gather_send(self.nic(host), vi, work, into);
+    }
+
+    fn place(
+        &mut self,
+        host: u32,
+        vi: ViId,
+        receive: &StartedReceive,
+        is_early: bool,
+        payload: &[u8],
+    ) -> bool {
+        bytes::place_received(self.nic(host), vi, receive, is_early, payload)
+    }
+
+    fn write_remote(
+        &mut self,
+        (host, vi): (u32, ViId),
+        header: &MessageHeader,
+        remote: RemoteSegment,
+        payload: &[u8],
+        outcome: ReceiveOutcome,
+    ) -> bool {
+        let nic = self.nic_mut(host);
+        bytes::write_remote(nic, vi, (header, remote), payload, outcome)
+    }
+
+    fn read_remote(
+        &mut self,
+        (host, vi): (u32, ViId),
+        header: &MessageHeader,
+        remote: RemoteSegment,
+        into: &mut Vec<u8>,
+    ) -> bool {
+        bytes::read_remote(self.nic_mut(host), vi, (header, remote), into)
+    }
+
+    fn place_read(&mut self, host: u32, vi: ViId, work: WorkId, payload: &[u8]) -> bool {
+        bytes::place_read(self.nic(host), vi, work, payload)
+    }
+
+    fn settle(cluster: &mut Cluster, host: u32, vi: ViId) {
+        Self::settle_vi(cluster, host, vi);
+    }
+
+    fn follow(cluster: &mut Cluster, host: u32) {
+        Self::follow_up(cluster, host, None);
+    }
+
+    fn written(cluster: &mut Cluster, host: u32, vi: ViId, queue: Queue) {
+        Self::fire(cluster, host, vi, queue);
+    }
+
+    fn read(cluster: &mut Cluster, host: u32, vi: ViId, slots: u32, is_heard: bool) {
+        Self::tell_read(cluster, host, vi, slots, is_heard);
+    }
+
+    fn request_ended(cluster: &mut Cluster, host: u32, vi: ViId) {
+        Self::end_request(cluster, host, vi);
+    }
+
+    fn heard(cluster: &mut Cluster, host: u32) {
+        Self::hear_out_of_band(cluster, host);
+    }
+
+    #[inline]
+    fn counted(&mut self, host: u32, tally: &Tally, bytes: u32) {
+        counts::add(&mut self.host(host).counts, tally, bytes);
+    }
+
+    #[inline]
+    fn received(&mut self, host: u32) {
+        self.host(host).counts.received += 1;
+    }
+
+    fn died(cluster: &mut Cluster, host: u32, is_host: bool) {
+        if is_host {
+            let handler = cluster.programs.host(host).handler;
+            cluster.programs.tasks.bury(host, handler);
+        } else {
+            Self::follow_up(cluster, host, None);
+        }
+    }
+
+    fn serve(cluster: &mut Cluster, host: u32, request: u32) {
+        Self::serve_raw(cluster, host, WriteId(request));
+    }
+
+    fn moved(cluster: &mut Cluster, request: u32, moved: &Moved) {
+        Self::raw_moved(cluster, WriteId(request), moved);
+    }
+
+    fn went_on(cluster: &mut Cluster, request: u32, begun: &Begun) {
+        Self::raw_begun(cluster, WriteId(request), begun);
+    }
+
+    fn host_of(&self, event: Event) -> Option<u32> {
+        match event {
+            Event::Wake(task, _) => Some(self.tasks.host(task)),
+            Event::Call(host) | Event::Timeout(host) => Some(host),
+            Event::Raw(_) => None,
+        }
+    }
+
+    fn prefetch(&self, host: u32, vi: Option<ViId>) {
+        let state = &self.hosts[host as usize];
+        let Some(vi) = vi else {
+            return viaduct_engine::prefetch_all(state);
+        };
+        let agent = &state.agent;
+        for (address, bytes) in agent.devices[DEVICE].nic.state_addresses(vi) {
+            viaduct_engine::prefetch_range(address, bytes);
+        }
+        let (address, bytes) = agent.state_address(DEVICE, vi);
+        viaduct_engine::prefetch_range(address, bytes);
+    }
+}
+
+impl Hosted {
     /// What follows from an operation or event on a host, about a VI if one is given.
-    pub(crate) fn follow(&mut self, host: u32, vi: Option<ViHandle>) {
-        let mut touched = core::mem::take(&mut self.touched);
+    pub(crate) fn follow_up(cluster: &mut Cluster, host: u32, vi: Option<ViHandle>) {
+        let mut touched = core::mem::take(&mut cluster.programs.touched);
         if let Some(vi) = vi {
             touched.push(vi);
-            if let Some((_, id)) = self.host(host).agent.place_of(vi) {
-                self.kick(host, id);
+            if let Some((_, id)) = cluster.programs.host(host).agent.place_of(vi) {
+                cluster.kick(host, id);
             }
         }
-        self.follow_touched(host, &mut touched);
+        Self::follow_touched(cluster, host, &mut touched);
         touched.clear();
-        self.touched = touched;
+        cluster.programs.touched = touched;
     }
 
-    /// What follows from a post: as a rule nothing but that a send starts.
-    pub(crate) fn follow_post(&mut self, host: u32, vi: ViHandle, id: Option<ViId>) {
-        let mut is_complete = false;
-        if let Some(id) = id {
-            let (has_sends, has_completions) = self.host(host).nic().pending_work(id);
-            is_complete = has_completions;
-            if has_sends {
-                self.start_sends(host, id);
-                is_complete = self.host(host).nic().has_completions(id);
-            }
-        }
-        let state = &mut self.hosts[host as usize];
+    /// What follows from a post, once its send waits: as a rule nothing.
+    pub(crate) fn follow_post(cluster: &mut Cluster, host: u32, vi: ViHandle, id: Option<ViId>) {
+        let nic = cluster.programs.nic(host);
+        let is_complete = id.is_some_and(|id| nic.has_completions(id));
+        let state = &mut cluster.programs.hosts[host as usize];
         if is_complete || !state.nic().is_silent() || state.agent.has_jobs() {
-            let mut touched = core::mem::take(&mut self.touched);
+            let mut touched = core::mem::take(&mut cluster.programs.touched);
             touched.push(vi);
-            self.follow_touched(host, &mut touched);
+            Self::follow_touched(cluster, host, &mut touched);
             touched.clear();
-            self.touched = touched;
+            cluster.programs.touched = touched;
         }
     }
 
-    fn follow_touched(&mut self, host: u32, touched: &mut Vec<ViHandle>) {
-        if self.is_dead(host) {
+    fn follow_touched(cluster: &mut Cluster, host: u32, touched: &mut Vec<ViHandle>) {
+        if cluster.is_host_dead(host) {
             return;
         }
         // As a rule nothing is to be drained.
-        while !self.host(host).nic().is_silent() {
+        while !cluster.programs.host(host).nic().is_silent() {
             let mut has_moved = false;
-            while let Some(transmit) = self.host(host).nic().poll_transmit() {
-                self.send_control(host, transmit);
+            while let Some(transmit) = cluster.programs.host(host).nic().poll_transmit() {
+                cluster.send_control(host, transmit);
                 has_moved = true;
             }
-            while let Some(ready) = self.host(host).nic().poll_ready() {
-                self.kick(host, ready);
-                touched.extend(self.host(host).agent.handle_of(DEVICE, ready));
+            while let Some(ready) = cluster.programs.host(host).nic().poll_ready() {
+                cluster.kick(host, ready);
+                touched.extend(cluster.programs.host(host).agent.handle_of(DEVICE, ready));
                 has_moved = true;
             }
-            while let Some(event) = self.host(host).nic().poll_event() {
+            while let Some(event) = cluster.programs.host(host).nic().poll_event() {
                 let first = touched.len();
-                self.host(host).agent.hear(DEVICE, event, touched);
+                cluster
+                    .programs
+                    .host(host)
+                    .agent
+                    .hear(DEVICE, event, touched);
                 for &vi in &touched[first..] {
-                    self.tell_receives(host, vi);
+                    Self::tell_receives(cluster, host, vi);
                 }
                 has_moved = true;
             }
             if !has_moved {
                 break;
             }
-            self.host(host).nic().release_events();
+            cluster.programs.host(host).nic().release_events();
         }
         for &vi in touched.iter() {
-            self.host(host).agent.settle(vi);
+            cluster.programs.host(host).agent.settle(vi);
         }
-        self.host(host).agent.notify_entries();
-        if !self.host(host).nic().is_silent() {
-            self.set_timeout(host);
+        cluster.programs.host(host).agent.notify_entries();
+        if !cluster.programs.host(host).nic().is_silent() {
+            Self::set_timeout(cluster, host);
         }
-        self.changed(host);
+        Self::changed(cluster, host);
     }
 
     /// A VI of a host has something that its program may take.
-    pub(crate) fn settle(&mut self, host: u32, vi: ViId) {
-        let is_dead = self.is_dead(host);
-        let agent = &mut self.hosts[host as usize].agent;
+    pub(crate) fn settle_vi(cluster: &mut Cluster, host: u32, vi: ViId) {
+        let is_dead = cluster.is_host_dead(host);
+        let agent = &mut cluster.programs.hosts[host as usize].agent;
         let Some(handle) = agent.handle_of(DEVICE, vi) else {
-            return self.follow(host, None);
+            return Self::follow_up(cluster, host, None);
         };
         if is_dead || !agent.devices[DEVICE].nic.is_silent() {
-            let mut touched = core::mem::take(&mut self.touched);
+            let mut touched = core::mem::take(&mut cluster.programs.touched);
             touched.push(handle);
-            self.follow_touched(host, &mut touched);
+            Self::follow_touched(cluster, host, &mut touched);
             touched.clear();
-            self.touched = touched;
+            cluster.programs.touched = touched;
             return;
         }
         // As a rule there is nothing else to follow.
         agent.settle(handle);
         agent.notify_entries();
-        self.changed(host);
+        Self::changed(cluster, host);
     }
 
     /// Something changed on a host: whoever watches it looks.
-    pub(crate) fn changed(&mut self, host: u32) {
-        let state = &mut self.hosts[host as usize];
+    pub(crate) fn changed(cluster: &mut Cluster, host: u32) {
+        let state = &mut cluster.programs.hosts[host as usize];
+        let tasks = &mut cluster.programs.tasks;
         for &task in &state.watchers {
-            self.tasks.notice(task);
+            tasks.notice(task);
         }
         state.watchers.clear();
         if state.agent.has_jobs() && state.handler.is_none() {
             state.handler = Some(TaskId(u32::MAX));
-            let done = self.interrupt(host);
-            self.queue.schedule(done, Event::Call(host).into());
+            let done = Self::interrupt(cluster, host);
+            cluster.schedule(done, Event::Call(host));
         }
     }
 
     /// The next call of a host's handlers, which has read of the event queue what it is about.
-    pub(crate) fn next_call(&mut self, host: u32) -> Option<Call> {
-        let call = self.host(host).agent.next_call()?;
-        let (read, now) = (self.read_event(host), self.now());
-        self.host(host).work(now, read);
+    pub(crate) fn next_call(cluster: &mut Cluster, host: u32) -> Option<Call> {
+        let call = cluster.programs.host(host).agent.next_call()?;
+        let read = Self::read_event(cluster, host);
+        cluster.work_now(host, read);
         Some(call)
     }
 
-    /// The next waker of a host, as [`Cluster::next_call`].
-    pub(crate) fn next_wake(&mut self, host: u32) -> Option<Waker> {
-        let waker = self.host(host).agent.next_wake()?;
-        let (read, now) = (self.read_event(host), self.now());
-        self.host(host).work(now, read);
+    /// The next waker of a host, as [`Hosted::next_call`].
+    pub(crate) fn next_wake(cluster: &mut Cluster, host: u32) -> Option<Waker> {
+        let waker = cluster.programs.host(host).agent.next_wake()?;
+        let read = Self::read_event(cluster, host);
+        cluster.work_now(host, read);
         Some(waker)
     }
 
     /// A host's processor is interrupted for somebody who sleeps; when it has woken them.
-    pub(crate) fn interrupt(&mut self, host: u32) -> Time {
-        let model = self.config.host.processor;
-        let now = self.now();
-        let notices = self.host(host).notices.as_ref();
+    pub(crate) fn interrupt(cluster: &mut Cluster, host: u32) -> Time {
+        let model = cluster.config.host.processor;
+        let notices = cluster.programs.host(host).notices.as_ref();
         if let Some(round) = notices.and_then(|notices| notices.round()) {
             // Whoever calls handlers cannot sleep for what no tripwire watches: it looks.
-            return self.host(host).work(now, model.polling_delay + half(round));
+            return cluster.work_now(host, model.polling_delay + half(round));
         }
-        self.wake(host)
+        Self::wake(cluster, host)
     }
 
     /// An interrupt, and scheduling whoever sleeps; when that is over.
-    pub(crate) fn wake(&mut self, host: u32) -> Time {
-        self.counts.wake_ups += 1;
-        let model = self.config.host.processor;
-        let now = self.now();
-        let state = self.host(host);
-        let notices = state.notices.as_ref();
+    pub(crate) fn wake(cluster: &mut Cluster, host: u32) -> Time {
+        cluster.programs.counts.wake_ups += 1;
+        let model = cluster.config.host.processor;
+        let notices = cluster.programs.host(host).notices.as_ref();
         let served = notices.map_or(Time::ZERO, |notices| notices.interrupt_served());
         let interrupt = model.interrupt.saturating_sub(served);
-        state.work(now, interrupt + model.wake_up)
+        cluster.work_now(host, interrupt + model.wake_up)
     }
 
-    fn set_timeout(&mut self, host: u32) {
-        let Some(due) = self.host(host).agent.next_timeout() else {
+    fn set_timeout(cluster: &mut Cluster, host: u32) {
+        let Some(due) = cluster.programs.host(host).agent.next_timeout() else {
             return;
         };
         if due == Timestamp::NEVER {
             return;
         }
-        let due = Time::from_picoseconds(due.picoseconds()).max(self.now());
-        if let Some((time, event)) = self.host(host).timeout {
+        let due = Time::from_picoseconds(due.picoseconds()).max(cluster.now());
+        if let Some((time, event)) = cluster.programs.host(host).timeout {
             if time <= due {
                 return;
             }
-            self.queue.cancel(event);
+            cluster.cancel(event);
         }
-        let event = self.queue.schedule(due, Event::Timeout(host).into());
-        self.host(host).timeout = Some((due, event));
+        let event = cluster.schedule(due, Event::Timeout(host));
+        cluster.programs.host(host).timeout = Some((due, event));
     }
 }

@@ -3,9 +3,15 @@
 use std::sync::Arc;
 
 use viaduct_cluster::background::{Background, BackgroundError, Sources};
+use viaduct_cluster::config::{
+    Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
+};
 use viaduct_cluster::faults::{Detection, Fault, FaultError, Faults};
-use viaduct_hardware::{BusModel, Frame, HostModel, Mechanism, Rate};
+use viaduct_cluster::workload::{Pattern, SizeDistribution};
+use viaduct_engine::Time;
+use viaduct_hardware::{Frame, HostModel, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
+use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::Topology;
 
 /// A cluster for programs.
@@ -49,15 +55,48 @@ impl SimulationConfig {
         Sources::new(&self.background, hosts, self.seed).map(drop)
     }
 
-    /// What prices a message at a host.
-    #[inline]
-    pub(crate) const fn hardware(&self) -> (&Mechanism, &BusModel) {
-        (&self.host.mechanism, &self.host.bus)
-    }
-
     /// Framing and rate of the link between a host and its switch.
     #[inline]
     pub(crate) const fn host_link(&self) -> (Frame, Rate) {
         (self.links.frame, self.links.host_rate)
+    }
+}
+
+/// A cluster of such hosts, on which nothing is sent but what programs send.
+impl From<SimulationConfig> for ClusterConfig {
+    fn from(config: SimulationConfig) -> Self {
+        Self {
+            topology: config.topology,
+            links: config.links,
+            switch: config.switch,
+            host: config.host,
+            hosts: HostsConfig {
+                processes: 1,
+                prepost: UNLIMITED,
+                is_prepost_chosen: false,
+                send_buffers: UNLIMITED,
+                bus_load: None,
+            },
+            traffic: TrafficConfig {
+                pattern: Pattern::Pairs(Vec::new()),
+                arrivals: Arrivals::PingPong,
+                size: SizeDistribution::constant(0),
+                reliability: ReliabilityLevel::Unreliable,
+                start: Time::ZERO,
+                stop: Time::ZERO,
+            },
+            faults: config.faults,
+            detection: config.detection,
+            background: config.background,
+            run: RunConfig {
+                warmup: Time::ZERO,
+                until: Time::MAX,
+                drain: true,
+                messages_max: None,
+                events_max: None,
+                seed: config.seed,
+                message_rows_max: 0,
+            },
+        }
     }
 }

@@ -18,7 +18,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use viaduct_engine::Time;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Hosted, new_cluster};
 use crate::config::SimulationConfig;
 use crate::counts::Counts;
 use crate::event::Event;
@@ -34,6 +34,13 @@ const STACK_BYTES: usize = 256 << 10;
 pub(crate) struct Spawn {
     pub(crate) task: TaskId,
     pub(crate) program: Program,
+}
+
+impl fmt::Debug for Spawn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut spawn = formatter.debug_struct("Spawn");
+        spawn.field("task", &self.task).finish_non_exhaustive()
+    }
 }
 
 pub(crate) enum Program {
@@ -124,7 +131,7 @@ impl Drop for Running {
 pub fn die() {
     let running = RUNNING.with_borrow(Clone::clone);
     if let (Some(current), Some(shared)) = (current(), running) {
-        let host = shared.lock().tasks.host(current.task);
+        let host = shared.lock().programs.tasks.host(current.task);
         Process::new(shared, host).die();
     }
 }
@@ -252,7 +259,7 @@ impl Simulation {
     pub fn new(config: SimulationConfig) -> Self {
         Self {
             shared: Arc::new(Shared {
-                cluster: RunLock::new(Cluster::new(config)),
+                cluster: RunLock::new(new_cluster(config.into())),
                 woken: Arc::default(),
             }),
             bodies: Vec::new(),
@@ -270,7 +277,7 @@ impl Simulation {
     /// Hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
-        self.shared.lock().hosts.len() as u32
+        self.shared.lock().host_count()
     }
 
     /// Simulated time so far.
@@ -282,19 +289,19 @@ impl Simulation {
     /// What was counted so far, however a run ended.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.shared.lock().counts
+        Hosted::counts(&self.shared.lock())
     }
 
     /// Whether a host, and its programs with it, has not died.
     #[must_use]
     pub fn is_alive(&self, host: u32) -> bool {
-        !self.shared.lock().is_dead(host)
+        !self.shared.lock().is_host_dead(host)
     }
 
     /// What became short on adapters so far, and cost time: tripwires and events of CLAN.
     #[must_use]
     pub fn shortages(&self) -> Vec<Shortage> {
-        self.shared.lock().shortages()
+        Hosted::shortages(&self.shared.lock())
     }
 
     /// A program's view of a host.
@@ -349,8 +356,8 @@ impl Simulation {
         let cluster = self.shared.lock();
         Ok(Outcome {
             end: cluster.now(),
-            events: cluster.queue.fired(),
-            counts: cluster.all_counts(),
+            events: cluster.fired(),
+            counts: Hosted::all_counts(&cluster),
         })
     }
 
@@ -361,23 +368,23 @@ impl Simulation {
 
         let mut cluster = shared.lock();
         loop {
-            while let Some(spawn) = cluster.spawned.pop_front() {
+            while let Some(spawn) = cluster.programs.spawned.pop_front() {
                 self.prepare(spawn)?;
             }
-            while let Some(host) = cluster.calls.pop_front() {
-                if cluster.is_dead(host) {
+            while let Some(host) = cluster.programs.calls.pop_front() {
+                if cluster.is_host_dead(host) {
                     continue;
                 }
                 // Wakers need no stack to be called on; they may do anything but wait.
-                while let Some(waker) = cluster.next_wake(host) {
+                while let Some(waker) = Hosted::next_wake(&mut cluster, host) {
                     drop(cluster);
                     waker.wake();
                     cluster = shared.lock();
                 }
-                if cluster.host(host).agent.has_jobs() {
+                if cluster.programs.host(host).agent.has_jobs() {
                     self.call_handlers(&mut cluster, host)?;
                 } else {
-                    cluster.host(host).handler = None;
+                    cluster.programs.host(host).handler = None;
                 }
             }
             // After the calls, which wake futures: they run before time goes on.
@@ -389,35 +396,28 @@ impl Simulation {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner);
                 for task in woken.drain(..) {
-                    cluster.tasks.wake(task);
+                    cluster.programs.tasks.wake(task);
                 }
             }
-            if let Some(task) = cluster.tasks.next_ready() {
+            if let Some(task) = cluster.programs.tasks.next_ready() {
                 return Ok(Some(task));
             }
-            if cluster.tasks.programs() == 0 {
+            if cluster.programs.tasks.programs() == 0 {
                 return Ok(None);
             }
             // Programs that wait let events happen, too: they are counted, not met one by one.
-            if cluster.queue.fired() >= self.next_look {
-                self.next_look = cluster.queue.fired() + EVENTS_PER_LOOK;
+            if cluster.fired() >= self.next_look {
+                self.next_look = cluster.fired() + EVENTS_PER_LOOK;
                 if self.stop.as_ref().is_some_and(|asked| asked()) {
                     return Err(SimulationError::Stopped { at: cluster.now() });
                 }
             }
-            let next = if cluster.is_quiet() {
-                None
-            } else {
-                cluster.next_event(Time::MAX)
-            };
-            let Some(event) = next else {
+            if cluster.is_quiet() || !cluster.step(Time::MAX) {
                 return Err(SimulationError::Stuck {
                     at: cluster.now(),
-                    hosts: cluster.tasks.waiting_hosts(),
+                    hosts: cluster.programs.tasks.waiting_hosts(),
                 });
-            };
-            cluster.look_ahead();
-            cluster.handle(event);
+            }
         }
     }
 
@@ -454,19 +454,19 @@ impl Simulation {
             .pop();
         let task = match idle {
             Some(task) => {
-                cluster.tasks.move_to(task, host);
-                cluster.tasks.wake(task);
+                cluster.programs.tasks.move_to(task, host);
+                cluster.programs.tasks.wake(task);
                 task
             }
             None => {
-                let task = cluster.tasks.add(host, false);
+                let task = cluster.programs.tasks.add(host, false);
                 let (shared, idle) = (Arc::clone(&self.shared), Arc::clone(&self.idle_handlers));
                 let calls = Box::new(move || call_for_ever(&shared, &idle, task));
                 self.put(task, Body::Blocking(coroutine(task, true, calls)?));
                 task
             }
         };
-        cluster.host(host).handler = Some(task);
+        cluster.programs.host(host).handler = Some(task);
         Ok(())
     }
 
@@ -485,12 +485,12 @@ impl Simulation {
             }
             Body::Asynchronous(future, waker) => {
                 let mut cluster = self.shared.lock();
-                let host = cluster.tasks.host(task);
-                let free = cluster.host(host).processor_free;
+                let host = cluster.programs.tasks.host(task);
+                let free = cluster.processor_free(host);
                 if free > cluster.now() {
                     // The processor is busy with what the program, or another, gave it.
-                    let wait = cluster.tasks.wait(task, false);
-                    cluster.queue.schedule(free, Event::Wake(task, wait).into());
+                    let wait = cluster.programs.tasks.wait(task, false);
+                    cluster.schedule(free, Event::Wake(task, wait));
                     return;
                 }
                 drop(cluster);
@@ -503,13 +503,13 @@ impl Simulation {
                 CURRENT.set(None);
                 if polled.is_pending() {
                     let mut cluster = self.shared.lock();
-                    let is_watching = std::mem::take(&mut cluster.is_watching);
-                    let wait = cluster.tasks.wait(task, is_watching);
-                    if is_watching && cluster.tasks.list(task) {
-                        cluster.host(host).watchers.push(task);
+                    let is_watching = std::mem::take(&mut cluster.programs.is_watching);
+                    let wait = cluster.programs.tasks.wait(task, is_watching);
+                    if is_watching && cluster.programs.tasks.list(task) {
+                        cluster.programs.host(host).watchers.push(task);
                     }
-                    if let Some(time) = cluster.wake_at.take() {
-                        cluster.queue.schedule(time, Event::Wake(task, wait).into());
+                    if let Some(time) = cluster.programs.wake_at.take() {
+                        cluster.schedule(time, Event::Wake(task, wait));
                     }
                 }
                 polled.is_ready()
@@ -517,7 +517,7 @@ impl Simulation {
         };
         if has_ended {
             self.bodies[task.0 as usize] = None;
-            self.shared.lock().tasks.remove(task);
+            self.shared.lock().programs.tasks.remove(task);
         }
     }
 }
@@ -560,9 +560,9 @@ pub(crate) fn suspend(current: Current) {
 /// Calls the handlers of one host after another.
 fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) {
     loop {
-        let host = shared.lock().tasks.host(task);
+        let host = shared.lock().programs.tasks.host(task);
         loop {
-            let call = shared.lock().next_call(host);
+            let call = Hosted::next_call(&mut shared.lock(), host);
             let Some(call) = call else { break };
             // A handler that panics has said so; the others go on.
             let _ = catch_unwind(AssertUnwindSafe(|| call.run()));
@@ -571,13 +571,13 @@ fn call_for_ever(shared: &Arc<Shared>, idle: &Mutex<Vec<TaskId>>, task: TaskId) 
                 return;
             }
             let mut cluster = shared.lock();
-            cluster.host(host).agent.running = None;
-            cluster.changed(host);
+            cluster.programs.host(host).agent.running = None;
+            Hosted::changed(&mut cluster, host);
         }
         let mut cluster = shared.lock();
-        cluster.host(host).handler = None;
-        cluster.changed(host);
-        cluster.tasks.wait(task, false);
+        cluster.programs.host(host).handler = None;
+        Hosted::changed(&mut cluster, host);
+        cluster.programs.tasks.wait(task, false);
         drop(cluster);
         idle.lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -43,19 +43,11 @@
 //! ```text
 //!  programs      executor.rs: stacks and futures, one at a time      tasks.rs: who waits
 //!      |  process.rs: Runtime of viaduct_agent, time, compute
-//!      v
-//!      |                                                          raw.rs: CLAN below VIA
-//!  cluster.rs    events; host.rs: agent, processor, engines
-//!      |
-//!      v
-//!  carry.rs      a message's way, as viaduct_hardware planned it          control.rs: connections
-//!      |  queues.rs: what the message queues of CLAN write
-//!      v
-//!  notices.rs    how CLAN's programs hear of it: tripwires, events
-//!  look_ahead.rs asks for memory before events need it
-//!
-//!  retransmission.rs    what RDMA sends again
-//!  faults.rs     what goes wrong where and when                      failures.rs: what follows
+//!      v                                                             raw.rs: CLAN below VIA
+//!  cluster.rs    agents of the hosts; what follows from what happens to one
+//!      |  queues.rs: what the message queues of CLAN write     bytes.rs: memory of programs
+//!      v  notices.rs: how CLAN's programs hear of it: tripwires, events
+//!  viaduct_cluster    events, hosts, messages, adapters, network, faults: those of studies
 //! ```
 //!
 //! # How a run goes
@@ -66,22 +58,17 @@
 //! ready is taken in the order in which it became so: equal inputs, equal runs.
 //!
 //! 1. An operation (`viaduct-agent`'s `provider.rs`) gives the host's processor its work
-//!    (`Process::spend`), then acts on the host's agent; `Cluster::follow` does what follows. A
+//!    (`Process::spend`), then acts on the host's agent; `Hosted::follow_up` does what follows. A
 //!    program's own time runs ahead of the clock by what its processor has to do, and catches up
 //!    before it looks at anything (`Process::synchronised`).
-//! 2. A send is kicked (`carry.rs: kick`): by a doorbell, or started by the processor itself.
-//!    `start` asks `viaduct_core::Nic`, takes the bytes, and has the mechanism plan the message
-//!    (`mechanism.rs: Plan`).
-//! 3. The engine serves (`serve`), the bytes move (`viaduct_network`). The
-//!    target's `Nic` gives its verdict when the first byte is there (`Heads`: native, RDMA) or
-//!    the last (`Arrives`). The bytes are placed at `Arrives`, in one event with the check of
-//!    protection: nothing can be deregistered in between. CLAN's programs hear of it as
-//!    `notices.rs` says.
-//! 4. `settle` completes descriptors; whoever watches the host looks again. Futures are woken
+//! 2. A post goes to `viaduct_cluster` (`programs/carry.rs: posted`), whose messages of programs
+//!    take the way of all messages; `Hosted`, the workload of that cluster, is told what is theirs
+//!    alone. A message's bytes are taken when it starts. They are placed when its last byte is
+//!    there (`bytes.rs`), in one event with the check of protection: nothing can be deregistered in
+//!    between. CLAN's programs hear of it as `notices.rs` says.
+//! 3. `settle_vi` completes descriptors; whoever watches the host looks again. Futures are woken
 //!    (`Provider::watch`) and take their completions themselves; handlers are called by tasks of
 //!    their own.
-//! 5. Messages about connections take their own way (`control.rs`): ends of connections stay behind
-//!    the data of their host pair, and data behind what opens a connection.
 //!
 //! A program of Python (`viaduct-python`'s `programs.rs`) is a generator that such a future holds:
 //! it is resumed on the thread of the run and never on a stack of the simulation. What blocks,
@@ -101,25 +88,19 @@
 struct Guide;
 
 mod breakdown;
-mod carry;
+mod bytes;
 mod cluster;
 pub mod config;
-mod control;
 mod counts;
 mod event;
 mod executor;
-mod failures;
 mod host;
 mod lock;
-mod look_ahead;
-mod message;
 mod notices;
 mod process;
 mod queues;
 pub mod raw;
-mod retransmission;
 mod tasks;
-mod traffic;
 
 pub use breakdown::{breakdown, way, ways};
 pub use counts::Counts;

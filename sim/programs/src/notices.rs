@@ -19,7 +19,7 @@ use viaduct_engine::Time;
 use viaduct_provider::Watched;
 use viaduct_provider::via::{Nic, Queue, ReliabilityLevel, ViId};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Hosted};
 use crate::host::{DEVICE, reserve_little};
 use viaduct_hardware::{Mechanism, NoticeModel};
 
@@ -325,12 +325,12 @@ fn times(span: Time, count: u32) -> Time {
     Time::from_picoseconds(span.picoseconds().saturating_mul(u64::from(count)))
 }
 
-impl Cluster {
+impl Hosted {
     /// A program of a host is about to wait, or to be told by a handler: how it will learn. What
     /// that takes to set up its processor has to do first.
-    pub(crate) fn arrange(&mut self, host: u32, watched: Watched) -> Told {
-        let now = self.now();
-        let state = self.host(host);
+    pub(crate) fn arrange(cluster: &mut Cluster, host: u32, watched: Watched) -> Told {
+        let now = cluster.now();
+        let state = cluster.programs.host(host);
         let Some(notices) = &mut state.notices else {
             return Told::Woken(None);
         };
@@ -350,14 +350,18 @@ impl Cluster {
         let location = Location::Queue(vi, queue);
         let cost = notices.watch(nic, location, false, now);
         let told = notices.told(location);
-        state.work(now, cost);
+        cluster.work(host, now, cost);
         told
     }
 
-    /// As [`Cluster::arrange`], for a byte of memory that a host has given below VIA.
-    pub(crate) fn arrange_memory(&mut self, host: u32, (area, offset): (u32, u32)) -> Told {
-        let now = self.now();
-        let state = self.host(host);
+    /// As [`Hosted::arrange`], for a byte of memory that a host has given below VIA.
+    pub(crate) fn arrange_memory(
+        cluster: &mut Cluster,
+        host: u32,
+        (area, offset): (u32, u32),
+    ) -> Told {
+        let now = cluster.now();
+        let state = cluster.programs.host(host);
         let Some(notices) = &mut state.notices else {
             return Told::Woken(None);
         };
@@ -365,24 +369,24 @@ impl Cluster {
         let nic = &state.agent.devices[DEVICE].nic;
         let cost = notices.watch(nic, location, false, now);
         let told = notices.told(location);
-        state.work(now, cost);
+        cluster.work(host, now, cost);
         told
     }
 
     /// A VI has a receive, or a send: if its queue is bound to a completion queue, that is to hear
     /// of it by the event queue.
     #[inline]
-    pub(crate) fn arrange_bound(&mut self, host: u32, vi: ViId, queue: Queue) {
-        let state = &mut self.hosts[host as usize];
-        if state.notices.is_some() && !state.line(vi).note_arranged(vi, queue) {
-            self.arrange_new(host, vi, queue);
+    pub(crate) fn arrange_bound(cluster: &mut Cluster, host: u32, vi: ViId, queue: Queue) {
+        let state = &mut cluster.programs.hosts[host as usize];
+        if state.notices.is_some() && !state.told(vi).note_arranged(queue) {
+            Self::arrange_new(cluster, host, vi, queue);
         }
     }
 
     #[inline(never)]
-    fn arrange_new(&mut self, host: u32, vi: ViId, queue: Queue) {
-        let now = self.now();
-        let state = &mut self.hosts[host as usize];
+    fn arrange_new(cluster: &mut Cluster, host: u32, vi: ViId, queue: Queue) {
+        let now = cluster.now();
+        let state = &mut cluster.programs.hosts[host as usize];
         let handle = state.agent.handle_of(DEVICE, vi);
         let is_bound = handle.is_some_and(|handle| state.agent.is_bound(handle, queue));
         let nic = &state.agent.devices[DEVICE].nic;
@@ -391,14 +395,14 @@ impl Cluster {
         }
         if let Some(notices) = &mut state.notices {
             let cost = notices.watch(nic, Location::Queue(vi, queue), true, now);
-            state.work(now, cost);
+            cluster.work(host, now, cost);
         }
     }
 
     /// The location of a VI's queue was written over the network.
-    pub(crate) fn fire(&mut self, host: u32, vi: ViId, queue: Queue) {
-        let now = self.now();
-        let state = self.host(host);
+    pub(crate) fn fire(cluster: &mut Cluster, host: u32, vi: ViId, queue: Queue) {
+        let now = cluster.now();
+        let state = cluster.programs.host(host);
         let Some(notices) = &mut state.notices else {
             return;
         };
@@ -406,38 +410,38 @@ impl Cluster {
             return;
         };
         let interrupt = notices.model.interrupt;
-        state.work(now, interrupt);
-        self.counts.events += u64::from(is_new);
+        cluster.work(host, now, interrupt);
+        cluster.programs.counts.events += u64::from(is_new);
     }
 
     /// A DMA request of a VI's send has ended.
-    pub(crate) fn end_request(&mut self, host: u32, vi: ViId) {
-        let now = self.now();
-        let state = self.host(host);
+    pub(crate) fn end_request(cluster: &mut Cluster, host: u32, vi: ViId) {
+        let now = cluster.now();
+        let state = cluster.programs.host(host);
         let handle = state.agent.handle_of(DEVICE, vi);
         let is_bound = handle.is_some_and(|handle| state.agent.is_bound(handle, Queue::Send));
         if is_bound
             && let Some(notices) = &mut state.notices
             && notices.enter(None, now)
         {
-            self.counts.events += 1;
+            cluster.programs.counts.events += 1;
         }
     }
 
     /// An out-of-band message has come. Its entry is read by the interrupt that it makes, which is
     /// a part of what the kernel agents cost.
-    pub(crate) fn hear_out_of_band(&mut self, host: u32) {
-        let now = self.now();
-        if let Some(notices) = &mut self.host(host).notices
+    pub(crate) fn hear_out_of_band(cluster: &mut Cluster, host: u32) {
+        let now = cluster.now();
+        if let Some(notices) = &mut cluster.programs.host(host).notices
             && notices.has_room(now)
         {
-            self.counts.events += 1;
+            cluster.programs.counts.events += 1;
         }
     }
 
     /// A round of looks that a program makes beside its look there.
-    pub(crate) fn round(&self, host: u32, watched: Watched) -> Time {
-        let notices = &self.hosts[host as usize].notices;
+    pub(crate) fn round(cluster: &Cluster, host: u32, watched: Watched) -> Time {
+        let notices = &cluster.programs.hosts[host as usize].notices;
         match (watched, notices) {
             (Watched::Entries(_), Some(notices)) => notices.round().unwrap_or(Time::ZERO),
             _ => Time::ZERO,
@@ -445,15 +449,15 @@ impl Cluster {
     }
 
     /// What it takes a program to have found something in a completion queue.
-    pub(crate) fn read_event(&mut self, host: u32) -> Time {
-        let notices = &mut self.host(host).notices;
+    pub(crate) fn read_event(cluster: &mut Cluster, host: u32) -> Time {
+        let notices = &mut cluster.programs.host(host).notices;
         notices
             .as_mut()
             .map_or(Time::ZERO, |notices| notices.read())
     }
 
-    pub(crate) fn shortages(&self) -> Vec<Shortage> {
-        let hosts = self.hosts.iter().enumerate();
+    pub(crate) fn shortages(cluster: &Cluster) -> Vec<Shortage> {
+        let hosts = cluster.programs.hosts.iter().enumerate();
         hosts
             .filter_map(|(host, state)| Some((host as u32, state.notices.as_ref()?)))
             .flat_map(|(host, notices)| notices.shortages(host))

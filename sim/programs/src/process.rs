@@ -11,7 +11,7 @@ use viaduct_engine::Time;
 use viaduct_provider::via::{HostAddress, Queue, Timespan, Timestamp};
 use viaduct_provider::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
 
-use crate::cluster::{Cluster, half};
+use crate::cluster::{Cluster, Hosted, half};
 use crate::event::Event;
 use crate::executor::{Current, Program, Shared, Spawn, current, may_block, suspend};
 use crate::host::{address_of, host_at, reserve_little};
@@ -77,7 +77,8 @@ impl Process {
     }
 
     /// As [`Process::now`], to the picosecond.
-    pub(crate) fn time(&self) -> Time {
+    #[must_use]
+    pub fn time(&self) -> Time {
         self.local(&mut self.shared.lock())
     }
 
@@ -87,7 +88,7 @@ impl Process {
 
     fn local(&self, cluster: &mut Cluster) -> Time {
         let now = cluster.now();
-        cluster.host(self.host).processor_free.max(now)
+        cluster.processor_free(self.host).max(now)
     }
 
     /// Keeps the host's processor busy for some time. A blocking program goes on when it is over,
@@ -95,7 +96,7 @@ impl Process {
     pub fn compute(&self, span: Duration) {
         let mut cluster = self.shared.lock();
         let now = cluster.now();
-        cluster.host(self.host).work(now, time_of(span));
+        cluster.work(self.host, now, time_of(span));
         self.synchronise(&mut cluster);
     }
 
@@ -119,8 +120,11 @@ impl Process {
             if cluster.now() >= until {
                 return Poll::Ready(());
             }
-            let earliest = cluster.wake_at.map_or(until, |time| time.min(until));
-            cluster.wake_at = Some(earliest);
+            let earliest = cluster
+                .programs
+                .wake_at
+                .map_or(until, |time| time.min(until));
+            cluster.programs.wake_at = Some(earliest);
             Poll::Pending
         })
         .await;
@@ -135,8 +139,11 @@ impl Process {
         if cluster.now() >= until {
             return Poll::Ready(());
         }
-        let earliest = cluster.wake_at.map_or(until, |time| time.min(until));
-        cluster.wake_at = Some(earliest);
+        let earliest = cluster
+            .programs
+            .wake_at
+            .map_or(until, |time| time.min(until));
+        cluster.programs.wake_at = Some(earliest);
         Poll::Pending
     }
 
@@ -145,7 +152,7 @@ impl Process {
     /// For futures written by hand that look at a queue and found nothing: they are the loops of
     /// programs that poll, and [`Self::pay_for_polling`] when they have found something at last.
     pub fn watch(&self) {
-        self.shared.lock().is_watching = true;
+        self.shared.lock().programs.is_watching = true;
     }
 
     /// The processor has looked in a loop, and sees a change half a turn late.
@@ -175,7 +182,7 @@ impl Process {
         if cluster.now() < until {
             let delay = cluster.config.host.processor.polling_delay;
             let now = cluster.now();
-            cluster.host(self.host).work(now, delay);
+            cluster.work(self.host, now, delay);
         }
     }
 
@@ -197,13 +204,13 @@ impl Process {
 
     fn start(&self, program: Program) {
         let mut cluster = self.shared.lock();
-        if cluster.is_dead(self.host) {
+        if cluster.is_host_dead(self.host) {
             // Dropped without the lock: it may hold anything.
             drop(cluster);
             return drop(program);
         }
-        let task = cluster.tasks.add(self.host, true);
-        cluster.spawned.push_back(Spawn { task, program });
+        let task = cluster.programs.tasks.add(self.host, true);
+        cluster.programs.spawned.push_back(Spawn { task, program });
     }
 
     /// Kills the host: its programs never run again, what was under way from or to it is lost, and
@@ -216,7 +223,7 @@ impl Process {
         let own = {
             let mut cluster = self.shared.lock();
             cluster.kill(self.host, true);
-            current().filter(|current| cluster.tasks.host(current.task) == self.host)
+            current().filter(|current| cluster.programs.tasks.host(current.task) == self.host)
         };
         if let Some(current) = own.filter(Current::may_block) {
             loop {
@@ -229,7 +236,7 @@ impl Process {
     #[inline(always)]
     fn alive(&self) -> Result<Guard<'_>> {
         let cluster = self.shared.lock();
-        if cluster.is_dead(self.host) {
+        if cluster.is_host_dead(self.host) {
             return Err(dead(self.host));
         }
         Ok(cluster)
@@ -239,15 +246,15 @@ impl Process {
     #[inline]
     pub(crate) fn spend(&self, cluster: &mut Cluster, span: Time) {
         let now = cluster.now();
-        cluster.host(self.host).work(now, span);
+        cluster.work(self.host, now, span);
     }
 
     /// A program's wait is over: it pays for how it was told. What it still has to read.
     fn wake_up(&self, cluster: &mut Guard<'_>, told: Told) -> Time {
         let event = match told {
             Told::Woken(event) => {
-                cluster.wake(self.host);
-                cluster.counts.events += u64::from(event.is_some());
+                Hosted::wake(cluster, self.host);
+                cluster.programs.counts.events += u64::from(event.is_some());
                 event.unwrap_or(Time::ZERO)
             }
             Told::Looks(round) => {
@@ -273,7 +280,7 @@ impl Process {
         let deadline = limit.map(|limit| cluster.now() + time_of(limit));
         let (mut told, mut has_slept) = (None, false);
         loop {
-            if let Some(seen) = look(&mut cluster.host(self.host).agent)? {
+            if let Some(seen) = look(&mut cluster.programs.host(self.host).agent)? {
                 let mut event = Time::ZERO;
                 if let Some(told) = told
                     && has_slept
@@ -283,7 +290,7 @@ impl Process {
                 if let Some(watched) = watched {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
                     let read = self.read(&mut cluster, watched);
-                    cluster.host(self.host).counts.wake_ups += u64::from(was_asleep);
+                    cluster.programs.host(self.host).counts.wake_ups += u64::from(was_asleep);
                     let reap = cluster.config.host.processor.reap;
                     self.spend(&mut cluster, event + read + reap);
                 }
@@ -300,7 +307,8 @@ impl Process {
                 ));
             }
             if told.is_none() {
-                let arranged = watched.map(|watched| cluster.arrange(self.host, watched));
+                let arranged =
+                    watched.map(|watched| Hosted::arrange(&mut cluster, self.host, watched));
                 told = Some(arranged.unwrap_or(Told::Woken(None)));
                 // Setting a tripwire takes time, in which what is waited for may come.
                 self.synchronise(&mut cluster);
@@ -310,7 +318,7 @@ impl Process {
             }
             let sleeps = watched.is_some() && matches!(told, Some(Told::Woken(_)));
             if sleeps && !has_slept {
-                cluster.host(self.host).counts.sleeps += 1;
+                cluster.programs.host(self.host).counts.sleeps += 1;
             }
             has_slept = true;
             self.wait(&mut cluster, deadline, true);
@@ -338,7 +346,7 @@ impl Process {
         limit: Option<Duration>,
         look: impl FnMut(&mut Cluster) -> Option<T>,
     ) -> Option<T> {
-        let told = self.shared.lock().arrange_memory(self.host, place);
+        let told = Hosted::arrange_memory(&mut self.shared.lock(), self.host, place);
         let (mut cluster, seen, has_slept) = self.see(limit, look)?;
         if has_slept {
             let event = self.wake_up(&mut cluster, told);
@@ -376,7 +384,7 @@ impl Process {
     /// What there is to read of the event queue by a program that has found something.
     fn read(&self, cluster: &mut Cluster, watched: Watched) -> Time {
         match watched {
-            Watched::Entries(_) => cluster.read_event(self.host),
+            Watched::Entries(_) => Hosted::read_event(cluster, self.host),
             Watched::Vi(..) => Time::ZERO,
         }
     }
@@ -384,12 +392,12 @@ impl Process {
     /// Waits until the simulation's time has reached the program's own.
     #[inline]
     fn synchronise(&self, cluster: &mut Guard<'_>) {
-        let free = cluster.host(self.host).processor_free;
+        let free = cluster.processor_free(self.host);
         if free <= cluster.now() || !may_block() {
             return;
         }
         // Nothing else happens until then, as a rule: the clock moves, and that is all.
-        if !(self.is_alone(cluster) && !cluster.is_dead(self.host) && cluster.advance(free)) {
+        if !(self.is_alone(cluster) && !cluster.is_host_dead(self.host) && cluster.advance(free)) {
             self.catch_up(cluster);
         }
     }
@@ -397,7 +405,7 @@ impl Process {
     #[inline(never)]
     fn catch_up(&self, cluster: &mut Guard<'_>) {
         loop {
-            let free = cluster.host(self.host).processor_free;
+            let free = cluster.processor_free(self.host);
             if free <= cluster.now() {
                 return;
             }
@@ -411,26 +419,26 @@ impl Process {
             return;
         };
         let task = current.task;
-        let wait = cluster.tasks.wait(task, is_watching);
-        if is_watching && cluster.tasks.list(task) {
-            let watchers = &mut cluster.host(self.host).watchers;
+        let wait = cluster.programs.tasks.wait(task, is_watching);
+        if is_watching && cluster.programs.tasks.list(task) {
+            let watchers = &mut cluster.programs.host(self.host).watchers;
             reserve_little(watchers);
             watchers.push(task);
         }
         if self.wait_in_place(cluster, task, until) {
             return;
         }
-        let event = until.map(|time| cluster.queue.schedule(time, Event::Wake(task, wait).into()));
+        let event = until.map(|time| cluster.schedule(time, Event::Wake(task, wait)));
         cluster.let_go(|| suspend(current));
         if let Some(event) = event {
-            cluster.queue.cancel(event);
+            cluster.cancel(event);
         }
     }
 
     /// Whether nobody but the program that runs wants to go on.
     #[inline]
     fn is_alone(&self, cluster: &Cluster) -> bool {
-        cluster.is_idle() && !self.shared.has_woken()
+        cluster.programs.is_idle() && !self.shared.has_woken()
     }
 
     /// Lets things happen from the stack that waits, for as long as they concern no other program;
@@ -440,32 +448,30 @@ impl Process {
         const EVENTS_MAX: u32 = 1 << 10;
 
         for _ in 0..EVENTS_MAX {
-            if cluster.is_dead(self.host) {
+            if cluster.is_host_dead(self.host) {
                 return false;
             }
-            if let Some(is_over) = cluster.tasks.take_if_next(task) {
+            if let Some(is_over) = cluster.programs.tasks.take_if_next(task) {
                 return is_over;
             }
-            if cluster.has_calls() || self.shared.has_woken() {
+            if cluster.programs.has_calls() || self.shared.has_woken() {
                 return false;
             }
             if cluster.is_quiet() {
                 // Generators alone end no wait but one for a time.
                 let is_over = until.is_some_and(|time| cluster.advance(time));
                 if is_over {
-                    cluster.tasks.end_wait_now(task);
+                    cluster.programs.tasks.end_wait_now(task);
                 }
                 return is_over;
             }
-            let Some(event) = cluster.next_event(until.unwrap_or(Time::MAX)) else {
+            if !cluster.step(until.unwrap_or(Time::MAX)) {
                 // Nothing is to happen by then: the clock moves, and that is all.
                 let Some(time) = until else { return false };
                 cluster.advance(time);
-                cluster.tasks.end_wait_now(task);
+                cluster.programs.tasks.end_wait_now(task);
                 return true;
-            };
-            cluster.look_ahead();
-            cluster.handle(event);
+            }
         }
         false
     }
@@ -476,7 +482,7 @@ pub(crate) type Guard<'a> = crate::lock::Guard<'a, Cluster>;
 // SAFETY: messages are carried by the verdicts of the semantics, under the lock of all operations.
 unsafe impl Runtime for Process {
     fn access<T>(&self, act: impl FnOnce(&mut Agent) -> T) -> T {
-        act(&mut self.shared.lock().host(self.host).agent)
+        act(&mut self.shared.lock().programs.host(self.host).agent)
     }
 
     fn operate<T>(
@@ -489,10 +495,10 @@ unsafe impl Runtime for Process {
         // A loop of questions takes time, or what it waits for never comes.
         self.spend(&mut cluster, QUESTION);
         let now = cluster.timestamp();
-        let result = act(&mut cluster.host(self.host).agent, now);
-        cluster.follow(self.host, vi);
+        let result = act(&mut cluster.programs.host(self.host).agent, now);
+        Hosted::follow_up(&mut cluster, self.host, vi);
         if let Some(vi) = vi {
-            cluster.tell_receives(self.host, vi);
+            Hosted::tell_receives(&mut cluster, self.host, vi);
         }
         result
     }
@@ -505,9 +511,9 @@ unsafe impl Runtime for Process {
         let mut cluster = self.alive()?;
         self.synchronise(&mut cluster);
         let model = cluster.config.host.processor;
-        let round = cluster.round(self.host, watched);
+        let round = Hosted::round(&cluster, self.host, watched);
         let (delay, reap) = (model.polling_delay + half(round), model.reap);
-        let seen = look(&mut cluster.host(self.host).agent)?;
+        let seen = look(&mut cluster.programs.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);
             self.spend(&mut cluster, half(round) + read + reap);
@@ -520,7 +526,7 @@ unsafe impl Runtime for Process {
         let turn = (delay + delay).max(Time::from_picoseconds(10_000));
         let until = cluster.now() + turn;
         self.wait(&mut cluster, Some(until), true);
-        let seen = look(&mut cluster.host(self.host).agent)?;
+        let seen = look(&mut cluster.programs.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);
             self.spend(&mut cluster, delay + read + reap);
@@ -547,21 +553,27 @@ unsafe impl Runtime for Process {
             Work::PostReceive => Queue::Receive,
             Work::PostSend | Work::Register { .. } => Queue::Send,
         };
-        let post = cluster.config.host.processor.post;
-        self.spend(&mut cluster, post);
-        let Some((_, id)) = cluster.host(self.host).agent.place_of(vi) else {
+        let (now, post) = (cluster.now(), cluster.config.host.processor.post);
+        let (begins, _) = cluster.work(self.host, now, post);
+        let Some((_, id)) = cluster.programs.host(self.host).agent.place_of(vi) else {
             // It says what is wrong.
             let now = cluster.timestamp();
-            let result = act(&mut cluster.host(self.host).agent, now);
-            cluster.follow_post(self.host, vi, None);
+            let result = act(&mut cluster.programs.host(self.host).agent, now);
+            Hosted::follow_post(&mut cluster, self.host, vi, None);
             return result;
         };
-        cluster.arrange_bound(self.host, id, queue);
+        Hosted::arrange_bound(&mut cluster, self.host, id, queue);
         let now = cluster.timestamp();
-        let result = act(&mut cluster.host(self.host).agent, now);
-        cluster.follow_post(self.host, vi, Some(id));
+        let before = cluster.unstarted(self.host, id);
+        let result = act(&mut cluster.programs.host(self.host).agent, now);
+        if work == Work::PostSend {
+            // A tripwire that had to be set is a part of it.
+            let worked = (begins, cluster.processor_free(self.host));
+            cluster.posted(self.host, id, before, worked);
+        }
+        Hosted::follow_post(&mut cluster, self.host, vi, Some(id));
         if work == Work::PostReceive {
-            cluster.tell_receives_of(self.host, id);
+            Hosted::tell_receives_of(&mut cluster, self.host, id);
         }
         result
     }
@@ -584,7 +596,7 @@ unsafe impl Runtime for Process {
     }
 
     fn expect(&self, watched: Watched) {
-        self.shared.lock().arrange(self.host, watched);
+        Hosted::arrange(&mut self.shared.lock(), self.host, watched);
     }
 
     fn is_handler(&self) -> bool {
@@ -598,7 +610,7 @@ unsafe impl Runtime for Process {
     }
 
     fn address(&self, name: &str, index: u32) -> Result<HostAddress> {
-        let hosts = self.shared.lock().hosts.len();
+        let hosts = self.shared.lock().host_count() as usize;
         let number = name.strip_prefix("host").unwrap_or(name).parse::<u32>();
         let known = number.ok().filter(|number| (*number as usize) < hosts);
         match (known, index) {
@@ -612,18 +624,18 @@ unsafe impl Runtime for Process {
     }
 
     fn name(&self, address: HostAddress) -> Result<String> {
-        let hosts = self.shared.lock().hosts.len();
+        let hosts = self.shared.lock().host_count() as usize;
         host_at(address, hosts)
             .map(|number| format!("host{number}"))
             .ok_or_else(|| unknown(format!("no host has the address {:#x}", address.get())))
     }
 
     fn counts(&self) -> Result<Counts> {
-        Ok(self.alive()?.host(self.host).counts)
+        Ok(self.alive()?.programs.host(self.host).counts)
     }
 
     fn neighbours(&self, own: HostAddress, hops: u32) -> Vec<HostAddress> {
-        let hosts = self.shared.lock().hosts.len() as u32;
+        let hosts = self.shared.lock().host_count();
         (0..hosts)
             .map(address_of)
             .filter(|address| hops > 0 || *address == own)

@@ -8,9 +8,9 @@
 use viaduct_provider::via::{Queue, ViId};
 use viaduct_provider::{Counts, ViHandle};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Hosted};
 use crate::counts;
-use crate::host::{DEVICE, Host, Line};
+use crate::host::{DEVICE, Host};
 use viaduct_hardware::{Mechanism, QueueDesign};
 
 /// What the other ends of one VI's queues were told.
@@ -25,48 +25,48 @@ pub(crate) struct Told {
     is_arranged: [bool; 2],
 }
 
-impl Line {
+impl Told {
     /// Notes that it is settled whether a VI's queue needs a tripwire; whether it was.
     #[inline]
-    pub(crate) fn note_arranged(&mut self, vi: ViId, queue: Queue) -> bool {
-        core::mem::replace(&mut self.told_of(vi).is_arranged[queue as usize], true)
+    pub(crate) fn note_arranged(&mut self, queue: Queue) -> bool {
+        core::mem::replace(&mut self.is_arranged[queue as usize], true)
     }
 
     /// What the other ends of a VI's queues were told, of which this is the place.
     #[inline]
-    fn told_of(&mut self, vi: ViId) -> &mut Told {
-        if self.told.vi != Some(vi) {
-            self.told = Told {
+    pub(crate) fn of(&mut self, vi: ViId) -> &mut Self {
+        if self.vi != Some(vi) {
+            *self = Self {
                 vi: Some(vi),
-                ..Told::default()
+                ..Self::default()
             };
         }
-        &mut self.told
+        self
     }
 }
 
-impl Cluster {
+impl Hosted {
     /// The receiver of a connection tells its sender of receives that it has not told of.
-    pub(crate) fn tell_receives(&mut self, host: u32, vi: ViHandle) {
-        if let Some((_, vi)) = self.host(host).agent.place_of(vi) {
-            self.tell_receives_of(host, vi);
+    pub(crate) fn tell_receives(cluster: &mut Cluster, host: u32, vi: ViHandle) {
+        if let Some((_, vi)) = cluster.programs.host(host).agent.place_of(vi) {
+            Self::tell_receives_of(cluster, host, vi);
         }
     }
 
-    /// As [`Cluster::tell_receives`], of a VI that is there.
-    pub(crate) fn tell_receives_of(&mut self, host: u32, vi: ViId) {
-        let Mechanism::RemoteWrites(model) = &self.config.host.mechanism else {
+    /// As [`Hosted::tell_receives`], of a VI that is there.
+    pub(crate) fn tell_receives_of(cluster: &mut Cluster, host: u32, vi: ViId) {
+        let Mechanism::RemoteWrites(model) = &cluster.config.host.mechanism else {
             return;
         };
-        let state = &mut self.hosts[host as usize];
-        state.line(vi);
+        let state = &mut cluster.programs.hosts[host as usize];
+        state.told(vi);
         let Host {
             agent,
-            lines,
+            told,
             counts,
             ..
         } = state;
-        let told = lines[vi.index() as usize].told_of(vi);
+        let told = &mut told[vi.index() as usize];
         let nic = &agent.devices[DEVICE].nic;
         let Some((posted, receives)) = nic.receives_posted_since(vi, told.receives) else {
             // A new connection begins with new queues.
@@ -99,28 +99,45 @@ impl Cluster {
     }
 
     /// A receiver has read a message of the transfer queue, which took so many slots.
-    pub(crate) fn tell_read(&mut self, host: u32, vi: ViId, slots: u32, at_once: bool) {
-        let Mechanism::RemoteWrites(model) = &self.config.host.mechanism else {
+    pub(crate) fn tell_read(cluster: &mut Cluster, host: u32, vi: ViId, slots: u32, at_once: bool) {
+        let Mechanism::RemoteWrites(model) = &cluster.config.host.mechanism else {
             return;
         };
-        let state = &mut self.hosts[host as usize];
-        let line = state.line(vi);
-        line.told.slots += slots;
-        if at_once || line.told.slots >= model.returned_every {
-            line.told.slots = 0;
+        let state = &mut cluster.programs.hosts[host as usize];
+        let told = state.told(vi);
+        told.slots += slots;
+        if at_once || told.slots >= model.returned_every {
+            told.slots = 0;
             state.counts.returns += 1;
         }
     }
 
     /// What all hosts have counted together.
-    pub(crate) fn all_counts(&self) -> counts::Counts {
+    pub(crate) fn all_counts(cluster: &Cluster) -> counts::Counts {
         let zero = Counts::default();
-        let together = self.hosts.iter().fold(zero, |sum, host| sum + host.counts);
+        let hosts = cluster.programs.hosts.iter();
+        let together = hosts.fold(zero, |sum, host| sum + host.counts);
+        let own = Self::counts(cluster);
         counts::Counts {
             // With those below VIA.
-            remote_writes: self.counts.remote_writes + together.remote_writes(),
-            dma_requests: self.counts.dma_requests + together.dma_requests(),
-            ..self.counts
+            remote_writes: own.remote_writes + together.remote_writes(),
+            dma_requests: own.dma_requests + together.dma_requests(),
+            ..own
+        }
+    }
+
+    /// What was counted of the simulation as a whole.
+    pub(crate) fn counts(cluster: &Cluster) -> counts::Counts {
+        let carried = cluster.program_counts();
+        let own = cluster.programs.counts;
+        counts::Counts {
+            messages: carried.messages,
+            lost: own.lost + carried.lost,
+            retransmissions: carried.retransmissions,
+            corrupted: own.corrupted + carried.corrupted,
+            connections_broken: carried.connections_broken,
+            transfers: cluster.transfers(),
+            ..own
         }
     }
 }

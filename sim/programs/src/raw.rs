@@ -29,12 +29,11 @@ use std::time::Duration;
 
 use viaduct_provider::{Error, Result, ReturnCode};
 
-use crate::cluster::Cluster;
-use crate::config::SimulationConfig;
+use crate::cluster::{Cluster, Hosted};
 use crate::process::Process;
-use viaduct_hardware::{Mechanism, RemoteWriteModel};
+use viaduct_hardware::{HostModel, Mechanism, RemoteWriteModel};
 
-pub(crate) use carry::{RawEvent, RawWrites, WriteId, raw_of_tag};
+pub(crate) use carry::{RawEvent, RawWrites, WriteId};
 pub use measure::{remote_write_latency, remote_write_rate};
 
 /// Names memory that a host has given. Whoever holds it may map the memory and write there, until
@@ -74,8 +73,8 @@ impl fmt::Debug for Given {
 }
 
 /// The numbers of an adapter that has remote writes.
-pub(crate) fn model_of(config: &SimulationConfig) -> Option<RemoteWriteModel> {
-    match &config.host.mechanism {
+pub(crate) fn model_of(host: &HostModel) -> Option<RemoteWriteModel> {
+    match &host.mechanism {
         Mechanism::RemoteWrites(model) => Some(*model),
         Mechanism::Native(_)
         | Mechanism::Firmware(_)
@@ -88,7 +87,7 @@ impl Process {
     /// The network below VIA; `None` if the adapter has no remote writes.
     #[must_use]
     pub fn remote_writes(&self) -> Option<RemoteWrites> {
-        model_of(&self.lock().config)?;
+        model_of(&self.lock().config.host)?;
         Some(RemoteWrites {
             process: self.clone(),
         })
@@ -100,7 +99,7 @@ impl RemoteWrites {
     #[must_use]
     pub fn give(&self, bytes: u32) -> Given {
         let mut cluster = self.process.lock();
-        let cookie = cluster.raw.give(self.process.host(), bytes);
+        let cookie = cluster.programs.raw.give(self.process.host(), bytes);
         drop(cluster);
         Given {
             process: self.process.clone(),
@@ -115,10 +114,10 @@ impl RemoteWrites {
     /// [`ReturnCode::InvalidParameter`] if it was taken back.
     pub fn map(&self, cookie: Cookie) -> Result<Mapped> {
         let mut cluster = self.process.lock();
-        if !cluster.raw.has(cookie) {
+        if !cluster.programs.raw.has(cookie) {
             return Err(taken_back(cookie));
         }
-        if let Some(model) = model_of(&cluster.config) {
+        if let Some(model) = model_of(&cluster.config.host) {
             self.process.spend(&mut cluster, model.map);
         }
         Ok(Mapped {
@@ -145,7 +144,7 @@ impl Given {
     ) -> Option<T> {
         let area = self.cookie.area;
         self.process.poll_memory(limit, |cluster: &mut Cluster| {
-            cluster.raw.bytes(area).and_then(&mut look)
+            cluster.programs.raw.bytes(area).and_then(&mut look)
         })
     }
 
@@ -161,7 +160,7 @@ impl Given {
         let place = (area, offset);
         self.process
             .wait_for_memory(place, limit, |cluster: &mut Cluster| {
-                cluster.raw.bytes(area).and_then(&mut look)
+                cluster.programs.raw.bytes(area).and_then(&mut look)
             })
     }
 }
@@ -169,7 +168,7 @@ impl Given {
 impl Drop for Given {
     fn drop(&mut self) {
         let mut cluster = self.process.lock();
-        cluster.take_back(self.cookie);
+        Hosted::take_back(&mut cluster, self.cookie);
     }
 }
 
@@ -182,7 +181,8 @@ impl Mapped {
     pub fn write(&self, offset: u32, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes)?;
         let mut cluster = self.process.lock();
-        cluster.write_raw(self.process.host(), self.cookie, offset, bytes);
+        let host = self.process.host();
+        Hosted::write_raw(&mut cluster, host, self.cookie, offset, bytes);
         Ok(())
     }
 
@@ -196,7 +196,8 @@ impl Mapped {
     pub fn post_dma(&self, offset: u32, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes)?;
         let mut cluster = self.process.lock();
-        cluster.post_raw(self.process.host(), self.cookie, offset, bytes);
+        let host = self.process.host();
+        Hosted::post_raw(&mut cluster, host, self.cookie, offset, bytes);
         Ok(())
     }
 
@@ -205,7 +206,7 @@ impl Mapped {
     pub fn poll_dma(&self, at_most: u32, limit: Option<Duration>) -> bool {
         let host = self.process.host();
         let found = self.process.poll_memory(limit, |cluster: &mut Cluster| {
-            (cluster.raw.requests(host) <= at_most).then_some(())
+            (cluster.programs.raw.requests(host) <= at_most).then_some(())
         });
         found.is_some()
     }

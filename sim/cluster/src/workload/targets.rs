@@ -165,6 +165,21 @@ impl Targets {
         })
     }
 
+    /// Of hosts none of which sends.
+    pub(crate) fn nobody(topology: &Arc<Topology>) -> Self {
+        let hosts = topology.host_count();
+        let none = Pairs {
+            first: Vec::new(),
+            targets: Vec::new(),
+        };
+        Self {
+            topology: Arc::clone(topology),
+            hosts,
+            rule: Rule::Pairs(Arc::new(none)),
+            silent_hosts: hosts,
+        }
+    }
+
     /// The target of the next message of a process on `source`; none if the host never sends.
     ///
     /// `turn` belongs to the process, begins at 0, and is kept for patterns that take their

@@ -11,26 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
 use viaduct_network::fluid::FlowDemand;
-use viaduct_network::{Begun, Moved, Next, Transfer};
+use viaduct_network::{Begun, Moved, Next};
 
 use super::{Cookie, model_of};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Hosted};
 use crate::event::Event;
-use crate::failures::crossed;
-use crate::host::Turn;
-use crate::message::WHOLE_WAY;
 use viaduct_cluster::faults::Fate;
-
-/// The flows of raw writes are tagged with their numbers and this.
-const RAW: u32 = 1 << 31;
-
-/// The raw write that a flow's tag means, if it means one.
-pub(crate) const fn raw_of_tag(tag: u32) -> Option<WriteId> {
-    if tag & RAW == 0 {
-        return None;
-    }
-    Some(WriteId(tag & !RAW))
-}
+use viaduct_cluster::programs::Crossing;
 
 /// Number of a raw write under way; free numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -56,10 +43,8 @@ struct Write {
     bytes: Vec<u8>,
     is_dma: bool,
     demand: FlowDemand,
-    begun: Time,
-    /// How long a byte of it is on what it crosses now, and which links of its way that is.
-    head: Time,
-    links: (u16, u16),
+    /// How it crosses its way now, once it has begun.
+    crossing: Option<Crossing>,
     fate: Fate,
 }
 
@@ -122,65 +107,85 @@ impl RawWrites {
     }
 }
 
-impl Cluster {
+impl Hosted {
     /// Takes memory back that a host has given.
-    pub(crate) fn take_back(&mut self, cookie: Cookie) {
-        self.raw.areas.remove(&cookie.area);
-        if let Some(notices) = &mut self.host(cookie.host).notices {
+    pub(crate) fn take_back(cluster: &mut Cluster, cookie: Cookie) {
+        cluster.programs.raw.areas.remove(&cookie.area);
+        if let Some(notices) = &mut cluster.programs.host(cookie.host).notices {
             notices.forget(cookie.area);
         }
     }
 
     /// The processor of a host writes into another's memory.
-    pub(crate) fn write_raw(&mut self, source: u32, cookie: Cookie, offset: u32, bytes: &[u8]) {
-        let Some(model) = model_of(&self.config) else {
+    pub(crate) fn write_raw(
+        cluster: &mut Cluster,
+        source: u32,
+        cookie: Cookie,
+        offset: u32,
+        bytes: &[u8],
+    ) {
+        let Some(model) = model_of(&cluster.config.host) else {
             return;
         };
         let span = Time::from_picoseconds(
             (bytes.len() as f64 / model.write_rate.bytes_per_picosecond() + 0.5) as u64,
         );
-        let writing = self.config.host.bus.programmed_write + span;
-        let id = self.admit_raw(source, (cookie, offset), bytes, model.write_rate, false);
-        let now = self.now();
-        let state = self.host(source);
-        let begins = state.processor_free.max(now);
-        state.work(begins, writing);
-        self.queue
-            .schedule(begins, Event::Raw(RawEvent::Begins(id)).into());
+        let writing = cluster.config.host.bus.programmed_write + span;
+        let id = Self::admit_raw(
+            cluster,
+            source,
+            (cookie, offset),
+            bytes,
+            model.write_rate,
+            false,
+        );
+        let (begins, _) = cluster.work(source, cluster.now(), writing);
+        cluster.schedule(begins, Event::Raw(RawEvent::Begins(id)));
     }
 
     /// A program of a host asks the engine to write into another's memory.
-    pub(crate) fn post_raw(&mut self, source: u32, cookie: Cookie, offset: u32, bytes: &[u8]) {
-        let Some(model) = model_of(&self.config) else {
+    pub(crate) fn post_raw(
+        cluster: &mut Cluster,
+        source: u32,
+        cookie: Cookie,
+        offset: u32,
+        bytes: &[u8],
+    ) {
+        let Some(model) = model_of(&cluster.config.host) else {
             return;
         };
-        let now = self.now();
-        self.counts.dma_requests += 1;
-        let is_queued = self.raw.requests(source) > 0;
-        self.host(source).work(now, model.dma_request);
+        cluster.programs.counts.dma_requests += 1;
+        let is_queued = cluster.programs.raw.requests(source) > 0;
+        cluster.work_now(source, model.dma_request);
         if bytes.len() as u64 <= u64::from(model.dma_written_bytes) && !is_queued {
-            self.write_raw(source, cookie, offset, bytes);
+            Self::write_raw(cluster, source, cookie, offset, bytes);
             return;
         }
-        let id = self.admit_raw(source, (cookie, offset), bytes, Rate::INFINITE, true);
-        *self.raw.requests.entry(source).or_default() += 1;
-        self.host(source).engine.turns.push_back(Turn::Raw(id));
-        self.serve(source);
+        let id = Self::admit_raw(
+            cluster,
+            source,
+            (cookie, offset),
+            bytes,
+            Rate::INFINITE,
+            true,
+        );
+        *cluster.programs.raw.requests.entry(source).or_default() += 1;
+        cluster.queue_request(source, id.0);
     }
 
     fn admit_raw(
-        &mut self,
+        cluster: &mut Cluster,
         source: u32,
         (cookie, offset): (Cookie, u32),
         bytes: &[u8],
         rate: Rate,
         is_dma: bool,
     ) -> WriteId {
-        self.counts.remote_writes += 1;
+        cluster.programs.counts.remote_writes += 1;
         let length = bytes.len() as f64;
-        let wire_bytes = self.config.links.frame.wire_bytes(bytes.len() as u64) as f64;
+        let wire_bytes = cluster.config.links.frame.wire_bytes(bytes.len() as u64) as f64;
         let scale = wire_bytes / length;
-        let id = self.raw.insert(Write {
+        cluster.programs.raw.insert(Write {
             source,
             cookie,
             offset,
@@ -192,169 +197,164 @@ impl Cluster {
                 rate_max: rate.bytes_per_picosecond() * scale,
                 tag: 0,
             },
-            begun: Time::ZERO,
-            head: Time::ZERO,
-            links: WHOLE_WAY,
+            crossing: None,
             fate: Fate::Whole,
-        });
-        if let Some(write) = self.raw.get(id) {
-            write.demand.tag = id.0 | RAW;
-        }
-        id
+        })
     }
 
     /// A request's turn at the engine has come; when its bytes begin to move.
-    pub(crate) fn serve_raw(&mut self, host: u32, id: WriteId) {
-        let Some(model) = model_of(&self.config) else {
+    pub(crate) fn serve_raw(cluster: &mut Cluster, host: u32, id: WriteId) {
+        let Some(model) = model_of(&cluster.config.host) else {
             return;
         };
-        let now = self.now();
-        let state = self.host(host);
-        state.engine.is_busy = true;
         // A request is there when the processor has written it.
-        let begins = state.processor_free.max(now) + model.dma_setup;
-        self.queue
-            .schedule(begins, Event::Raw(RawEvent::Begins(id)).into());
+        let written = cluster.processor_free(host).max(cluster.now());
+        let event = Event::Raw(RawEvent::Begins(id));
+        cluster.schedule(written + model.dma_setup, event);
     }
 
-    pub(crate) fn handle_raw(&mut self, event: RawEvent) {
+    pub(crate) fn handle_raw(cluster: &mut Cluster, event: RawEvent) {
         match event {
-            RawEvent::Begins(id) => self.begin_raw_in_order(id),
+            RawEvent::Begins(id) => Self::begin_raw_in_order(cluster, id),
             RawEvent::Ended(host) => {
-                if let Some(requests) = self.raw.requests.get_mut(&host) {
+                if let Some(requests) = cluster.programs.raw.requests.get_mut(&host) {
                     *requests -= 1;
                 }
-                self.handle_engine_free(host);
-                self.changed(host);
+                cluster.end_request(host);
+                Self::changed(cluster, host);
             }
-            RawEvent::Arrives(id) => self.place_raw(id),
+            RawEvent::Arrives(id) => Self::place_raw(cluster, id),
         }
     }
 
-    fn begin_raw_in_order(&mut self, id: WriteId) {
-        let Some(Write { source, is_dma, .. }) = self.raw.get(id) else {
+    fn begin_raw_in_order(cluster: &mut Cluster, id: WriteId) {
+        let Some(Write { source, is_dma, .. }) = cluster.programs.raw.get(id) else {
             return;
         };
         let (source, is_dma) = (*source, *is_dma);
         if !is_dma {
-            let written = self.raw.written.entry(source).or_default();
+            let written = cluster.programs.raw.written.entry(source).or_default();
             written.push_back(id);
             if written.len() > 1 {
                 return;
             }
         }
-        self.begin_raw(id);
+        Self::begin_raw(cluster, id);
     }
 
-    fn begin_raw(&mut self, id: WriteId) {
-        let Some(write) = self.raw.get(id) else {
+    fn begin_raw(cluster: &mut Cluster, id: WriteId) {
+        let Some(write) = cluster.programs.raw.get(id) else {
             return;
         };
-        let transfer = Transfer {
-            ends: (write.source, write.cookie.host),
-            flow: 0,
-            is_ordered: true,
-            demand: write.demand,
-        };
-        let begun = self.network.begin(&mut self.queue, &transfer);
-        self.raw_begun(id, &begun);
+        let (ends, demand) = ((write.source, write.cookie.host), write.demand);
+        let crossing = cluster.begin_request(id.0, ends, demand);
+        if let Some(write) = cluster.programs.raw.get(id) {
+            write.crossing = Some(crossing);
+        }
     }
 
-    /// A write has begun to move, over its whole way or the next hop of it.
-    pub(crate) fn raw_begun(&mut self, id: WriteId, begun: &Begun) {
-        let (now, links) = (self.now(), self.links_crossed(begun.journey));
-        if let Some(write) = self.raw.get(id) {
-            (write.begun, write.head, write.links) = (now, begun.delay, links);
+    /// A write has begun to move over the next hop of its way.
+    pub(crate) fn raw_begun(cluster: &mut Cluster, id: WriteId, begun: &Begun) {
+        let Some(write) = cluster.programs.raw.get(id) else {
+            return;
+        };
+        let ends = (write.source, write.cookie.host);
+        let crossing = cluster.crossing(ends, begun);
+        if let Some(write) = cluster.programs.raw.get(id) {
+            write.crossing = Some(crossing);
         }
     }
 
     /// The bytes of a raw write have moved over its whole way, or over a hop of it.
-    pub(crate) fn raw_moved(&mut self, id: WriteId, moved: &Moved) {
-        let now = self.now();
-        let (Some(model), Some(write)) = (model_of(&self.config), self.raw.get(id)) else {
+    pub(crate) fn raw_moved(cluster: &mut Cluster, id: WriteId, moved: &Moved) {
+        let now = cluster.now();
+        let model = model_of(&cluster.config.host);
+        let (Some(model), Some(write)) = (model, cluster.programs.raw.get(id)) else {
             return;
         };
         let (ends, is_dma) = ((write.source, write.cookie.host), write.is_dma);
-        let is_there = moved.next == Next::There;
-        if let Some(faults) = &mut self.faults {
-            let way = self.network.way(ends, 0);
-            let is_lost = faults.is_nic_dead(ends.0)
-                || faults.is_nic_dead(ends.1)
-                || faults
-                    .cut(crossed(way, write.links), write.begun, now)
-                    .is_some();
-            if is_lost {
-                write.fate = Fate::Lost;
-            } else if is_there {
-                let frames = self.config.links.frame.count(write.bytes.len() as u64);
-                (write.fate, _) = faults.draw(way, frames);
-            }
+        let (bytes, mut fate) = (write.bytes.len() as u64, write.fate);
+        let Some(crossing) = write.crossing else {
+            return;
+        };
+        if fate != Fate::Lost {
+            let (frames, is_there) = (
+                cluster.config.links.frame.count(bytes),
+                moved.next == Next::There,
+            );
+            fate = cluster.fate_of_request(&crossing, frames, is_there);
         }
-        let (head, is_lost) = (write.head, write.fate == Fate::Lost);
+        if let Some(write) = cluster.programs.raw.get(id) {
+            write.fate = fate;
+        }
+        let (head, is_lost) = (crossing.delay, fate == Fate::Lost);
         match moved.next {
             Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) if !is_lost => {
-                self.forward_after(journey, after);
+                cluster.go_on_after(journey, after);
             }
             Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
-                self.network.give_up(journey);
-                self.expect_raw(id, (ends, is_dma), now + after);
+                cluster.give_up_request(journey);
+                Self::expect_raw(cluster, id, (ends, is_dma), now + after);
             }
             Next::There => {
-                let bus = self.config.host.bus;
+                let bus = cluster.config.host.bus;
                 let mut there = now + head + model.adapter + model.adapter + bus.write;
                 if !is_dma {
                     there += bus.programmed_write;
                 }
-                self.expect_raw(id, (ends, is_dma), there);
+                Self::expect_raw(cluster, id, (ends, is_dma), there);
             }
         }
         if !moved.is_gone {
             return;
         }
         if is_dma {
-            let served = self.host(ends.0).work(now, model.dma_interrupt);
-            self.queue
-                .schedule(served, Event::Raw(RawEvent::Ended(ends.0)).into());
-        } else if let Some(written) = self.raw.written.get_mut(&ends.0) {
+            let served = cluster.work_now(ends.0, model.dma_interrupt);
+            cluster.schedule(served, Event::Raw(RawEvent::Ended(ends.0)));
+        } else if let Some(written) = cluster.programs.raw.written.get_mut(&ends.0) {
             written.pop_front();
             if let Some(next) = written.front().copied() {
-                self.begin_raw(next);
+                Self::begin_raw(cluster, next);
             }
         }
     }
 
     /// A write's last byte would be there at a time: it is, behind those of its kind.
-    fn expect_raw(&mut self, id: WriteId, kind: ((u32, u32), bool), there: Time) {
+    fn expect_raw(cluster: &mut Cluster, id: WriteId, kind: ((u32, u32), bool), there: Time) {
         let ((source, target), is_dma) = kind;
-        let last = self.raw.last_arrival.entry((source, target, is_dma));
+        let last = cluster
+            .programs
+            .raw
+            .last_arrival
+            .entry((source, target, is_dma));
         let last = last.or_default();
         *last = there.max(*last);
-        self.queue
-            .schedule(*last, Event::Raw(RawEvent::Arrives(id)).into());
+        let there = *last;
+        cluster.schedule(there, Event::Raw(RawEvent::Arrives(id)));
     }
 
     /// The bytes are there: they are placed if the memory is given still.
-    fn place_raw(&mut self, id: WriteId) {
-        let Some(mut write) = self.raw.remove(id) else {
+    fn place_raw(cluster: &mut Cluster, id: WriteId) {
+        let Some(mut write) = cluster.programs.raw.remove(id) else {
             return;
         };
         match write.fate {
             Fate::Whole => {}
             Fate::Corrupt => {
-                self.counts.corrupted += 1;
+                cluster.programs.counts.corrupted += 1;
                 write.bytes[0] ^= 1;
             }
             Fate::Lost | Fate::Gap => {
-                self.counts.lost += 1;
+                cluster.programs.counts.lost += 1;
                 return;
             }
         }
         let from = write.offset as usize;
-        let Some(area) = self.raw.areas.get_mut(&write.cookie.area) else {
-            self.counts.refused_writes += 1;
+        let Some(area) = cluster.programs.raw.areas.get_mut(&write.cookie.area) else {
+            cluster.programs.counts.refused_writes += 1;
             return;
         };
         area[from..from + write.bytes.len()].copy_from_slice(&write.bytes);
-        self.changed(write.cookie.host);
+        Self::changed(cluster, write.cookie.host);
     }
 }

@@ -6,9 +6,9 @@
 //! `retries` goes without progress it gives up, and the connection breaks.
 //!
 //! ```text
-//!  Arrives: lost             -> time-out   \
-//!  Arrives: behind a gap     -> Refused at the sender -> Again: all that the receiver has not
-//!  acknowledgement lost      -> time-out   /
+//!  TailArrives: lost             -> time-out   \
+//!  TailArrives: behind a gap     -> Refused at the sender -> Again: all that the receiver has not
+//!  acknowledgement lost          -> time-out   /
 //! ```
 //!
 //! Frames are not events. When a message begins to move it is drawn which of its frames is the
@@ -17,16 +17,30 @@
 //!
 //! Nothing here is reached in a simulation without faults.
 
+use viaduct_core::{ConnectionNumber, ViId};
 use viaduct_engine::Time;
-use viaduct_hardware::Frame;
-use viaduct_provider::via::{ConnectionNumber, ViId};
+use viaduct_hardware::{Frame, Mechanism};
 
+use super::guest::Slots;
+use super::{OF_PROGRAM, Programs};
 use crate::cluster::Cluster;
-use crate::failures::Consequence;
-use crate::host::Host;
-use crate::message::{MessageId, Messages};
-use viaduct_cluster::faults::Fate;
-use viaduct_hardware::Mechanism;
+use crate::event::Event;
+use crate::faults::Fate;
+use crate::message::MessageId;
+
+/// Something that follows from a fault, and names more than an event can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Consequence {
+    /// What the agent of one host says to another's has not got through for long enough.
+    LostTouch(u32, u32),
+    /// The sender of a VI goes back to what was lost, if it has not since.
+    Again(u32, ViId, u32),
+    /// The answer of a remote read goes once more.
+    AnswerAgain(MessageId),
+}
+
+/// What is expected to follow.
+pub(crate) type Expected = Slots<Consequence>;
 
 /// One direction of a reliable connection, as both its ends see it.
 #[derive(Debug)]
@@ -62,13 +76,22 @@ struct Rule {
     timeout: Time,
 }
 
-impl Host {
-    fn recovery(&mut self, vi: ViId) -> Option<&mut Recovery> {
-        self.recoveries.as_mut()?.get_mut(&vi)
+impl<P: Programs> Cluster<P> {
+    /// Lets something follow at a time.
+    pub(crate) fn follows_at(&mut self, time: Time, consequence: Consequence) {
+        let number = self.guests.expected.insert(consequence);
+        self.queue.schedule(time, Event::Follows(number));
     }
-}
 
-impl Cluster {
+    pub(crate) fn handle_consequence(&mut self, number: u32) {
+        match self.guests.expected.take(number) {
+            None => {}
+            Some(Consequence::LostTouch(from, to)) => self.lose_touch(from, to),
+            Some(Consequence::Again(host, vi, epoch)) => self.send_once_more(host, vi, epoch),
+            Some(Consequence::AnswerAgain(message)) => self.begin_transfer(message),
+        }
+    }
+
     fn retransmission_rule(&self) -> Option<Rule> {
         match &self.config.host.mechanism {
             Mechanism::Rdma(model) if model.retries > 0 => Some(Rule {
@@ -83,21 +106,26 @@ impl Cluster {
         }
     }
 
+    /// One direction of the connection that a message of a program takes, if what is lost there is
+    /// sent again.
+    fn recovery(&mut self, id: MessageId) -> Option<&mut Recovery> {
+        let (host, vi) = self.poster(id);
+        self.guests.hosts[host as usize].recovery(vi)
+    }
+
     /// Numbers a message that was started; one of a connection where nothing is sent again has 0.
     pub(crate) fn number(&mut self, id: MessageId) {
-        if self.retransmission_rule().is_none() {
+        let message = self.messages.get(id);
+        let (host, vi) = (message.source, message.source_vi);
+        if self.retransmission_rule().is_none() || !self.is_reliable(host, vi) {
             return;
         }
-        let Some(message) = self.messages.get(id) else {
+        let Some(peer) = self.guests.sent(id).peer else {
             return;
         };
-        let (host, vi, connection) = (message.host, message.vi, message.peer.connection);
-        let state = &mut self.hosts[host as usize];
-        let information = state.agent.devices[crate::host::DEVICE].nic.query_vi(vi);
-        if !information.is_ok_and(|vi| vi.attributes.reliability.is_reliable()) {
-            return;
-        }
-        let recoveries = state.recoveries.get_or_insert_default();
+        let connection = peer.connection;
+        let guest = &mut self.guests.hosts[host as usize];
+        let recoveries = guest.recoveries.get_or_insert_default();
         let recovery = recoveries.entry(vi).or_insert_with(|| Recovery {
             connection,
             last: 0,
@@ -127,28 +155,33 @@ impl Cluster {
             was_held = recovery.go_back();
         }
         recovery.last += 1;
-        message.sequence = recovery.last;
-        message.epoch = recovery.epoch;
+        let (sequence, epoch) = (recovery.last, recovery.epoch);
+        let sent = self.guests.sent(id);
+        (sent.sequence, sent.epoch) = (sequence, epoch);
         self.forget_lost(gone);
         self.release_line(host, vi, was_held);
     }
 
     /// Draws how far such a message gets that begins to move. Bytes on the wire, if not all.
-    pub(crate) fn draw_part(&mut self, id: MessageId, (from, to): (u32, u32)) -> Option<f64> {
-        let flow = self.messages.flow(id);
-        let way = self.network.way((from, to), flow);
-        let (faults, message) = (self.faults.as_mut()?, self.messages.get(id)?);
-        let recovery = self.hosts[message.host as usize].recovery(message.vi)?;
+    pub(crate) fn draw_part(&mut self, id: MessageId) -> Option<f64> {
+        let message = self.messages.get(id);
+        let (ends, flow) = self.ends_of(message);
+        let (bytes, is_answer) = (u64::from(message.bytes), message.is_answer);
+        let (host, vi) = self.poster(id);
+        let way = self.network.way(ends, flow);
+        let faults = &mut self.failures.as_mut()?.faults;
+        let recovery = self.guests.hosts[host as usize].recovery(vi)?;
+        let sent = &mut self.guests.sent[id.0 as usize];
+        let message = self.messages.get_mut(id);
         let frame = self.config.links.frame;
-        let (bytes, sequence) = (message.moving_bytes(), message.sequence);
-        let frames = frame.count(bytes);
-        let start = match (message.is_answer, recovery.resumes) {
-            (true, _) => u64::from(message.epoch),
+        let (frames, sequence) = (frame.count(bytes), sent.sequence);
+        let start = match (is_answer, recovery.resumes) {
+            (true, _) => u64::from(sent.epoch),
             (false, (resumed, came)) if resumed == sequence => came,
             (false, _) => 0,
         };
         let left = frames - start.min(frames - 1);
-        let is_behind = !message.is_answer && recovery.gap.is_some_and(|gap| gap < sequence);
+        let is_behind = !is_answer && recovery.gap.is_some_and(|gap| gap < sequence);
         let mut moved = 0;
         if !is_behind {
             let (fate, came) = faults.draw(way, left);
@@ -156,9 +189,9 @@ impl Cluster {
             if fate == Fate::Whole {
                 return (start > 0).then(|| part_bytes(frame, bytes, start, frames));
             }
-            if message.is_answer {
-                message.epoch += came as u32;
-                message.goes *= u32::from(came == 0);
+            if is_answer {
+                sent.epoch += came as u32;
+                sent.goes *= u32::from(came == 0);
             } else if sequence < recovery.expected {
                 // The receiver has it already, and expects none of its frames.
                 return None;
@@ -180,19 +213,19 @@ impl Cluster {
 
     /// Such a message was moving wholly when a link of its way went down, after a part of its time.
     pub(crate) fn note_cut(&mut self, id: MessageId, part: f64) {
-        let Some(message) = self.messages.get(id) else {
-            return;
-        };
-        let frames = self.config.links.frame.count(message.moving_bytes());
+        let message = self.messages.get(id);
+        let frames = self.config.links.frame.count(message.bytes.into());
         let came = |start: u64| start + ((frames - start) as f64 * part) as u64;
-        if message.is_answer {
-            message.epoch = came(u64::from(message.epoch)).min(frames - 1) as u32;
+        let is_answer = message.is_answer;
+        let sent = self.guests.sent(id);
+        if is_answer {
+            sent.epoch = came(u64::from(sent.epoch)).min(frames - 1) as u32;
             return;
         }
-        let Some(recovery) = self.hosts[message.host as usize].recovery(message.vi) else {
+        let sequence = sent.sequence;
+        let Some(recovery) = self.recovery(id) else {
             return;
         };
-        let sequence = message.sequence;
         if recovery.gap.is_none() && sequence >= recovery.expected {
             let (resumed, start) = recovery.resumes;
             let start = if resumed == sequence { start } else { 0 };
@@ -204,11 +237,9 @@ impl Cluster {
     /// Whether such a message, the last of whose bytes has left, is the last of its VI to move
     /// until the sender goes back.
     pub(crate) fn holds_line(&mut self, id: MessageId) -> bool {
-        let Some(message) = self.messages.get(id) else {
-            return false;
-        };
+        let message = self.messages.get(id);
         let holds = message.fate == Fate::Gap && !message.is_answer;
-        if let Some(recovery) = self.hosts[message.host as usize].recovery(message.vi) {
+        if let Some(recovery) = self.recovery(id) {
             recovery.is_held |= holds;
         }
         holds
@@ -216,64 +247,55 @@ impl Cluster {
 
     /// Lets the next message of a VI move, if none could.
     fn release_line(&mut self, host: u32, vi: ViId, was_held: bool) {
-        if !was_held {
-            return;
-        }
-        let line = self.host(host).line(vi);
-        let next = line.next_waiting();
-        line.is_moving = next.is_some();
-        if let Some(next) = next {
-            self.begin(next);
+        if was_held {
+            self.move_next(host, vi.index() | OF_PROGRAM);
         }
     }
 
     fn forget_lost(&mut self, gone: Vec<(u32, MessageId)>) {
         for (_, id) in gone {
-            if let Some(message) = self.messages.get(id) {
-                let (host, target) = (message.host, message.target);
-                self.leave_stream(host, target);
-            }
-            self.messages.release(id);
+            let message = self.messages.get(id);
+            let (host, target) = (message.source, message.target);
+            self.leave_stream(host, target);
+            self.remove_message(id);
         }
     }
 
     /// Whether a message is of a connection that sends again.
     pub(crate) fn is_repeatable(&mut self, id: MessageId) -> bool {
-        let Some(message) = self.messages.get(id) else {
-            return false;
-        };
-        let recovery = self.hosts[message.host as usize].recovery(message.vi);
-        message.sequence > 0 && recovery.is_some_and(|it| it.connection == message.peer.connection)
+        let sent = self.guests.sent(id);
+        let (sequence, peer) = (sent.sequence, sent.peer);
+        let connection = peer.map(|peer| peer.connection);
+        let recovery = self.recovery(id);
+        sequence > 0 && recovery.is_some_and(|it| Some(it.connection) == connection)
     }
 
     /// Whether the receiver of such a message would not take it, if it came now.
     pub(crate) fn is_out_of_order(&mut self, id: MessageId) -> bool {
-        let Some(message) = self.messages.get(id) else {
-            return false;
-        };
-        let recovery = self.hosts[message.host as usize].recovery(message.vi);
-        message.fate != Fate::Whole || recovery.is_some_and(|it| it.expected != message.sequence)
+        let fate = self.messages.get(id).fate;
+        let sequence = self.guests.sent(id).sequence;
+        let recovery = self.recovery(id);
+        fate != Fate::Whole || recovery.is_some_and(|it| it.expected != sequence)
     }
 
     /// Keeps such a message, that would be there now, from its receiver: it was lost, is behind a
     /// gap, or was taken before.
     pub(crate) fn withholds_repeatable(&mut self, id: MessageId) -> bool {
-        let now = self.now();
-        let Some(message) = self.messages.get(id) else {
-            return false;
-        };
-        let (host, vi, target) = (message.host, message.vi, message.target);
-        let (sequence, fate, peer) = (message.sequence, message.fate, message.peer.vi);
-        let sent_in = message.epoch;
+        let now = self.queue.now();
+        let message = self.messages.get(id);
+        let (host, vi, target) = (message.source, message.source_vi, message.target);
+        let (fate, target_vi) = (message.fate, message.target_vi);
         if message.is_answer {
             if fate == Fate::Whole {
                 return false;
             }
-            self.counts.lost += 1;
+            self.guests.counts.lost += 1;
             self.repeat_answer(id);
             return true;
         }
-        let Some(recovery) = self.host(host).recovery(vi) else {
+        let sent = self.guests.sent(id);
+        let (sequence, sent_in) = (sent.sequence, sent.epoch);
+        let Some(recovery) = self.recovery(id) else {
             return false;
         };
         if fate == Fate::Whole && sequence == recovery.expected {
@@ -294,10 +316,10 @@ impl Cluster {
         if fate == Fate::Whole && sequence < recovery.expected {
             // It was placed before; that is said again.
             self.leave_stream(host, target);
-            if self.host(target).nic().acknowledges(peer) {
+            if self.programs.nic(target).acknowledges(target_vi) {
                 self.acknowledge(id);
             } else {
-                self.messages.release(id);
+                self.remove_message(id);
             }
             return true;
         }
@@ -312,13 +334,13 @@ impl Cluster {
         recovery.is_refused |= is_first;
         let epoch = recovery.epoch;
         let is_whole = is_dropped && sequence != recovery.expected;
-        self.counts.lost += u64::from(!is_whole);
-        self.lose(id);
+        self.guests.counts.lost += u64::from(!is_whole);
+        self.wait_for_another_go(id);
         if is_first {
             let (ends, flow) = ((target, host), vi.index());
-            let there = now + self.control_delay(ends, flow);
+            let there = now + self.network.control_delay(ends, flow);
             let way = self.network.way(ends, flow);
-            let faults = self.faults.as_mut();
+            let faults = self.failures.as_mut().map(|failures| &mut failures.faults);
             if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
                 let again = Consequence::Again(host, vi, epoch);
                 self.follows_at(there, again);
@@ -329,24 +351,21 @@ impl Cluster {
 
     /// The acknowledgement of such a message is lost: it will be sent again.
     pub(crate) fn lose_acknowledgement(&mut self, id: MessageId) {
-        if let Some(message) = self.messages.get(id) {
-            let (host, target) = (message.host, message.target);
-            self.host(host).stream(target).messages += 1;
-            self.lose(id);
-        }
+        let message = self.messages.get(id);
+        let (host, target) = (message.source, message.target);
+        self.guests.hosts[host as usize].stream(target).messages += 1;
+        self.wait_for_another_go(id);
     }
 
     /// Notes that a message is to be sent again.
-    fn lose(&mut self, id: MessageId) {
+    fn wait_for_another_go(&mut self, id: MessageId) {
         let Some(rule) = self.retransmission_rule() else {
             return;
         };
-        let now = self.now();
-        let Some(message) = self.messages.get(id) else {
-            return;
-        };
-        let (host, vi, sequence) = (message.host, message.vi, message.sequence);
-        let Some(recovery) = self.host(host).recovery(vi) else {
+        let now = self.queue.now();
+        let (host, vi) = self.poster(id);
+        let sequence = self.guests.sent(id).sequence;
+        let Some(recovery) = self.recovery(id) else {
             return;
         };
         let place = recovery
@@ -360,11 +379,11 @@ impl Cluster {
     }
 
     /// A sender goes back to the first message that its peer has not, unless it has since.
-    pub(crate) fn send_again(&mut self, host: u32, vi: ViId, epoch: u32) {
+    fn send_once_more(&mut self, host: u32, vi: ViId, epoch: u32) {
         let Some(rule) = self.retransmission_rule() else {
             return;
         };
-        let Some(recovery) = self.host(host).recovery(vi) else {
+        let Some(recovery) = self.guests.hosts[host as usize].recovery(vi) else {
             return;
         };
         if recovery.epoch != epoch || recovery.lost.is_empty() {
@@ -377,8 +396,9 @@ impl Cluster {
         let has_failed = recovery.goes > rule.retries;
         let mut lost = core::mem::take(&mut recovery.lost);
         let connection = recovery.connection;
-        let nic = self.host(host).nic();
-        let is_up = nic
+        let is_up = self
+            .programs
+            .nic(host)
             .peer(vi)
             .is_some_and(|peer| peer.connection == connection);
         if !is_up {
@@ -388,10 +408,8 @@ impl Cluster {
         }
         if has_failed {
             let (_, first) = lost.remove(0);
-            if let Some(message) = self.messages.get(first) {
-                let target = message.target;
-                self.leave_stream(host, target);
-            }
+            let target = self.messages.get(first).target;
+            self.leave_stream(host, target);
             self.give_up(first);
             self.forget_lost(lost);
             self.release_line(host, vi, was_held);
@@ -403,35 +421,27 @@ impl Cluster {
 
     /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
     fn repeat(&mut self, host: u32, vi: ViId, lost: &[(u32, MessageId)]) {
-        self.counts.retransmissions += lost.len() as u64;
-        let epoch = self
-            .host(host)
-            .recovery(vi)
-            .map_or(0, |recovery| recovery.epoch);
-        let number = |id: MessageId, messages: &mut Messages| {
-            messages.get(id).map_or(0, |message| message.sequence)
-        };
-        let mut waiting = self.host(host).line(vi).waiting.take().unwrap_or_default();
+        self.guests.counts.retransmissions += lost.len() as u64;
+        let guest = &mut self.guests.hosts[host as usize];
+        let epoch = guest.recovery(vi).map_or(0, |recovery| recovery.epoch);
+        let connection = &mut guest.at(vi.index()).connection;
+        let mut waiting = self.messages.take_line(connection);
         for (sequence, id) in lost {
             let mut before = waiting.iter();
-            let place = before.position(|other| number(*other, &mut self.messages) > *sequence);
+            let number = |id: &MessageId| self.guests.sent[id.0 as usize].sequence;
+            let place = before.position(|other| number(other) > *sequence);
             waiting.insert(place.unwrap_or(waiting.len()), *id);
-            if let Some(message) = self.messages.get(*id) {
-                // It leaves once more.
-                message.references += 1;
-                message.epoch = epoch;
-            }
+            // It leaves once more.
+            self.messages.get_mut(*id).references += 1;
+            self.guests.sent(*id).epoch = epoch;
         }
-        let line = self.host(host).line(vi);
-        line.waiting = Some(waiting);
-        let next = if line.is_moving {
-            None
-        } else {
-            line.next_waiting()
-        };
-        line.is_moving |= next.is_some();
-        if let Some(next) = next {
-            self.begin(next);
+        let connection = &mut self.guests.hosts[host as usize].at(vi.index()).connection;
+        for id in waiting {
+            self.messages.line_up_to_move(connection, id);
+        }
+        if connection.moving == 0 {
+            connection.moving = 1;
+            self.move_next(host, vi.index() | OF_PROGRAM);
         }
     }
 
@@ -440,26 +450,24 @@ impl Cluster {
         let Some(rule) = self.retransmission_rule() else {
             return;
         };
-        let Some(message) = self.messages.get(id) else {
-            return;
-        };
-        message.goes += 1;
-        let has_failed = message.goes > rule.retries;
-        let (ends, flow) = ((message.host, message.target), message.vi.index());
+        let message = self.messages.get(id);
+        let (ends, flow) = self.ends_of(message);
         let is_told = message.fate == Fate::Gap;
+        let sent = self.guests.sent(id);
+        sent.goes += 1;
+        let has_failed = sent.goes > rule.retries;
         let due = if is_told {
             // Whoever reads sees that a frame is missing, and asks from there on.
-            self.now() + self.control_delay(ends, flow)
+            self.queue.now() + self.network.control_delay((ends.1, ends.0), flow)
         } else {
-            self.now() + rule.timeout
+            self.queue.now() + rule.timeout
         };
-        let next = if has_failed {
-            Consequence::GiveUp(id)
+        if has_failed {
+            self.queue.schedule(due, Event::GivesUp(id));
         } else {
-            self.counts.retransmissions += 1;
-            Consequence::AnswerAgain(id)
-        };
-        self.follows_at(due, next);
+            self.guests.counts.retransmissions += 1;
+            self.follows_at(due, Consequence::AnswerAgain(id));
+        }
     }
 }
 

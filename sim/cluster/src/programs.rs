@@ -1,0 +1,193 @@
+//! What a cluster asks of the programs that run on its hosts, and what it tells them.
+//!
+//! Drawn traffic and lists are a part of every cluster; programs are there or not, which is known
+//! when this is compiled: [`NoPrograms`] leaves all that is theirs out. Both sorts of messages are
+//! in one table and take one way, with the same plans, engines, links and faults. They differ in
+//! whose VI they are posted on, and in what hears of them at the end.
+
+mod carry;
+mod control;
+mod failures;
+pub(crate) mod guest;
+mod look_ahead;
+mod requests;
+mod retransmission;
+
+use core::fmt;
+use std::sync::Arc;
+
+use viaduct_core::{
+    MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive, ViId,
+    WorkId,
+};
+use viaduct_hardware::mechanism::Tally;
+use viaduct_network::{Begun, Moved};
+
+pub use crate::cluster::Cluster;
+use crate::host::AlignedNic;
+pub use guest::ProgramCounts;
+pub use requests::Crossing;
+
+/// Programs on the hosts of a cluster. Also owns what a host's NIC is reached by.
+///
+/// All but the NICs has a body that does nothing: it is for those who have programs.
+pub trait Programs: Sized + fmt::Debug {
+    /// Whether there can be programs.
+    const EXIST: bool;
+
+    /// What the address of the first host is; the others follow.
+    const FIRST_ADDRESS: u64;
+
+    /// What happens to programs, and to nobody else.
+    type Event: Copy + fmt::Debug + Eq;
+
+    /// The semantics of a host's NIC.
+    fn nic(&self, host: u32) -> &Nic;
+
+    /// As [`Programs::nic`].
+    fn nic_mut(&mut self, host: u32) -> &mut Nic;
+
+    /// Memory of all NICs, and of what else hosts have for programs.
+    fn state_bytes(&self) -> usize {
+        0
+    }
+
+    /// An event of programs is due.
+    fn handle(_cluster: &mut Cluster<Self>, _event: Self::Event) {}
+
+    /// Takes the bytes of a send of a host's VI that has just started.
+    fn gather(&self, _host: u32, _vi: ViId, _work: WorkId, _into: &mut Vec<u8>) {}
+
+    /// Places a message into the receives that it has taken: when its first byte was there, or
+    /// just now. Whether it can be.
+    fn place(
+        &mut self,
+        _host: u32,
+        _vi: ViId,
+        _receive: &StartedReceive,
+        _is_early: bool,
+        _bytes: &[u8],
+    ) -> bool {
+        false
+    }
+
+    /// A remote write has come to a VI of a host, and ends so if that may be written: whether it
+    /// was placed.
+    fn write_remote(
+        &mut self,
+        _to: (u32, ViId),
+        _header: &MessageHeader,
+        _remote: RemoteSegment,
+        _bytes: &[u8],
+        _outcome: ReceiveOutcome,
+    ) -> bool {
+        false
+    }
+
+    /// A remote read has come to a VI of a host: takes the bytes, if it may.
+    fn read_remote(
+        &mut self,
+        _of: (u32, ViId),
+        _header: &MessageHeader,
+        _remote: RemoteSegment,
+        _into: &mut Vec<u8>,
+    ) -> bool {
+        false
+    }
+
+    /// The answer of a remote read is placed: whether it can be.
+    fn place_read(&mut self, _host: u32, _vi: ViId, _work: WorkId, _bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// A VI has something that its program may take.
+    fn settle(_cluster: &mut Cluster<Self>, _host: u32, _vi: ViId) {}
+
+    /// The semantics of a host has something to say, or to be asked.
+    fn follow(_cluster: &mut Cluster<Self>, _host: u32) {}
+
+    /// Something was written over the network into a VI's queue.
+    fn written(_cluster: &mut Cluster<Self>, _host: u32, _vi: ViId, _queue: Queue) {}
+
+    /// The receiver of a message has read it out of so many slots; whether its sender hears of it
+    /// at once.
+    fn read(_cluster: &mut Cluster<Self>, _host: u32, _vi: ViId, _slots: u32, _is_heard: bool) {}
+
+    /// The request of a VI's send to an engine that it held has ended.
+    fn request_ended(_cluster: &mut Cluster<Self>, _host: u32, _vi: ViId) {}
+
+    /// A message about connections has come to a host, which its kernel agent hears of.
+    fn heard(_cluster: &mut Cluster<Self>, _host: u32) {}
+
+    /// A host carries a message of so many bytes: what its adapter does for that.
+    fn counted(&mut self, _host: u32, _tally: &Tally, _bytes: u32) {}
+
+    /// A message of so many bytes was placed at a host.
+    fn received(&mut self, _host: u32) {}
+
+    /// A host has died, or its NIC alone.
+    fn died(_cluster: &mut Cluster<Self>, _host: u32, _is_host: bool) {}
+
+    /// The turn of a request that is no message has come at a host's sending engine, which is
+    /// held for it.
+    fn serve(_cluster: &mut Cluster<Self>, _host: u32, _request: u32) {}
+
+    /// The bytes of such a request have moved: its flow has the number of the request, with
+    /// [`OF_PROGRAM`].
+    fn moved(_cluster: &mut Cluster<Self>, _request: u32, _moved: &Moved) {}
+
+    /// Such a request has begun to move over the next hop of its way.
+    fn went_on(_cluster: &mut Cluster<Self>, _request: u32, _begun: &Begun) {}
+
+    /// The host that an event is about, if one: for hints.
+    fn host_of(&self, _event: Self::Event) -> Option<u32> {
+        None
+    }
+
+    /// Asks for the memory of a host's programs, before an event reads it.
+    fn prefetch(&self, _host: u32, _vi: Option<ViId>) {}
+}
+
+/// Marks what belongs to programs: places of connections, and tags of flows that are no messages.
+pub const OF_PROGRAM: u32 = 1 << 31;
+
+/// Nothing happens to nobody.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Never {}
+
+/// Hosts without programs: nothing but the NICs of drawn traffic.
+#[derive(Debug)]
+pub struct NoPrograms {
+    nics: Vec<AlignedNic>,
+}
+
+impl NoPrograms {
+    pub(crate) fn new(hosts: u32, attributes: NicAttributes) -> Self {
+        let attributes = Arc::new(attributes);
+        let nic = || AlignedNic(Nic::new(Arc::clone(&attributes)));
+        Self {
+            nics: (0..hosts).map(|_| nic()).collect(),
+        }
+    }
+}
+
+impl Programs for NoPrograms {
+    const EXIST: bool = false;
+    const FIRST_ADDRESS: u64 = 0;
+
+    type Event = Never;
+
+    #[inline(always)]
+    fn nic(&self, host: u32) -> &Nic {
+        &self.nics[host as usize]
+    }
+
+    #[inline(always)]
+    fn nic_mut(&mut self, host: u32) -> &mut Nic {
+        &mut self.nics[host as usize]
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.nics.len() * size_of::<AlignedNic>()
+    }
+}

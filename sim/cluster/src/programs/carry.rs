@@ -1,0 +1,525 @@
+//! What is of programs' own on a message's way: it starts when the semantics lets it, its bytes are
+//! taken then, and its receiver is told what has come.
+//!
+//! ```text
+//!  posted -> in its VI's line -> start, at its turn -> the way of all messages -> arrived
+//!                                                       |  sent                    |  acknowledged
+//! ```
+//!
+//! A send that fails its checks, or that goes with its connection, never starts: it is among those
+//! that wait in the line, and leaves it when the line is next looked at.
+
+use viaduct_core::{
+    Operation, Queue, ReceiveOutcome, ReceiveVerdict, SendOutcome, StartedSend, ViId,
+};
+use viaduct_engine::Time;
+use viaduct_hardware::Stage;
+use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
+use viaduct_network::{Moved, Next};
+
+use super::guest::Met;
+use super::{OF_PROGRAM, Programs};
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::faults::Fate;
+use crate::host::BlockedPost;
+use crate::message::{Ends, MessageId};
+
+impl<P: Programs> Cluster<P> {
+    /// Sends of a VI that have not started: to be asked before a post, for [`Cluster::posted`].
+    #[inline]
+    #[must_use]
+    pub fn unstarted(&self, host: u32, vi: ViId) -> u32 {
+        self.programs.nic(host).unstarted(vi, Queue::Send)
+    }
+
+    /// A program has posted a send, on which its processor worked from one time to another, to a
+    /// VI of which so many had not started. It may not be there: what cannot be sent is complete.
+    #[inline]
+    pub fn posted(&mut self, host: u32, vi: ViId, before: u32, (begin, end): (Time, Time)) {
+        let nic = self.programs.nic(host);
+        if nic.unstarted(vi, Queue::Send) <= before {
+            return;
+        }
+        let (Some(peer), Some(newest)) = (nic.peer(vi), nic.newest_send(vi)) else {
+            return;
+        };
+        let is_read = newest.operation == Operation::RdmaRead;
+        let bytes = if is_read { 0 } else { newest.length };
+        let newest_bytes = newest.length;
+        let segments = newest.segments.as_slice().len() as u32;
+        let place = vi.index();
+        self.guests.hosts[host as usize].line(place).connection.vi = vi;
+        self.bury(host, place, before);
+        let wish = BlockedPost {
+            number: 0,
+            process: host,
+            target: self.host_at(peer.host).unwrap_or(host),
+            bytes,
+            wanted: begin,
+        };
+        let ends = Ends {
+            place: place | OF_PROGRAM,
+            source_vi: vi,
+            target_vi: peer.vi,
+            has_late_heads: false,
+        };
+        let id = self.messages.post(&wish, ends);
+        self.guests.make(id, segments);
+        let message = self.messages.get_mut(id);
+        message.references = 2;
+        message.spend(Stage::Post, end);
+        match self.doorbell {
+            Some(doorbell) => {
+                // What is too long is never carried.
+                let can_start = newest_bytes <= self.config.host.transfer_max_bytes;
+                if self.adapters.is_empty() && can_start {
+                    self.plan(host, id);
+                    self.work_before(host, id);
+                }
+                let write = self.short_transaction(host, doorbell.bus, 0);
+                let message = self.messages.get_mut(id);
+                message.engine_from = message.mark + write + doorbell.own;
+                message.spend(Stage::Doorbell, message.engine_from);
+                self.guests.hosts[host as usize].at(place).waiting += 1;
+                self.ring(host, host, place | OF_PROGRAM, id);
+            }
+            None => {
+                let line = self.guests.hosts[host as usize].at(place);
+                line.waiting += 1;
+                self.messages.line_up(&mut line.connection, id);
+                self.start_by_processors(host, place);
+            }
+        }
+    }
+
+    /// Sends of a VI that wait may be able to start.
+    #[inline]
+    pub fn kick(&mut self, host: u32, vi: ViId) {
+        let place = vi.index();
+        if self.unstarted(host, vi) == 0 {
+            return;
+        }
+        if self.doorbell.is_some() {
+            self.take_turn(host, host, place | OF_PROGRAM);
+            self.serve(host);
+        } else {
+            self.start_by_processors(host, place);
+        }
+    }
+
+    /// Without a doorbell the processor starts what can start.
+    fn start_by_processors(&mut self, host: u32, place: u32) {
+        while let Some(id) = self.start_of_program(host, place) {
+            let now = self.queue.now();
+            self.messages.get_mut(id).spend(Stage::SendQueue, now);
+            self.work_before(host, id);
+            self.start_by_processor(host, id);
+        }
+    }
+
+    /// Takes those out of a line that will never start: all but so many.
+    fn bury(&mut self, host: u32, place: u32, left: u32) {
+        while self.guests.hosts[host as usize].at(place).waiting > left {
+            let id = self.leave_line(host, place);
+            if self.doorbell.is_some() {
+                self.hosts[host as usize].queued -= 1;
+            }
+            self.messages.get_mut(id).references = 1;
+            self.remove_message(id);
+        }
+    }
+
+    fn leave_line(&mut self, host: u32, place: u32) -> MessageId {
+        let line = self.guests.hosts[host as usize].at(place);
+        line.waiting -= 1;
+        let id = line.connection.first_waiting;
+        line.connection.first_waiting = self.messages.get(id).next_on_vi;
+        id
+    }
+
+    /// Starts a VI's next send, if one can start.
+    pub(crate) fn start_of_program(&mut self, host: u32, place: u32) -> Option<MessageId> {
+        let vi = self.guests.hosts[host as usize].at(place).connection.vi;
+        loop {
+            let nic = self.programs.nic_mut(host);
+            let started = nic.start_send(vi);
+            let left = nic.unstarted(vi, Queue::Send);
+            self.bury(host, place, left + u32::from(started.is_some()));
+            let Some(send) = started else {
+                // Sends that failed their checks are complete.
+                if self.programs.nic(host).has_completions(vi) {
+                    P::settle(self, host, vi);
+                }
+                return None;
+            };
+            let id = self.leave_line(host, place);
+            let Some(target) = self.host_at(send.peer.host) else {
+                self.messages.get_mut(id).references = 1;
+                self.remove_message(id);
+                let nic = self.programs.nic_mut(host);
+                nic.handle_host_unreachable(send.peer.host);
+                continue;
+            };
+            self.admit(host, id, &send, target);
+            return Some(id);
+        }
+    }
+
+    /// A message has started.
+    fn admit(&mut self, host: u32, id: MessageId, send: &StartedSend, target: u32) {
+        let message = self.messages.get_mut(id);
+        message.target = target;
+        message.target_vi = send.peer.vi;
+        message.send_work = Some(send.work);
+        message.header = Some(send.header);
+        let vi = message.source_vi;
+        let sent = self.guests.sent(id);
+        sent.peer = Some(send.peer);
+        if send.header.operation != Operation::SendReceive {
+            sent.remote = self.programs.nic(host).send_remote(vi, send.work);
+        }
+        if message.plan == PlanId::NONE {
+            self.plan(host, id);
+        }
+        self.guests.hosts[host as usize].stream(target).messages += 1;
+        let message = self.messages.get(id);
+        let tally = &self.plans.get(message.plan).tally;
+        self.programs.counted(host, tally, message.bytes);
+        if send.header.operation != Operation::RdmaRead {
+            let payload = &mut self.guests.sent[id.0 as usize].payload;
+            let (vi, work) = (message.source_vi, send.work);
+            self.programs.gather(host, vi, work, payload);
+        }
+        if self.failures.is_some() {
+            self.number(id);
+        }
+    }
+
+    /// What an adapter is asked of a program's message.
+    pub(crate) fn request_of_program(&mut self, id: MessageId, place_in_batch: u32) -> Request {
+        let message = self.messages.get(id);
+        let sent = &self.guests.sent[id.0 as usize];
+        let guest = &mut self.guests.hosts[message.source as usize];
+        let is_behind = guest.at(message.connection & !OF_PROGRAM).connection.held > 0;
+        let buffer = sent
+            .remote
+            .map_or(0, |remote| u64::from(remote.handle.bits()));
+        Request {
+            bytes: message.bytes,
+            segments: sent.segments,
+            place_in_batch,
+            target: (
+                message.target,
+                buffer << 32 | u64::from(message.target_vi.index()),
+            ),
+            is_behind,
+        }
+    }
+
+    /// The first byte of a program's message is there: it takes a receive now, or when what came
+    /// before on its VI has ended, whatever this meets.
+    pub(crate) fn head_of_program(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let is_send = |operation| operation == Operation::SendReceive;
+        let meets = message.header.is_some_and(|it| is_send(it.operation));
+        if !self.matches_first || !meets || message.is_answer {
+            return;
+        }
+        let (host, target, place) = (message.source, message.target, message.connection);
+        let guest = &mut self.guests.hosts[host as usize];
+        let last = guest.stream(target).last_control;
+        let last = last.max(guest.at(place & !OF_PROGRAM).last_tail);
+        if last > self.queue.now() {
+            self.messages.get_mut(id).references += 1;
+            self.queue.schedule(last, Event::Meets(id));
+        } else {
+            self.meet(id);
+        }
+    }
+
+    /// A message takes its receive, or will be dropped, before all of it is there.
+    fn meet(&mut self, id: MessageId) {
+        if self.failures.is_some() && self.is_hidden(id) {
+            return;
+        }
+        let message = self.messages.get(id);
+        let (host, vi) = (message.target, message.target_vi);
+        let Some(header) = message.header else { return };
+        let met = &mut self.guests.sent(id).met;
+        if !matches!(met, Met::Nothing) {
+            return;
+        }
+        *met = match self.programs.nic_mut(host).start_receive(vi, &header) {
+            ReceiveVerdict::Place(receive) => Met::Receive(receive),
+            ReceiveVerdict::Drop(_) => Met::Refusal,
+        };
+        if matches!(met, Met::Refusal) {
+            P::settle(self, host, vi);
+        }
+    }
+
+    /// It is time for [`Cluster::head_of_program`] to go on.
+    pub(crate) fn handle_meeting(&mut self, id: MessageId) {
+        self.meet(id);
+        self.remove_message(id);
+    }
+
+    /// When a message of a program is there that would be at some time: not before what was sent
+    /// earlier.
+    pub(crate) fn in_order(&mut self, id: MessageId, there: Time) -> Time {
+        let message = self.messages.get(id);
+        if message.is_answer {
+            return there;
+        }
+        let guest = &mut self.guests.hosts[message.source as usize];
+        let last_control = guest.stream(message.target).last_control;
+        let line = guest.at(message.connection & !OF_PROGRAM);
+        line.last_tail = there.max(line.last_tail).max(last_control);
+        line.last_tail
+    }
+
+    /// A message of a program that is lost goes no further if it is stored on its way: it would
+    /// have been there in some time.
+    pub(crate) fn ends_on_its_way(&mut self, id: MessageId, moved: &Moved) -> bool {
+        if self.messages.get(id).fate != Fate::Lost {
+            return false;
+        }
+        let (Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after)) = moved.next else {
+            return false;
+        };
+        self.network.give_up(journey);
+        self.messages.get_mut(id).journey = viaduct_network::JourneyId::NONE;
+        let there = self.in_order(id, self.queue.now() + after);
+        self.after(self.lanes.tail, there, Event::TailArrives(id));
+        true
+    }
+
+    /// The sender may learn that its message has left.
+    pub(crate) fn handle_sent(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (host, vi) = self.poster(id);
+        let is_read = message
+            .header
+            .is_none_or(|it| it.operation == Operation::RdmaRead);
+        if self.plans.get(message.plan).mover == Mover::HeldEngine {
+            P::request_ended(self, host, vi);
+        }
+        if let Some(work) = self.messages.get(id).send_work
+            && !is_read
+        {
+            let nic = self.programs.nic_mut(host);
+            nic.finish_send(vi, work, SendOutcome::Sent);
+            self.finish_at_sender(host, vi);
+        }
+        self.remove_message(id);
+    }
+
+    /// A send of a VI may be complete, and the next one able to start.
+    fn finish_at_sender(&mut self, host: u32, vi: ViId) {
+        self.kick(host, vi);
+        P::settle(self, host, vi);
+    }
+
+    /// Who posted a message: of the answer to a read, who reads.
+    pub(crate) fn poster(&self, id: MessageId) -> (u32, ViId) {
+        let message = self.messages.get(id);
+        if message.is_answer {
+            (message.target, message.target_vi)
+        } else {
+            (message.source, message.source_vi)
+        }
+    }
+
+    /// All of a program's message is there.
+    pub(crate) fn arrive_of_program(&mut self, id: MessageId) {
+        if self.failures.is_some() && self.withholds(id) {
+            return;
+        }
+        self.guests.counts.messages += 1;
+        let message = self.messages.get(id);
+        let (host, target) = (message.source, message.target);
+        if message.is_answer {
+            self.finish_read(id);
+            return;
+        }
+        match message.header.map(|header| header.operation) {
+            Some(Operation::RdmaRead) => self.answer_read(id),
+            Some(Operation::RdmaWrite) => self.place_remote(id),
+            _ => self.place(id),
+        }
+        self.leave_stream(host, target);
+    }
+
+    /// A message meets its receive.
+    fn place(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (target, vi, outcome) = (message.target, message.target_vi, outcome(message.fate));
+        let Some(header) = message.header else { return };
+        let sent = self.guests.sent(id);
+        let is_early = !matches!(sent.met, Met::Nothing);
+        let receive = match sent.met {
+            Met::Nothing => match self.programs.nic_mut(target).start_receive(vi, &header) {
+                ReceiveVerdict::Place(receive) => Some(receive),
+                ReceiveVerdict::Drop(_) => None,
+            },
+            Met::Receive(receive) => Some(receive),
+            Met::Refusal => None,
+        };
+        let mut is_placed = false;
+        if let Some(receive) = receive {
+            // What was registered when the first byte came may not be any more.
+            let payload = &self.guests.sent[id.0 as usize].payload;
+            let can = self.programs.place(target, vi, &receive, is_early, payload);
+            let outcome = if can {
+                outcome
+            } else {
+                ReceiveOutcome::Refused
+            };
+            let nic = self.programs.nic_mut(target);
+            is_placed =
+                nic.finish_receive(vi, receive.work, outcome) && outcome == ReceiveOutcome::Placed;
+        }
+        if is_placed {
+            self.programs.received(target);
+        }
+        self.placed_of_program(id, is_placed);
+    }
+
+    /// A remote write meets its region.
+    fn place_remote(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (target, vi, outcome) = (message.target, message.target_vi, outcome(message.fate));
+        let sent = &self.guests.sent[id.0 as usize];
+        let mut is_placed = false;
+        if let (Some(header), Some(remote)) = (message.header, sent.remote) {
+            let bytes = &sent.payload;
+            let programs = &mut self.programs;
+            is_placed = programs.write_remote((target, vi), &header, remote, bytes, outcome);
+        }
+        self.placed_of_program(id, is_placed);
+    }
+
+    /// What follows at the target, and what the sender hears of it.
+    fn placed_of_program(&mut self, id: MessageId, is_placed: bool) {
+        let message = self.messages.get(id);
+        let (target, vi) = (message.target, message.target_vi);
+        let slots = self.plans.get(message.plan).tally.slots;
+        let is_told = message
+            .header
+            .is_none_or(|it| it.operation != Operation::RdmaWrite || it.immediate.is_some());
+        if is_told {
+            P::written(self, target, vi, Queue::Receive);
+        }
+        let acknowledges = is_placed && self.programs.nic(target).acknowledges(vi);
+        P::read(self, target, vi, slots, acknowledges);
+        P::settle(self, target, vi);
+        if acknowledges {
+            self.acknowledge(id);
+        } else {
+            self.remove_message(id);
+        }
+    }
+
+    /// Tells a message's sender that it was placed.
+    pub(crate) fn acknowledge(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let ends = (message.target, message.source);
+        let flow = message.connection & !OF_PROGRAM;
+        let time = self.queue.now() + self.network.control_delay(ends, flow);
+        if self.failures.is_some() && self.acknowledgement_is_lost(id, time) {
+            return;
+        }
+        self.queue.schedule(time, Event::Acknowledged(id));
+    }
+
+    /// A program's send was acknowledged.
+    pub(crate) fn acknowledged_of_program(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (host, vi, work) = (message.source, message.source_vi, message.send_work);
+        P::written(self, host, vi, Queue::Send);
+        if let Some(work) = work {
+            self.programs.nic_mut(host).handle_acknowledgement(vi, work);
+        }
+        self.finish_at_sender(host, vi);
+        self.remove_message(id);
+    }
+
+    /// A remote read reaches its target: the answer goes back.
+    fn answer_read(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (host, target, vi) = (message.source, message.target, message.target_vi);
+        let sent = &mut self.guests.sent[id.0 as usize];
+        let (Some(header), Some(remote)) = (message.header, sent.remote) else {
+            return self.remove_message(id);
+        };
+        let payload = &mut sent.payload;
+        if !self
+            .programs
+            .read_remote((target, vi), &header, remote, payload)
+        {
+            // The refusal breaks the connection, with what the read gets.
+            P::settle(self, target, vi);
+            self.remove_message(id);
+            return;
+        }
+        let request = Request {
+            bytes: header.length,
+            segments: 1,
+            target: (host, 0),
+            is_behind: false,
+            place_in_batch: 0,
+        };
+        let model = &self.config.host;
+        let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
+        let none = &mut mechanism::AdapterState::Plain;
+        let state = self.adapters.get_mut(target as usize).unwrap_or(none);
+        let plan = *state.plan(hardware, link, &request, &mut self.last_plan);
+        self.known_plan = None;
+        self.programs.counted(target, &plan.tally, header.length);
+        let plan = self.plans.add(Plan {
+            processor: Time::ZERO,
+            ..plan
+        });
+        let message = self.messages.get_mut(id);
+        let former = core::mem::replace(&mut message.plan, plan);
+        // From now on it goes the other way.
+        core::mem::swap(&mut message.source, &mut message.target);
+        core::mem::swap(&mut message.source_vi, &mut message.target_vi);
+        message.is_answer = true;
+        message.bytes = header.length;
+        self.guests.sent(id).epoch = 0;
+        self.plans.release(former);
+        self.begin_transfer(id);
+    }
+
+    /// The answer of a remote read is there.
+    fn finish_read(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let (host, vi, is_whole) = (
+            message.target,
+            message.target_vi,
+            message.fate == Fate::Whole,
+        );
+        if let Some(work) = message.send_work {
+            let payload = &self.guests.sent[id.0 as usize].payload;
+            let is_there = is_whole && self.programs.place_read(host, vi, work, payload);
+            let outcome = if is_there {
+                SendOutcome::Sent
+            } else {
+                SendOutcome::TransportFailed
+            };
+            self.programs.nic_mut(host).finish_send(vi, work, outcome);
+        }
+        self.finish_at_sender(host, vi);
+        self.remove_message(id);
+    }
+}
+
+/// What the receive of a message is told.
+const fn outcome(fate: Fate) -> ReceiveOutcome {
+    match fate {
+        Fate::Corrupt => ReceiveOutcome::Corrupt,
+        Fate::Whole | Fate::Lost | Fate::Gap => ReceiveOutcome::Placed,
+    }
+}

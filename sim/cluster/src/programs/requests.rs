@@ -1,0 +1,151 @@
+//! What programs ask of a host that is no message: work of its processor, and bytes that they have
+//! moved below VIA.
+
+use viaduct_engine::Time;
+use viaduct_network::fluid::FlowDemand;
+use viaduct_network::{Begun, JourneyId, Transfer};
+
+use super::guest::ProgramCounts;
+use super::{OF_PROGRAM, Programs};
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::faults::Fate;
+use crate::host::Turn;
+
+/// How something crosses its way, or the present hop of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossing {
+    /// From one host to another.
+    pub ends: (u32, u32),
+    /// When its bytes began to move there.
+    pub begun: Time,
+    /// How long a byte of it is on its way there.
+    pub delay: Time,
+    /// Which links of the way.
+    links: (u16, u16),
+}
+
+impl<P: Programs> Cluster<P> {
+    /// How many hosts there are.
+    #[inline]
+    #[must_use]
+    pub fn host_count(&self) -> u32 {
+        self.hosts.len() as u32
+    }
+
+    /// Gives a host's processor work from some moment on; when it begins, and when it is done.
+    #[inline]
+    pub fn work(&mut self, host: u32, from: Time, span: Time) -> (Time, Time) {
+        self.hosts[host as usize].work(from, span)
+    }
+
+    /// As [`Cluster::work`], from now on; when it is done.
+    #[inline]
+    pub fn work_now(&mut self, host: u32, span: Time) -> Time {
+        let now = self.queue.now();
+        self.hosts[host as usize].work(now, span).1
+    }
+
+    /// When a host's processor has done all the work it was given.
+    #[inline]
+    #[must_use]
+    pub fn processor_free(&self, host: u32) -> Time {
+        self.hosts[host as usize].processor_free
+    }
+
+    /// Events that have happened.
+    #[inline]
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.queue.fired()
+    }
+
+    /// What the messages of programs are counted as.
+    #[must_use]
+    pub const fn program_counts(&self) -> ProgramCounts {
+        self.guests.counts
+    }
+
+    /// Transfers of background traffic that have ended.
+    #[must_use]
+    pub const fn transfers(&self) -> u64 {
+        self.transfers
+    }
+
+    /// A request joins the turns of a host's sending engine, which it will hold.
+    pub fn queue_request(&mut self, host: u32, request: u32) {
+        let turn = Turn::Request(request);
+        self.hosts[host as usize].turns.push_back(turn);
+        self.serve(host);
+    }
+
+    /// The engine of a host is free again.
+    pub fn end_request(&mut self, host: u32) {
+        self.handle_engine_free(host);
+    }
+
+    /// The bytes of a request begin to move; those from one host to another in order.
+    pub fn begin_request(
+        &mut self,
+        request: u32,
+        ends: (u32, u32),
+        demand: FlowDemand,
+    ) -> Crossing {
+        let transfer = Transfer {
+            ends,
+            flow: 0,
+            is_ordered: true,
+            demand: FlowDemand {
+                tag: request | OF_PROGRAM,
+                ..demand
+            },
+        };
+        let begun = self.network.begin(&mut self.queue, &transfer);
+        self.crossing(ends, &begun)
+    }
+
+    /// What has begun to cross its way, or the next hop of it.
+    pub fn crossing(&self, ends: (u32, u32), begun: &Begun) -> Crossing {
+        Crossing {
+            ends,
+            begun: self.queue.now(),
+            delay: begun.delay,
+            links: self.links_crossed(begun.journey),
+        }
+    }
+
+    /// What has become of so many frames that have moved over their way, if the last byte is on
+    /// its way to its target, or over a hop of it.
+    pub fn fate_of_request(&mut self, crossing: &Crossing, frames: u64, is_there: bool) -> Fate {
+        let Crossing {
+            ends, begun, links, ..
+        } = *crossing;
+        if self.failures.is_none() {
+            return Fate::Whole;
+        }
+        let is_silent = self.is_nic_dead(ends.0) || self.is_nic_dead(ends.1);
+        if is_silent || self.cut_since(begun, ends, 0, links).is_some() {
+            return Fate::Lost;
+        }
+        let way = self.network.way(ends, 0);
+        match &mut self.failures {
+            Some(failures) if is_there => failures.faults.draw(way, frames).0,
+            _ => Fate::Whole,
+        }
+    }
+
+    /// A request that is stored on its way goes on after some time.
+    pub fn go_on_after(&mut self, journey: JourneyId, after: Time) {
+        let time = self.queue.now() + after;
+        if after > Time::ZERO {
+            self.queue.schedule(time, Event::GoesOn(journey));
+        } else {
+            self.go_on(journey);
+        }
+    }
+
+    /// A request that is stored on its way goes no further.
+    pub fn give_up_request(&mut self, journey: JourneyId) {
+        self.network.give_up(journey);
+    }
+}

@@ -1,0 +1,113 @@
+//! The bytes of messages, where they lie in the memory of programs: taken from a sender when its
+//! message starts, put where they belong when all of them are there. Each function asks the
+//! semantics, whose answer stands as long as nobody else has the lock of the simulation.
+
+use viaduct_agent::{copy, gather};
+use viaduct_provider::via::{
+    DataSegment, MemoryHandle, MessageHeader, Nic, ReceiveOutcome, RemoteSegment, RemoteVerdict,
+    StartedReceive, ViId, WorkId,
+};
+
+/// Takes the bytes of a send that has started.
+pub(crate) fn gather_send(nic: &Nic, vi: ViId, work: WorkId, into: &mut Vec<u8>) {
+    let segments = nic.send_segments(vi, work);
+    let bytes = segments.iter().map(|it| it.length as usize).sum();
+    // SAFETY: the semantics gives the segments of a send that is under way, which it has found in
+    // registered memory when it started it, just now.
+    unsafe { gather(segments, into, bytes) };
+}
+
+/// Places a message into the receives that it has taken; whether it can be.
+pub(crate) fn place_received(
+    nic: &Nic,
+    vi: ViId,
+    receive: &StartedReceive,
+    is_early: bool,
+    payload: &[u8],
+) -> bool {
+    let several: Vec<DataSegment>;
+    let segments = if receive.receives == 1 {
+        nic.receive_segments(vi, receive.work)
+    } else {
+        several = (0..u64::from(receive.receives))
+            .flat_map(|place| nic.receive_segments(vi, receive.work.following(place)))
+            .copied()
+            .collect();
+        &several
+    };
+    // What was registered when the first byte came may not be any more.
+    let may = |tag| nic.permits_message(tag, segments, payload.len() as u64);
+    if is_early && !nic.vi_tag(vi).is_some_and(may) {
+        return false;
+    }
+    // SAFETY: `start_receive` has just checked that what the message fills of the segments lies in
+    // registered memory, and that they hold it, or did so before and that is still so.
+    unsafe { place(payload, segments) };
+    true
+}
+
+/// A remote write meets its region: whether it was placed.
+pub(crate) fn write_remote(
+    nic: &mut Nic,
+    vi: ViId,
+    (header, remote): (&MessageHeader, RemoteSegment),
+    payload: &[u8],
+    outcome: ReceiveOutcome,
+) -> bool {
+    let RemoteVerdict::Access(started) = nic.start_remote_write(vi, header, remote) else {
+        return false;
+    };
+    // SAFETY: `start_remote_write` has just checked the range.
+    unsafe { place(payload, &[range(header, remote)]) };
+    nic.finish_remote_write(vi, started, outcome) && outcome == ReceiveOutcome::Placed
+}
+
+/// A remote read meets its region: takes the bytes, if it may.
+pub(crate) fn read_remote(
+    nic: &mut Nic,
+    vi: ViId,
+    (header, remote): (&MessageHeader, RemoteSegment),
+    into: &mut Vec<u8>,
+) -> bool {
+    let verdict = nic.start_remote_read(vi, header, remote);
+    if !matches!(verdict, RemoteVerdict::Access(_)) {
+        return false;
+    }
+    // SAFETY: `start_remote_read` has just checked the range.
+    unsafe { gather(&[range(header, remote)], into, header.length as usize) };
+    true
+}
+
+/// Places the answer of a remote read into the segments of its descriptor; whether it can be.
+pub(crate) fn place_read(nic: &Nic, vi: ViId, work: WorkId, payload: &[u8]) -> bool {
+    let segments = nic.send_segments(vi, work);
+    if !nic.vi_tag(vi).is_some_and(|tag| nic.permits(tag, segments)) {
+        return false;
+    }
+    // SAFETY: the segments lie in memory that is registered now.
+    unsafe { place(payload, segments) };
+    true
+}
+
+fn range(header: &MessageHeader, remote: RemoteSegment) -> DataSegment {
+    DataSegment {
+        address: remote.address,
+        handle: remote.handle,
+        length: header.length,
+    }
+}
+
+/// Puts a message's bytes where they belong.
+///
+/// # Safety
+///
+/// The segments hold so many bytes, in memory that is registered for this access.
+unsafe fn place(payload: &[u8], into: &[DataSegment]) {
+    let from = [DataSegment {
+        address: payload.as_ptr().expose_provenance() as u64,
+        handle: MemoryHandle::from_bits(0),
+        length: payload.len() as u32,
+    }];
+    // SAFETY: the payload is ours; the segments by the caller's promise.
+    unsafe { copy(&from, into, payload.len()) };
+}

@@ -1,0 +1,126 @@
+//! A program that posts a list's messages, and one that takes them: each has its message when the
+//! list's own receiver has it, on each adapter with VIs and with both rules of sharing.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
+use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_engine::Time;
+use viaduct_hardware::Notice;
+use viaduct_network::Sharing;
+use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::{Process, SimulatedFabric, Simulation};
+use viaduct_provider::{Buffer, Memory, Nic, ReturnCode, Vi};
+use viaduct_scenario::{list_models, load_programs};
+
+/// Sizes that change from one message to the next, and come again behind others: what an adapter
+/// has planned last is of another message then. Those of 0 bytes have no segment.
+const SIZES: [u32; 9] = [64, 0, 64, 5000, 0, 5000, 4, 30_000, 64];
+
+/// So far apart that each message is alone.
+const APART: Duration = Duration::from_millis(3);
+
+/// What the messages of a list take, from post to reap.
+fn of_list(programs: &SimulationConfig) -> Vec<Time> {
+    let messages: Vec<ListedMessage> = SIZES
+        .iter()
+        .zip(1..)
+        .map(|(&bytes, place)| ListedMessage {
+            time: Time::from_nanoseconds(place * APART.as_nanos() as u64),
+            source: 0,
+            target: 1,
+            bytes,
+        })
+        .collect();
+    let list = Arc::new(MessageList::new(&messages, 2, 1).unwrap());
+    let mut config = ClusterConfig::from(programs.clone());
+    config.traffic = TrafficConfig::listed(list, Time::ZERO, Time::MAX);
+    config.run.until = Time::from_milliseconds(100);
+    config.run.message_rows_max = 100;
+    config.hosts.prepost = 8;
+    config.hosts.send_buffers = 8;
+    let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(result.violations, Vec::<String>::new());
+    let rows = result.message_rows.iter();
+    rows.map(|row| row.latency.unwrap()).collect()
+}
+
+/// Takes a message as the preset says; when the program has it. Its buffer goes after that.
+fn take(process: &Process, vi: &mut Vi<SimulatedFabric>, notice: Notice) -> (Time, Vec<u8>) {
+    loop {
+        let received = match notice {
+            Notice::Polling { .. } => vi.try_receive().unwrap(),
+            Notice::Interrupt { .. } => Some(vi.receive(None).unwrap()),
+        };
+        if let Some(received) = received {
+            return (process.time(), received.data().to_vec());
+        }
+    }
+}
+
+/// The same of two programs.
+fn of_programs(config: &SimulationConfig) -> Vec<Time> {
+    let notice = config.host.notice();
+    let mut simulation = Simulation::new(config.clone());
+    let times: Arc<Mutex<[Vec<Time>; 2]>> = Arc::default();
+    let taken = Arc::clone(&times);
+    simulation.spawn(1, move |process| {
+        let nic = Nic::open(process.fabric(), "sim0").unwrap();
+        let mut vi = nic.vi().build().unwrap();
+        for _ in 0..=SIZES.len() {
+            let buffer = nic.buffer(30_000, Memory::Private).unwrap();
+            vi.post_receive(buffer).unwrap();
+        }
+        nic.listen(b"list").accept(&mut vi, None).unwrap();
+        for (&bytes, place) in SIZES.iter().zip(0..) {
+            let (time, data) = take(&process, &mut vi, notice);
+            taken.lock().unwrap()[1].push(time);
+            assert_eq!(data, vec![place; bytes as usize]);
+        }
+    });
+    let posted = Arc::clone(&times);
+    simulation.spawn(0, move |process: Process| {
+        let nic = Nic::open(process.fabric(), "sim0").unwrap();
+        let mut vi = nic.vi().build().unwrap();
+        let server = nic.resolve("host1", b"list").unwrap();
+        while let Err(error) = vi.connect(&server, None) {
+            assert_eq!(error.code(), ReturnCode::NoMatch);
+            process.sleep(Duration::from_micros(10));
+        }
+        for (&bytes, place) in SIZES.iter().zip(0_u8..) {
+            let mut buffer = match bytes {
+                0 => Buffer::empty(),
+                bytes => nic.buffer(bytes as usize, Memory::Private).unwrap(),
+            };
+            buffer.fill(place);
+            process.sleep(APART);
+            posted.lock().unwrap()[0].push(process.time());
+            vi.post_send(buffer, bytes as usize).unwrap();
+            vi.sent(None).unwrap();
+        }
+        process.sleep(APART);
+    });
+    simulation.run().unwrap();
+    let [posted, taken] = &*times.lock().unwrap();
+    let pairs = taken.iter().zip(posted);
+    pairs.map(|(taken, posted)| *taken - *posted).collect()
+}
+
+#[test]
+fn a_program_has_each_message_when_the_receiver_of_a_list_has_it() {
+    let models = list_models().into_iter();
+    let models: Vec<_> = models.filter(|model| !model.has_endpoints()).collect();
+    assert!(models.len() >= 13);
+    for model in models {
+        let mut config = load_programs(&model.name, Some("two-hosts"), 2).unwrap();
+        for sharing in [Sharing::Fluid, Sharing::MaxMin] {
+            config.links.sharing = sharing;
+            let (listed, ours) = (of_list(&config), of_programs(&config));
+            assert_eq!(ours, listed, "{}, {sharing:?}", model.name);
+        }
+    }
+}
