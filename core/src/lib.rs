@@ -174,10 +174,10 @@ pub use time::{Timespan, Timestamp};
 pub use via::{
     BreakReason, CompletedOperation, Completion, CompletionQueueError, Completions, ConnectError,
     ConnectFailure, ConnectionMessage, Done, DropReason, ErrorCode, Event, Extensions,
-    MessageHeader, Nic, NicAttributes, PostError, ReceiveOutcome, ReceiveVerdict, ReliabilityLevel,
-    ReliabilityLevels, RemoteVerdict, RemoteViAttributes, ResourceCode, SendOutcome,
-    StartedReceive, StartedRemote, StartedSend, Status, Transmit, ViAttributes, ViError,
-    ViInformation, ViState, WorkId, check, matching, names, outcome, transition,
+    Introduction, MessageHeader, Nic, NicAttributes, PostError, ReceiveOutcome, ReceiveVerdict,
+    ReliabilityLevel, ReliabilityLevels, RemoteVerdict, RemoteViAttributes, ResourceCode,
+    SendOutcome, StartedReceive, StartedRemote, StartedSend, Status, Transmit, ViAttributes,
+    ViError, ViInformation, ViState, WorkId, check, matching, names, outcome, transition,
 };
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod connect;
 mod error;
 mod error_code;
 mod event;
+mod introduction;
 mod ledger;
 pub mod matching;
 mod messages;
@@ -32,6 +33,7 @@ pub use attributes::{
 pub use error::{CompletionQueueError, ConnectError, ConnectFailure, PostError, ViError};
 pub use error_code::{ErrorCode, ResourceCode};
 pub use event::Event;
+pub use introduction::Introduction;
 pub use messages::{BreakReason, ConnectionMessage, Transmit};
 pub use nic::Nic;
 pub use remote::{RemoteVerdict, StartedRemote};

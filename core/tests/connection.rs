@@ -720,3 +720,52 @@ fn an_accept_that_changes_what_was_agreed_is_refused() {
         [failed(pair.vis[0], ConnectFailure::TimedOut)]
     );
 }
+
+fn introduced(pair: &mut Pair) -> [Introduction; 2] {
+    [0, 1].map(|host| {
+        let vi = pair.vis[host];
+        let own = HostAddress::new(host as u64);
+        pair.hosts[host].nic.introduce(own, vi).unwrap()
+    })
+}
+
+#[test]
+fn introduced_vis_are_connected_as_by_request_and_acceptance() {
+    let mut pair = Pair::unconnected();
+    let ends = introduced(&mut pair);
+    assert_eq!(ends[0].vi(), pair.vis[0]);
+    assert_eq!(pair.states(), [ViState::Idle, ViState::Idle]);
+    pair.hosts[0].nic.connect_to(&ends[0], &ends[1]).unwrap();
+    pair.hosts[1].nic.connect_to(&ends[1], &ends[0]).unwrap();
+    assert_eq!(pair.states(), [ViState::Connected, ViState::Connected]);
+    for (host, other) in [(0, 1), (1, 0)] {
+        let peer = pair.hosts[host].nic.peer(pair.vis[host]).unwrap();
+        assert_eq!(peer.vi, pair.vis[other]);
+        assert_eq!(peer.host, HostAddress::new(other as u64));
+        assert_eq!(pair.hosts[host].events(), []);
+        assert!(pair.hosts[host].nic.poll_transmit().is_none());
+    }
+    pair.hosts[0].nic.disconnect(pair.vis[0]).unwrap();
+    pair.carry();
+    assert_eq!(pair.states(), [ViState::Idle, ViState::Error]);
+}
+
+#[test]
+fn only_idle_vis_that_fit_each_other_are_introduced() {
+    let mut pair = Pair::unconnected();
+    let reliable = ViAttributes {
+        reliability: ReliabilityLevel::ReliableDelivery,
+        ..pair.hosts[1].attributes()
+    };
+    let vi = pair.vis[1];
+    pair.hosts[1].nic.set_vi_attributes(vi, reliable).unwrap();
+    let ends = introduced(&mut pair);
+    let refused = pair.hosts[0].nic.connect_to(&ends[0], &ends[1]);
+    let remote = ReliabilityLevel::ReliableDelivery;
+    assert_eq!(refused, Err(ConnectError::ReliabilityDiffers { remote }));
+    let mut pair = Pair::connected();
+    let (vi, own) = (pair.vis[0], HostAddress::new(0));
+    let state = ViState::Connected;
+    let refused = pair.hosts[0].nic.introduce(own, vi);
+    assert_eq!(refused, Err(ConnectError::InvalidState { state }));
+}

@@ -351,6 +351,15 @@ impl Nic {
         self.vis.get(vi.0)?.sends.newest_unstarted()
     }
 
+    /// Descriptors of a VI's queue that are complete and were not taken; 0 if there is no such VI.
+    #[must_use]
+    pub fn completed(&self, vi: ViId, queue: Queue) -> u32 {
+        self.vis.get(vi.0).map_or(0, |vi| match queue {
+            Queue::Send => vi.sends.completed(),
+            Queue::Receive => vi.receives.completed(),
+        })
+    }
+
     /// Whether all receives of a VI before this one are finished.
     #[inline]
     #[must_use]

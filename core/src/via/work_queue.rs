@@ -115,6 +115,11 @@ impl WorkQueue {
         self.slots.len() + self.repeats as usize
     }
 
+    /// Descriptors that are complete and were not taken.
+    pub(crate) const fn completed(&self) -> u32 {
+        self.completed
+    }
+
     /// Whether the oldest descriptor is complete.
     #[inline]
     pub(crate) const fn has_completions(&self) -> bool {

@@ -7,9 +7,9 @@
 //! of a shared 2-core machine of 2026; on another machine, or above 60 % load, expect a factor of
 //! two.
 
-use viaduct_cluster::RECEIVES_AT_FIRST;
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{PatternError, Targets};
+use viaduct_cluster::{RECEIVES_AT_FIRST, connections_kept};
 use viaduct_topology::HostId;
 
 /// What runs take.
@@ -21,7 +21,7 @@ pub(crate) struct Cost {
     pub(crate) seconds: Option<f64>,
     /// Memory of one run.
     pub(crate) bytes: f64,
-    /// VIs of all processes, at most.
+    /// VIs that all processes make, at most.
     pub(crate) vis: u64,
 }
 
@@ -30,7 +30,7 @@ const MESSAGE_NS: f64 = 750.0;
 /// Each link on its way.
 const LINK_NS: f64 = 30.0;
 /// Setting up a VI and its pre-posted descriptors.
-const VI_NS: f64 = 7_000.0;
+const VI_NS: f64 = 3_000.0;
 /// The program itself.
 const PROGRAM_BYTES: f64 = 8e6;
 /// A host with its NIC and bus.
@@ -67,12 +67,15 @@ impl Cost {
             .map(|messages| (messages * (MESSAGE_NS + way.links * LINK_NS) + vis * VI_NS) * 1e-9);
         // Beyond the first, a VI posts those that it needs.
         let receives = f64::from(config.hosts.prepost.min(RECEIVES_AT_FIRST));
+        // Of more connections the idle ones are given back.
+        let kept = connections_kept(topology.host_count() * config.hosts.processes);
+        let vis_held = vis.min(2.0 * f64::from(kept));
         let rows = connected(f64::from(config.run.message_rows_max));
         let bytes = PROGRAM_BYTES
             + hosts * HOST_BYTES
             + connected(sending) * PROCESS_BYTES
             + f64::from(topology.link_count()) * LINK_BYTES
-            + vis * (VI_BYTES + receives * DESCRIPTOR_BYTES)
+            + vis_held * (VI_BYTES + receives * DESCRIPTOR_BYTES)
             + rows * ROW_BYTES;
         Ok(Self {
             messages,
@@ -188,6 +191,20 @@ mod tests {
     fn cost(study: &str, settings: &[&str]) -> Cost {
         let overrides: Vec<Override> = settings.iter().map(|text| Override::fixed(*text)).collect();
         Cost::of(&Study::load(study, &overrides).unwrap().config).unwrap()
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_pairs_that_ever_talk() {
+        let pairs = |until| {
+            let dimensions = "network.dimensions=[32, 32]";
+            cost(
+                "torus-1024",
+                &[r#"traffic.pattern="uniform""#, dimensions, until],
+            )
+        };
+        let (brief, long) = (pairs(r#"run.until="2 s""#), pairs(r#"run.until="10 s""#));
+        assert!(long.vis > 10 * brief.vis, "{brief:?} {long:?}");
+        assert!(long.bytes < 1.1 * brief.bytes, "{brief:?} {long:?}");
     }
 
     #[test]

@@ -500,6 +500,7 @@ mod tests {
                 events_max: None,
                 seed: 1,
                 message_rows_max: 0,
+                connections_kept: crate::CONNECTIONS_KEPT,
             },
         }
     }

@@ -32,6 +32,7 @@ use crate::error::RunError;
 use crate::event::Event;
 use crate::failures::Failures;
 use crate::host::{Host, Process};
+use crate::idle::Idle;
 use crate::message::{Message, MessageId, Messages};
 use crate::path::Priced;
 use crate::programs::guest::Guests;
@@ -126,6 +127,10 @@ pub struct Cluster<P: Programs> {
     pub(crate) processes: Vec<Process>,
     pub(crate) device_streams: Vec<Stream>,
     pub(crate) targets: Targets,
+    pub(crate) idle: Idle,
+    /// Completions of sends that a process has not taken from a connection that was given back, by
+    /// process and peer.
+    pub(crate) unreaped: BTreeMap<(u32, u32), u32>,
     pub(crate) messages: Messages,
     pub(crate) accounting: Accounting,
     /// What may fail; nothing, as a rule.
@@ -264,6 +269,8 @@ impl<P: Programs> Cluster<P> {
                 .map(|host| stream(purpose::BUS_LOAD, host))
                 .collect(),
             targets,
+            idle: Idle::new(config.run.connections_kept, process_count),
+            unreaped: BTreeMap::new(),
             messages: Messages::default(),
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
             failures,
@@ -317,6 +324,9 @@ impl<P: Programs> Cluster<P> {
             };
             self.look_ahead();
             self.handle(event);
+            if self.idle.is_due() {
+                self.release_idle();
+            }
             let events = self.events();
             if events >= events_max {
                 return Ended::EventCount;

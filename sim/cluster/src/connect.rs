@@ -1,13 +1,13 @@
 //! Connections between processes: set up when first used, before the message that needs them.
 //!
-//! Set-up goes through the VI Architecture's own connection management, request, accept and all,
-//! and takes no simulated time: a study measures connections that exist. A VI belongs to one pair
+//! Set-up takes no simulated time, since a study measures connections that exist: the two NICs are
+//! introduced to each other, in place of a request and an acceptance. A VI belongs to one pair
 //! of processes, so a process has as many VIs as peers. Its receives are posted before its first
 //! message is sent.
 
 use viaduct_core::{
-    Address, DataSegment, Descriptor, Event, HostAddress, MemoryAttributes, Queue, Segments,
-    Timespan, Timestamp, ViAttributes, ViId,
+    DataSegment, Descriptor, HostAddress, MemoryAttributes, Queue, Segments, Timestamp,
+    ViAttributes, ViId,
 };
 
 use crate::cluster::Cluster;
@@ -71,10 +71,19 @@ impl<P: Programs> Cluster<P> {
 
     fn set_up(&mut self, client: u32, server: u32) -> Result<u32, SetUpError> {
         let (client_vi, server_vi) = self.new_vis(client, server)?;
-        let connections = &mut self.processes[server as usize].connections;
-        connections.insert(client, Connection::new(server_vi, client_vi));
-        let connections = &mut self.processes[client as usize].connections;
-        Ok(connections.insert(server, Connection::new(client_vi, server_vi)))
+        self.idle.made();
+        self.insert(server, client, Connection::new(server_vi, client_vi));
+        Ok(self.insert(client, server, Connection::new(client_vi, server_vi)))
+    }
+
+    fn insert(&mut self, process: u32, peer: u32, mut connection: Connection) -> u32 {
+        // Mostly none was ever given back.
+        if !self.unreaped.is_empty() {
+            let unreaped = self.unreaped.remove(&(process, peer));
+            connection.unreaped = unreaped.unwrap_or_default();
+        }
+        let connections = &mut self.processes[process as usize].connections;
+        connections.insert(peer, connection)
     }
 
     /// Two VIs of two processes, connected.
@@ -82,32 +91,16 @@ impl<P: Programs> Cluster<P> {
         let (client_host, server_host) = (self.host_of(client), self.host_of(server));
         let client_vi = self.create_vi(client)?;
         let server_vi = self.create_vi(server)?;
-        let address = |host: u32, process: u32| {
-            Address::new(HostAddress::new(u64::from(host)), &process.to_le_bytes())
+        let mut introduce = |host: u32, vi| {
+            let nic = self.programs.nic_mut(host);
+            nic.introduce(HostAddress::new(P::FIRST_ADDRESS + u64::from(host)), vi)
         };
-        let (local, remote) = (address(client_host, client), address(server_host, server));
-        let now = self.timestamp();
-        let patience = Timespan::from_picoseconds(1);
-        self.programs
-            .nic_mut(server_host)
-            .connect_wait(remote.clone(), now, patience)?;
-        self.programs
-            .nic_mut(client_host)
-            .connect_request(client_vi, local, remote, now, patience)?;
-        self.carry(client_host, now);
-        let request = core::iter::from_fn(|| self.programs.nic_mut(server_host).poll_event())
-            .find_map(|event| match event {
-                Event::ConnectionRequested { request, .. } => Some(request),
-                _ => None,
-            })
-            .ok_or("the request did not arrive")?;
-        self.programs
-            .nic_mut(server_host)
-            .accept(request, server_vi)?;
-        self.carry(server_host, now);
-        core::iter::from_fn(|| self.programs.nic_mut(client_host).poll_event())
-            .find(|event| matches!(event, Event::Connected { .. }))
-            .ok_or("the acceptance did not arrive")?;
+        let client_end = introduce(client_host, client_vi)?;
+        let server_end = introduce(server_host, server_vi)?;
+        let nic = self.programs.nic_mut(client_host);
+        nic.connect_to(&client_end, &server_end)?;
+        let nic = self.programs.nic_mut(server_host);
+        nic.connect_to(&server_end, &client_end)?;
         Ok((client_vi, server_vi))
     }
 
@@ -115,17 +108,6 @@ impl<P: Programs> Cluster<P> {
     #[must_use]
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_picoseconds(self.queue.now().picoseconds())
-    }
-
-    /// Carries what a NIC has to say about connections.
-    fn carry(&mut self, from: u32, now: Timestamp) {
-        while let Some(transmit) = self.programs.nic_mut(from).poll_transmit() {
-            let to = transmit.to.get() as usize;
-            let from = HostAddress::new(u64::from(from));
-            self.programs
-                .nic_mut(to as u32)
-                .handle_connection_message(from, transmit.message, now);
-        }
     }
 
     fn create_vi(&mut self, process: u32) -> Result<ViId, SetUpError> {

@@ -14,7 +14,7 @@ const SCANNED_MAX: usize = 32;
 /// So many peers are compared at once.
 const GROUP: usize = 4;
 
-/// Fills a group; the number of no process.
+/// Fills a group, and stands for a connection that is gone; the number of no process.
 const NOBODY: u32 = u32::MAX;
 
 /// A list of so many doubles from one; a longer one grows as lists do.
@@ -42,6 +42,9 @@ pub(crate) struct Connection {
     pub(crate) last_begin: Time,
     /// When the last of its messages arrives, of adapters whose steps differ in length.
     pub(crate) last_arrival: Time,
+    /// Sends that were complete, and not yet taken by the application, when the connection was last
+    /// given back; see [`crate::idle`].
+    pub(crate) unreaped: u32,
     /// Whether the descriptor stage has, or will take, a message of this VI.
     pub(crate) has_turn: bool,
     /// Whether receives are posted at the other end.
@@ -63,6 +66,7 @@ impl Connection {
             last_begin: Time::ZERO,
             last_arrival: Time::ZERO,
             moving: 0,
+            unreaped: 0,
             has_turn: false,
             is_peer_ready: false,
             has_late_heads: false,
@@ -108,7 +112,7 @@ pub(crate) fn connection_of<'a, P: Programs>(
     processes[process as usize].connections.at(place)
 }
 
-/// All connections of a process. Places are stable.
+/// All connections of a process. Places are stable until [`Connections::compact`].
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     /// The peer of each connection, four at a time. Beside the list, not in it: to look through a
@@ -163,6 +167,29 @@ impl Connections {
             by_peer.insert(index, place);
         }
         place
+    }
+
+    /// The connection at a place is gone. From then on the list can only be compacted.
+    pub(crate) fn mark_gone(&mut self, place: u32) {
+        self.peers[place as usize / GROUP][place as usize % GROUP] = NOBODY;
+    }
+
+    /// Closes gaps. By former place, the place now; that of one that is gone means nothing. Empty
+    /// if nothing was gone.
+    pub(crate) fn compact(&mut self) -> Vec<u32> {
+        let peers: Vec<u32> = self.peers().collect();
+        if !peers.contains(&NOBODY) {
+            return Vec::new();
+        }
+        let former = core::mem::take(self);
+        let mut places = Vec::with_capacity(peers.len());
+        for (peer, connection) in peers.into_iter().zip(former.list) {
+            places.push(self.list.len() as u32);
+            if peer != NOBODY {
+                self.insert(peer, connection);
+            }
+        }
+        places
     }
 
     /// Asks for the first connections' memory; see [`crate::look_ahead`].

@@ -79,6 +79,15 @@ pub(crate) enum Turn {
     Request(u32),
 }
 
+impl Turn {
+    /// Gives a connection another place in its process's list.
+    pub(crate) fn move_place(&mut self, moved: impl FnOnce(u32, u32) -> u32) {
+        if let Self::Connection { process, place } = self {
+            *place = moved(*process, *place);
+        }
+    }
+}
+
 /// A message that an application wants to post and has no buffer for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockedPost {

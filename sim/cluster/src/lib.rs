@@ -74,8 +74,8 @@
 //!   and completion queues of its two NICs. What is learnt about the semantics in simulation holds
 //!   for a real driver, and a run that violates them ends with exit code 2.
 //! - **A VI for each pair of processes**, made when the first message between them is posted,
-//!   through request and accept, in no simulated time. A study measures connections that exist;
-//!   making them when needed keeps a million hosts small.
+//!   by introducing the two NICs, in no simulated time. A study measures connections that exist;
+//!   making them when needed, and giving idle ones back (`idle.rs`), keeps large clusters small.
 //! - **Receives are posted when first needed**: a VI gets its `prepost` descriptors before its
 //!   peer's first message, not at the start. A VI that only sends holds none. No message can see
 //!   the difference.
@@ -123,6 +123,7 @@ mod event;
 mod failures;
 pub mod faults;
 mod host;
+mod idle;
 mod interval;
 mod look_ahead;
 mod message;
@@ -140,5 +141,6 @@ pub mod workload;
 pub use cluster::Progress;
 pub use connect::RECEIVES_AT_FIRST;
 pub use error::RunError;
+pub use idle::{CONNECTIONS_KEPT, connections_kept};
 pub use path::floor_latency;
 pub use run::run;

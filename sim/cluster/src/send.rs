@@ -21,6 +21,10 @@ use viaduct_network::fluid::FlowDemand;
 use viaduct_network::hops::Alone;
 use viaduct_network::{Begun, JourneyId, Moved, Next, Transfer};
 
+/// Marks the connections of drawn traffic and lists, as adapters know them, apart from those of
+/// programs.
+const OF_DRAWN: u64 = 1 << 63 | 1 << 31;
+
 impl<P: Programs> Cluster<P> {
     /// The tag of flows that belong to no message.
     pub(crate) const DEVICE_TAG: u32 = u32::MAX;
@@ -178,6 +182,10 @@ impl<P: Programs> Cluster<P> {
         while nic.send_done(ends.source_vi).completion().is_some() {
             reaping += processor.reap;
         }
+        let connections = &mut self.processes[process as usize].connections;
+        let connection = connections.at(ends.place);
+        let unreaped = core::mem::take(&mut connection.unreaped);
+        reaping += processor.reap.saturating_mul(u64::from(unreaped));
         self.post_descriptor(host, ends, &wish);
         let id = self.messages.post(&wish, ends);
         let message = self.messages.get_mut(id);
@@ -280,10 +288,8 @@ impl<P: Programs> Cluster<P> {
                 bytes: message.bytes,
                 segments: 1,
                 place_in_batch,
-                target: (
-                    self.host_of(message.target),
-                    message.target_vi.index().into(),
-                ),
+                // One region, and one connection, for each pair of processes.
+                target: (message.target, u64::from(message.source) | OF_DRAWN),
                 is_behind: connections.get(message.connection).held > 0,
             }
         };

@@ -325,6 +325,10 @@ proptest! {
         let mut reliable = config.clone();
         reliable.traffic.reliability = ReliabilityLevel::ReliableDelivery;
         reliable.hosts.prepost = UNLIMITED;
+        // A run that ends by a number of events would end at two moments.
+        let span = time_of_messages(&reliable, 20_000).min(Time::from_microseconds(500));
+        (reliable.traffic.stop, reliable.run.until) = (span, span);
+        reliable.run.events_max = None;
         let mut unreliable = reliable.clone();
         unreliable.traffic.reliability = ReliabilityLevel::Unreliable;
         // Where hosts cost nothing, the way of unreliable messages has fewer events.
@@ -407,6 +411,21 @@ proptest! {
                 check_account(&config, account)?;
             }
         }
+    }
+
+    /// A connection that is given back is made again when it is used, and nobody can tell.
+    #[test]
+    fn idle_connections_given_back_change_nothing(config in config(), kept in 0_u32..8) {
+        let mut giving_back = config.clone();
+        giving_back.run.connections_kept = kept;
+        let (config, giving_back) = (run(&config), run(&giving_back));
+        prop_assert_eq!(config.digest, giving_back.digest);
+        prop_assert_eq!(config.events, giving_back.events);
+        prop_assert_eq!(config.messages, giving_back.messages);
+        prop_assert_eq!(config.breakdown, giving_back.breakdown);
+        prop_assert_eq!(config.message_rows, giving_back.message_rows);
+        prop_assert_eq!(config.drops, giving_back.drops);
+        prop_assert_eq!(config.depths, giving_back.depths);
     }
 
     #[test]

@@ -96,6 +96,7 @@ impl From<SimulationConfig> for ClusterConfig {
                 events_max: None,
                 seed: config.seed,
                 message_rows_max: 0,
+                connections_kept: viaduct_cluster::CONNECTIONS_KEPT,
             },
         }
     }

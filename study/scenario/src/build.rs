@@ -292,6 +292,7 @@ fn run(run: &Run) -> Result<RunConfig, Absent> {
         events_max: run.events_max.optional()?,
         seed: run.seed.get()?,
         message_rows_max: run.message_rows_max.get()?,
+        connections_kept: viaduct_cluster::CONNECTIONS_KEPT,
     })
 }
 

@@ -155,6 +155,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             events_max: None,
             seed: 1,
             message_rows_max: 1_000,
+            connections_kept: viaduct_cluster::CONNECTIONS_KEPT,
         },
     }
 }
