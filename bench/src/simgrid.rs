@@ -50,7 +50,7 @@ impl SimGrid {
         })
     }
 
-    /// Runs at `rate` messages a second a host for `seconds` of simulated time.
+    /// Runs at `rate` messages per second and host for `seconds` of simulated time.
     pub(crate) fn run(&self, rate: f64, seconds: f64) -> Result<PeerRun, String> {
         let rate_and_span = [rate.to_string(), seconds.to_string()];
         let summary = summary(Command::new(&self.torus).args(rate_and_span))?;

@@ -15,7 +15,7 @@ const PEER_LIKE: &[&str] = &[
     "links.frame_header=0 B",
     "run.warmup=0 s",
 ];
-/// Simulated time of 870,000 messages at 100 a second a host.
+/// Simulated time of 870,000 messages at 100 per second and host.
 const UNTIL: &str = "run.until=8.5 s";
 /// What SimGrid 3.32 and 4.1 give for it, microseconds.
 const PEER_MEAN_US: f64 = 426.0;

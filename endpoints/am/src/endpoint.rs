@@ -259,7 +259,7 @@ impl<C: Carrier, S> Endpoint<C, S> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Endpoint::request_with`].
     pub async fn request_async(
         &mut self,
         index: usize,

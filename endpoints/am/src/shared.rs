@@ -29,7 +29,7 @@ impl<C: Carrier, S> SharedEndpoint<C, S> {
         }
     }
 
-    /// One owner's again.
+    /// The endpoint without its lock, for one thread.
     #[must_use]
     pub fn into_exclusive(self) -> Endpoint<C, S> {
         let inner = self.endpoint.into_inner();
@@ -56,7 +56,7 @@ impl<C: Carrier, S> SharedEndpoint<C, S> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Endpoint::request_with`].
     pub fn request_with(
         &self,
         index: usize,
@@ -84,7 +84,7 @@ impl<C: Carrier, S> SharedEndpoint<C, S> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Endpoint::wait`].
     pub fn wait(&self, mask: EventMask, limit: Option<Duration>) -> Result<EventMask, WaitError> {
         if mask.is_empty() {
             return Err(WaitError::EmptyMask);

@@ -97,7 +97,7 @@ impl<P: Provider> CompletionQueue<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`CompletionQueue::next_async`].
     pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Result<CompletionEntry>> {
         if !self.is_awaited {
             if let Some(result) = self.try_next().transpose() {

@@ -155,7 +155,7 @@ impl<P: Provider> Nic<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Nic::buffers`].
     pub fn buffer(&self, bytes: usize, memory: Memory) -> Result<Buffer> {
         let mut buffers = self.buffers(1, bytes, memory)?;
         Ok(buffers.pop().unwrap_or_else(Buffer::empty))

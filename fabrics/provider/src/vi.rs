@@ -350,7 +350,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::post_send`].
     #[inline]
     pub fn post_send(&mut self, buffer: Buffer, length: usize) -> std::result::Result<(), Refused> {
         self.sender.post_send(buffer, length)
@@ -360,7 +360,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::post_send_immediate`].
     #[inline]
     pub fn post_send_immediate(
         &mut self,
@@ -375,7 +375,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::post_write`].
     #[inline]
     pub fn post_write(
         &mut self,
@@ -390,7 +390,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::post_write_immediate`].
     #[inline]
     pub fn post_write_immediate(
         &mut self,
@@ -407,7 +407,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::post_read`].
     #[inline]
     pub fn post_read(
         &mut self,
@@ -422,7 +422,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Receiver::post_receive`].
     #[inline]
     pub fn post_receive(&mut self, buffer: Buffer) -> std::result::Result<(), Refused> {
         self.receiver.post_receive(buffer)
@@ -432,7 +432,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::try_sent`].
     #[inline]
     pub fn try_sent(&mut self) -> std::result::Result<Option<Sent>, CompletionError> {
         self.sender.try_sent()
@@ -442,7 +442,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::sent`].
     pub fn sent(&mut self, limit: Option<Duration>) -> std::result::Result<Sent, CompletionError> {
         self.sender.sent(limit)
     }
@@ -451,7 +451,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Sender::sent_async`].
     pub async fn sent_async(&mut self) -> std::result::Result<Sent, CompletionError> {
         self.sender.sent_async().await
     }
@@ -460,7 +460,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Receiver::try_receive`].
     #[inline]
     pub fn try_receive(&mut self) -> std::result::Result<Option<Received>, CompletionError> {
         self.receiver.try_receive()
@@ -470,7 +470,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Receiver::receive`].
     pub fn receive(
         &mut self,
         limit: Option<Duration>,
@@ -482,7 +482,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Receiver::receive_async`].
     pub async fn receive_async(&mut self) -> std::result::Result<Received, CompletionError> {
         self.receiver.receive_async().await
     }
@@ -491,7 +491,7 @@ impl<P: Provider> Vi<P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Receiver::poll_receive`].
     pub fn poll_receive(
         &mut self,
         context: &Context<'_>,

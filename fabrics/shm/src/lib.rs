@@ -260,7 +260,7 @@ impl Shm {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// Those of [`Provider::post_send`].
     #[inline(always)]
     #[must_use]
     pub unsafe fn post_send_simply(
@@ -277,11 +277,11 @@ impl Shm {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Provider::post_send`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// Those of [`Provider::post_send`].
     pub unsafe fn post_send_in_full(
         self,
         vi: ViHandle,
@@ -297,7 +297,7 @@ impl Shm {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// Those of [`Provider::post_receive`].
     #[inline(always)]
     #[must_use]
     pub unsafe fn post_receive_simply(
@@ -314,11 +314,11 @@ impl Shm {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Provider::post_receive`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// Those of [`Provider::post_receive`].
     pub unsafe fn post_receive_in_full(
         self,
         vi: ViHandle,
@@ -340,7 +340,7 @@ impl Shm {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Provider::send_done`].
     pub fn send_done_in_full(self, vi: ViHandle) -> Result<Done> {
         vi::send_done_in_full(vi)
     }
@@ -356,7 +356,7 @@ impl Shm {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Provider::receive_done`].
     pub fn receive_done_in_full(self, vi: ViHandle) -> Result<Done> {
         vi::receive_done_in_full(vi)
     }
