@@ -137,7 +137,7 @@ pub struct RunConfig {
     /// Rows of the message table kept at most; beyond it every second row is dropped, evenly.
     pub message_rows_max: u32,
     /// Connections between processes above which idle ones are given back, to be made again when
-    /// they are used; [`CONNECTIONS_KEPT`](crate::CONNECTIONS_KEPT) is right, and counts 16 for each
-    /// process too. Costs time or memory, and changes no result.
+    /// they are used; [`CONNECTIONS_KEPT`](crate::CONNECTIONS_KEPT) is right, and stands for 16 per
+    /// process where that is more. Costs time or memory, and changes no result.
     pub connections_kept: u32,
 }
