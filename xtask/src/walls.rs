@@ -123,8 +123,21 @@ const WALLS: &[Wall] = &[
         reason: "programs on simulated hosts: no file, clock or thread, and no real fabric",
     },
     Wall {
+        package: "viaduct-processes",
+        own: &[],
+        external: Some(&["libc", "rustix"]),
+        reason: "memory, sockets and copies between processes: what they say to each other is \
+                 unknown to it",
+    },
+    Wall {
+        package: "viaduct-rdma",
+        own: &["viaduct-core", "viaduct-processes"],
+        external: Some(&["libc", "rustix"]),
+        reason: "a real fabric never sees the simulated world",
+    },
+    Wall {
         package: "viaduct-shm",
-        own: &["viaduct-core", "viaduct-provider"],
+        own: &["viaduct-core", "viaduct-processes", "viaduct-provider"],
         external: None,
         reason: "a real fabric never sees the simulated world",
     },

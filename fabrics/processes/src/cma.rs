@@ -23,7 +23,7 @@ use std::mem::MaybeUninit;
 /// `InvalidInput` when the lists differ in bytes or one of the ranges is not mapped, `NotFound`
 /// when there is no such process, `PermissionDenied` when the system forbids it, `Unsupported` when
 /// it has no such call. Some of the bytes may have been copied.
-pub(crate) unsafe fn write(
+pub unsafe fn write(
     pid: i32,
     local: &[(*const u8, usize)],
     remote: &[(u64, u64)],
@@ -53,7 +53,7 @@ pub(crate) unsafe fn write(
 /// # Errors
 ///
 /// As [`write()`].
-pub(crate) unsafe fn read(
+pub unsafe fn read(
     pid: i32,
     local: &[(*mut u8, usize)],
     remote: &[(u64, u64)],
@@ -74,7 +74,7 @@ pub(crate) unsafe fn read(
 
 /// Whether this process may copy from `pid`, and it is the process that it is thought to be:
 /// `expected` lies at `address` there.
-pub(crate) fn probe(pid: i32, address: u64, expected: &[u8; 16]) -> bool {
+pub fn probe(pid: i32, address: u64, expected: &[u8; 16]) -> bool {
     let mut found = [0_u8; 16];
     let length = found.len();
     // SAFETY: `found` is local and as long as it says.

@@ -6,7 +6,7 @@ use std::fs;
 ///
 /// In a user namespace every user without a number there is told as one and the same, the overflow
 /// user. A process that has this number itself cannot tell such a stranger from its own user.
-pub(super) fn is_own(uid: u32) -> bool {
+pub fn is_own(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw()
         && (uid != overflow_user() || every_user_has_a_number())
 }

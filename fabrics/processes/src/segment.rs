@@ -23,7 +23,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 /// What a mapping may be used for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Access {
+pub enum Access {
     /// Loads only.
     Read,
     /// Loads and stores.
@@ -32,7 +32,7 @@ pub(crate) enum Access {
 
 /// A sealed memfd, mapped as a whole; unmapped and closed on drop.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub struct Segment {
     base: NonNull<u8>,
     length: usize,
     descriptor: OwnedFd,
@@ -54,7 +54,7 @@ impl Segment {
     ///
     /// `InvalidInput` for a length of 0 or a name that the system refuses; what the system says
     /// when it has no memory, address space or file descriptors left.
-    pub(crate) fn create(name: &str, length: usize) -> io::Result<Self> {
+    pub fn create(name: &str, length: usize) -> io::Result<Self> {
         Self::create_with(name, length, SealFlags::empty())
     }
 
@@ -64,7 +64,7 @@ impl Segment {
     /// # Errors
     ///
     /// As [`Segment::create`].
-    pub(crate) fn create_exported(name: &str, length: usize) -> io::Result<Self> {
+    pub fn create_exported(name: &str, length: usize) -> io::Result<Self> {
         Self::create_with(name, length, SealFlags::FUTURE_WRITE)
     }
 
@@ -85,7 +85,7 @@ impl Segment {
     /// `InvalidData` when the descriptor is no memfd, when its size is not sealed, or when it is
     /// shorter than `length`: using it could end this process. `PermissionDenied` for a writable
     /// mapping of a segment made by [`Segment::create_exported`].
-    pub(crate) fn map(descriptor: OwnedFd, length: usize, access: Access) -> io::Result<Self> {
+    pub fn map(descriptor: OwnedFd, length: usize, access: Access) -> io::Result<Self> {
         let wanted = checked_length(length)?;
         // Asked for first: without the seals, whatever else is read here may change afterwards.
         let seals = rustix::fs::fcntl_get_seals(&descriptor)
@@ -138,30 +138,30 @@ impl Segment {
     /// # Errors
     ///
     /// What the system says when it has no memory for it.
-    pub(crate) fn hand_down(&self) -> io::Result<()> {
+    pub fn hand_down(&self) -> io::Result<()> {
         advise(self.base, self.length, rustix::mm::Advice::LinuxDoFork)
     }
 
     /// The first byte. At least page aligned.
     #[inline]
-    pub(crate) const fn base(&self) -> NonNull<u8> {
+    pub const fn base(&self) -> NonNull<u8> {
         self.base
     }
 
     /// Bytes that may be reached from [`Segment::base`].
     #[inline]
-    pub(crate) const fn length(&self) -> usize {
+    pub const fn length(&self) -> usize {
         self.length
     }
 
     /// To be sent to a process that shall map it.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
     /// Where `length` bytes from `offset` lie, if all of them are inside.
     #[inline]
-    pub(crate) fn range(&self, offset: u64, length: u64) -> Option<NonNull<u8>> {
+    pub fn range(&self, offset: u64, length: u64) -> Option<NonNull<u8>> {
         let size = self.length as u64;
         if length > size || offset > size - length {
             return None;
@@ -180,7 +180,7 @@ impl Drop for Segment {
 }
 
 /// Has forked children find nothing at the addresses of a mapping.
-pub(crate) fn keep_from_children(base: NonNull<u8>, length: usize) -> io::Result<()> {
+pub fn keep_from_children(base: NonNull<u8>, length: usize) -> io::Result<()> {
     advise(base, length, rustix::mm::Advice::LinuxDontFork)
 }
 

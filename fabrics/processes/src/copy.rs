@@ -7,12 +7,24 @@
 //!
 //! Which copy pays depends on where the lines of the target are. Ordinary stores must first take a
 //! line away from the core that has it; streaming stores need not, but leave the line in memory,
-//! from where the reader fetches it. See [`crate::transfer`].
+//! from where the reader fetches it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::channel::prefetch_line_to_write;
+/// Asks for the line at an address ahead of writing it.
+#[inline(always)]
+pub fn prefetch_line_to_write(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which does nothing at an address that is not mapped. As an instruction of its
+    // own, since the compiler makes a prefetch for reading of it where the target may lack this
+    // one, which then does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
 
 /// Copies `length` bytes. The ranges may overlap.
 ///
@@ -21,7 +33,7 @@ use crate::channel::prefetch_line_to_write;
 /// `source` can be read and `target` written for `length` bytes. Other processes may write both;
 /// threads of this one reach them by copies of this module or by atomics.
 #[inline(always)]
-pub(crate) unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
+pub unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
     kill_point!();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if length <= x86::SHORT_BYTES_MAX {
@@ -41,7 +53,7 @@ pub(crate) unsafe fn copy(target: *mut u8, source: *const u8, length: usize) {
 /// # Safety
 ///
 /// As [`copy`].
-pub(crate) unsafe fn copy_ahead(target: *mut u8, source: *const u8, length: usize) {
+pub unsafe fn copy_ahead(target: *mut u8, source: *const u8, length: usize) {
     let ask = |block: usize| {
         let end = (block + AHEAD_BYTES).min(length);
         for line in (block..end).step_by(LINE_BYTES) {
@@ -65,7 +77,7 @@ pub(crate) unsafe fn copy_ahead(target: *mut u8, source: *const u8, length: usiz
 /// # Safety
 ///
 /// As [`copy`].
-pub(crate) unsafe fn copy_non_temporal(target: *mut u8, source: *const u8, length: usize) {
+pub unsafe fn copy_non_temporal(target: *mut u8, source: *const u8, length: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if length >= NON_TEMPORAL_BYTES_MIN {
         let head = target.addr().wrapping_neg() % LINE_BYTES;
@@ -98,12 +110,7 @@ pub(crate) unsafe fn copy_non_temporal(target: *mut u8, source: *const u8, lengt
 /// # Safety
 ///
 /// As [`copy`].
-pub(crate) unsafe fn copy_watched(
-    target: *mut u8,
-    source: *const u8,
-    length: usize,
-    ticks_max: u32,
-) {
+pub unsafe fn copy_watched(target: *mut u8, source: *const u8, length: usize, ticks_max: u32) {
     for start in (0..length).step_by(WATCH_STRETCH_BYTES) {
         let stretch = WATCH_STRETCH_BYTES.min(length - start);
         // SAFETY: as promised by the caller; `start + stretch <= length`.
@@ -132,11 +139,7 @@ pub(crate) unsafe fn copy_watched(
 ///
 /// As [`copy`].
 #[inline(never)]
-pub(crate) unsafe fn copy_timing_the_middle(
-    target: *mut u8,
-    source: *const u8,
-    length: usize,
-) -> u32 {
+pub unsafe fn copy_timing_the_middle(target: *mut u8, source: *const u8, length: usize) -> u32 {
     let timed = (length - WATCH_BYTES) / 2;
     let rest = timed + WATCH_BYTES;
     // SAFETY: as promised by the caller; the three parts are the whole.
@@ -155,7 +158,7 @@ pub(crate) unsafe fn copy_timing_the_middle(
 /// # Safety
 ///
 /// As [`copy`], for [`WATCH_BYTES`].
-pub(crate) unsafe fn timed_copy(target: *mut u8, source: *const u8) -> u32 {
+pub unsafe fn timed_copy(target: *mut u8, source: *const u8) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         // SAFETY: as promised by the caller.
@@ -178,7 +181,7 @@ pub(crate) unsafe fn timed_copy(target: *mut u8, source: *const u8) -> u32 {
 /// # Safety
 ///
 /// As [`copy`].
-pub(crate) unsafe fn copy_last_word_last(
+pub unsafe fn copy_last_word_last(
     target: *mut u8,
     source: *const u8,
     length: usize,
@@ -456,11 +459,11 @@ mod x86 {
 }
 
 /// Less than this is never streamed: aligning the target alone can cost two lines.
-pub(crate) const NON_TEMPORAL_BYTES_MIN: usize = 256;
+pub const NON_TEMPORAL_BYTES_MIN: usize = 256;
 /// Bytes of a copy that are timed: short beside what follows, long beside a counter's reading.
-pub(crate) const WATCH_BYTES: usize = 1024;
+pub const WATCH_BYTES: usize = 1024;
 /// Bytes for which one timing stands: a reader may have touched the first part of a message only.
-pub(crate) const WATCH_STRETCH_BYTES: usize = 64 << 10;
+pub const WATCH_STRETCH_BYTES: usize = 64 << 10;
 /// A block of [`copy_ahead`]. Half round trips of 4 KiB that is read: 1.08 us, of 16 KiB 3.15; with
 /// blocks of 512 bytes the same, with ordinary stores alone 1.18 and 3.27.
 const AHEAD_BYTES: usize = 1024;

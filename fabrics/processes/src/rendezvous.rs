@@ -17,14 +17,12 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use viaduct_provider::via::Address;
 
 use crate::deadline::Deadline;
-use crate::wire::VERSION;
 
 /// Where the names are.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub enum Place {
     /// The system's abstract names, each with this in front.
     Abstract(&'static str),
     /// Files in a directory.
@@ -33,7 +31,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// `VIADUCT_RENDEZVOUS` if it is set and not empty, else abstract names.
-    pub(crate) fn from_environment() -> Self {
+    pub fn from_environment() -> Self {
         match std::env::var_os("VIADUCT_RENDEZVOUS") {
             Some(directory) if !directory.is_empty() => Self::Directory(directory.into()),
             _ => Self::Abstract("viaduct"),
@@ -43,37 +41,20 @@ impl Place {
 
 /// Names a meeting point.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Name {
+pub struct Name {
+    version: u32,
     kind: char,
     digest: [u64; 2],
 }
 
 impl Name {
-    /// Where a server waits.
-    pub(crate) fn server(address: &Address) -> Self {
-        let host = address.host.get().to_le_bytes();
+    /// A name of this kind. Peers of different versions do not meet.
+    #[must_use]
+    pub const fn new(version: u32, kind: char, digest: [u64; 2]) -> Self {
         Self {
-            kind: 's',
-            digest: digest(&[&host, address.discriminator.as_bytes()]),
-        }
-    }
-
-    /// Where two equals meet, whichever way round they name themselves.
-    pub(crate) fn peers(one: &Address, other: &Address) -> Self {
-        let (first, second) = if one <= other {
-            (one, other)
-        } else {
-            (other, one)
-        };
-        let hosts = [first, second].map(|address| address.host.get().to_le_bytes());
-        Self {
-            kind: 'p',
-            digest: digest(&[
-                &hosts[0],
-                first.discriminator.as_bytes(),
-                &hosts[1],
-                second.discriminator.as_bytes(),
-            ]),
+            version,
+            kind,
+            digest,
         }
     }
 }
@@ -81,10 +62,11 @@ impl Name {
 impl fmt::Display for Name {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            version,
             kind,
             digest: [low, high],
         } = self;
-        write!(formatter, "{VERSION}{kind}{low:016x}{high:016x}")
+        write!(formatter, "{version}{kind}{low:016x}{high:016x}")
     }
 }
 
@@ -96,7 +78,7 @@ impl fmt::Debug for Name {
 
 /// Spreads byte strings, and where each ends, over 128 bits. Not secret, and the same in all
 /// versions of this program: what two processes meet by.
-pub(crate) fn digest(parts: &[&[u8]]) -> [u64; 2] {
+pub fn digest(parts: &[&[u8]]) -> [u64; 2] {
     const fn mix(value: u64) -> u64 {
         // The finalizer of splitmix64.
         let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,7 +104,7 @@ pub(crate) fn digest(parts: &[&[u8]]) -> [u64; 2] {
 
 /// A bound name with a queue of those who ask for it.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub struct Listener {
     socket: OwnedFd,
     file: Option<BoundFile>,
 }
@@ -142,7 +124,7 @@ impl Listener {
     ///
     /// `AddrInUse` when somebody lives there; `InvalidInput` when the directory's path is too long;
     /// what the system says.
-    pub(crate) fn bind(place: &Place, name: Name) -> io::Result<Self> {
+    pub fn bind(place: &Place, name: Name) -> io::Result<Self> {
         let socket = new_socket()?;
         match place {
             Place::Abstract(prefix) => {
@@ -181,7 +163,7 @@ impl Listener {
     }
 
     /// The next of those who ask, if there is one.
-    pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
+    pub fn accept(&self) -> io::Result<Option<OwnedFd>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
             match rustix::net::accept_with(&self.socket, flags) {
@@ -219,7 +201,7 @@ impl Drop for Listener {
 ///
 /// `TimedOut` while its queue is full; `Interrupted` when `is_cancelled` says so; what the system
 /// says.
-pub(crate) fn connect(
+pub fn connect(
     place: &Place,
     name: Name,
     deadline: Deadline,
@@ -347,12 +329,10 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 #[cfg(test)]
 mod tests {
-    use viaduct_provider::via::HostAddress;
-
     use super::*;
 
-    fn address(discriminator: &[u8]) -> Address {
-        Address::new(HostAddress::new(1), discriminator)
+    fn name(bytes: &[u8]) -> Name {
+        Name::new(0, 't', digest(&[bytes]))
     }
 
     fn directory(name: &str) -> PathBuf {
@@ -367,28 +347,8 @@ mod tests {
         connect(place, name, limit, || false).unwrap().is_some()
     }
 
-    #[test]
-    fn names_differ_with_the_address_and_not_with_the_order_of_peers() {
-        let names = [
-            Name::server(&address(b"")),
-            Name::server(&address(b"\0")),
-            Name::server(&address(b"server")),
-            Name::server(&address(b"serve")),
-            Name::server(&Address::new(HostAddress::new(2), b"server")),
-            Name::peers(&address(b"ab"), &address(b"c")),
-            Name::peers(&address(b"a"), &address(b"bc")),
-            Name::peers(&address(b"server"), &address(b"server")),
-        ];
-        for (index, name) in names.iter().enumerate() {
-            assert!(!names[..index].contains(name), "{name}");
-            assert_eq!(name.to_string().len(), 34);
-        }
-        let crossed = Name::peers(&address(b"c"), &address(b"ab"));
-        assert_eq!(crossed, Name::peers(&address(b"ab"), &address(b"c")));
-    }
-
     fn can_be_bound_once(place: &Place) {
-        let name = Name::server(&address(b"rendezvous, bound once"));
+        let name = name(b"rendezvous, bound once");
         assert!(!reach(place, name));
         let listener = Listener::bind(place, name).unwrap();
         let taken = Listener::bind(place, name).unwrap_err();
@@ -412,7 +372,7 @@ mod tests {
     fn a_directory_that_is_not_there_is_named_to_both_sides() {
         let directory = directory("gone");
         std::fs::remove_dir_all(&directory).unwrap();
-        let name = Name::server(&address(b"gone"));
+        let name = name(b"gone");
         let place = Place::Directory(directory.clone());
         let limit = Deadline::after(Some(Duration::from_secs(5)));
         let errors = [
@@ -441,7 +401,7 @@ mod tests {
     fn a_file_that_a_dead_process_left_is_taken_over() {
         let directory = directory("stale");
         let place = Place::Directory(directory.clone());
-        let name = Name::server(&address(b"stale"));
+        let name = name(b"stale");
         let mut dead = Listener::bind(&place, name).unwrap();
         // What a killed process leaves: the file, with nobody behind it.
         dead.file = None;
@@ -458,7 +418,7 @@ mod tests {
     fn a_file_of_somebody_else_is_not_removed() {
         let directory = directory("foreign");
         let place = Place::Directory(directory.clone());
-        let name = Name::server(&address(b"foreign"));
+        let name = name(b"foreign");
         let listener = Listener::bind(&place, name).unwrap();
         let path = directory.join(format!("{name}.sock"));
         std::fs::remove_file(&path).unwrap();
@@ -471,7 +431,7 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_is_refused_with_the_limit() {
         let place = Place::Directory(PathBuf::from(format!("/tmp/{}", "d".repeat(100))));
-        let error = Listener::bind(&place, Name::server(&address(b"x"))).unwrap_err();
+        let error = Listener::bind(&place, name(b"x")).unwrap_err();
         assert!(error.to_string().contains("at most 67 bytes"), "{error}");
     }
 }

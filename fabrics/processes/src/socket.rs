@@ -11,11 +11,13 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::DESCRIPTORS_MAX;
 use crate::deadline::Deadline;
 
+/// File descriptors that one message may bring.
+pub const DESCRIPTORS_MAX: usize = 4;
+
 /// Sends one packet now, or fails with `WouldBlock`.
-pub(crate) fn send(
+pub fn send(
     socket: BorrowedFd<'_>,
     packet: &[u8],
     descriptors: &[BorrowedFd<'_>],
@@ -40,16 +42,16 @@ pub(crate) fn send(
 
 /// A packet that came in.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub struct Received {
     /// Its bytes in the caller's buffer; 0 at the end of the stream.
-    pub(crate) length: usize,
+    pub length: usize,
     /// What came beside it. Descriptors that were too many, here or in the message, are closed.
-    pub(crate) descriptors: Vec<OwnedFd>,
+    pub descriptors: Vec<OwnedFd>,
 }
 
 /// Takes one packet, or fails with `WouldBlock`, or with `InvalidData` when it is longer than
 /// `buffer`.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -78,7 +80,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
 
 /// Sleeps until one of the descriptors has something to say (see [`PollFd::revents`]) or the
 /// deadline has passed, which is false.
-pub(crate) fn poll(descriptors: &mut [PollFd<'_>], deadline: Deadline) -> io::Result<bool> {
+pub fn poll(descriptors: &mut [PollFd<'_>], deadline: Deadline) -> io::Result<bool> {
     loop {
         let left = deadline.remaining();
         let timeout = left.map(|left| Timespec {
@@ -96,17 +98,17 @@ pub(crate) fn poll(descriptors: &mut [PollFd<'_>], deadline: Deadline) -> io::Re
 
 /// Who is at the other end of a socket, as the system says.
 #[derive(Debug)]
-pub(crate) struct Credentials {
+pub struct Credentials {
     /// The process in our namespace; 0 when it has no number there.
-    pub(crate) pid: i32,
+    pub pid: i32,
     /// Its user in our namespace.
-    pub(crate) uid: u32,
+    pub uid: u32,
     /// The process itself, told of when it ends.
-    pub(crate) pidfd: Option<OwnedFd>,
+    pub pidfd: Option<OwnedFd>,
 }
 
 /// Asks who is at the other end.
-pub(crate) fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
+pub fn credentials(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     let mut who = libc::ucred {
         pid: 0,
         uid: 0,
