@@ -189,6 +189,24 @@ const WALLS: &[Wall] = &[
         reason: "a face: it translates C into the operations of endpoints",
     },
     Wall {
+        package: "viaduct-verbs-abi",
+        own: &[],
+        external: Some(&["libc"]),
+        reason: "layouts and values of C: no fabric and no function",
+    },
+    Wall {
+        package: "viaduct-ibverbs",
+        own: &["viaduct-rdma", "viaduct-verbs-abi"],
+        external: Some(&["libc"]),
+        reason: "a face: it translates C into the operations of a fabric",
+    },
+    Wall {
+        package: "viaduct-rdma-paths",
+        own: &[],
+        external: Some(&["libc"]),
+        reason: "it is loaded into every process below the launcher: nothing but the C library",
+    },
+    Wall {
         package: "viaduct-c-programs",
         own: &[],
         external: Some(&[]),
