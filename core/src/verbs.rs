@@ -8,10 +8,14 @@
 //! - `flags.rs`: bits: access, attribute masks, flags of requests and completions
 //! - `attributes.rs`: what queue pairs and addresses are told and asked
 //! - `request.rs`: work requests and completions
+//! - `transition.rs`: rule: which state may follow which
+//! - `check.rs`: rule: what may be posted, what keys let through, timers
 
 mod attributes;
+pub mod check;
 pub mod flags;
 mod request;
+pub mod transition;
 mod words;
 
 pub use attributes::{

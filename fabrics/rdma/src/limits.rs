@@ -2,8 +2,10 @@
 
 /// Bytes of a region.
 pub(crate) const REGION_BYTES_MAX: u64 = 1 << 46;
+/// Bits of a queue pair number that count within a process.
+pub(crate) const QUEUE_PAIR_BITS: u32 = 14;
 /// Queue pairs of a process.
-pub(crate) const QUEUE_PAIRS_MAX: u32 = 65_536;
+pub(crate) const QUEUE_PAIRS_MAX: u32 = 1 << QUEUE_PAIR_BITS;
 /// Requests on a queue.
 pub(crate) const REQUESTS_MAX: u32 = 16_384;
 /// Elements of a request.

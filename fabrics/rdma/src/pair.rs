@@ -7,6 +7,7 @@ use viaduct_core::verbs::{
 
 use crate::engine::{self, Key};
 use crate::error::Result;
+use crate::notices::Owner;
 use crate::queues::{CompletionQueue, SharedReceiveQueue};
 use crate::region::AddressHandle;
 
@@ -198,7 +199,7 @@ impl QueuePair {
 
     /// Says that asynchronous events about it have been dealt with.
     pub fn acknowledge_async_events(&self, count: u32) {
-        engine::acknowledge_async_events(self.key, count);
+        engine::acknowledge_async_events(Owner::Pair(self.key), count);
     }
 
     /// Destroys it: what is posted is gone without completions, and so are those of its completions

@@ -6,6 +6,7 @@ use viaduct_core::verbs::{Completion, SharedReceiveAttributes};
 
 use crate::engine::{self, Key};
 use crate::error::Result;
+use crate::notices::Owner;
 use crate::pair::ReceiveRequest;
 
 /// Where completion queues tell that something is in them.
@@ -109,7 +110,7 @@ impl CompletionQueue {
 
     /// Says that asynchronous events about it have been dealt with.
     pub fn acknowledge_async_events(&self, count: u32) {
-        engine::acknowledge_async_events(self.key, count);
+        engine::acknowledge_async_events(Owner::Queue(self.key), count);
     }
 
     /// Destroys it. Waits until every event that was handed out is acknowledged.
@@ -132,7 +133,7 @@ impl SharedReceiveQueue {
     /// Its number.
     #[must_use]
     pub const fn number(&self) -> u32 {
-        self.key.number()
+        self.key.index()
     }
 
     /// Posts a receive.
@@ -165,7 +166,7 @@ impl SharedReceiveQueue {
 
     /// Says that asynchronous events about it have been dealt with.
     pub fn acknowledge_async_events(&self, count: u32) {
-        engine::acknowledge_async_events(self.key, count);
+        engine::acknowledge_async_events(Owner::Shared(self.key), count);
     }
 
     /// Destroys it. Waits until every event that was handed out is acknowledged.
