@@ -16,7 +16,6 @@ use viaduct_core::verbs::{
 use viaduct_processes::rendezvous::{Listener, Place};
 
 use crate::context::{AsyncElement, AsyncEvent};
-use crate::counters::Counters;
 use crate::device::{self, Device};
 use crate::error::{Error, Result, busy, invalid, unsupported};
 use crate::limits;
@@ -48,7 +47,6 @@ pub(crate) struct Engine {
     pub(crate) links_by_block: BTreeMap<u32, usize>,
     /// Indexes of queue pairs with sends.
     pub(crate) active: Vec<u32>,
-    pub(crate) counters: Counters,
     /// Wakes the service thread.
     pub(crate) wake: Arc<OwnedFd>,
     /// Scratch memory.
@@ -163,7 +161,6 @@ impl Engine {
                 channels: Slab::new(65_536),
                 queues: Slab::new(limits::COMPLETION_QUEUES_MAX),
                 armed: 0,
-                errors: 0,
             },
             domains: Slab::new(limits::PROTECTION_DOMAINS_MAX),
             regions: Slab::new(limits::REGIONS_MAX),
@@ -173,7 +170,6 @@ impl Engine {
             links: vec![Some(own)],
             links_by_block: BTreeMap::new(),
             active: Vec::new(),
-            counters: Counters::default(),
             wake: wake.clone(),
             pieces: Scratch::default(),
             key_variant: 1,
@@ -1194,17 +1190,6 @@ fn refused(error: PostError) -> Error {
         PostError::Flags => invalid("a flag of a send is not known"),
         PostError::Address => invalid("a datagram needs an address handle"),
     }
-}
-
-pub(crate) fn counters() -> Counters {
-    engine().map_or_else(
-        |_| Counters::default(),
-        |engine| {
-            let mut counters = engine.counters;
-            counters.errors = engine.notices.errors;
-            counters
-        },
-    )
 }
 
 impl Engine {

@@ -7,6 +7,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use viaduct_core::verbs::{AsyncEventType, Completion, CompletionStatus};
 
 use crate::context::{AsyncElement, AsyncEvent};
+use crate::counters::live;
 use crate::device::Device;
 use crate::error::Result;
 use crate::slab::{Key, Slab};
@@ -103,14 +104,13 @@ pub(crate) struct Notices {
     pub(crate) queues: Slab<Queue>,
     /// Completion queues that are armed.
     pub(crate) armed: u32,
-    pub(crate) errors: u64,
 }
 
 impl Notices {
     /// Puts a completion into its queue.
     pub(crate) fn complete(&mut self, key: Key, mut completion: Completion, is_solicited: bool) {
         let is_error = completion.status != CompletionStatus::Success;
-        self.errors += u64::from(is_error);
+        live().errors.add(u64::from(is_error));
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };

@@ -11,6 +11,7 @@ use viaduct_core::verbs::{
 use viaduct_processes::cma;
 
 use crate::context::AsyncElement;
+use crate::counters::live;
 use crate::device;
 use crate::engine::Engine;
 use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
@@ -125,7 +126,7 @@ impl Engine {
                 if link.vain_looks >= looks {
                     link.vain_looks = 0;
                     link.kick();
-                    self.counters.kicks += 1;
+                    live().kicks.add(1);
                 }
             } else {
                 link.vain_looks = 0;
@@ -198,18 +199,14 @@ impl Engine {
 
     fn complete_send(&mut self, pair: &Pair, send: &Send, status: CompletionStatus) {
         if status == CompletionStatus::Success {
-            let counters = &mut self.counters;
             let (count, bytes) = match completed(send.opcode) {
-                CompletionOpcode::RdmaWrite => (&mut counters.writes, &mut counters.write_bytes),
-                CompletionOpcode::RdmaRead => (&mut counters.reads, &mut counters.read_bytes),
-                CompletionOpcode::Send => (&mut counters.sends, &mut counters.send_bytes),
-                _ => {
-                    counters.atomics += 1;
-                    (&mut 0, &mut 0)
-                }
+                CompletionOpcode::RdmaWrite => (&live().writes, &live().write_bytes),
+                CompletionOpcode::RdmaRead => (&live().reads, &live().read_bytes),
+                CompletionOpcode::Send => (&live().sends, &live().send_bytes),
+                _ => (&live().atomics, &live().atomic_bytes),
             };
-            *count += 1;
-            *bytes += send.length;
+            count.add(1);
+            bytes.add(send.length);
         }
         if !check::is_told(status, send.flags, pair.options.is_every_send_signaled) {
             return;
@@ -299,7 +296,7 @@ impl Engine {
         if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) {
             if link.outgoing.takes_attention() {
                 link.kick();
-                self.counters.kicks += 1;
+                live().kicks.add(1);
                 if link.socket.is_none() {
                     self.poke();
                 }
@@ -463,7 +460,7 @@ impl Engine {
                 unsafe { memory::read_all(pieces, remote as *const u8) };
                 return true;
             }
-            self.counters.kernel_copies += 1;
+            live().kernel_copies.add(1);
             // SAFETY: the pieces are registered memory of this program, open to local writes.
             return unsafe { cma::read(link.pid, pieces, &[(remote, send.length)]) }.is_ok();
         }
@@ -472,7 +469,7 @@ impl Engine {
             unsafe { memory::write_all(remote as *mut u8, pieces) };
             return true;
         }
-        self.counters.kernel_copies += 1;
+        live().kernel_copies.add(1);
         // The end by itself, so that it is written last.
         let tail = if send.length > WORD_BYTES {
             WORD_BYTES
@@ -536,7 +533,7 @@ impl Engine {
         // SAFETY: the array has the bytes, and there is room.
         unsafe { link.outgoing.write(0, payload.as_ptr(), length) };
         link.outgoing.publish(&header);
-        self.counters.packets += 1;
+        live().packets.add(1);
         send.sequence = pair.next_sequence;
         send.offset = 0;
         send.end = link.outgoing.tail();
@@ -633,7 +630,7 @@ impl Engine {
                 });
             }
             link.outgoing.publish(&header);
-            self.counters.packets += 1;
+            live().packets.add(1);
             send.offset += part;
             if is_last {
                 break;
@@ -678,7 +675,7 @@ impl Engine {
             if link.vain_looks >= LOOKS_A_KICK {
                 link.vain_looks = 0;
                 link.kick();
-                self.counters.kicks += 1;
+                live().kicks.add(1);
             }
             return false;
         }
@@ -715,10 +712,10 @@ impl Engine {
             });
         }
         link.outgoing.publish(&header);
-        self.counters.packets += 1;
+        live().packets.add(1);
         if link.outgoing.takes_attention() {
             link.kick();
-            self.counters.kicks += 1;
+            live().kicks.add(1);
             if link.socket.is_none() {
                 self.poke();
             }
@@ -801,7 +798,7 @@ impl Engine {
                 pair.heard_at = time;
                 if !link.outgoing.is_taken(end) {
                     link.kick();
-                    self.counters.kicks += 1;
+                    live().kicks.add(1);
                     if link.socket.is_none() {
                         self.poke();
                     }

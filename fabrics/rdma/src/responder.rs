@@ -9,6 +9,7 @@ use viaduct_core::verbs::{
 };
 use viaduct_processes::cma;
 
+use crate::counters::live;
 use crate::engine::Engine;
 use crate::limits::QUEUE_PAIR_BITS;
 use crate::link::{Answer, Response};
@@ -77,7 +78,7 @@ impl Engine {
             && link.outgoing.takes_attention()
         {
             link.kick();
-            self.counters.kicks += 1;
+            live().kicks.add(1);
         }
         count
     }
@@ -290,8 +291,8 @@ impl Engine {
                     } else {
                         incoming.offset
                     };
-                    self.counters.receives += 1;
-                    self.counters.receive_bytes += bytes;
+                    live().receives.add(1);
+                    live().receive_bytes.add(bytes);
                     let opcode = if is_write {
                         CompletionOpcode::ReceiveRdmaWithImmediate
                     } else {
@@ -405,7 +406,7 @@ impl Engine {
                 (address, part)
             })
             .collect();
-        self.counters.kernel_copies += 1;
+        live().kernel_copies.add(1);
         // SAFETY: registered memory of this program, open to local writes.
         unsafe { cma::read(link.pid, &local, &remote) }
             .map(drop)
@@ -460,8 +461,8 @@ impl Engine {
         if header.flags & IMMEDIATE != 0 {
             flags |= completion::WITH_IMMEDIATE;
         }
-        self.counters.receives += 1;
-        self.counters.receive_bytes += length as u64;
+        live().receives.add(1);
+        live().receive_bytes.add(length as u64);
         let done = Completion {
             request: receive.request,
             opcode: CompletionOpcode::Receive,
@@ -594,7 +595,7 @@ impl Engine {
                 link.responses.pop_front();
             }
         }
-        self.counters.packets += sent;
+        live().packets.add(sent);
     }
 
     /// Bytes that were asked for.
