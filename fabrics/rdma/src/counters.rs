@@ -38,6 +38,12 @@ macro_rules! counters {
             fn from_words(mut words: impl Iterator<Item = u64>) -> Self {
                 Self { $($name: words.next().unwrap_or_default(),)+ }
             }
+
+            /// Each with its name.
+            #[must_use]
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)+]
+            }
         }
 
         impl Live {
@@ -78,6 +84,18 @@ counters! {
     kicks,
     /// Completions with an error, flushes among them.
     errors,
+}
+
+impl Counters {
+    /// Whether no message, read, write or atomic crossed.
+    #[must_use]
+    pub const fn is_nothing(&self) -> bool {
+        self.sends == 0
+            && self.receives == 0
+            && self.writes == 0
+            && self.reads == 0
+            && self.atomics == 0
+    }
 }
 
 /// A counter. One thread at a time counts: whoever holds the engine's lock.
