@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -574,7 +574,26 @@ pub(crate) fn poll_completions(key: Key, completions: &mut [Completion]) -> Resu
         }
         engine.progress();
     }
+    drop(engine);
+    if taken == 0 {
+        looked_in_vain();
+    } else {
+        VAIN_LOOKS.store(0, Ordering::Relaxed);
+    }
     Ok(taken)
+}
+
+/// Looks in vain since the last that was not.
+static VAIN_LOOKS: AtomicU32 = AtomicU32::new(0);
+/// So many of them, after which the processor is offered to others: the peer may need this one.
+const LOOKS_A_YIELD: u32 = 1024;
+
+fn looked_in_vain() {
+    let looks = VAIN_LOOKS.load(Ordering::Relaxed).wrapping_add(1);
+    VAIN_LOOKS.store(looks, Ordering::Relaxed);
+    if looks.is_multiple_of(LOOKS_A_YIELD) {
+        std::thread::yield_now();
+    }
 }
 
 pub(crate) fn arm(key: Key, is_solicited_only: bool) -> Result<()> {
