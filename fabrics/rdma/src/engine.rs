@@ -186,9 +186,19 @@ impl Engine {
 
     /// The service thread shall look at sends that are under way.
     pub(crate) fn wants_ticks(&self) {
-        if !self.active.is_empty() && !IS_TICKING.swap(true, Ordering::Relaxed) {
+        if self.has_work() && !IS_TICKING.swap(true, Ordering::Relaxed) {
             self.poke();
         }
+    }
+
+    /// Whether something is under way that the service thread may have to help along.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.active.is_empty()
+            || self
+                .links
+                .iter()
+                .flatten()
+                .any(|link| !link.responses.is_empty())
     }
 
     fn context_of_domain(&self, domain: Key) -> Result<Key> {

@@ -564,8 +564,10 @@ impl Engine {
         if send.flags & send::SOLICITED != 0 {
             flags |= SOLICITED;
         }
+        // Not a message of which a part went through the ring already.
         let pulls = is_reliable
             && !writes
+            && send.offset == 0
             && send.inline.is_none()
             && link.peer_copies
             && send.length >= PULL_BYTES_MIN

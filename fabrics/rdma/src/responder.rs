@@ -69,7 +69,7 @@ impl Engine {
             link.incoming.tell();
         }
         if !link.responses.is_empty() {
-            self.answer(index);
+            count += self.answer(index);
         }
         // A peer that sleeps hears of acknowledgements, too.
         if count > 0
@@ -539,9 +539,10 @@ impl Engine {
     }
 
     /// Sends the answers that are owed, as far as there is room.
-    pub(crate) fn answer(&mut self, index: usize) {
+    /// Tells how many packets that were.
+    pub(crate) fn answer(&mut self, index: usize) -> usize {
         let Some(link) = &mut self.links[index] else {
-            return;
+            return 0;
         };
         let mut sent = 0;
         while let Some(response) = link.responses.front_mut() {
@@ -596,6 +597,7 @@ impl Engine {
             }
         }
         live().packets.add(sent);
+        sent as usize
     }
 
     /// Bytes that were asked for.

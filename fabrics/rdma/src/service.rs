@@ -19,6 +19,8 @@ const TICK: Duration = Duration::from_millis(1);
 const IDLE_TICKS: u32 = 20;
 /// How long it goes on looking after it was woken for requests.
 const LINGER: Duration = Duration::from_micros(50);
+/// The longest that it goes on without a look at its sockets.
+const LINGER_MAX: Duration = Duration::from_millis(1);
 
 pub(crate) fn start(wake: Arc<OwnedFd>) -> Result<()> {
     let thread = std::thread::Builder::new().name("viaduct-rdma".into());
@@ -98,14 +100,14 @@ fn run(wake: &Arc<OwnedFd>) {
         engine.progress();
         engine.tick();
         rearm(&mut engine);
-        if engine.active.is_empty() {
+        if engine.has_work() {
+            idle = 0;
+            IS_TICKING.store(true, Ordering::Relaxed);
+        } else {
             idle += 1;
             if idle > IDLE_TICKS {
                 IS_TICKING.store(false, Ordering::Relaxed);
             }
-        } else {
-            idle = 0;
-            IS_TICKING.store(true, Ordering::Relaxed);
         }
         drop(engine);
         if was_kicked {
