@@ -144,7 +144,7 @@ for part in "$@"; do
     rdmacm)
         tables "$faces/rdmacm/symbols/librdmacm.symbols" librdmacm.so.1
         rust librdmacm.so.1 librdmacm.so.1 librdmacm.a "$work/librdmacm.so.1.s" \
-            "$here/older-glibc.s" "$directory/libibverbs.so.1"
+            "$here/older-glibc.s" -Wl,--no-as-needed "$directory/libibverbs.so.1"
         place librdmacm.so.1 librdmacm.so
         ;;
     paths)
