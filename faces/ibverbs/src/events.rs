@@ -17,22 +17,18 @@ unsafe extern "C-unwind" {
     fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
 }
 
-/// Asks `next` until there is something, and waits in between where the descriptor blocks. No value
-/// that has to be dropped lives in this frame or its caller's while it waits.
+/// Waits, where the descriptor blocks, until it can be read, and asks `next`, until there is something.
+/// No value that has to be dropped lives in this frame or its caller's while it waits.
 #[inline(always)]
 unsafe fn wait<T: Copy>(
     descriptor: RawFd,
     next: impl Fn() -> Result<T, c_int>,
 ) -> Result<T, c_int> {
     loop {
-        match next() {
-            Err(libc::EAGAIN) => {}
-            found => return found,
-        }
         // SAFETY: asks for flags.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
         if flags < 0 || flags & libc::O_NONBLOCK != 0 {
-            return Err(libc::EAGAIN);
+            return next();
         }
         let mut waited = libc::pollfd {
             fd: descriptor,
@@ -44,6 +40,11 @@ unsafe fn wait<T: Copy>(
             return Err(std::io::Error::last_os_error()
                 .raw_os_error()
                 .unwrap_or(libc::EIO));
+        }
+        match next() {
+            // Another thread took it.
+            Err(libc::EAGAIN) => {}
+            found => return found,
         }
     }
 }

@@ -26,6 +26,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut IbvContext) -> *mut IbvPd {
             verbs: IbvPd { context, handle: 0 },
             handle,
             parent: null_mut(),
+            threads: null_mut(),
             children: 0,
         }))
     })
@@ -35,12 +36,12 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut IbvContext) -> *mut IbvPd {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dealloc_pd(domain: *mut IbvPd) -> c_int {
     call::status("ibv_dealloc_pd", || {
-        let mut parent = null_mut();
+        let (mut parent, mut threads) = (null_mut(), null_mut());
         take::<ProtectionDomain>(domain, |domain| {
             if domain.children > 0 {
                 return Err(Error::new(libc::EBUSY, "parent domains were made of it"));
             }
-            parent = domain.parent;
+            (parent, threads) = (domain.parent, domain.threads);
             if parent.is_null() {
                 domain.handle.deallocate()
             } else {
@@ -50,6 +51,10 @@ pub extern "C" fn ibv_dealloc_pd(domain: *mut IbvPd) -> c_int {
         if let Ok(parent) = find::<ProtectionDomain>(parent) {
             // SAFETY: it is live.
             unsafe { (*parent).children -= 1 };
+        }
+        if let Ok(threads) = find::<ThreadDomain>(threads) {
+            // SAFETY: it is live.
+            unsafe { (*threads).users -= 1 };
         }
         Ok(())
     })
@@ -99,7 +104,8 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         }
         let domain = find::<ProtectionDomain>(attributes.pd)?;
         if !attributes.td.is_null() {
-            find::<ThreadDomain>(attributes.td)?;
+            // SAFETY: it is live.
+            unsafe { (*find::<ThreadDomain>(attributes.td)?).users += 1 };
         }
         // SAFETY: it is live.
         let domain = unsafe { &mut *domain };
@@ -108,6 +114,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
             verbs: IbvPd { context, handle: 0 },
             handle: domain.handle,
             parent: attributes.pd,
+            threads: attributes.td,
             children: 0,
         }))
     })

@@ -30,6 +30,8 @@ pub(crate) struct ProtectionDomain {
     pub(crate) handle: viaduct_rdma::ProtectionDomain,
     /// Of a parent domain: that of which it is one.
     pub(crate) parent: *mut IbvPd,
+    /// Of a parent domain: the thread domain that it uses.
+    pub(crate) threads: *mut IbvTd,
     /// Parent domains that were made of this one.
     pub(crate) children: u32,
 }
