@@ -333,12 +333,9 @@ mod tests {
             Err(PostError::Opcode)
         );
         assert_eq!(check(Rc, Send, 0, 3, 1), Err(PostError::Elements));
+        assert_eq!(check(Rc, Send, send::INLINE, 1, 65), Err(PostError::Inline));
         assert_eq!(
-            check(Rc, Send, super::send::INLINE, 1, 65),
-            Err(PostError::Inline)
-        );
-        assert_eq!(
-            check(Rc, RdmaRead, super::send::INLINE, 1, 8),
+            check(Rc, RdmaRead, send::INLINE, 1, 8),
             Err(PostError::Inline)
         );
         assert_eq!(check(Rc, Send, 1 << 7, 1, 8), Err(PostError::Flags));

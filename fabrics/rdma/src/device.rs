@@ -208,10 +208,12 @@ fn own_addresses() -> Vec<IpAddr> {
         while !next.is_null() {
             // SAFETY: an entry of the list, which is freed below.
             let entry = unsafe { &*next };
-            // SAFETY: an address is null or has at least its family.
-            if !entry.ifa_addr.is_null()
-                && i32::from(unsafe { (*entry.ifa_addr).sa_family }) == libc::AF_INET
-            {
+            let family = match entry.ifa_addr.is_null() {
+                true => libc::AF_UNSPEC,
+                // SAFETY: an address that is not null has at least its family.
+                false => i32::from(unsafe { (*entry.ifa_addr).sa_family }),
+            };
+            if family == libc::AF_INET {
                 // SAFETY: an address of this family is a `sockaddr_in`.
                 let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in>() };
                 found.push(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)));

@@ -193,12 +193,8 @@ impl Engine {
 
     /// Whether something is under way that the service thread may have to help along.
     pub(crate) fn has_work(&self) -> bool {
-        !self.active.is_empty()
-            || self
-                .links
-                .iter()
-                .flatten()
-                .any(|link| !link.responses.is_empty())
+        let mut links = self.links.iter().flatten();
+        !self.active.is_empty() || links.any(|link| !link.responses.is_empty() || link.wants_help())
     }
 
     fn context_of_domain(&self, domain: Key) -> Result<Key> {
@@ -596,7 +592,7 @@ pub(crate) fn poll_completions(key: Key, completions: &mut [Completion]) -> Resu
 /// Looks in vain since the last that was not.
 static VAIN_LOOKS: AtomicU32 = AtomicU32::new(0);
 /// So many of them, after which the processor is offered to others: the peer may need this one.
-const LOOKS_A_YIELD: u32 = 1024;
+const LOOKS_A_YIELD: u32 = 128;
 
 fn looked_in_vain() {
     let looks = VAIN_LOOKS.load(Ordering::Relaxed).wrapping_add(1);

@@ -348,6 +348,11 @@ impl Link {
         }
     }
 
+    /// Whether something waits in the ring that the peer's program may never look for.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.assist_at > 0 && !self.outgoing.was_taken(self.assist_at)
+    }
+
     /// Wakes the peer's service thread.
     #[cold]
     pub(crate) fn kick(&mut self) {

@@ -293,13 +293,13 @@ impl Engine {
             }
         }
         self.pieces = pieces;
-        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) {
-            if link.outgoing.takes_attention() {
-                link.kick();
-                live().kicks.add(1);
-                if link.socket.is_none() {
-                    self.poke();
-                }
+        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
+            && link.outgoing.takes_attention()
+        {
+            link.kick();
+            live().kicks.add(1);
+            if link.socket.is_none() {
+                self.poke();
             }
         }
         if pair.drain_wanted {
@@ -572,6 +572,7 @@ impl Engine {
             && link.peer_copies
             && send.length >= PULL_BYTES_MIN
             && pieces.len() <= PULL_ELEMENTS_MAX;
+        send.sequence = pair.next_sequence;
         loop {
             let is_first = send.offset == 0;
             let mut header = Header {
@@ -638,7 +639,6 @@ impl Engine {
                 break;
             }
         }
-        send.sequence = pair.next_sequence;
         send.end = link.outgoing.tail();
         if writes {
             link.assist_at = send.end;
@@ -768,6 +768,12 @@ impl Engine {
 
     /// What the service thread does now and then: timeouts, and kicks for peers that do not look.
     pub(crate) fn tick(&mut self) {
+        for link in self.links.iter_mut().flatten() {
+            if link.wants_help() && !link.outgoing.is_taken(link.assist_at) {
+                link.kick();
+                live().kicks.add(1);
+            }
+        }
         for index in self.active.clone() {
             let Some(mut pair) = self.take_pair(index) else {
                 continue;

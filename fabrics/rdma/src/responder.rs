@@ -640,9 +640,13 @@ impl Engine {
 
     /// The peer refuses a request.
     fn take_refusal(&mut self, pair: &mut Pair, header: &Header) {
-        let at = pair.sends.iter().take(pair.started).position(|send| {
+        // The one that is being sent can be refused, too.
+        let begun = pair.sends.iter().enumerate().take(pair.started + 1);
+        let mut begun = begun.filter(|(at, send)| *at < pair.started || send.offset > 0);
+        let at = begun.find(|(_, send)| {
             send.sequence == header.sequence && !matches!(send.phase, Phase::Done(_))
         });
+        let at = at.map(|(at, _)| at);
         let Some(at) = at else { return };
         // What was sent before it has arrived.
         for send in pair.sends.iter_mut().take(at) {

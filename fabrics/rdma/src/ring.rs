@@ -135,6 +135,11 @@ impl Producer {
         self.head_seen >= position
     }
 
+    /// Whether it is known that the receiver took everything up to a count of lines.
+    pub(crate) const fn was_taken(&self, position: u64) -> bool {
+        self.head_seen >= position
+    }
+
     fn look(&mut self) {
         let head = self.ring.head().load(Ordering::Acquire);
         // A receiver that says more than was written, or goes back, is not believed.
@@ -219,15 +224,6 @@ impl Consumer {
             ring: Ring { base },
             position: 0,
         }
-    }
-
-    /// Whether there is a packet.
-    #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.ring
-            .line_word(self.position, 0)
-            .load(Ordering::Acquire)
-            != 0
     }
 
     /// The header of the next packet.

@@ -125,13 +125,21 @@ fn fd_static<'a>(fd: BorrowedFd<'_>) -> BorrowedFd<'a> {
 
 /// Requests that need this thread seldom come alone.
 fn linger() {
-    let end = Instant::now() + LINGER;
-    while Instant::now() < end {
+    let mut end = Instant::now() + LINGER;
+    let last = end + LINGER_MAX;
+    loop {
+        let now = Instant::now();
+        if now > end || now > last {
+            return;
+        }
         let Ok(mut engine) = engine::engine() else {
             return;
         };
-        if engine.progress() == 0 {
-            drop(engine);
+        let count = engine.progress();
+        drop(engine);
+        if count > 0 {
+            end = now + LINGER;
+        } else {
             std::thread::yield_now();
         }
     }

@@ -84,17 +84,6 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| is_live)
     }
 
-    /// The key of what lives at an index.
-    #[inline]
-    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
-        let place = self.places.get(index as usize)?;
-        place.value.as_ref()?;
-        Some(Key {
-            index,
-            life: place.life,
-        })
-    }
-
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.places.get_mut(index as usize)?.value.as_mut()
