@@ -24,7 +24,10 @@ RECORD = $(CARGO) test $(CARGO_FLAGS) --workspace --test record
 
 PYTHON_ENV = $(TARGET_DIR)/python
 
-.PHONY: help study release test check golden record accept-record bench fuzz-smoke mutants chaos install uninstall python-test cargo c-tools python
+# What the libraries for RDMA programs are made of.
+RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths
+
+.PHONY: help study release test check golden record accept-record bench fuzz-smoke mutants chaos rdma install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20

@@ -201,6 +201,12 @@ const WALLS: &[Wall] = &[
         reason: "a face: it translates C into the operations of a fabric",
     },
     Wall {
+        package: "viaduct-rdmacm",
+        own: &["viaduct-processes", "viaduct-verbs-abi"],
+        external: Some(&["libc", "rustix"]),
+        reason: "a face over libibverbs as programs see it: its functions come by name when it is linked",
+    },
+    Wall {
         package: "viaduct-rdma-paths",
         own: &[],
         external: Some(&["libc"]),
@@ -290,6 +296,7 @@ const WALLS: &[Wall] = &[
             "viaduct-plot",
             "viaduct-programs",
             "viaduct-provider",
+            "viaduct-rdma",
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-shm",

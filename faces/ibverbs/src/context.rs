@@ -177,7 +177,12 @@ unsafe extern "C" fn query_device_ex(
             tm_caps: IbvTmCaps::default(),
             cq_mod_caps: IbvCqModerationCaps::default(),
             max_dm_size: 0,
-            pci_atomic_caps: IbvPciAtomicCaps::default(),
+            // Eight bytes, atomic for the processor too: UCX asks here.
+            pci_atomic_caps: IbvPciAtomicCaps {
+                fetch_add: 1 << 1,
+                swap: 0,
+                compare_swap: 1 << 1,
+            },
             xrc_odp_caps: 0,
             phys_port_cnt_ex: u32::from(of.ports),
         };

@@ -17,8 +17,8 @@ unsafe extern "C-unwind" {
     fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
 }
 
-/// Waits, where the descriptor blocks, until it can be read, and asks `next`, until there is something.
-/// No value that has to be dropped lives in this frame or its caller's while it waits.
+/// Waits, where the descriptor blocks, until it can be read, and asks `next`, until there is
+/// something. No value that has to be dropped lives in this frame or its caller's while it waits.
 #[inline(always)]
 unsafe fn wait<T: Copy>(
     descriptor: RawFd,

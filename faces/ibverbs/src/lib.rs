@@ -12,8 +12,8 @@
 //!
 //! # Decisions
 //!
-//! - **The static library is the source of the shared one**: `packaging/link-verbs.sh` links it with
-//!   the versions of `symbols/libibverbs.symbols`, and with generated functions for names that
+//! - **The static library is the source of the shared one**: `packaging/link-verbs.sh` links it
+//!   with the versions of `symbols/libibverbs.symbols`, and with generated functions for names that
 //!   answer "not supported".
 //! - **Functions that wait are `C-unwind`.** A program may end a thread that waits for an event by
 //!   `pthread_cancel`, as the original can be, which waits in `read`: the C library then unwinds

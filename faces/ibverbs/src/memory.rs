@@ -89,8 +89,8 @@ pub(crate) unsafe extern "C" fn dealloc_td(domain: *mut IbvTd) -> c_int {
     })
 }
 
-/// A parent domain is its protection domain under another pointer. What it says of allocation and of
-/// threads is a hint: queues of this fabric lie where they lie.
+/// A parent domain is its protection domain under another pointer. What it says of allocation and
+/// of threads is a hint: queues of this fabric lie where they lie.
 pub(crate) unsafe extern "C" fn alloc_parent_domain(
     context: *mut IbvContext,
     attributes: *mut IbvParentDomainInitAttr,

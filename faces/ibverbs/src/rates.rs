@@ -1,4 +1,5 @@
-//! Rates of links: as words of an enumeration, in Mbit/s, and as multiples of the oldest, 2.5 Gbit/s.
+//! Rates of links: as words of an enumeration, in Mbit/s, and as multiples of the oldest, 2.5
+//! Gbit/s.
 
 use std::ffi::c_int;
 
@@ -7,8 +8,8 @@ use viaduct_verbs_abi::*;
 /// No multiple of 2.5 Gbit/s is near.
 const NONE: c_int = -1;
 
-/// A rate, how many Mbit/s it is (14 Gbit/s are 14,062, by the coding of the link), and the multiple
-/// of 2.5 Gbit/s that stands for it.
+/// A rate, how many Mbit/s it is (14 Gbit/s are 14,062, by the coding of the link), and the
+/// multiple of 2.5 Gbit/s that stands for it.
 const RATES: &[(c_int, c_int, c_int)] = &[
     (RATE_2_5_GBPS, 2_500, 1),
     (RATE_5_GBPS, 5_000, 2),

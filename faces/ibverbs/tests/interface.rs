@@ -10,8 +10,8 @@ fn a_program_sees_what_the_interface_promises() {
     assert_eq!(support::run_program(&program, &[]), "");
 }
 
-/// Of the compiler: its library takes the place of `malloc`. A thread that is cancelled leaves it with
-/// a wrong idea of that thread's stack, whatever library the thread waited in.
+/// Of the compiler: its library takes the place of `malloc`. A thread that is cancelled leaves it
+/// with a wrong idea of that thread's stack, whatever library the thread waited in.
 #[test]
 fn a_program_with_address_sanitizer_runs() {
     let program = support::program(

@@ -1,7 +1,5 @@
 //! What the libraries export and ask for.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A library for `LD_PRELOAD`: it shows programs the device files and the folders of sysfs that RDMA
-//! adapters have, where the system has none.
+//! A library for `LD_PRELOAD`: it shows programs the device files and the folders of sysfs that
+//! RDMA adapters have, where the system has none.
 //!
 //! A path that begins with one of [`PREFIXES`] is looked for below the folder that the environment
 //! variable `VIADUCT_RDMA_SYS` names; without the variable nothing changes, and all other paths go
@@ -9,8 +9,8 @@
 //! # Decisions
 //!
 //! - The library is loaded into every process below the launcher, whatever it is: it does nothing
-//!   when it is loaded, starts no thread, allocates nothing, and calls one function of the C library
-//!   beside the one whose place it takes.
+//!   when it is loaded, starts no thread, allocates nothing, and calls one function of the C
+//!   library beside the one whose place it takes.
 //! - A function of C with a variable argument is defined with that argument: on x86-64 both are
 //!   passed alike, and what a caller did not pass is handed on unread.
 

@@ -106,10 +106,23 @@ fn compare(name: &str, found: Vec<(String, String, usize)>) {
 fn structures_are_laid_out_as_the_header_says() {
     let mut found: Vec<(String, String, usize)> = Vec::new();
     structure!(found, IbvGid, "union ibv_gid": raw);
-    structure!(found, IbvGidEntry, "struct ibv_gid_entry": gid, gid_index, port_num, gid_type, ndev_ifindex);
-    structure!(found, IbvDevice, "struct ibv_device": ops = "_ops", node_type, transport_type, name, dev_name, dev_path, ibdev_path);
-    structure!(found, IbvDeviceAttr, "struct ibv_device_attr": fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id, vendor_part_id, hw_ver, max_qp, max_qp_wr, device_cap_flags, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_ee_rd_atom, max_res_rd_atom, max_qp_init_rd_atom, max_ee_init_rd_atom, atomic_cap, max_ee, max_rdd, max_mw, max_raw_ipv6_qp, max_raw_ethy_qp, max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach, max_ah, max_fmr, max_map_per_fmr, max_srq, max_srq_wr, max_srq_sge, max_pkeys, local_ca_ack_delay, phys_port_cnt);
-    structure!(found, IbvPortAttr, "struct ibv_port_attr": state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz, bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl, subnet_timeout, init_type_reply, active_width, active_speed, phys_state, link_layer, flags, port_cap_flags2);
+    structure!(found, IbvGidEntry, "struct ibv_gid_entry":
+        gid, gid_index, port_num, gid_type, ndev_ifindex);
+    structure!(found, IbvDevice, "struct ibv_device":
+        ops = "_ops", node_type, transport_type, name, dev_name, dev_path, ibdev_path);
+    structure!(found, IbvDeviceAttr, "struct ibv_device_attr":
+        fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id,
+        vendor_part_id, hw_ver, max_qp, max_qp_wr, device_cap_flags, max_sge, max_sge_rd,
+        max_cq, max_cqe, max_mr, max_pd, max_qp_rd_atom, max_ee_rd_atom, max_res_rd_atom,
+        max_qp_init_rd_atom, max_ee_init_rd_atom, atomic_cap, max_ee, max_rdd, max_mw,
+        max_raw_ipv6_qp, max_raw_ethy_qp, max_mcast_grp, max_mcast_qp_attach,
+        max_total_mcast_qp_attach, max_ah, max_fmr, max_map_per_fmr, max_srq, max_srq_wr,
+        max_srq_sge, max_pkeys, local_ca_ack_delay, phys_port_cnt);
+    structure!(found, IbvPortAttr, "struct ibv_port_attr":
+        state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz, bad_pkey_cntr,
+        qkey_viol_cntr, pkey_tbl_len, lid, sm_lid, lmc, max_vl_num, sm_sl, subnet_timeout,
+        init_type_reply, active_width, active_speed, phys_state, link_layer, flags,
+        port_cap_flags2);
     structure!(found, IbvAsyncEvent, "struct ibv_async_event": element, event_type);
     structure!(found, IbvPd, "struct ibv_pd": context, handle);
     structure!(found, IbvMr, "struct ibv_mr": context, pd, addr, length, handle, lkey, rkey);
@@ -118,50 +131,110 @@ fn structures_are_laid_out_as_the_header_says() {
     structure!(found, IbvXrcd, "struct ibv_xrcd": context);
     structure!(found, IbvTd, "struct ibv_td": context);
     structure!(found, IbvCompChannel, "struct ibv_comp_channel": context, fd, refcnt);
-    structure!(found, IbvCq, "struct ibv_cq": context, channel, cq_context, handle, cqe, mutex, cond, comp_events_completed, async_events_completed);
-    structure!(found, IbvSrq, "struct ibv_srq": context, srq_context, pd, handle, mutex, cond, events_completed);
-    structure!(found, IbvQp, "struct ibv_qp": context, qp_context, pd, send_cq, recv_cq, srq, handle, qp_num, state, qp_type, mutex, cond, events_completed);
-    structure!(found, IbvWq, "struct ibv_wq": context, wq_context, pd, cq, wq_num, handle, state, wq_type, post_recv, mutex, cond, events_completed, comp_mask);
-    structure!(found, IbvGlobalRoute, "struct ibv_global_route": dgid, flow_label, sgid_index, hop_limit, traffic_class);
-    structure!(found, IbvGrh, "struct ibv_grh": version_tclass_flow, paylen, next_hdr, hop_limit, sgid, dgid);
-    structure!(found, IbvAhAttr, "struct ibv_ah_attr": grh, dlid, sl, src_path_bits, static_rate, is_global, port_num);
+    structure!(found, IbvCq, "struct ibv_cq":
+        context, channel, cq_context, handle, cqe, mutex, cond, comp_events_completed,
+        async_events_completed);
+    structure!(found, IbvSrq, "struct ibv_srq":
+        context, srq_context, pd, handle, mutex, cond, events_completed);
+    structure!(found, IbvQp, "struct ibv_qp":
+        context, qp_context, pd, send_cq, recv_cq, srq, handle, qp_num, state, qp_type,
+        mutex, cond, events_completed);
+    structure!(found, IbvWq, "struct ibv_wq":
+        context, wq_context, pd, cq, wq_num, handle, state, wq_type, post_recv, mutex, cond,
+        events_completed, comp_mask);
+    structure!(found, IbvGlobalRoute, "struct ibv_global_route":
+        dgid, flow_label, sgid_index, hop_limit, traffic_class);
+    structure!(found, IbvGrh, "struct ibv_grh":
+        version_tclass_flow, paylen, next_hdr, hop_limit, sgid, dgid);
+    structure!(found, IbvAhAttr, "struct ibv_ah_attr":
+        grh, dlid, sl, src_path_bits, static_rate, is_global, port_num);
     structure!(found, IbvSrqAttr, "struct ibv_srq_attr": max_wr, max_sge, srq_limit);
     structure!(found, IbvSrqInitAttr, "struct ibv_srq_init_attr": srq_context, attr);
-    structure!(found, IbvQpCap, "struct ibv_qp_cap": max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data);
-    structure!(found, IbvQpInitAttr, "struct ibv_qp_init_attr": qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all);
-    structure!(found, IbvQpAttr, "struct ibv_qp_attr": qp_state, cur_qp_state, path_mtu, path_mig_state, qkey, rq_psn, sq_psn, dest_qp_num, qp_access_flags, cap, ah_attr, alt_ah_attr, pkey_index, alt_pkey_index, en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, port_num, timeout, retry_cnt, rnr_retry, alt_port_num, alt_timeout, rate_limit);
+    structure!(found, IbvQpCap, "struct ibv_qp_cap":
+        max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data);
+    structure!(found, IbvQpInitAttr, "struct ibv_qp_init_attr":
+        qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all);
+    structure!(found, IbvQpAttr, "struct ibv_qp_attr":
+        qp_state, cur_qp_state, path_mtu, path_mig_state, qkey, rq_psn, sq_psn, dest_qp_num,
+        qp_access_flags, cap, ah_attr, alt_ah_attr, pkey_index, alt_pkey_index,
+        en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer,
+        port_num, timeout, retry_cnt, rnr_retry, alt_port_num, alt_timeout, rate_limit);
     structure!(found, IbvEce, "struct ibv_ece": vendor_id, options, comp_mask);
     structure!(found, IbvValuesEx, "struct ibv_values_ex": comp_mask, raw_clock);
     structure!(found, IbvSge, "struct ibv_sge": addr, length, lkey);
     structure!(found, IbvDataBuf, "struct ibv_data_buf": addr, length);
-    structure!(found, IbvMwBindInfo, "struct ibv_mw_bind_info": mr, addr, length, mw_access_flags);
-    structure!(found, IbvSendWr, "struct ibv_send_wr": wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, wr, remote_srqn = "qp_type.xrc.remote_srqn", more = "bind_mw");
+    structure!(found, IbvMwBindInfo, "struct ibv_mw_bind_info":
+        mr, addr, length, mw_access_flags);
+    structure!(found, IbvSendWr, "struct ibv_send_wr":
+        wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, wr,
+        remote_srqn = "qp_type.xrc.remote_srqn", more = "bind_mw");
     structure!(found, IbvRecvWr, "struct ibv_recv_wr": wr_id, next, sg_list, num_sge);
-    structure!(found, IbvWc, "struct ibv_wc": wr_id, status, opcode, vendor_err, byte_len, imm_data, qp_num, src_qp, wc_flags, pkey_index, slid, sl, dlid_path_bits);
-    structure!(found, IbvOdpCaps, "struct ibv_odp_caps": general_caps, rc_odp_caps = "per_transport_caps.rc_odp_caps", uc_odp_caps = "per_transport_caps.uc_odp_caps", ud_odp_caps = "per_transport_caps.ud_odp_caps");
+    structure!(found, IbvWc, "struct ibv_wc":
+        wr_id, status, opcode, vendor_err, byte_len, imm_data, qp_num, src_qp, wc_flags,
+        pkey_index, slid, sl, dlid_path_bits);
+    structure!(found, IbvOdpCaps, "struct ibv_odp_caps":
+        general_caps, rc_odp_caps = "per_transport_caps.rc_odp_caps",
+        uc_odp_caps = "per_transport_caps.uc_odp_caps",
+        ud_odp_caps = "per_transport_caps.ud_odp_caps");
     structure!(found, IbvTsoCaps, "struct ibv_tso_caps": max_tso, supported_qpts);
-    structure!(found, IbvRssCaps, "struct ibv_rss_caps": supported_qpts, max_rwq_indirection_tables, max_rwq_indirection_table_size, rx_hash_fields_mask, rx_hash_function);
-    structure!(found, IbvPacketPacingCaps, "struct ibv_packet_pacing_caps": qp_rate_limit_min, qp_rate_limit_max, supported_qpts);
-    structure!(found, IbvTmCaps, "struct ibv_tm_caps": max_rndv_hdr_size, max_num_tags, flags, max_ops, max_sge);
-    structure!(found, IbvCqModerationCaps, "struct ibv_cq_moderation_caps": max_cq_count, max_cq_period);
-    structure!(found, IbvPciAtomicCaps, "struct ibv_pci_atomic_caps": fetch_add, swap, compare_swap);
-    structure!(found, IbvDeviceAttrEx, "struct ibv_device_attr_ex": orig_attr, comp_mask, odp_caps, completion_timestamp_mask, hca_core_clock, device_cap_flags_ex, tso_caps, rss_caps, max_wq_type_rq, packet_pacing_caps, raw_packet_caps, tm_caps, cq_mod_caps, max_dm_size, pci_atomic_caps, xrc_odp_caps, phys_port_cnt_ex);
+    structure!(found, IbvRssCaps, "struct ibv_rss_caps":
+        supported_qpts, max_rwq_indirection_tables, max_rwq_indirection_table_size,
+        rx_hash_fields_mask, rx_hash_function);
+    structure!(found, IbvPacketPacingCaps, "struct ibv_packet_pacing_caps":
+        qp_rate_limit_min, qp_rate_limit_max, supported_qpts);
+    structure!(found, IbvTmCaps, "struct ibv_tm_caps":
+        max_rndv_hdr_size, max_num_tags, flags, max_ops, max_sge);
+    structure!(found, IbvCqModerationCaps, "struct ibv_cq_moderation_caps":
+        max_cq_count, max_cq_period);
+    structure!(found, IbvPciAtomicCaps, "struct ibv_pci_atomic_caps":
+        fetch_add, swap, compare_swap);
+    structure!(found, IbvDeviceAttrEx, "struct ibv_device_attr_ex":
+        orig_attr, comp_mask, odp_caps, completion_timestamp_mask, hca_core_clock,
+        device_cap_flags_ex, tso_caps, rss_caps, max_wq_type_rq, packet_pacing_caps,
+        raw_packet_caps, tm_caps, cq_mod_caps, max_dm_size, pci_atomic_caps, xrc_odp_caps,
+        phys_port_cnt_ex);
     structure!(found, IbvQueryDeviceExInput, "struct ibv_query_device_ex_input": comp_mask);
-    structure!(found, IbvSrqInitAttrEx, "struct ibv_srq_init_attr_ex": srq_context, attr, comp_mask, srq_type, pd, xrcd, cq, max_num_tags = "tm_cap.max_num_tags", max_ops = "tm_cap.max_ops");
-    structure!(found, IbvRxHashConf, "struct ibv_rx_hash_conf": rx_hash_function, rx_hash_key_len, rx_hash_key, rx_hash_fields_mask);
-    structure!(found, IbvQpInitAttrEx, "struct ibv_qp_init_attr_ex": qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all, comp_mask, pd, xrcd, create_flags, max_tso_header, rwq_ind_tbl, rx_hash_conf, source_qpn, send_ops_flags);
-    structure!(found, IbvCqInitAttrEx, "struct ibv_cq_init_attr_ex": cqe, cq_context, channel, comp_vector, wc_flags, comp_mask, flags, parent_domain);
-    structure!(found, IbvParentDomainInitAttr, "struct ibv_parent_domain_init_attr": pd, td, comp_mask, alloc, free, pd_context);
+    structure!(found, IbvSrqInitAttrEx, "struct ibv_srq_init_attr_ex":
+        srq_context, attr, comp_mask, srq_type, pd, xrcd, cq,
+        max_num_tags = "tm_cap.max_num_tags", max_ops = "tm_cap.max_ops");
+    structure!(found, IbvRxHashConf, "struct ibv_rx_hash_conf":
+        rx_hash_function, rx_hash_key_len, rx_hash_key, rx_hash_fields_mask);
+    structure!(found, IbvQpInitAttrEx, "struct ibv_qp_init_attr_ex":
+        qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all, comp_mask, pd, xrcd,
+        create_flags, max_tso_header, rwq_ind_tbl, rx_hash_conf, source_qpn, send_ops_flags);
+    structure!(found, IbvCqInitAttrEx, "struct ibv_cq_init_attr_ex":
+        cqe, cq_context, channel, comp_vector, wc_flags, comp_mask, flags, parent_domain);
+    structure!(found, IbvParentDomainInitAttr, "struct ibv_parent_domain_init_attr":
+        pd, td, comp_mask, alloc, free, pd_context);
     structure!(found, IbvTdInitAttr, "struct ibv_td_init_attr": comp_mask);
-    structure!(found, IbvModifyCqAttr, "struct ibv_modify_cq_attr": attr_mask, cq_count = "moderate.cq_count", cq_period = "moderate.cq_period");
+    structure!(found, IbvModifyCqAttr, "struct ibv_modify_cq_attr":
+        attr_mask, cq_count = "moderate.cq_count", cq_period = "moderate.cq_period");
     structure!(found, IbvPollCqAttr, "struct ibv_poll_cq_attr": comp_mask);
     structure!(found, IbvWcTmInfo, "struct ibv_wc_tm_info": tag, private = "priv");
-    structure!(found, IbvCqEx, "struct ibv_cq_ex": base = "context", comp_mask, status, wr_id, start_poll, next_poll, end_poll, read_opcode, read_vendor_err, read_byte_len, read_imm_data, read_qp_num, read_src_qp, read_wc_flags, read_slid, read_sl, read_dlid_path_bits, read_completion_ts, read_cvlan, read_flow_tag, read_tm_info, read_completion_wallclock_ns);
-    structure!(found, IbvQpEx, "struct ibv_qp_ex": base = "qp_base", comp_mask, wr_id, wr_flags, wr_atomic_cmp_swp, wr_atomic_fetch_add, wr_bind_mw, wr_local_inv, wr_rdma_read, wr_rdma_write, wr_rdma_write_imm, wr_send, wr_send_imm, wr_send_inv, wr_send_tso, wr_set_ud_addr, wr_set_xrc_srqn, wr_set_inline_data, wr_set_inline_data_list, wr_set_sge, wr_set_sge_list, wr_start, wr_complete, wr_abort, wr_atomic_write);
-    structure!(found, IbvQpOpenAttr, "struct ibv_qp_open_attr": comp_mask, qp_num, xrcd, qp_context, qp_type);
+    structure!(found, IbvCqEx, "struct ibv_cq_ex":
+        base = "context", comp_mask, status, wr_id, start_poll, next_poll, end_poll,
+        read_opcode, read_vendor_err, read_byte_len, read_imm_data, read_qp_num,
+        read_src_qp, read_wc_flags, read_slid, read_sl, read_dlid_path_bits,
+        read_completion_ts, read_cvlan, read_flow_tag, read_tm_info,
+        read_completion_wallclock_ns);
+    structure!(found, IbvQpEx, "struct ibv_qp_ex":
+        base = "qp_base", comp_mask, wr_id, wr_flags, wr_atomic_cmp_swp,
+        wr_atomic_fetch_add, wr_bind_mw, wr_local_inv, wr_rdma_read, wr_rdma_write,
+        wr_rdma_write_imm, wr_send, wr_send_imm, wr_send_inv, wr_send_tso, wr_set_ud_addr,
+        wr_set_xrc_srqn, wr_set_inline_data, wr_set_inline_data_list, wr_set_sge,
+        wr_set_sge_list, wr_start, wr_complete, wr_abort, wr_atomic_write);
+    structure!(found, IbvQpOpenAttr, "struct ibv_qp_open_attr":
+        comp_mask, qp_num, xrcd, qp_context, qp_type);
     structure!(found, IbvXrcdInitAttr, "struct ibv_xrcd_init_attr": comp_mask, fd, oflags);
-    structure!(found, IbvContextOps, "struct ibv_context_ops": query_device = "_compat_query_device", query_port = "_compat_query_port", unused_before_windows = "_compat_alloc_pd", alloc_mw, bind_mw, dealloc_mw, unused_create_cq = "_compat_create_cq", poll_cq, req_notify_cq, unused_before_srq = "_compat_cq_event", post_srq_recv, unused_before_send = "_compat_create_qp", post_send, post_recv, unused_at_the_end = "_compat_create_ah");
-    structure!(found, IbvContext, "struct ibv_context": device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat);
+    structure!(found, IbvContextOps, "struct ibv_context_ops":
+        query_device = "_compat_query_device", query_port = "_compat_query_port",
+        unused_before_windows = "_compat_alloc_pd", alloc_mw, bind_mw, dealloc_mw,
+        unused_create_cq = "_compat_create_cq", poll_cq, req_notify_cq,
+        unused_before_srq = "_compat_cq_event", post_srq_recv,
+        unused_before_send = "_compat_create_qp", post_send, post_recv,
+        unused_at_the_end = "_compat_create_ah");
+    structure!(found, IbvContext, "struct ibv_context":
+        device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat);
     // They have grown: see below.
     let has_grown =
         |name: &str| name == "sizeof struct ibv_port_attr" || name == "sizeof struct ibv_qp_ex";

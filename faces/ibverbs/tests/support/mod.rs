@@ -40,8 +40,8 @@ pub(crate) fn libraries() -> &'static Path {
     })
 }
 
-/// Compiles a program of `tests/c` against the system's headers, and links it with our library. Each
-/// test names its own `file`: another one may run at the same time.
+/// Compiles a program of `tests/c` against the system's headers, and links it with our library.
+/// Each test names its own `file`: another one may run at the same time.
 pub(crate) fn program(name: &str, file: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
     let program = scratch().join(file);
