@@ -204,7 +204,14 @@ const WALLS: &[Wall] = &[
         package: "viaduct-rdmacm",
         own: &["viaduct-processes", "viaduct-verbs-abi"],
         external: Some(&["libc", "rustix"]),
-        reason: "a face over libibverbs as programs see it: its functions come by name when it is linked",
+        reason: "a face over libibverbs as programs see it: functions come by name, when it is \
+                 linked",
+    },
+    Wall {
+        package: "viaduct-rdma-programs",
+        own: &[],
+        external: Some(&["libc", "serde", "toml"]),
+        reason: "it runs programs as their users do: what it tests, it knows from outside",
     },
     Wall {
         package: "viaduct-rdma-paths",

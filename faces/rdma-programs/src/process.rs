@@ -67,19 +67,18 @@ impl Process {
         }
     }
 
-    /// Waits until some process of its group listens as is asked; false when it has ended, or the
-    /// time is over.
+    /// Waits until its group listens as is asked; false when it has ended, or the time is over.
     ///
     /// # Errors
     ///
     /// What the system says.
     pub(crate) fn wait_for(
         &mut self,
-        listens: impl Fn(&HashSet<u64>) -> bool,
+        listens: impl Fn(&Self) -> bool,
         deadline: Instant,
     ) -> io::Result<bool> {
         loop {
-            if listens(&self.sockets()) {
+            if listens(self) {
                 return Ok(true);
             }
             if self.child.try_wait()?.is_some() || Instant::now() >= deadline {
@@ -89,29 +88,26 @@ impl Process {
         }
     }
 
-    /// The numbers of all sockets that its group has open.
-    fn sockets(&self) -> HashSet<u64> {
+    /// The folders of its group's processes.
+    fn members(&self) -> Vec<PathBuf> {
         let group = self.child.id().to_string();
-        let mut sockets = HashSet::new();
-        let Ok(processes) = std::fs::read_dir("/proc") else {
-            return sockets;
-        };
-        for process in processes.flatten() {
-            let path = process.path();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let members = processes.map(|process| process.path()).filter(|path| {
             // Behind the name in brackets: state, parent, group.
-            let is_of_group = std::fs::read_to_string(path.join("stat")).is_ok_and(|stat| {
+            std::fs::read_to_string(path.join("stat")).is_ok_and(|stat| {
                 let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
                 fields.split_whitespace().nth(2) == Some(&group)
-            });
-            if !is_of_group {
-                continue;
-            }
-            for open in std::fs::read_dir(path.join("fd"))
-                .into_iter()
-                .flatten()
-                .flatten()
-            {
-                let Ok(target) = std::fs::read_link(open.path()) else {
+            })
+        });
+        members.collect()
+    }
+
+    /// The numbers of all sockets that its group has open.
+    fn sockets(&self) -> HashSet<u64> {
+        let mut sockets = HashSet::new();
+        for member in self.members() {
+            for open in entries(&member.join("fd")) {
+                let Ok(target) = std::fs::read_link(open) else {
                     continue;
                 };
                 let number: Option<u64> = target.to_str().and_then(|target| {
@@ -125,6 +121,63 @@ impl Process {
             }
         }
         sockets
+    }
+
+    /// Whether it listens for TCP on a port.
+    pub(crate) fn listens_on_tcp(&self, port: u16) -> bool {
+        let at = format!(":{port:04X}");
+        let sockets = self.sockets();
+        ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+            let table = std::fs::read_to_string(table).unwrap_or_default();
+            table.lines().skip(1).any(|line| {
+                let fields: Vec<_> = line.split_whitespace().collect();
+                fields.len() > 9
+                    && fields[1].ends_with(&at)
+                    // The state of those who listen.
+                    && fields[3] == "0A"
+                    && fields[9].parse().is_ok_and(|number| sockets.contains(&number))
+            })
+        })
+    }
+
+    /// Whether it has a port of librdmacm, and waits for an event. A port is there as soon as it is
+    /// bound, and nothing to be seen from outside changes when it listens.
+    pub(crate) fn listens_on_rdma(&self) -> bool {
+        let sockets = self.sockets();
+        let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let has_port = table.lines().skip(1).any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields.len() > 7
+                && fields[7].starts_with("@viaduct-1c")
+                && fields[6]
+                    .parse()
+                    .is_ok_and(|number| sockets.contains(&number))
+        });
+        has_port && self.waits_for_event()
+    }
+
+    fn waits_for_event(&self) -> bool {
+        let threads = self
+            .members()
+            .into_iter()
+            .flat_map(|member| entries(&member.join("task")));
+        threads.into_iter().any(|thread| {
+            // Those of our libraries wait for something else.
+            let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+            if name.starts_with("viaduct") {
+                return false;
+            }
+            // The number of `read`, then its arguments: a descriptor first.
+            let call = std::fs::read_to_string(thread.join("syscall")).unwrap_or_default();
+            let descriptor = call.strip_prefix("0 0x").and_then(|arguments| {
+                let (descriptor, _) = arguments.split_once(' ')?;
+                u64::from_str_radix(descriptor, 16).ok()
+            });
+            descriptor.is_some_and(|descriptor| {
+                let target = std::fs::read_link(thread.join(format!("fd/{descriptor}")));
+                target.is_ok_and(|target| target.as_os_str() == "anon_inode:[eventfd]")
+            })
+        })
     }
 
     /// Ends all of its group.
@@ -157,33 +210,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether one of these sockets listens for TCP on a port.
-#[must_use]
-pub(crate) fn listens_on_tcp(sockets: &HashSet<u64>, port: u16) -> bool {
-    let at = format!(":{port:04X}");
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        let table = std::fs::read_to_string(table).unwrap_or_default();
-        table.lines().skip(1).any(|line| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            fields.len() > 9
-                && fields[1].ends_with(&at)
-                // The state of those who listen.
-                && fields[3] == "0A"
-                && fields[9].parse().is_ok_and(|number| sockets.contains(&number))
-        })
-    })
-}
-
-/// Whether one of these sockets is a meeting point of librdmacm.
-#[must_use]
-pub(crate) fn listens_on_rdma(sockets: &HashSet<u64>) -> bool {
-    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    table.lines().skip(1).any(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        fields.len() > 7
-            && fields[7].starts_with("@viaduct-1c")
-            && fields[6]
-                .parse()
-                .is_ok_and(|number| sockets.contains(&number))
-    })
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
 }

@@ -37,6 +37,10 @@ struct Written {
     seconds: u64,
     #[serde(default = "usually")]
     moves: bool,
+    #[serde(default)]
+    is_one_sided: bool,
+    #[serde(default)]
+    serves_for_ever: bool,
 }
 
 const fn usual_seconds() -> u64 {
@@ -68,6 +72,8 @@ pub(crate) struct Side {
     pub(crate) prints: Vec<String>,
     /// With which it ends.
     pub(crate) exit: i32,
+    /// Whether bytes must have crossed by its doing.
+    pub(crate) moves: bool,
 }
 
 /// One row, with the options that it is for.
@@ -85,8 +91,8 @@ pub(crate) struct Row {
     pub(crate) environment: Vec<(String, String)>,
     /// A limit for all of it.
     pub(crate) seconds: u64,
-    /// Whether bytes must have crossed.
-    pub(crate) moves: bool,
+    /// Whether the server is ended when the client has.
+    pub(crate) serves_for_ever: bool,
 }
 
 /// All rows.
@@ -135,10 +141,13 @@ impl Written {
         if second.is_some() && self.listens.is_none() {
             return Err("a server needs `listens`".into());
         }
+        let has_client = second.is_some();
         let side = |command, prints: &[String], index| Side {
             command,
             prints: self.prints.iter().chain(prints).cloned().collect(),
             exit: self.exit.get(index).copied().unwrap_or(0),
+            // Memory that others write and read does not tell its owner.
+            moves: self.moves && !(self.is_one_sided && has_client && index == 0),
         };
         let environment = self.environment.iter().map(|pair| {
             let (name, value) = pair.split_once('=').ok_or("environment is NAME=VALUE")?;
@@ -153,7 +162,7 @@ impl Written {
             listens: self.listens,
             environment: environment.collect::<Result<_, String>>()?,
             seconds: self.seconds,
-            moves: self.moves,
+            serves_for_ever: self.serves_for_ever,
         })
     }
 

@@ -1,6 +1,5 @@
 //! One row, run.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::rows::{Listens, Row, Side};
 
 /// What every row runs with.
@@ -46,9 +45,9 @@ impl Setting {
         let mut first = self.start(row, &row.first, port, "first")?;
         let mut second = None;
         if let Some(client) = &row.second {
-            let listens = |sockets: &HashSet<u64>| match how(row) {
-                Listens::Rdma => process::listens_on_rdma(sockets),
-                _ => process::listens_on_tcp(sockets, port),
+            let listens = |server: &Process| match how(row) {
+                Listens::Rdma => server.listens_on_rdma(),
+                _ => server.listens_on_tcp(port),
             };
             if first.wait_for(listens, deadline)? {
                 second = Some(self.start(row, client, port, "second")?);
@@ -67,13 +66,19 @@ impl Setting {
             // Its other half has failed; it shows what it does then, and no more.
             deadline.min(Instant::now() + Duration::from_secs(2))
         };
-        let status = first.wait(deadline)?;
+        let status = if row.serves_for_ever {
+            None
+        } else {
+            first.wait(deadline)?
+        };
         let name = if row.second.is_some() {
             "the server"
         } else {
             "it"
         };
-        faults.extend(ended(name, &row.first, status));
+        if !row.serves_for_ever {
+            faults.extend(ended(name, &row.first, status));
+        }
         first.kill();
         let mut sides = Vec::new();
         let both = [
@@ -107,7 +112,7 @@ impl Setting {
             Some(viaduct) => {
                 let mut command = Command::new(viaduct);
                 command.arg("rdma");
-                if row.moves {
+                if side.moves {
                     command.arg("--require-rdma");
                 }
                 command.arg("--").args(&words);

@@ -21,7 +21,8 @@ pub(crate) fn is_of_this_machine(address: SocketAddr) -> io::Result<bool> {
 }
 
 fn is_no_address(error: &io::Error) -> bool {
-    // The second is what an address of IPv6 gets where there is none, the third one without a scope.
+    // The second is what an address of IPv6 gets where there is none, the third one without a
+    // scope.
     error.kind() == io::ErrorKind::AddrNotAvailable
         || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
         || error.raw_os_error() == Some(libc::EINVAL)

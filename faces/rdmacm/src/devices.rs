@@ -85,7 +85,8 @@ impl Device {
         let mut default = self.default_pd();
         default.users -= 1;
         if default.users == 0 {
-            // SAFETY: it was allocated above. One with regions left in it stays, as in the original.
+            // SAFETY: it was allocated above. One with regions left in it stays, as in the
+            // original.
             unsafe { verbs::ibv_dealloc_pd(default.pd) };
             default.pd = std::ptr::null_mut();
         }

@@ -1,8 +1,9 @@
 //! The connection manager of a process: what the kernel is to the original library.
 //!
-//! It knows endpoints (of the library's `rdma_cm_id`s, one each), the channels on which their events
-//! wait, ports, and sockets to the managers of other processes, one for each connection. It knows no
-//! verbs: what a connection needs of queue pairs comes as numbers and goes to the peer as numbers.
+//! It knows endpoints (of the library's `rdma_cm_id`s, one each), the channels on which their
+//! events wait, ports, and sockets to the managers of other processes, one for each connection. It
+//! knows no verbs: what a connection needs of queue pairs comes as numbers and goes to the peer as
+//! numbers.
 //!
 //! ```text
 //!   functions/*  --  calls: state of an endpoint, messages out   \
@@ -13,10 +14,11 @@
 //!
 //! # Decisions
 //!
-//! - **A socket for each connection** tells of a peer's death at once and by itself, and a peer that
-//!   lies harms its own connection only.
-//! - **An end is answered by the manager**, not by the program on the other side: whoever disconnects
-//!   is told so even when nobody looks at the peer's channel. The original waits for that program.
+//! - **A socket for each connection** tells of a peer's death at once and by itself, and a peer
+//!   that lies harms its own connection only.
+//! - **An end is answered by the manager**, not by the program on the other side: whoever
+//!   disconnects is told so even when nobody looks at the peer's channel. The original waits for
+//!   that program.
 //! - **Statuses and limits are those of RoCE** as Linux's kernel gives them: reasons of rejection,
 //!   bytes of private data, and zeros behind it up to the most that a message carries.
 
@@ -180,8 +182,8 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// The manager of this process. The first call makes it; the first one in a child makes another,
-    /// which knows nothing of what its parent had.
+    /// The manager of this process. The first call makes it; the first one in a child makes
+    /// another, which knows nothing of what its parent had.
     ///
     /// # Errors
     ///

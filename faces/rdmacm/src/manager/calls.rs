@@ -670,8 +670,8 @@ fn check(parameters: &Parameters, quota: Quota) -> Result<()> {
     }
 }
 
-/// A port that nobody of this process has for its own. Nobody looks for those who ask, so that other
-/// processes may have the same.
+/// A port that nobody of this process has for its own. Nobody looks for those who ask, so that
+/// other processes may have the same.
 fn ephemeral_port(taken: &mut HashSet<(Space, u16)>, space: Space) -> u16 {
     for _ in 0..1000 {
         let port = any_port();

@@ -326,7 +326,8 @@ impl World {
         };
         endpoint.state = State::Over;
         if let Some(socket) = endpoint.socket.take() {
-            // A child that was forked may hold a copy of it; the peer must hear the end all the same.
+            // A child that was forked may hold a copy of it; the peer must hear the end all the
+            // same.
             let _ = rustix::net::shutdown(&socket, Shutdown::Both);
             self.forget_watched(|watched| watched == Watched::Endpoint(number));
         }

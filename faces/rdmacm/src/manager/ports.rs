@@ -1,9 +1,9 @@
 //! Port spaces: who listens at which address, over all processes of the machine.
 //!
 //! A port that is bound is a set of meeting points (`viaduct_processes`), one for each address that
-//! it answers for, so that it is taken for others as long as its owner lives and free at once after.
-//! A listener on the any-address has one for each address of the machine's interfaces, and one for
-//! the any-address itself, by which it is found under every other address of this machine.
+//! it answers for, so that it is taken for others as long as its owner lives and free at once
+//! after. A listener on the any-address has one for each address of the machine's interfaces, and
+//! one for the any-address itself, by which it is found under every other address of this machine.
 //!
 //! Where meeting points are files of a directory, containers with the same loopback address may
 //! share it. What is bound there to the loopback or the any-address is found under its own network

@@ -124,7 +124,8 @@ pub(super) fn hear(socket: &OwnedFd) -> Heard {
             Ok((_, bytes)) if bytes == 0 || bytes > packet.len() => Heard::End,
             Ok((_, bytes)) => Message::decode(&packet[..bytes]).map_or(Heard::End, Heard::Message),
             Err(rustix::io::Errno::AGAIN) => Heard::Nothing,
-            // A peer that closes before it has read all of ours: what it said before is still there.
+            // A peer that closes before it has read all of ours: what it said before is still
+            // there.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => continue,
             Err(_) => Heard::End,
         };
