@@ -284,8 +284,9 @@ impl Device {
             system_image_guid: self.guid(),
             max_region_bytes: limits::REGION_BYTES_MAX,
             page_size_bits: 0xffff_ffff_ffff_f000,
-            vendor_id: 0,
-            vendor_part_id: 0,
+            // Locally administered, as the GUID: of no vendor.
+            vendor_id: 0x02_5649,
+            vendor_part_id: 1,
             hardware_version: 1,
             max_queue_pairs: limits::QUEUE_PAIRS_MAX,
             max_requests: limits::REQUESTS_MAX,
