@@ -41,6 +41,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use calls::{Ends, random, reason};
 pub(crate) use channel::{Channel, Event, EventKind, EventParameters};
 
+use rustix::event::EventfdFlags;
+
 use ports::Ports;
 use world::World;
 
@@ -177,6 +179,7 @@ pub(crate) struct Manager {
     world: Mutex<World>,
     ports: Ports,
     epoll: OwnedFd,
+    wake: OwnedFd,
     /// Its process: a child has none of what its parent had.
     process: u32,
 }
@@ -213,6 +216,7 @@ impl Manager {
             world: Mutex::default(),
             ports: Ports::from_environment(),
             epoll: rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC)?,
+            wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             process: std::process::id(),
         })
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libc::{EADDRINUSE, EADDRNOTAVAIL, EHOSTUNREACH, EINVAL, EISCONN, ETIMEDOUT};
 use viaduct_processes::deadline::Deadline;
@@ -15,7 +15,7 @@ use viaduct_processes::rendezvous::{self, Place};
 use super::channel::{Channel, Event, EventKind, EventParameters};
 use super::ports::{EPHEMERAL_FIRST, EPHEMERAL_LAST};
 use super::wire::{Message, Request};
-use super::world::{Endpoint, Port, State, Watched, World};
+use super::world::{Asking, Endpoint, Port, State, Watched, World};
 use super::{
     EndpointNumber, Manager, Parameters, Quota, Refusal, Result, Side, Space, are_of_one_family,
 };
@@ -23,6 +23,10 @@ use crate::address;
 
 /// How long a listener's process may leave its queue full.
 const FULL_QUEUE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long somebody may take to listen. On a network a request needs its time, in which a program
+/// that binds its port anew does so: perftest's server does between two connections.
+const NOBODY_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Reasons of InfiniBand's connection manager for a rejection.
 pub(crate) mod reason {
@@ -319,7 +323,7 @@ impl Manager {
             (endpoint.space, request)
         };
         // Without the lock: a listener may let others wait.
-        let reached = self.reach(space, request.destination);
+        let reached = self.reach(space, request.destination, FULL_QUEUE_PATIENCE);
         let mut world = self.world();
         let Some(endpoint) = world.endpoints.get(&number) else {
             return Ok(());
@@ -327,43 +331,35 @@ impl Manager {
         if endpoint.state != State::Connecting {
             return Ok(());
         }
-        let is_datagram = endpoint.is_datagram;
-        let socket = match reached {
-            Ok(Some(socket)) => socket,
-            Ok(None) if is_here(request.destination) => {
-                let (kind, status) = if is_datagram {
-                    (EventKind::Unreachable, datagram_status::NOBODY_LISTENS)
-                } else {
-                    (EventKind::Rejected, reason::NOBODY_LISTENS)
-                };
-                world.finish(number);
-                world.tell(number, kind, status as i32, EventParameters::None);
-                return Ok(());
-            }
+        match reached {
+            Ok(Some(socket)) => self.ask(&mut world, number, socket, request),
             Ok(None) => {
-                world.finish(number);
-                world.tell(
+                let wake = self.wake(&mut world)?;
+                world.asking.push(Asking {
                     number,
-                    EventKind::Unreachable,
-                    -ETIMEDOUT,
-                    EventParameters::None,
-                );
-                return Ok(());
+                    request,
+                    until: Instant::now() + NOBODY_PATIENCE,
+                });
+                wake.now();
+                Ok(())
             }
             Err(error) => {
                 let Refusal(errno) = error.into();
-                world.finish(number);
-                world.tell(
-                    number,
-                    EventKind::Unreachable,
-                    -errno,
-                    EventParameters::None,
-                );
-                return Ok(());
+                world.fail(number, EventKind::Unreachable, -errno);
+                Ok(())
             }
-        };
+        }
+    }
+
+    fn ask(
+        &self,
+        world: &mut World,
+        number: EndpointNumber,
+        socket: OwnedFd,
+        request: Request,
+    ) -> Result<()> {
         super::world::say(&socket, &Message::Request(Box::new(request)));
-        if let Err(refusal) = self.watch(&mut world, &socket, Watched::Endpoint(number)) {
+        if let Err(refusal) = self.watch(world, &socket, Watched::Endpoint(number)) {
             world.finish(number);
             return Err(refusal);
         }
@@ -371,8 +367,43 @@ impl Manager {
         Ok(())
     }
 
-    fn reach(&self, space: Space, destination: SocketAddr) -> io::Result<Option<OwnedFd>> {
-        let deadline = Deadline::after(Some(FULL_QUEUE_PATIENCE));
+    /// Looks again for those whom nobody has heard yet, and tells those who have waited enough.
+    /// Whether some still wait.
+    pub(super) fn ask_again(&self, world: &mut World) -> bool {
+        for asking in std::mem::take(&mut world.asking) {
+            let number = asking.number;
+            let endpoint = world.endpoints.get(&number);
+            if endpoint.is_none_or(|endpoint| endpoint.state != State::Connecting) {
+                continue;
+            }
+            let destination = asking.request.destination;
+            match self.reach(asking.request.space, destination, Duration::ZERO) {
+                Ok(Some(socket)) => {
+                    if self.ask(world, number, socket, asking.request).is_err() {
+                        world.fail(number, EventKind::Unreachable, -ETIMEDOUT);
+                    }
+                }
+                _ if Instant::now() < asking.until => world.asking.push(asking),
+                _ if !is_here(destination) => {
+                    world.fail(number, EventKind::Unreachable, -ETIMEDOUT);
+                }
+                _ if asking.request.is_datagram => {
+                    let status = datagram_status::NOBODY_LISTENS as i32;
+                    world.fail(number, EventKind::Unreachable, status);
+                }
+                _ => world.fail(number, EventKind::Rejected, reason::NOBODY_LISTENS as i32),
+            }
+        }
+        !world.asking.is_empty()
+    }
+
+    fn reach(
+        &self,
+        space: Space,
+        destination: SocketAddr,
+        patience: Duration,
+    ) -> io::Result<Option<OwnedFd>> {
+        let deadline = Deadline::after(Some(patience));
         for name in self.ports.names(space, destination) {
             let reached = rendezvous::connect(&self.ports.place, name, deadline, || false)?;
             if reached.is_some() {
@@ -618,6 +649,12 @@ impl World {
 
     fn endpoint_mut(&mut self, number: EndpointNumber) -> Result<&mut Endpoint> {
         self.endpoints.get_mut(&number).ok_or(Refusal(EINVAL))
+    }
+
+    /// Ends what was to be a connection, and tells the program.
+    fn fail(&mut self, number: EndpointNumber, kind: EventKind, status: i32) {
+        self.finish(number);
+        self.tell(number, kind, status, EventParameters::None);
     }
 
     /// Tells the other side that this one goes away, in the words for how far they are.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libc::ETIMEDOUT;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::net::Shutdown;
 
 use super::calls::{NO_SIDE, datagram_status, reason};
@@ -16,13 +16,29 @@ use super::{EndpointNumber, Manager, Parameters, Quota, Result, Side};
 /// How many may have come to ports without having said what for. The first who came go first.
 const NEWCOMERS_MAX: usize = 256;
 
+/// The token of the descriptor that wakes the thread; no other has it.
+const WAKE: u64 = 0;
+
+/// Between two looks for a listener, which nobody tells of.
+const ASK_AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
+
+/// Wakes the thread.
+pub(super) struct Wake<'a>(&'a OwnedFd);
+
+impl Wake<'_> {
+    pub(super) fn now(&self) {
+        // It fails only if it has been woken 2^64 times.
+        let _ = rustix::io::write(self.0, &1_u64.to_ne_bytes());
+    }
+}
+
 impl Manager {
     /// Has the thread look at a socket.
     pub(super) fn watch(&self, world: &mut World, socket: impl AsFd, whom: Watched) -> Result<()> {
-        if !world.has_thread {
-            start_thread(self)?;
-            world.has_thread = true;
-        }
+        self.need_thread(world)?;
         let token = world.next_number();
         let data = epoll::EventData::new_u64(token);
         epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN)?;
@@ -30,13 +46,31 @@ impl Manager {
         Ok(())
     }
 
+    fn need_thread(&self, world: &mut World) -> Result<()> {
+        if !world.has_thread {
+            let data = epoll::EventData::new_u64(WAKE);
+            epoll::add(&self.epoll, &self.wake, data, epoll::EventFlags::IN)?;
+            start_thread(self)?;
+            world.has_thread = true;
+        }
+        Ok(())
+    }
+
+    /// What has the thread look at those who ask.
+    pub(super) fn wake(&self, world: &mut World) -> Result<Wake<'_>> {
+        self.need_thread(world)?;
+        Ok(Wake(&self.wake))
+    }
+
     /// Hears for ever.
     fn serve(&self) {
+        let mut some_ask = false;
         let mut events = Vec::with_capacity(64);
         loop {
             events.clear();
             let spare = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, spare, None) {
+            let limit = some_ask.then_some(&ASK_AGAIN);
+            match epoll::wait(&self.epoll, spare, limit) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 // The descriptor is gone: the program has closed what is not its own.
                 Err(_) => return,
@@ -44,6 +78,9 @@ impl Manager {
             let mut world = self.world();
             for event in &events {
                 let token = event.data.u64();
+                if token == WAKE {
+                    let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
+                }
                 match world.watched.get(&token) {
                     Some(Watched::Port(key)) => {
                         let key = *key;
@@ -60,6 +97,7 @@ impl Manager {
                     None => {}
                 }
             }
+            some_ask = self.ask_again(&mut world);
         }
     }
 

@@ -281,6 +281,25 @@ fn where_nobody_listens_a_request_is_rejected() {
 }
 
 #[test]
+fn who_listens_a_moment_later_is_found() {
+    let (client, server) = (Host::new(), Host::new());
+    let (first, at) = server.listener("127.0.0.1:0");
+    // On a machine that is too busy the moment may be over before.
+    let is_found = (0..20).any(|_| {
+        server.manager.destroy(first).ok();
+        let active = client.connecting(at, "");
+        let listener = server.endpoint();
+        server.manager.bind(listener, at).unwrap();
+        server.manager.listen(listener, 0).unwrap();
+        let is_found = server.has_event(Duration::from_secs(2));
+        server.manager.destroy(listener).unwrap();
+        client.manager.destroy(active).unwrap();
+        is_found
+    });
+    assert!(is_found);
+}
+
+#[test]
 fn an_address_of_another_machine_is_out_of_reach() {
     let client = Host::new();
     let number = client.endpoint();

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags};
 use viaduct_processes::rendezvous::Listener;
 
 use super::channel::{Channel, Event, EventKind, EventParameters};
-use super::wire::{MESSAGE_BYTES_MAX, Message};
+use super::wire::{MESSAGE_BYTES_MAX, Message, Request};
 use super::{EndpointNumber, Parameters, Side, Space};
 
 /// How far an endpoint has come.
@@ -143,6 +144,15 @@ pub(super) struct Port {
     pub(super) listening: Option<EndpointNumber>,
 }
 
+/// A request that nobody has heard yet.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) number: EndpointNumber,
+    pub(super) request: Request,
+    /// Until when somebody may come to listen.
+    pub(super) until: Instant,
+}
+
 /// Whom the service thread's events are about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Watched {
@@ -161,6 +171,7 @@ pub(super) struct World {
     pub(super) newcomers_in_order: std::collections::VecDeque<u64>,
     pub(super) ephemeral: std::collections::HashSet<(Space, u16)>,
     pub(super) watched: HashMap<u64, Watched>,
+    pub(super) asking: Vec<Asking>,
     pub(super) last_number: u64,
     pub(super) has_thread: bool,
 }
