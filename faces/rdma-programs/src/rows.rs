@@ -5,10 +5,23 @@ use serde::Deserialize;
 /// The file of `rows.toml`, which says what its keys mean.
 const TABLE: &str = include_str!("../rows.toml");
 
+/// Of the options of a row, so many and the last are run when there is little time.
+const SHORT: usize = 2;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
+    fault: Vec<Fault>,
     row: Vec<Written>,
+}
+
+/// Rows that do not pass yet, and why.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fault {
+    rows: Vec<String>,
+    reason: String,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +102,10 @@ pub(crate) struct Row {
     pub(crate) listens: Option<Listens>,
     /// `NAME=VALUE`, for both.
     pub(crate) environment: Vec<(String, String)>,
+    /// Why it does not pass yet, or not each time.
+    pub(crate) fault: Option<String>,
+    /// Whether it is among those that are run when there is little time.
+    pub(crate) is_short: bool,
     /// A limit for all of it.
     pub(crate) seconds: u64,
     /// Whether the server is ended when the client has.
@@ -103,15 +120,26 @@ pub(crate) struct Row {
 pub(crate) fn all() -> Result<Vec<Row>, String> {
     let file: File = toml::from_str(TABLE).map_err(|error| format!("rows.toml: {error}"))?;
     let mut rows = Vec::new();
-    for written in file.row {
+    for written in &file.row {
         let options = if written.each.is_empty() {
             vec![None]
         } else {
             written.each.iter().map(Some).collect()
         };
-        for option in options {
+        let last = options.len() - 1;
+        for (index, option) in options.into_iter().enumerate() {
             let row = written.row(option.map(String::as_str));
-            rows.push(row.map_err(|error| format!("rows.toml: {}: {error}", written.name))?);
+            let mut row = row.map_err(|error| format!("rows.toml: {}: {error}", written.name))?;
+            row.is_short = index < SHORT || index == last;
+            rows.push(row);
+        }
+    }
+    for fault in file.fault {
+        for name in fault.rows {
+            let row = rows.iter_mut().find(|row| row.name == name);
+            let row =
+                row.ok_or_else(|| format!("rows.toml: a fault of `{name}`, which is no row"))?;
+            row.fault = Some(fault.reason.clone());
         }
     }
     Ok(rows)
@@ -161,6 +189,8 @@ impl Written {
             second: second.map(|command| side(command, &self.client_prints, 1)),
             listens: self.listens,
             environment: environment.collect::<Result<_, String>>()?,
+            fault: None,
+            is_short: true,
             seconds: self.seconds,
             serves_for_ever: self.serves_for_ever,
         })
