@@ -6,8 +6,8 @@
 //! ```
 //!
 //! DIRECTORY holds the libraries. Rows whose names hold every WORD are run, with `--short` some of
-//! the options of each program only. A row with a known fault is run and named; it does not fail the
-//! run.
+//! the options of each program only. A row with a known fault is run and named; it does not fail
+//! the run.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
