@@ -4,7 +4,7 @@
 //! - `socket`: packets and descriptors, who is at the other end; `user`: whether it is this user
 //! - `segment`: sealed memory that both map
 //! - `copy`: copies of bytes that another process may write; `cma`: one copy by the kernel
-//! - `deadline`: when a caller's patience ends
+//! - `barrier`: barriers for sleepers; `deadline`: when a caller's patience ends
 
 #[cfg(feature = "kill-points")]
 pub mod kill_points;
@@ -17,6 +17,7 @@ macro_rules! kill_point {
     };
 }
 
+pub mod barrier;
 pub mod cma;
 pub mod copy;
 pub mod deadline;

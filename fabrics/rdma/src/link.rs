@@ -1,9 +1,9 @@
 //! What two processes share: a socket, a ring each way, and sight of each other's tables.
 //!
-//! Whoever needs a peer first connects to its name, makes the memory and sends it along (`Hello`),
-//! and may write packets at once. The peer's service thread answers with its tables (`Welcome`).
-//! Each then finds out whether the kernel copies between the two, and says so (`Copies`). Afterwards
-//! the socket carries kicks, and tells by its end that the peer is gone.
+//! Whoever needs a peer first connects to its name, makes the memory and sends it along
+//! (`Hello`), and may write packets at once. The peer's service thread answers with its tables
+//! (`Welcome`). Each then finds out whether the kernel copies between the two, and says so
+//! (`Copies`). Afterwards the socket carries kicks, and tells by its end that the peer is gone.
 
 use std::collections::VecDeque;
 use std::io;

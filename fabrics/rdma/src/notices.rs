@@ -1,4 +1,5 @@
-//! Completion queues, channels and asynchronous events: how a program learns that something is done.
+//! Completion queues, channels and asynchronous events: how a program learns that something is
+//! done.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};

@@ -191,8 +191,8 @@ impl QueuePair {
     ///
     /// # Errors
     ///
-    /// EINVAL in the state RESET, with a shared receive queue, or for too many elements; ENOMEM when
-    /// the queue is full.
+    /// EINVAL in the state RESET, with a shared receive queue, or for too many elements; ENOMEM
+    /// when the queue is full.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
         engine::post_receive(self.key, request)
     }

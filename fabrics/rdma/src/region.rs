@@ -20,9 +20,9 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// EINVAL for REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, an unknown bit, or a range past
-    /// the end of memory; EOPNOTSUPP for on-demand paging and memory windows; ENOMEM when there are
-    /// too many regions.
+    /// EINVAL for REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, an unknown bit, or a range
+    /// past the end of memory; EOPNOTSUPP for on-demand paging and memory windows; ENOMEM when
+    /// there are too many regions.
     ///
     /// # Safety
     ///

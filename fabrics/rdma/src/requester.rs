@@ -74,17 +74,18 @@ const fn completed(opcode: SendOpcode) -> CompletionOpcode {
 impl Engine {
     /// Takes what came, and goes on with sends. Tells how many packets came.
     pub(crate) fn progress(&mut self) -> usize {
-        let mut count = 0;
-        for index in 0..self.links.len() {
-            count += self.hear(index);
-        }
-        if !self.active.is_empty() {
-            self.advance_all();
-        }
+        let count = self.hear_all();
+        self.advance_all();
         count
     }
 
-    fn advance_all(&mut self) {
+    /// Takes what came.
+    pub(crate) fn hear_all(&mut self) -> usize {
+        (0..self.links.len()).map(|index| self.hear(index)).sum()
+    }
+
+    /// Goes on with sends.
+    pub(crate) fn advance_all(&mut self) {
         let mut at = 0;
         while let Some(&index) = self.active.get(at) {
             let Some(mut pair) = self.take_pair(index) else {
@@ -115,21 +116,22 @@ impl Engine {
             && !pair.sends.is_empty()
         {
             let tail = link.outgoing.tail();
-            if link.kicked_at < tail && !link.outgoing.is_taken(tail) {
-                link.vain_looks += 1;
-                let is_assisted = link.assist_at > link.kicked_at;
-                let looks = if is_assisted {
-                    LOOKS_AN_ASSISTED_KICK
-                } else {
-                    LOOKS_A_KICK
-                };
-                if link.vain_looks >= looks {
-                    link.vain_looks = 0;
+            if link.kicked_at >= tail {
+                return;
+            }
+            link.vain_looks += 1;
+            let looks = if link.assist_at > link.kicked_at {
+                LOOKS_AN_ASSISTED_KICK
+            } else {
+                LOOKS_A_KICK
+            };
+            if link.vain_looks >= looks {
+                link.vain_looks = 0;
+                // Only now: the receiver's line is seldom at hand.
+                if !link.outgoing.is_taken(tail) {
                     link.kick();
                     live().kicks.add(1);
                 }
-            } else {
-                link.vain_looks = 0;
             }
         }
     }

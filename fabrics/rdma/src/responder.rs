@@ -65,7 +65,8 @@ impl Engine {
         let Some(link) = &mut self.links[index] else {
             return count;
         };
-        if count > 0 {
+        // Told when there is nothing else to do.
+        if count == 0 {
             link.incoming.tell();
         }
         if !link.responses.is_empty() {

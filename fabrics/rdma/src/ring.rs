@@ -1,12 +1,14 @@
-//! A direction of a link: packets in lines of 64 bytes, written by one process and taken by another.
+//! A direction of a link: packets in lines of 64 bytes, written by one process and taken by
+//! another.
 //!
 //! A packet is a header of 32 bytes and its payload, in as many lines as that takes. The first word
 //! of its first line says that it is there: it is stored last, and that of the packet to come is
 //! cleared before, since old payload may lie there.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use viaduct_processes::barrier::light_barrier;
 use viaduct_processes::copy::{copy, prefetch_line_to_write};
 
 /// Bytes of a line.
@@ -200,9 +202,10 @@ impl Producer {
         prefetch_line_to_write(ring.line(next).wrapping_add(LINE_BYTES));
     }
 
-    /// Whether the receiver wants to be woken for what was published; it is then the caller's to do.
+    /// Whether the receiver wants to be woken for what was published; it is then the caller's to
+    /// do.
     pub(crate) fn takes_attention(&self) -> bool {
-        fence(Ordering::SeqCst);
+        light_barrier();
         let attention = self.ring.attention();
         attention.load(Ordering::Relaxed) != 0 && attention.swap(0, Ordering::AcqRel) != 0
     }
@@ -213,6 +216,7 @@ impl Producer {
 pub(crate) struct Consumer {
     ring: Ring,
     position: u64,
+    told: u64,
 }
 
 impl Consumer {
@@ -223,6 +227,7 @@ impl Consumer {
         Self {
             ring: Ring { base },
             position: 0,
+            told: 0,
         }
     }
 
@@ -296,16 +301,20 @@ impl Consumer {
     }
 
     /// Tells the sender how far this end came.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn tell(&mut self) {
+        if self.told == self.position {
+            return;
+        }
+        self.told = self.position;
         self.ring.head().store(self.position, Ordering::Release);
     }
 
-    /// Whether this end wants to be woken. Whoever wants to looks again afterwards.
+    /// Whether this end wants to be woken. Whoever wants to makes a barrier everywhere, and looks
+    /// again.
     pub(crate) fn set_attention(&self, is_wanted: bool) {
         self.ring
             .attention()
             .store(u32::from(is_wanted), Ordering::Relaxed);
-        fence(Ordering::SeqCst);
     }
 }
 

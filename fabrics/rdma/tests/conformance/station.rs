@@ -327,6 +327,16 @@ impl Station {
                 }
                 none
             }
+            "look" => {
+                let end = Instant::now() + Duration::from_millis(n[0]);
+                let mut one = [Completion::default()];
+                while Instant::now() < end {
+                    if self.receive_queue.poll(&mut one)? == 1 {
+                        self.answer("receive", &[0, 1, 0, 300_000])?;
+                    }
+                }
+                none
+            }
             "counters" => {
                 let counters = viaduct_rdma::Counters::of_this_process();
                 Ok(vec![counters.kernel_copies, counters.packets])
@@ -515,10 +525,15 @@ impl Remote {
         }
     }
 
-    fn call(&mut self, name: &str, numbers: &[u64]) -> Reply {
+    /// Says what to do, and does not wait until it is done.
+    pub(crate) fn begin(&mut self, name: &str, numbers: &[u64]) {
         let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let line = format!("{name} {}", words.join(" "));
         writeln!(self.input, "{}", line.trim_end()).expect("the station listens");
+    }
+
+    fn call(&mut self, name: &str, numbers: &[u64]) -> Reply {
+        self.begin(name, numbers);
         let mut line = String::new();
         self.output
             .read_line(&mut line)
