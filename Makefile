@@ -10,6 +10,7 @@ CARGO ?= cargo
 CARGO_FLAGS ?=
 PREFIX ?= $(HOME)/.local
 STUDY ?= torus-1024
+ROWS ?=
 SECONDS_A_TARGET ?= 10
 # What the tests of the C interface call beside cargo.
 C_TOOLS = "$${CC:-cc}" "$${CXX:-c++}" nm readelf
@@ -24,7 +25,10 @@ RECORD = $(CARGO) test $(CARGO_FLAGS) --workspace --test record
 
 PYTHON_ENV = $(TARGET_DIR)/python
 
-.PHONY: help study release test check golden record accept-record bench fuzz-smoke mutants chaos install uninstall python-test cargo c-tools python
+# What the libraries for RDMA programs are made of.
+RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths
+
+.PHONY: help study release test check golden record accept-record bench fuzz-smoke mutants chaos rdma rdma-test install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -87,8 +91,16 @@ chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture
 	SHM_SHUTTLE=1000000 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --test shuttle
 
+rdma: release ## build the libraries for RDMA programs, where viaduct rdma finds them
+	@$(CARGO) build $(CARGO_FLAGS) --quiet --release $(RDMA_PACKAGES)
+	@packaging/link-verbs.sh $(TARGET_DIR)/release $(TARGET_DIR)/release/rdma
+
+rdma-test: rdma ## run the stock RDMA programs of faces/rdma-programs/rows.toml; ROWS="ucp rc_verbs" for some, ROWS=--short for a sample
+	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-rdma-programs
+	$(TARGET_DIR)/release/rdma-programs --viaduct $(VIADUCT) $(TARGET_DIR)/release/rdma $(ROWS)
+
 install: cargo ## install the command viaduct and the C libraries libvipl and libam, with headers and man pages, into PREFIX
-	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-cli --package viaduct-vipl --package viaduct-libam
+	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-cli --package viaduct-vipl --package viaduct-libam $(RDMA_PACKAGES)
 	packaging/install.sh $(TARGET_DIR)/release $(abspath $(PREFIX))
 
 uninstall: ## remove from PREFIX what make install put there
@@ -103,3 +115,5 @@ python:
 c-tools:
 	@missing=; for tool in $(C_TOOLS); do command -v "$$tool" >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { echo "missing:$$missing; the tests of the C interface need a C and C++ compiler and binutils (Debian, Ubuntu: apt install build-essential)" >&2; exit 1; }
+	@for header in infiniband/verbs.h rdma/rdma_cma.h; do \
+	printf '#include <%s>\n' "$$header" | "$${CC:-cc}" -E -x c - >/dev/null 2>&1 || { echo "missing: $$header; the tests of the interface of RDMA programs need it (Debian, Ubuntu: apt install libibverbs-dev librdmacm-dev)" >&2; exit 1; }; done

@@ -3,12 +3,13 @@
 #
 #   install.sh BINARIES PREFIX [PART...]
 #
-# BINARIES holds what cargo built: viaduct, libvipl.a, libam.a. PART is viaduct, vipl or am; all
-# three if none is named. DESTDIR, if set, goes in front of every path written. What was installed is
-# listed in PREFIX/share/viaduct/installed, by which uninstall.sh removes it.
+# BINARIES holds what cargo built: viaduct, libvipl.a, libam.a, and for rdma libibverbs.a, librdmacm.a
+# and librdma_paths.a. PART is viaduct, vipl, am or rdma; all four if none is named. DESTDIR, if set,
+# goes in front of every path written. What was installed is listed in PREFIX/share/viaduct/installed,
+# by which uninstall.sh removes it.
 set -eu
 if [ $# -lt 2 ] || [ ! -d "$1" ]; then
-    echo "usage: install.sh BINARIES PREFIX [viaduct|vipl|am]..., where BINARIES is a folder of built files" >&2
+    echo "usage: install.sh BINARIES PREFIX [viaduct|vipl|am|rdma]..., where BINARIES is a folder of built files" >&2
     exit 1
 fi
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +18,7 @@ binaries=$(cd "$1" && pwd)
 prefix=$2
 to=${DESTDIR:-}$prefix
 shift 2
-[ $# -gt 0 ] || set -- viaduct vipl am
+[ $# -gt 0 ] || set -- viaduct vipl am rdma
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 
 # Everything is put together in a folder of its own first: a part that cannot be made leaves
@@ -76,8 +77,13 @@ for part in "$@"; do
         put share/doc/am "$root/docs/virtual-networks.md" "$root/docs/shm.md"
         put share/doc/am/examples "$root/examples/c/am_pingpong.c"
         ;;
+    rdma)
+        # Apart from the libraries of the system, so that no program loads them by accident.
+        "$here/link-verbs.sh" "$binaries" "$staged/lib/viaduct/rdma"
+        put share/doc/viaduct "$root/docs/rdma.md"
+        ;;
     *)
-        echo "install.sh: no part \`$part\`: it is viaduct, vipl or am" >&2
+        echo "install.sh: no part \`$part\`: it is viaduct, vipl, am or rdma" >&2
         exit 1
         ;;
     esac

@@ -162,6 +162,7 @@ pub mod mutation;
 pub mod protection;
 mod slab;
 mod time;
+pub mod verbs;
 mod via;
 
 pub use address::{Address, Discriminator, HostAddress};

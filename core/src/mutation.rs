@@ -23,6 +23,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::connection::RequestPhase;
 use crate::memory::MemoryError;
 use crate::protection::AccessError;
+use crate::verbs::QueuePairState;
+use crate::verbs::check::PostError;
+use crate::verbs::transition::ModifyError;
 use crate::via::ConnectFailure;
 use crate::via::ErrorCode;
 use crate::via::Status;
@@ -211,6 +214,53 @@ impl Breakable for u64 {
     }
 }
 
+impl Breakable for u32 {
+    const WAYS: &'static [&'static str] = &["none", "all"];
+
+    fn broken(self, way: usize) -> Self {
+        [0, Self::MAX][way]
+    }
+}
+
+impl Breakable for Option<u64> {
+    const WAYS: &'static [&'static str] = &["never", "at-once"];
+
+    fn broken(self, way: usize) -> Self {
+        [None, Some(0)][way]
+    }
+}
+
+impl Breakable for Option<u8> {
+    const WAYS: &'static [&'static str] = &["for-ever", "never"];
+
+    fn broken(self, way: usize) -> Self {
+        [None, Some(0)][way]
+    }
+}
+
+impl Breakable for QueuePairState {
+    const WAYS: &'static [&'static str] = &["elsewhere"];
+
+    fn broken(self, _: usize) -> Self {
+        match self {
+            Self::Error => Self::ReadyToSend,
+            _ => Self::Error,
+        }
+    }
+}
+
+impl Breakable for Result<QueuePairState, ModifyError> {
+    const WAYS: &'static [&'static str] = &["refuses", "elsewhere"];
+
+    fn broken(self, way: usize) -> Self {
+        match (way, self) {
+            (0, Ok(_)) => Err(ModifyError::NoTransition),
+            (1, Ok(state)) => Ok(state.broken(0)),
+            (_, right) => right,
+        }
+    }
+}
+
 impl<E> Breakable for Result<u64, E> {
     const WAYS: &'static [&'static str] = &["none", "unlimited", "accepts"];
 
@@ -281,6 +331,10 @@ impl Errors for ConnectError {
 
 impl Errors for MemoryError {
     const TWO: [Self; 2] = [Self::InvalidTag, Self::InvalidRdmaRead];
+}
+
+impl Errors for PostError {
+    const TWO: [Self; 2] = [Self::State, Self::Opcode];
 }
 
 impl Errors for ViError {

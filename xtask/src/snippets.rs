@@ -42,6 +42,9 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     let viaduct = build_viaduct(metadata)?;
     build(metadata, "viaduct-vipl")?;
     build(metadata, "viaduct-libam")?;
+    for package in ["viaduct-ibverbs", "viaduct-rdmacm", "viaduct-rdma-paths"] {
+        build(metadata, package)?;
+    }
     let binaries = viaduct.parent().ok_or("the build has no directory")?;
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
     let mut findings = Vec::new();

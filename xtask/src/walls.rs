@@ -123,8 +123,21 @@ const WALLS: &[Wall] = &[
         reason: "programs on simulated hosts: no file, clock or thread, and no real fabric",
     },
     Wall {
+        package: "viaduct-processes",
+        own: &[],
+        external: Some(&["libc", "rustix"]),
+        reason: "memory, sockets and copies between processes: what they say to each other is \
+                 unknown to it",
+    },
+    Wall {
+        package: "viaduct-rdma",
+        own: &["viaduct-core", "viaduct-processes"],
+        external: Some(&["libc", "rustix"]),
+        reason: "a real fabric never sees the simulated world",
+    },
+    Wall {
         package: "viaduct-shm",
-        own: &["viaduct-core", "viaduct-provider"],
+        own: &["viaduct-core", "viaduct-processes", "viaduct-provider"],
         external: None,
         reason: "a real fabric never sees the simulated world",
     },
@@ -174,6 +187,37 @@ const WALLS: &[Wall] = &[
         own: &["viaduct-am", "viaduct-shm", "viaduct-vi-carrier"],
         external: Some(&["libc"]),
         reason: "a face: it translates C into the operations of endpoints",
+    },
+    Wall {
+        package: "viaduct-verbs-abi",
+        own: &[],
+        external: Some(&["libc"]),
+        reason: "layouts and values of C: no fabric and no function",
+    },
+    Wall {
+        package: "viaduct-ibverbs",
+        own: &["viaduct-rdma", "viaduct-verbs-abi"],
+        external: Some(&["libc"]),
+        reason: "a face: it translates C into the operations of a fabric",
+    },
+    Wall {
+        package: "viaduct-rdmacm",
+        own: &["viaduct-processes", "viaduct-verbs-abi"],
+        external: Some(&["libc", "rustix"]),
+        reason: "a face over libibverbs as programs see it: functions come by name, when it is \
+                 linked",
+    },
+    Wall {
+        package: "viaduct-rdma-programs",
+        own: &[],
+        external: Some(&["libc", "serde", "toml"]),
+        reason: "it runs programs as their users do: what it tests, it knows from outside",
+    },
+    Wall {
+        package: "viaduct-rdma-paths",
+        own: &[],
+        external: Some(&["libc"]),
+        reason: "it is loaded into every process below the launcher: nothing but the C library",
     },
     Wall {
         package: "viaduct-c-programs",
@@ -259,6 +303,7 @@ const WALLS: &[Wall] = &[
             "viaduct-plot",
             "viaduct-programs",
             "viaduct-provider",
+            "viaduct-rdma",
             "viaduct-report",
             "viaduct-scenario",
             "viaduct-shm",

@@ -27,6 +27,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::copy;
+use crate::copy::prefetch_line_to_write;
 
 const LINE: usize = 64;
 /// Slots of a transfer queue.
@@ -161,20 +162,6 @@ pub(crate) fn prefetch_line(address: *const u8) {
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-/// Asks for the line at an address ahead of writing it.
-#[inline(always)]
-pub(crate) fn prefetch_line_to_write(address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint, which does nothing at an address that is not mapped. As an instruction of its
-    // own, since the compiler makes a prefetch for reading of it where the target may lack this
-    // one, which then does nothing.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
 

@@ -16,21 +16,7 @@ mod strangers;
 mod thirds;
 mod traffic;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Points that this process has come by, once it counts them.
-static POINTS: AtomicU64 = AtomicU64::new(0);
-/// The point at which it kills itself; 0: it does not count.
-static KILL_AT: AtomicU64 = AtomicU64::new(0);
-
-/// A store to shared memory, or a message, is next: a process that shall die here does.
-pub(crate) fn point() {
-    let at = KILL_AT.load(Ordering::Relaxed);
-    if at != 0 && POINTS.fetch_add(1, Ordering::Relaxed) + 1 == at {
-        // SAFETY: the signal ends this very process; nothing is reached through memory.
-        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-    }
-}
+use viaduct_processes::kill_points::{KILL_AT, POINTS};
 
 /// Random numbers by a seed that a failure prints (splitmix64).
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,6 @@
 mod handshake;
 mod line;
 mod peers;
-mod user;
 mod waiters;
 
 use std::collections::BTreeMap;
@@ -45,9 +44,10 @@ use crate::deadline::Deadline;
 use crate::host::Host;
 use crate::link::Link;
 pub(crate) use crate::link::{CloseReason, Side};
+use crate::meeting;
 use crate::regions::RegionTable;
 use crate::regions::remote::RemoteRegionTable;
-use crate::rendezvous::{self, Name, Place};
+use crate::rendezvous::{self, Place};
 use crate::service::locked;
 use crate::wire::{DISCRIMINATOR_BYTES_MAX, EndFacts, Handshake, Request};
 
@@ -328,7 +328,7 @@ impl Host {
         if !is_own && matches!(self.place(), Place::Abstract(_)) {
             return Err(ended(RequestPhase::Waiting, RequestStep::CutOff));
         }
-        let name = Name::server(remote);
+        let name = meeting::server(remote);
         match rendezvous::connect(self.place(), name, deadline, || bell.silence())? {
             None if is_own => Err(ended(RequestPhase::Waiting, RequestStep::Lapse)),
             None => Err(ended(RequestPhase::Waiting, RequestStep::CutOff)),

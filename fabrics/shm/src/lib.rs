@@ -160,33 +160,29 @@
 macro_rules! kill_point {
     () => {
         #[cfg(test)]
-        crate::chaos::point();
+        viaduct_processes::kill_points::point();
     };
 }
 
 mod channel;
 #[cfg(test)]
 mod chaos;
-mod cma;
 mod completion_queue;
 mod connect;
-mod copy;
 mod counting;
-mod deadline;
 mod events;
 mod fork;
 mod handle;
 mod host;
 mod link;
 mod lock;
+mod meeting;
 mod names;
 mod nic;
 mod notice;
 mod pool;
 mod receive;
 mod regions;
-mod rendezvous;
-mod segment;
 mod send;
 mod service;
 mod shared;
@@ -212,6 +208,8 @@ use viaduct_provider::{
     Descriptor, DescriptorHandler, Done, Error, ErrorHandler, IncomingRequest, NicHandle, Provider,
     Result, ReturnCode, ViHandle, ViInformation,
 };
+
+use viaduct_processes::{cma, copy, deadline, rendezvous, segment};
 
 use crate::host::Host;
 

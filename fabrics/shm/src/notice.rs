@@ -28,7 +28,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::channel::prefetch_line_to_write;
+use crate::copy::prefetch_line_to_write;
 
 /// Groups of one direction of a link: completion queues with many VIs on it.
 pub(crate) const GROUPS: u32 = 64;

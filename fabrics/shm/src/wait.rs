@@ -8,13 +8,12 @@
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::host::Host;
-use rustix::thread::{
-    MembarrierCommand, MembarrierQuery, Timespec, futex, membarrier, membarrier_query,
-};
+use rustix::thread::{Timespec, futex};
+pub(crate) use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 
 /// Bytes of the segment that holds the parkers.
 pub(crate) const DOORBELL_BYTES: usize = 4096;
@@ -270,23 +269,5 @@ fn spin_time() -> Duration {
             );
             SPIN_US
         }))
-    })
-}
-
-/// Makes the stores of this thread visible to every linked process, and theirs to it, without
-/// their help.
-pub(crate) fn barrier_everywhere() {
-    fence(Ordering::SeqCst);
-    if has_barrier() {
-        let _ = membarrier(MembarrierCommand::GlobalExpedited);
-    }
-}
-
-/// Registers this process for the barrier of others; whether there is one.
-pub(crate) fn has_barrier() -> bool {
-    static AVAILABLE: OnceLock<bool> = OnceLock::new();
-    *AVAILABLE.get_or_init(|| {
-        membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED)
-            && membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
     })
 }

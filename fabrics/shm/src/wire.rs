@@ -5,22 +5,17 @@
 //! by a stranger: every field is read with its bounds, a number that means nothing makes the whole
 //! message garbage, and so do bytes left over.
 
-mod socket;
-
 use viaduct_provider::via::{
     Address, Extensions, HostAddress, ReliabilityLevel, RemoteViAttributes,
 };
 
-pub(crate) use self::socket::{Credentials, credentials, poll, receive, send};
+pub(crate) use viaduct_processes::socket::{Credentials, credentials, poll, receive, send};
 
 /// Bytes of the longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256;
 
 /// Bytes of the longest discriminator.
 pub(crate) const DISCRIMINATOR_BYTES_MAX: usize = 32;
-
-/// File descriptors that one message may bring.
-pub(crate) const DESCRIPTORS_MAX: usize = 4;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,6 +9,7 @@ use crate::fit::FitArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
 use crate::plot::PlotArguments;
+use crate::rdma::RdmaArguments;
 use crate::report::ReportArguments;
 use crate::reproduce::ReproduceArguments;
 use crate::show::ShowArguments;
@@ -112,6 +113,14 @@ pub(crate) enum Command {
         viaduct fit measured.json --base rnic-gen4 -o my-host.toml\n  \
         viaduct measure latency --on sim:my-host.toml")]
     Fit(FitArguments),
+    /// Run an RDMA program (verbs, rdma_cm) without RDMA hardware
+    #[command(after_help = "Examples:\n  \
+        viaduct rdma -- ib_send_lat -d viaduct0\n  \
+        viaduct rdma -- ib_send_lat -d viaduct0 127.0.0.1\n  \
+        viaduct rdma --require-rdma -- mpiexec -n 2 ./program\n  \
+        viaduct rdma --devices 2 --link ib -- ibv_devinfo\n  \
+        eval \"$(viaduct rdma env)\"")]
+    Rdma(RdmaArguments),
     /// Print the completion script of a shell
     #[command(after_help = "Example:\n  \
         viaduct completions bash > ~/.local/share/bash-completion/completions/viaduct")]

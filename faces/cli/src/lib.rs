@@ -27,6 +27,7 @@ mod planning;
 mod plot;
 mod programs;
 mod progress;
+mod rdma;
 mod report;
 mod reproduce;
 mod rerun;
@@ -80,6 +81,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Keys { table } => lists::keys(table.as_deref()),
         Command::Measure(arguments) => measure::measure(arguments),
         Command::Fit(arguments) => fit::fit(arguments),
+        Command::Rdma(arguments) => rdma::rdma(arguments),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Manual { directory } => manual::pages(directory),
         Command::MeasurePeer(arguments) => peer::be(arguments),

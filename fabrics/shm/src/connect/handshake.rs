@@ -14,7 +14,7 @@ use viaduct_provider::via::{Address, ConnectError, ConnectFailure, RemoteViAttri
 use viaduct_provider::{Error, ReturnCode};
 
 use super::line::Line;
-use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd, user};
+use super::{Bell, ChannelEnd, Connectable, LocalEnd, RemoteEnd};
 use crate::cma;
 use crate::deadline::Deadline;
 use crate::host::{DOORBELL_BYTES, Host, random};
@@ -508,7 +508,7 @@ fn finish(
 
 /// Whether user memory may be shared, as far as this end is concerned.
 fn trusts(host: &Host, who: &Credentials, process: &Process) -> bool {
-    !host.is_protected() && !process.protected && user::is_own(who.uid)
+    !host.is_protected() && !process.protected && viaduct_processes::user::is_own(who.uid)
 }
 
 /// Whether the other process's memory can be reached through the kernel: the proof is to read

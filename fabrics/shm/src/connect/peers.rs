@@ -19,7 +19,8 @@ use super::waiters::{self, Desk};
 use super::{Bell, Connectable, check_request, resource};
 use crate::deadline::Deadline;
 use crate::host::Host;
-use crate::rendezvous::{self, Listener, Name, Place};
+use crate::meeting;
+use crate::rendezvous::{self, Listener, Place};
 use crate::service::{locked, spawn};
 use crate::wire::{Handshake, Request};
 
@@ -161,7 +162,7 @@ impl Meeting {
         if self.remote.host != self.host.address() && matches!(place, Place::Abstract(_)) {
             return Err(handshake::ended(RequestPhase::Waiting, RequestStep::CutOff));
         }
-        let name = Name::peers(&self.local, &self.remote);
+        let name = meeting::peers(&self.local, &self.remote);
         loop {
             match Listener::bind(place, name) {
                 Ok(listener) => return self.wait(listener, bell),

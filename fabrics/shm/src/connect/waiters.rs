@@ -20,7 +20,8 @@ use super::line::Line;
 use super::{Bell, handshake, resource};
 use crate::deadline::Deadline;
 use crate::host::Host;
-use crate::rendezvous::{Listener, Name};
+use crate::meeting;
+use crate::rendezvous::Listener;
 use crate::service::{Pace, Progress, locked};
 use crate::wire::{self, Handshake, Request};
 
@@ -187,7 +188,7 @@ impl Waiters {
         let mut points = locked(&self.points);
         let point = points.entry(local.clone()).or_default();
         if point.listener.is_none() {
-            match Listener::bind(host.place(), Name::server(local)) {
+            match Listener::bind(host.place(), meeting::server(local)) {
                 Ok(listener) => point.listener = Some(Arc::new(listener)),
                 Err(error) => {
                     if point.desk.is_empty() {

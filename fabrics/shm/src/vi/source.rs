@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use viaduct_core::Queue;
 
 use super::Vi;
-use crate::channel::{Watch, prefetch_line, prefetch_line_to_write};
+use crate::channel::{Watch, prefetch_line};
 use crate::completion_queue::CompletionQueue;
+use crate::copy::prefetch_line_to_write;
 use crate::handle::Slot;
 use crate::receive::Look;
 

@@ -192,16 +192,16 @@ fn descriptors_that_are_too_many_are_closed() {
     let (left, right) = pair();
     let (watched, end) = pair();
     // More than the receiver has room for: the system closes the rest.
-    let many = [end.as_fd(); DESCRIPTORS_MAX + 3];
-    let mut space =
-        [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 3))];
+    let many = [end.as_fd(); viaduct_processes::socket::DESCRIPTORS_MAX + 3];
+    let mut space = [std::mem::MaybeUninit::uninit();
+        rustix::cmsg_space!(ScmRights(viaduct_processes::socket::DESCRIPTORS_MAX + 3))];
     let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
     assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(&many)));
     let slices = [std::io::IoSlice::new(b"x")];
     rustix::net::sendmsg(&left, &slices, &mut control, SendFlags::empty()).unwrap();
     drop(end);
     let received = receive(right.as_fd(), &mut [0; 8]).unwrap();
-    assert!(received.descriptors.len() < DESCRIPTORS_MAX + 3);
+    assert!(received.descriptors.len() < viaduct_processes::socket::DESCRIPTORS_MAX + 3);
     drop(received);
     // Every copy is closed: the other end hears the end of the stream.
     assert_eq!(receive(watched.as_fd(), &mut [0; 8]).unwrap().length, 0);

@@ -14,7 +14,7 @@ fn raw_socket(address: &Address) -> OwnedFd {
     let limit = Deadline::after(SOON);
     let started = Instant::now();
     loop {
-        let name = Name::server(address);
+        let name = meeting::server(address);
         if let Some(socket) = rendezvous::connect(&place(), name, limit, || false).unwrap() {
             return socket;
         }
@@ -325,7 +325,7 @@ fn ask_raw_server(
     memory: Option<&OwnedFd>,
 ) -> ReturnCode {
     let address = at(client, "nonsense server");
-    let listener = Listener::bind(&place(), Name::server(&address)).unwrap();
+    let listener = Listener::bind(&place(), meeting::server(&address)).unwrap();
     thread::scope(|scope| {
         let asking = scope.spawn(|| client.connect_request(&vi.handle(), &address, &address, SOON));
         let socket = loop {
@@ -421,7 +421,7 @@ fn a_server_that_gives_up_is_not_waited_for() {
     let (client, server) = (TestVi::new(1), TestVi::new(2));
     connect((left, &client), (right, &server), "given up");
     let address = at(right, "gives up");
-    let listener = Listener::bind(&place(), Name::server(&address)).unwrap();
+    let listener = Listener::bind(&place(), meeting::server(&address)).unwrap();
     let asking_vi = TestVi::new(3);
     let patience = Duration::from_secs(60);
     thread::scope(|scope| {
@@ -517,9 +517,9 @@ fn the_nonce_of_another_process_opens_nothing() {
 #[test]
 fn a_socket_of_another_kind_is_refused() {
     let address = Address::new(viaduct_provider::via::HostAddress::new(3), b"kind");
-    let listener = Listener::bind(&place(), Name::server(&address)).unwrap();
+    let listener = Listener::bind(&place(), meeting::server(&address)).unwrap();
     let prefix = format!("viaduct-test-{}", std::process::id());
-    let name = format!("{prefix}-{}", Name::server(&address));
+    let name = format!("{prefix}-{}", meeting::server(&address));
     let name = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
     let connect = |kind| {
         let family = AddressFamily::UNIX;

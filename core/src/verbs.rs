@@ -1,0 +1,28 @@
+//! The verbs interface: queue pairs and what belongs to them.
+//!
+//! Words and numbers are those of `infiniband/verbs.h`, so that a face in C translates by casting.
+//! The rules are pure functions with the same shape as those of VIA: told what happened, they
+//! answer what to do.
+//!
+//! - `words.rs`: states, types, opcodes, statuses, events
+//! - `flags.rs`: bits: access, attribute masks, flags of requests and completions
+//! - `attributes.rs`: what queue pairs and addresses are told and asked
+//! - `request.rs`: work requests and completions
+//! - `transition.rs`: rule: which state may follow which
+//! - `check.rs`: rule: what may be posted, what keys let through, timers
+
+mod attributes;
+pub mod check;
+pub mod flags;
+mod request;
+pub mod transition;
+mod words;
+
+pub use attributes::{
+    AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, SharedReceiveAttributes,
+};
+pub use request::{Completion, ScatterGatherElement};
+pub use words::{
+    AsyncEventType, CompletionOpcode, CompletionStatus, LinkLayer, Mtu, PathMigrationState,
+    PortState, QueuePairState, QueuePairType, SendOpcode,
+};

@@ -1,0 +1,153 @@
+//! What queue pairs, shared receive queues and addresses are told and asked.
+
+use super::{Mtu, PathMigrationState, QueuePairState};
+
+/// `struct ibv_qp_cap`: sizes of the queues of a queue pair.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Capabilities {
+    /// Sends at once.
+    pub max_send_requests: u32,
+    /// Receives at once.
+    pub max_receive_requests: u32,
+    /// Elements of a send.
+    pub max_send_elements: u32,
+    /// Elements of a receive.
+    pub max_receive_elements: u32,
+    /// Bytes that a send may bring with it.
+    pub max_inline_bytes: u32,
+}
+
+/// `struct ibv_global_route`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct GlobalRoute {
+    /// Where to.
+    pub destination_gid: [u8; 16],
+    /// Label of a flow.
+    pub flow_label: u32,
+    /// Index of the source in the GID table.
+    pub source_gid_index: u8,
+    /// Routers passed at most.
+    pub hop_limit: u8,
+    /// Class of traffic.
+    pub traffic_class: u8,
+}
+
+/// `struct ibv_ah_attr`: where a peer is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct AddressAttributes {
+    /// The route, if `is_global`.
+    pub route: GlobalRoute,
+    /// The peer's LID, on InfiniBand.
+    pub destination_lid: u16,
+    /// Level of service.
+    pub service_level: u8,
+    /// Low bits of the source's LID.
+    pub source_path_bits: u8,
+    /// A rate of packets.
+    pub static_rate: u8,
+    /// Whether there is a route.
+    pub is_global: bool,
+    /// From which port.
+    pub port: u8,
+}
+
+/// `struct ibv_qp_attr`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct QueuePairAttributes {
+    /// The state to go to, or that it is in.
+    pub state: QueuePairState,
+    /// The state it is believed to be in.
+    pub current_state: QueuePairState,
+    /// Bytes of a packet.
+    pub path_mtu: Mtu,
+    /// Which path.
+    pub path_migration_state: PathMigrationState,
+    /// Q_Key of a datagram queue pair.
+    pub queue_key: u32,
+    /// The number of the first packet that comes, 24 bits.
+    pub receive_packet_number: u32,
+    /// The number of the first packet that goes, 24 bits.
+    pub send_packet_number: u32,
+    /// The peer's number.
+    pub destination: u32,
+    /// What the peer may do: bits of [`access`](super::flags::access).
+    pub access_flags: u32,
+    /// Sizes.
+    pub capabilities: Capabilities,
+    /// Where the peer is.
+    pub address: AddressAttributes,
+    /// A second path.
+    pub alternate_address: AddressAttributes,
+    /// Which P_Key.
+    pub partition_key_index: u16,
+    /// P_Key of the second path.
+    pub alternate_partition_key_index: u16,
+    /// Whether to tell when sends are drained.
+    pub send_drained_notify: bool,
+    /// Whether sends are still being drained.
+    pub is_draining: bool,
+    /// Reads and atomics under way from here.
+    pub max_read_atomic: u8,
+    /// Reads and atomics under way to here.
+    pub max_destination_read_atomic: u8,
+    /// How long a peer without a receive of ours is told to wait, by the table of the timer.
+    pub min_receiver_not_ready_timer: u8,
+    /// Which port.
+    pub port: u8,
+    /// How long to wait for an answer: 4.096 us times two to the power of it; 0 is for ever.
+    pub timeout: u8,
+    /// How often to try again without an answer.
+    pub retry_count: u8,
+    /// How often to try again when the peer has no receive; 7 is for ever.
+    pub receiver_not_ready_retry: u8,
+    /// Port of the second path.
+    pub alternate_port: u8,
+    /// Timeout of the second path.
+    pub alternate_timeout: u8,
+    /// A rate of packets.
+    pub rate_limit: u32,
+}
+
+impl Default for QueuePairAttributes {
+    fn default() -> Self {
+        Self {
+            state: QueuePairState::Reset,
+            current_state: QueuePairState::Reset,
+            path_mtu: Mtu::Bytes256,
+            path_migration_state: PathMigrationState::Migrated,
+            queue_key: 0,
+            receive_packet_number: 0,
+            send_packet_number: 0,
+            destination: 0,
+            access_flags: 0,
+            capabilities: Capabilities::default(),
+            address: AddressAttributes::default(),
+            alternate_address: AddressAttributes::default(),
+            partition_key_index: 0,
+            alternate_partition_key_index: 0,
+            send_drained_notify: false,
+            is_draining: false,
+            max_read_atomic: 0,
+            max_destination_read_atomic: 0,
+            min_receiver_not_ready_timer: 0,
+            port: 0,
+            timeout: 0,
+            retry_count: 0,
+            receiver_not_ready_retry: 0,
+            alternate_port: 0,
+            alternate_timeout: 0,
+            rate_limit: 0,
+        }
+    }
+}
+
+/// `struct ibv_srq_attr`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SharedReceiveAttributes {
+    /// Receives at once.
+    pub max_requests: u32,
+    /// Elements of a receive.
+    pub max_elements: u32,
+    /// Told once when fewer receives than this are left; 0 is never.
+    pub limit: u32,
+}

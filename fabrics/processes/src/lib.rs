@@ -1,0 +1,27 @@
+//! What processes of one machine share, whatever they say to each other.
+//!
+//! - `rendezvous`: where they find each other, by names of sockets
+//! - `socket`: packets and descriptors, who is at the other end; `user`: whether it is this user
+//! - `segment`: sealed memory that both map
+//! - `copy`: copies of bytes that another process may write; `cma`: one copy by the kernel
+//! - `barrier`: barriers for sleepers; `deadline`: when a caller's patience ends
+
+#[cfg(feature = "kill-points")]
+pub mod kill_points;
+
+/// Before a store that peers can see: tests kill a process here. Nothing elsewhere.
+macro_rules! kill_point {
+    () => {
+        #[cfg(feature = "kill-points")]
+        crate::kill_points::point();
+    };
+}
+
+pub mod barrier;
+pub mod cma;
+pub mod copy;
+pub mod deadline;
+pub mod rendezvous;
+pub mod segment;
+pub mod socket;
+pub mod user;

@@ -1,0 +1,116 @@
+//! Opened devices, and the objects that are made from them.
+
+use std::os::fd::RawFd;
+
+use viaduct_core::verbs::AsyncEventType;
+
+use crate::device::Device;
+use crate::engine::{self, Key};
+use crate::error::Result;
+use crate::queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions};
+use crate::region::ProtectionDomain;
+
+/// An opened device. Every opening is one of its own: objects of one are not those of another.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Context {
+    pub(crate) key: Key,
+    device: Device,
+}
+
+/// What an asynchronous event is about. The number is the `cookie` with which the object was made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AsyncElement {
+    /// A completion queue.
+    CompletionQueue(u64),
+    /// A queue pair.
+    QueuePair(u64),
+    /// A shared receive queue.
+    SharedReceiveQueue(u64),
+    /// A port.
+    Port(u8),
+    /// The device.
+    Device,
+}
+
+/// `struct ibv_async_event`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AsyncEvent {
+    /// What happened.
+    pub kind: AsyncEventType,
+    /// To what.
+    pub element: AsyncElement,
+}
+
+impl Context {
+    pub(crate) fn open(device: Device) -> Result<Self> {
+        let key = engine::open_context(device)?;
+        Ok(Self { key, device })
+    }
+
+    /// What was opened.
+    #[must_use]
+    pub const fn device(&self) -> Device {
+        self.device
+    }
+
+    /// A descriptor that is readable while an asynchronous event waits. It may be polled, and set
+    /// to `O_NONBLOCK`; it is closed with the context.
+    #[must_use]
+    pub fn async_fd(&self) -> RawFd {
+        engine::async_fd(self.key)
+    }
+
+    /// The next asynchronous event. Waits for one unless the descriptor is `O_NONBLOCK`.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when there is none and the descriptor does not block, EINTR after a signal.
+    pub fn next_async_event(&self) -> Result<AsyncEvent> {
+        engine::next_async_event(self.key)
+    }
+
+    /// Makes a protection domain.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM when there are too many.
+    pub fn allocate_protection_domain(&self) -> Result<ProtectionDomain> {
+        Ok(ProtectionDomain {
+            key: engine::allocate_protection_domain(self.key)?,
+        })
+    }
+
+    /// Makes a completion channel.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it has no descriptors left.
+    pub fn create_completion_channel(&self) -> Result<CompletionChannel> {
+        Ok(CompletionChannel {
+            key: engine::create_completion_channel(self.key)?,
+        })
+    }
+
+    /// Makes a completion queue.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL for no entries, too many, an unknown vector, or a channel of another context.
+    pub fn create_completion_queue(
+        &self,
+        options: &CompletionQueueOptions,
+    ) -> Result<CompletionQueue> {
+        Ok(CompletionQueue {
+            key: engine::create_completion_queue(self.key, options)?,
+        })
+    }
+
+    /// Closes the device. What is left of its objects goes with it.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL when it is closed already.
+    pub fn close(&self) -> Result<()> {
+        engine::close_context(self.key)
+    }
+}

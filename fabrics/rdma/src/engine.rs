@@ -1,0 +1,398 @@
+//! What a process holds: all objects behind one lock, and the calls of the interface.
+
+mod events;
+mod objects;
+mod pairs;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
+use viaduct_core::verbs::flags::{access, attribute, reregister, send, shared_receive};
+use viaduct_core::verbs::transition::{self, ModifyError};
+use viaduct_core::verbs::{
+    AddressAttributes, AsyncEventType, Completion, LinkLayer, QueuePairAttributes, QueuePairState,
+    QueuePairType, SharedReceiveAttributes,
+};
+use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
+use viaduct_processes::rendezvous::{Listener, Place};
+
+use crate::context::{AsyncElement, AsyncEvent};
+use crate::device::{self, Device};
+use crate::error::{Error, Result, busy, invalid, unsupported};
+use crate::limits;
+use crate::link::{self, Link, OwnTables};
+use crate::memory::{Regions, Scratch};
+use crate::notices::{Armed, Channel, ContextState, Counter, Notices, Owner, Queue};
+use crate::pair::{QueuePairOptions, ReceiveRequest, SendRequest};
+use crate::queues::CompletionQueueOptions;
+use crate::service;
+pub(crate) use crate::slab::Key;
+use crate::slab::Slab;
+use crate::state::{Address, Domain, Elements, Pair, Phase, Receive, RegionState, Send, Shared};
+use crate::tables::{PairTable, RegionTable};
+
+pub(crate) use self::events::*;
+pub(crate) use self::objects::*;
+pub(crate) use self::pairs::*;
+
+/// Everything.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) place: Place,
+    pub(crate) block: u32,
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) tables: OwnTables,
+    pub(crate) notices: Notices,
+    pub(crate) domains: Slab<Domain>,
+    pub(crate) regions: Regions,
+    pub(crate) shared: Slab<Shared>,
+    pub(crate) pairs: Slab<Option<Box<Pair>>>,
+    pub(crate) addresses: Slab<Address>,
+    pub(crate) links: Vec<Option<Link>>,
+    pub(crate) links_by_block: BTreeMap<u32, usize>,
+    /// Indexes of queue pairs with sends.
+    pub(crate) active: Vec<u32>,
+    /// Wakes the service thread.
+    pub(crate) wake: Arc<OwnedFd>,
+    /// Scratch memory.
+    pub(crate) pieces: Scratch,
+    key_variant: u32,
+}
+
+static ENGINE: Mutex<Option<Box<Engine>>> = Mutex::new(None);
+/// Told of each acknowledgement.
+static ACKNOWLEDGED: Condvar = Condvar::new();
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// Whether the service thread looks by itself now and then.
+pub(crate) static IS_TICKING: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn begin_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// The engine, if there is one: nothing in a forked child.
+pub(crate) struct Guard(MutexGuard<'static, Option<Box<Engine>>>);
+
+impl std::ops::Deref for Guard {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        self.0.as_ref().expect("checked when it was made")
+    }
+}
+
+impl std::ops::DerefMut for Guard {
+    fn deref_mut(&mut self) -> &mut Engine {
+        self.0.as_mut().expect("checked when it was made")
+    }
+}
+
+fn gone() -> Error {
+    invalid("there is no such object, or not any more")
+}
+
+/// Why calls in a forked child fail.
+fn child() -> Error {
+    Error::new(
+        libc::ENODEV,
+        "this process was forked after its parent had opened a device, which the child cannot use",
+    )
+}
+
+#[inline]
+pub(crate) fn engine() -> Result<Guard> {
+    if IS_CHILD.load(Ordering::Relaxed) {
+        return Err(child());
+    }
+    let guard = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    if guard.is_none() {
+        return Err(gone());
+    }
+    Ok(Guard(guard))
+}
+
+fn wait(guard: Guard) -> Guard {
+    Guard(
+        ACKNOWLEDGED
+            .wait(guard.0)
+            .unwrap_or_else(PoisonError::into_inner),
+    )
+}
+
+/// Blocks of numbers: block 0 has the special ones.
+const BLOCKS: u32 = 1 << (24 - limits::QUEUE_PAIR_BITS);
+
+impl Engine {
+    fn start() -> Result<Box<Self>> {
+        // Siblings may copy from and to this process where Yama would forbid it.
+        // SAFETY: the call takes numbers alone.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+        // Registers this process for the barriers of its peers.
+        has_barrier();
+        let place = match Place::from_environment() {
+            Place::Abstract(_) => Place::Abstract("viaduct-rdma"),
+            directory => directory,
+        };
+        let start = std::process::id().wrapping_mul(0x9e37_79b9) >> 12;
+        let mut bound = None;
+        for step in 0..BLOCKS - 1 {
+            let block = 1 + (start.wrapping_add(step)) % (BLOCKS - 1);
+            match Listener::bind(&place, link::name(block)) {
+                Ok(listener) => {
+                    bound = Some((block, listener));
+                    break;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let (block, listener) = bound.ok_or_else(|| {
+            Error::new(
+                libc::ENOMEM,
+                "1,023 processes of this machine have devices open",
+            )
+        })?;
+        let tables = OwnTables {
+            pairs: Arc::new(PairTable::create()?),
+            regions: Arc::new(RegionTable::create()?),
+        };
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let own = Link::to_self(block, &tables)?;
+        let mut engine = Box::new(Self {
+            place,
+            block,
+            listener: Arc::new(listener),
+            tables,
+            notices: Notices {
+                contexts: Slab::new(1024),
+                channels: Slab::new(65_536),
+                queues: Slab::new(limits::COMPLETION_QUEUES_MAX),
+                armed: 0,
+            },
+            domains: Slab::new(limits::PROTECTION_DOMAINS_MAX),
+            regions: Slab::new(limits::REGIONS_MAX),
+            shared: Slab::new(limits::SHARED_RECEIVE_QUEUES_MAX),
+            pairs: Slab::new(limits::QUEUE_PAIRS_MAX),
+            addresses: Slab::new(limits::ADDRESS_HANDLES_MAX),
+            links: vec![Some(own)],
+            links_by_block: BTreeMap::new(),
+            active: Vec::new(),
+            wake: wake.clone(),
+            pieces: Scratch::default(),
+            key_variant: 1,
+        });
+        engine.links_by_block.insert(block, 0);
+        service::start(wake)?;
+        Ok(engine)
+    }
+
+    /// Wakes the service thread if it sleeps.
+    pub(crate) fn poke(&self) {
+        let _ = rustix::io::write(self.wake.as_fd(), &1_u64.to_ne_bytes());
+    }
+
+    /// The service thread shall look at sends that are under way.
+    pub(crate) fn wants_ticks(&self) {
+        if self.has_work() && !IS_TICKING.swap(true, Ordering::Relaxed) {
+            self.poke();
+        }
+    }
+
+    /// Whether something is under way that the service thread may have to help along.
+    pub(crate) fn has_work(&self) -> bool {
+        let mut links = self.links.iter().flatten();
+        !self.active.is_empty() || links.any(|link| !link.responses.is_empty() || link.wants_help())
+    }
+
+    pub(crate) fn context_of_domain(&self, domain: Key) -> Result<Key> {
+        Ok(self.domains.get(domain).ok_or_else(gone)?.context)
+    }
+
+    pub(crate) fn pair(&mut self, key: Key) -> Result<&mut Box<Pair>> {
+        self.pairs
+            .get_mut(key)
+            .and_then(Option::as_mut)
+            .ok_or_else(gone)
+    }
+
+    /// Takes a queue pair out, to work on it with the rest at hand. It must be put back.
+    pub(crate) fn take_pair(&mut self, index: u32) -> Option<Box<Pair>> {
+        self.pairs.at_mut(index)?.take()
+    }
+
+    pub(crate) fn put_pair(&mut self, pair: Box<Pair>) {
+        if let Some(place) = self.pairs.get_mut(pair.key) {
+            *place = Some(pair);
+        }
+    }
+
+    /// Shows peers what a queue pair lets them do.
+    pub(crate) fn show(&self, pair: &Pair) {
+        let entry = self.tables.pairs.at(pair.key.index());
+        entry.domain.store(pair.domain.index(), Ordering::Relaxed);
+        entry
+            .access
+            .store(pair.attributes.access_flags, Ordering::Relaxed);
+        entry
+            .peer
+            .store(pair.attributes.destination, Ordering::Relaxed);
+        entry.expected.store(pair.expected, Ordering::Relaxed);
+        let hears = check::hears(pair.state) && pair.options.kind != QueuePairType::Ud;
+        entry.hears.store(u32::from(hears), Ordering::Release);
+    }
+
+    /// The link to whoever has a number.
+    pub(crate) fn link_to(&mut self, number: u32) -> Option<usize> {
+        let block = number >> limits::QUEUE_PAIR_BITS;
+        if let Some(&index) = self.links_by_block.get(&block)
+            && self.links[index].as_ref().is_some_and(|link| !link.is_dead)
+        {
+            return Some(index);
+        }
+        if block == 0 || block >= BLOCKS {
+            return None;
+        }
+        let link = Link::connect(&self.place, block, self.block, &self.tables).ok()??;
+        let index = self.add_link(link);
+        self.links_by_block.insert(block, index);
+        self.poke();
+        Some(index)
+    }
+
+    pub(crate) fn add_link(&mut self, link: Link) -> usize {
+        if self.notices.armed > 0 {
+            link.incoming.set_attention(true);
+            barrier_everywhere();
+        }
+        let free = self.links.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.links.len());
+        if index == self.links.len() {
+            self.links.push(None);
+        }
+        self.links[index] = Some(link);
+        index
+    }
+
+    /// A peer is gone: its sends time out.
+    pub(crate) fn lose_link(&mut self, index: usize) {
+        let Some(link) = &mut self.links[index] else {
+            return;
+        };
+        link.is_dead = true;
+        let block = link.block;
+        // What it sent before is heard.
+        while self.hear(index) > 0 {}
+        if self.links_by_block.get(&block) == Some(&index) {
+            self.links_by_block.remove(&block);
+        }
+        for key in self.pairs.iter().map(|(key, _)| key).collect::<Vec<_>>() {
+            if let Ok(pair) = self.pair(key)
+                && pair.link == Some(index)
+            {
+                pair.link = None;
+                pair.heard_at = crate::notices::now();
+                for send in &mut pair.sends {
+                    send.end = 0;
+                }
+            }
+        }
+        self.links[index] = None;
+    }
+
+    /// Says to all peers whether this process wants to be woken.
+    pub(crate) fn set_attention(&mut self, is_wanted: bool) {
+        for link in self.links.iter().flatten() {
+            link.incoming.set_attention(is_wanted);
+        }
+        if is_wanted {
+            barrier_everywhere();
+        }
+    }
+
+    pub(crate) fn set_armed(&mut self, key: Key, armed: Armed) -> Result<()> {
+        let queue = self.notices.queues.get_mut(key).ok_or_else(gone)?;
+        let before = std::mem::replace(&mut queue.armed, armed);
+        match (before, armed) {
+            (Armed::No, Armed::Solicited | Armed::All) => {
+                self.notices.armed += 1;
+            }
+            (Armed::Solicited | Armed::All, Armed::No) => self.notices.armed -= 1,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    pub(crate) fn remove_region(&mut self, key: Key) -> Option<()> {
+        let state = self.regions.remove(key)?;
+        self.tables.regions.set(state.key, None);
+        if let Some(domain) = self.domains.get_mut(state.domain) {
+            domain.users -= 1;
+        }
+        Some(())
+    }
+
+    pub(crate) fn remove_pair(&mut self, key: Key) {
+        let Some(pair) = self.pairs.get_mut(key).and_then(Option::take) else {
+            return;
+        };
+        let entry = self.tables.pairs.at(key.index());
+        entry.hears.store(0, Ordering::Release);
+        entry.peer.store(0, Ordering::Relaxed);
+        self.pairs.remove(key);
+        self.active.retain(|index| *index != key.index());
+        let options = &pair.options;
+        for queue in [options.send_queue, options.receive_queue] {
+            self.notices.forget_completions(queue.key, pair.number);
+            if let Some(queue) = self.notices.queues.get_mut(queue.key) {
+                queue.users -= 1;
+            }
+        }
+        if let Some(shared) = options.shared_receive_queue
+            && let Some(shared) = self.shared.get_mut(shared.key)
+        {
+            shared.users -= 1;
+        }
+        if let Some(domain) = self.domains.get_mut(pair.domain) {
+            domain.users -= 1;
+        }
+    }
+
+    /// Tells once that a shared receive queue runs short.
+    pub(crate) fn check_limit(&mut self, key: Key) {
+        if let Some(shared) = self.shared.get_mut(key)
+            && shared.receives.len() < shared.limit as usize
+        {
+            shared.limit = 0;
+            let (context, cookie) = (shared.context, shared.cookie);
+            self.notices.tell(
+                context,
+                AsyncEventType::SharedReceiveQueueLimitReached,
+                AsyncElement::SharedReceiveQueue(cookie),
+                Some(Owner::Shared(key)),
+            );
+        }
+    }
+
+    pub(crate) fn check_address(&self, context: Key, attributes: &AddressAttributes) -> Result<()> {
+        let state = self.notices.contexts.get(context).ok_or_else(gone)?;
+        state.device.check_port(attributes.port)?;
+        if device::link_layer() == LinkLayer::Ethernet && !attributes.is_global {
+            return Err(invalid(
+                "on Ethernet an address needs a route (is_global, a GID)",
+            ));
+        }
+        if attributes.is_global {
+            let index = attributes.route.source_gid_index;
+            if state.device.gid(1, u32::from(index)).is_err() {
+                return Err(invalid(format!("there is no source GID of index {index}")));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,357 @@
+//! Calls about contexts, completion channels and completion queues.
+
+use super::*;
+
+pub(crate) fn open_context(device: Device) -> Result<Key> {
+    static WATCHED: Once = Once::new();
+    if IS_CHILD.load(Ordering::Relaxed) {
+        return Err(child());
+    }
+    let mut guard = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    if guard.is_none() {
+        WATCHED.call_once(|| {
+            // SAFETY: the function stores one flag.
+            unsafe { libc::pthread_atfork(None, None, Some(begin_child)) };
+        });
+        *guard = Some(Engine::start()?);
+    }
+    let mut engine = Guard(guard);
+    let context = ContextState {
+        device,
+        counter: Counter::new()?,
+        events: VecDeque::new(),
+    };
+    let key = engine.notices.contexts.insert(context);
+    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many devices are open"))
+}
+
+pub(crate) fn async_fd(context: Key) -> RawFd {
+    engine().map_or(-1, |engine| {
+        let context = engine.notices.contexts.get(context);
+        context.map_or(-1, |context| context.counter.fd())
+    })
+}
+
+/// Waits at a counter, unless it does not block.
+fn await_count(fd: RawFd) -> Result<()> {
+    let mut count = 0_u64;
+    // SAFETY: the place has 8 bytes. The descriptor may have been closed by now, which fails.
+    let read = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+    if read == 8 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error().into())
+    }
+}
+
+pub(crate) fn next_async_event(context: Key) -> Result<AsyncEvent> {
+    loop {
+        await_count(async_fd(context))?;
+        let mut engine = engine()?;
+        let state = engine.notices.contexts.get_mut(context).ok_or_else(gone)?;
+        let Some((event, owner)) = state.events.pop_front() else {
+            continue;
+        };
+        match owner {
+            Some(Owner::Queue(key)) => {
+                if let Some(queue) = engine.notices.queues.get_mut(key) {
+                    queue.async_unacknowledged += 1;
+                }
+            }
+            Some(Owner::Pair(key)) => {
+                if let Ok(pair) = engine.pair(key) {
+                    pair.async_unacknowledged += 1;
+                }
+            }
+            Some(Owner::Shared(key)) => {
+                if let Some(shared) = engine.shared.get_mut(key) {
+                    shared.async_unacknowledged += 1;
+                }
+            }
+            None => {}
+        }
+        return Ok(event);
+    }
+}
+
+pub(crate) fn acknowledge_async_events(owner: Owner, count: u32) {
+    let Ok(mut engine) = engine() else { return };
+    let left = match owner {
+        Owner::Queue(key) => {
+            let queue = engine.notices.queues.get_mut(key);
+            queue.map(|queue| &mut queue.async_unacknowledged)
+        }
+        Owner::Pair(key) => {
+            let pair = engine.pair(key).ok();
+            pair.map(|pair| &mut pair.async_unacknowledged)
+        }
+        Owner::Shared(key) => {
+            let shared = engine.shared.get_mut(key);
+            shared.map(|shared| &mut shared.async_unacknowledged)
+        }
+    };
+    if let Some(left) = left {
+        *left = left.saturating_sub(count);
+    }
+    ACKNOWLEDGED.notify_all();
+}
+
+pub(crate) fn close_context(context: Key) -> Result<()> {
+    let mut engine = engine()?;
+    engine.notices.contexts.get(context).ok_or_else(gone)?;
+    let pairs: Vec<Key> = engine
+        .pairs
+        .iter()
+        .filter(|(_, pair)| pair.as_ref().is_some_and(|pair| pair.context == context))
+        .map(|(key, _)| key)
+        .collect();
+    for key in pairs {
+        engine.remove_pair(key);
+    }
+    macro_rules! sweep {
+        ($slab:expr, $each:expr) => {
+            let keys: Vec<Key> = $slab
+                .iter()
+                .filter(|(_, object)| object.context == context)
+                .map(|(key, _)| key)
+                .collect();
+            for key in keys {
+                $each(&mut engine, key);
+            }
+        };
+    }
+    sweep!(engine.shared, |engine: &mut Guard, key| engine
+        .shared
+        .remove(key));
+    sweep!(engine.notices.queues, |engine: &mut Guard, key| {
+        let _ = engine.set_armed(key, Armed::No);
+        engine.notices.queues.remove(key)
+    });
+    sweep!(engine.notices.channels, |engine: &mut Guard, key| engine
+        .notices
+        .channels
+        .remove(key));
+    sweep!(engine.regions, |engine: &mut Guard, key| engine
+        .remove_region(key));
+    sweep!(engine.addresses, |engine: &mut Guard, key| engine
+        .addresses
+        .remove(key));
+    sweep!(engine.domains, |engine: &mut Guard, key| engine
+        .domains
+        .remove(key));
+    engine.notices.contexts.remove(context);
+    Ok(())
+}
+
+pub(crate) fn create_completion_channel(context: Key) -> Result<Key> {
+    let mut engine = engine()?;
+    engine.notices.contexts.get(context).ok_or_else(gone)?;
+    let channel = Channel {
+        context,
+        counter: Counter::new()?,
+        events: VecDeque::new(),
+        queues: 0,
+    };
+    let key = engine.notices.channels.insert(channel);
+    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many completion channels"))
+}
+
+pub(crate) fn channel_fd(channel: Key) -> RawFd {
+    engine().map_or(-1, |engine| {
+        let channel = engine.notices.channels.get(channel);
+        channel.map_or(-1, |channel| channel.counter.fd())
+    })
+}
+
+pub(crate) fn next_completion_event(channel: Key) -> Result<u64> {
+    loop {
+        await_count(channel_fd(channel))?;
+        let mut engine = engine()?;
+        let state = engine.notices.channels.get_mut(channel).ok_or_else(gone)?;
+        let Some((queue, cookie)) = state.events.pop_front() else {
+            continue;
+        };
+        if let Some(queue) = engine.notices.queues.get_mut(queue) {
+            queue.unacknowledged += 1;
+        }
+        return Ok(cookie);
+    }
+}
+
+pub(crate) fn destroy_completion_channel(key: Key) -> Result<()> {
+    let mut engine = engine()?;
+    if engine.notices.channels.get(key).ok_or_else(gone)?.queues > 0 {
+        return Err(busy("a completion queue still uses the channel"));
+    }
+    engine.notices.channels.remove(key);
+    Ok(())
+}
+
+fn check_entries(entries: u32) -> Result<()> {
+    if entries == 0 || entries > limits::COMPLETION_ENTRIES_MAX {
+        return Err(invalid(format!(
+            "a completion queue has 1 to {} entries, not {entries}",
+            limits::COMPLETION_ENTRIES_MAX
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn create_completion_queue(
+    context: Key,
+    options: &CompletionQueueOptions,
+) -> Result<Key> {
+    let mut engine = engine()?;
+    engine.notices.contexts.get(context).ok_or_else(gone)?;
+    check_entries(options.entries)?;
+    if options.vector != 0 {
+        return Err(invalid(format!(
+            "there is vector 0, not {}",
+            options.vector
+        )));
+    }
+    if let Some(channel) = options.channel {
+        let channel = engine.notices.channels.get_mut(channel.key);
+        let channel = channel.filter(|channel| channel.context == context);
+        channel.ok_or_else(gone)?.queues += 1;
+    }
+    let queue = Queue {
+        context,
+        entries: options.entries,
+        completions: VecDeque::new(),
+        channel: options.channel.map(|channel| channel.key),
+        cookie: options.cookie,
+        has_timestamps: options.has_timestamps,
+        ignores_overrun: options.ignores_overrun,
+        is_dead: false,
+        armed: Armed::No,
+        users: 0,
+        unacknowledged: 0,
+        async_unacknowledged: 0,
+    };
+    let key = engine.notices.queues.insert(queue);
+    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many completion queues"))
+}
+
+pub(crate) fn poll_completions(key: Key, completions: &mut [Completion]) -> Result<usize> {
+    let mut engine = engine()?;
+    let mut taken = 0;
+    // First what is there, then what came, then what was acknowledged: each only if there was
+    // nothing before, since each looks at lines that the peer writes.
+    for turn in 0..3 {
+        let queue = engine.notices.queues.get_mut(key).ok_or_else(gone)?;
+        if queue.is_dead && queue.completions.is_empty() {
+            return Err(Error::new(libc::EIO, "the completion queue overran"));
+        }
+        while let Some(place) = completions.get_mut(taken) {
+            let Some(completion) = queue.completions.pop_front() else {
+                break;
+            };
+            *place = completion;
+            taken += 1;
+        }
+        if taken > 0 {
+            break;
+        }
+        match turn {
+            0 => {
+                engine.hear_all();
+            }
+            1 => engine.advance_all(),
+            _ => {}
+        }
+    }
+    drop(engine);
+    if taken == 0 {
+        looked_in_vain();
+    } else {
+        VAIN_LOOKS.store(0, Ordering::Relaxed);
+    }
+    Ok(taken)
+}
+
+/// Looks in vain since the last that was not.
+static VAIN_LOOKS: AtomicU32 = AtomicU32::new(0);
+/// So many of them, after which the processor is offered to others: the peer may need this one.
+const LOOKS_A_YIELD: u32 = 128;
+
+fn looked_in_vain() {
+    let looks = VAIN_LOOKS.load(Ordering::Relaxed).wrapping_add(1);
+    VAIN_LOOKS.store(looks, Ordering::Relaxed);
+    if looks.is_multiple_of(LOOKS_A_YIELD) {
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn arm(key: Key, is_solicited_only: bool) -> Result<()> {
+    let mut engine = engine()?;
+    let before = engine.notices.queues.get(key).ok_or_else(gone)?.armed;
+    // Arming for all stays though arming for solicited ones follows.
+    let armed = if is_solicited_only && before != Armed::All {
+        Armed::Solicited
+    } else {
+        Armed::All
+    };
+    engine.set_armed(key, armed)?;
+    engine.set_attention(true);
+    engine.progress();
+    if engine.notices.armed == 0 {
+        engine.set_attention(false);
+    }
+    engine.wants_ticks();
+    Ok(())
+}
+
+pub(crate) fn completion_queue_entries(key: Key) -> Result<u32> {
+    let engine = engine()?;
+    Ok(engine.notices.queues.get(key).ok_or_else(gone)?.entries)
+}
+
+pub(crate) fn resize_completion_queue(key: Key, entries: u32) -> Result<u32> {
+    let mut engine = engine()?;
+    check_entries(entries)?;
+    let queue = engine.notices.queues.get_mut(key).ok_or_else(gone)?;
+    if queue.completions.len() > entries as usize {
+        return Err(invalid(format!(
+            "{} completions are in the queue, more than {entries}",
+            queue.completions.len()
+        )));
+    }
+    queue.entries = entries;
+    Ok(entries)
+}
+
+pub(crate) fn acknowledge_completion_events(key: Key, count: u32) {
+    if let Ok(mut engine) = engine()
+        && let Some(queue) = engine.notices.queues.get_mut(key)
+    {
+        queue.unacknowledged = queue.unacknowledged.saturating_sub(count);
+        ACKNOWLEDGED.notify_all();
+    }
+}
+
+pub(crate) fn destroy_completion_queue(key: Key) -> Result<()> {
+    let mut engine = engine()?;
+    let queue = engine.notices.queues.get(key).ok_or_else(gone)?;
+    if queue.users > 0 {
+        return Err(busy("a queue pair still uses the completion queue"));
+    }
+    let (context, channel) = (queue.context, queue.channel);
+    engine.set_armed(key, Armed::No)?;
+    if let Some(channel) = channel {
+        engine.notices.forget_completion_events(channel, key);
+    }
+    engine.notices.forget_async(context, Owner::Queue(key));
+    loop {
+        let queue = engine.notices.queues.get(key).ok_or_else(gone)?;
+        if queue.unacknowledged == 0 && queue.async_unacknowledged == 0 {
+            break;
+        }
+        engine = wait(engine);
+    }
+    engine.notices.queues.remove(key);
+    if let Some(channel) = channel.and_then(|channel| engine.notices.channels.get_mut(channel)) {
+        channel.queues -= 1;
+    }
+    Ok(())
+}

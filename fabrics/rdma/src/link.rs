@@ -1,0 +1,392 @@
+//! What two processes share: a socket, a ring each way, and sight of each other's tables.
+//!
+//! Whoever needs a peer first connects to its name, makes the memory and sends it along
+//! (`Hello`), and may write packets at once. The peer's service thread answers with its tables
+//! (`Welcome`). Each then finds out whether the kernel copies between the two, and says so
+//! (`Copies`). Afterwards the socket carries kicks, and tells by its end that the peer is gone.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use viaduct_processes::deadline::Deadline;
+use viaduct_processes::rendezvous::{self, Name, Place, digest};
+use viaduct_processes::segment::{Access, Segment};
+use viaduct_processes::{cma, socket, user};
+
+use crate::ring::{Consumer, Producer, RING_BYTES};
+use crate::tables::{PairTable, RegionTable};
+
+/// Peers of different versions do not meet.
+pub(crate) const VERSION: u32 = 1;
+
+/// Bytes of the longest message of a socket.
+pub(crate) const MESSAGE_BYTES: usize = 32;
+
+/// Where a process waits whose queue pair numbers begin with `block`.
+pub(crate) fn name(block: u32) -> Name {
+    Name::new(VERSION, 'q', digest(&[b"rdma", &block.to_le_bytes()]))
+}
+
+/// A word that peers read to find out whether they can.
+static BEACON: AtomicU64 = AtomicU64::new(0);
+
+/// What goes over the socket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Message {
+    /// From who connects; beside it the rings, the table of queue pairs, and that of regions.
+    Hello(Greeting),
+    /// The answer; beside it the two tables.
+    Welcome(Greeting),
+    /// Whether the sender copies from and to the receiver's memory.
+    Copies(bool),
+    /// There is something in the ring.
+    Kick,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Greeting {
+    block: u32,
+    beacon_address: u64,
+    beacon: u64,
+}
+
+impl Greeting {
+    pub(crate) fn own(block: u32) -> Self {
+        let beacon = u64::from(std::process::id()) << 32 | 0x5641_4455;
+        BEACON.store(beacon, Ordering::Relaxed);
+        Self {
+            block,
+            beacon_address: (&raw const BEACON).addr() as u64,
+            beacon,
+        }
+    }
+
+    pub(crate) const fn block(&self) -> u32 {
+        self.block
+    }
+}
+
+impl Message {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let greeting = |kind: u8, greeting: Greeting| {
+            let mut bytes = vec![kind];
+            bytes.extend(VERSION.to_le_bytes());
+            bytes.extend(greeting.block.to_le_bytes());
+            bytes.extend(greeting.beacon_address.to_le_bytes());
+            bytes.extend(greeting.beacon.to_le_bytes());
+            bytes
+        };
+        match self {
+            Self::Hello(who) => greeting(b'H', who),
+            Self::Welcome(who) => greeting(b'W', who),
+            Self::Copies(can) => vec![b'C', u8::from(can)],
+            Self::Kick => vec![b'K'],
+        }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        match bytes {
+            [b'K'] => Some(Self::Kick),
+            [b'C', can @ 0..=1] => Some(Self::Copies(*can == 1)),
+            [kind @ (b'H' | b'W'), ..] if bytes.len() == 25 && word(1)? == VERSION => {
+                let who = Greeting {
+                    block: word(5)?,
+                    beacon_address: long(9)?,
+                    beacon: long(17)?,
+                };
+                Some(if *kind == b'H' {
+                    Self::Hello(who)
+                } else {
+                    Self::Welcome(who)
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is owed to a peer and waits for room in the ring.
+#[derive(Debug)]
+pub(crate) struct Response {
+    /// The queue pair that asked.
+    pub(crate) target: u32,
+    /// The one that answers.
+    pub(crate) source: u32,
+    /// The request.
+    pub(crate) sequence: u32,
+    /// What it is.
+    pub(crate) answer: Answer,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Bytes of this process's memory: address, those that are left, and how many went.
+    Bytes { address: u64, left: u64 },
+    /// The old value of an atomic.
+    Value(u64),
+    /// No: a status, and for a receiver that is not ready its timer.
+    Refused { code: u16, timer: u8 },
+}
+
+/// A peer's tables.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) pairs: Arc<PairTable>,
+    /// None of a peer that is another user.
+    pub(crate) regions: Option<Arc<RegionTable>>,
+}
+
+/// What this process shows.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnTables {
+    pub(crate) pairs: Arc<PairTable>,
+    pub(crate) regions: Arc<RegionTable>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// None of the link of this process with itself.
+    pub(crate) socket: Option<Arc<OwnedFd>>,
+    /// The peer's numbers begin with this.
+    pub(crate) block: u32,
+    /// The peer.
+    pub(crate) pid: i32,
+    /// Whether the peer is of this user.
+    is_trusted: bool,
+    pub(crate) outgoing: Producer,
+    pub(crate) incoming: Consumer,
+    pub(crate) tables: Option<Tables>,
+    /// Whether this process copies from and to the peer's memory.
+    pub(crate) copies: bool,
+    /// Whether the peer says the same.
+    pub(crate) peer_copies: bool,
+    pub(crate) is_dead: bool,
+    pub(crate) responses: VecDeque<Response>,
+    /// Looks at a packet that is not taken.
+    pub(crate) vain_looks: u32,
+    /// Up to where the peer was kicked.
+    pub(crate) kicked_at: u64,
+    /// Up to where packets want the peer's service thread.
+    pub(crate) assist_at: u64,
+    /// Keeps the rings mapped.
+    _memory: Arc<Segment>,
+}
+
+/// Whether the kernel may copy between processes at all: a program can forbid it.
+fn may_copy() -> bool {
+    std::env::var_os("VIADUCT_RDMA_KERNEL_COPIES").is_none_or(|value| value != "0")
+}
+
+/// Whether this process reaches the memory of another.
+fn reaches(pid: i32, greeting: &Greeting) -> bool {
+    if !may_copy() || pid <= 0 {
+        return false;
+    }
+    let mut seen = 0_u64;
+    let local = [((&raw mut seen).cast::<u8>(), 8)];
+    // SAFETY: the local range is `seen`.
+    let read = unsafe { cma::read(pid, &local, &[(greeting.beacon_address, 8)]) };
+    read.is_ok() && seen == greeting.beacon
+}
+
+impl Link {
+    /// The link of this process with itself.
+    pub(crate) fn to_self(block: u32, own: &OwnTables) -> io::Result<Self> {
+        let memory = Arc::new(Segment::create("viaduct-rdma-self", RING_BYTES)?);
+        // SAFETY: the segment has the bytes and is kept.
+        let (outgoing, incoming) =
+            unsafe { (Producer::new(memory.base()), Consumer::new(memory.base())) };
+        let copies = may_copy();
+        Ok(Self {
+            socket: None,
+            block,
+            pid: std::process::id() as i32,
+            is_trusted: true,
+            outgoing,
+            incoming,
+            tables: Some(Tables {
+                pairs: own.pairs.clone(),
+                regions: Some(own.regions.clone()),
+            }),
+            copies,
+            peer_copies: copies,
+            is_dead: false,
+            responses: VecDeque::new(),
+            vain_looks: 0,
+            kicked_at: 0,
+            assist_at: 0,
+            _memory: memory,
+        })
+    }
+
+    /// A link to whoever has the numbers of `block`, if anybody has. It carries packets at once.
+    pub(crate) fn connect(
+        place: &Place,
+        block: u32,
+        own_block: u32,
+        own: &OwnTables,
+    ) -> io::Result<Option<Self>> {
+        let patience = Deadline::after(Some(std::time::Duration::from_millis(100)));
+        let Some(line) = rendezvous::connect(place, name(block), patience, || false)? else {
+            return Ok(None);
+        };
+        let who = socket::credentials(line.as_fd())?;
+        let is_trusted = user::is_own(who.uid);
+        let memory = Segment::create("viaduct-rdma-link", 2 * RING_BYTES)?;
+        let hello = Message::Hello(Greeting::own(own_block)).encode();
+        let mut beside = vec![memory.fd(), own.pairs.fd()];
+        if is_trusted {
+            beside.push(own.regions.fd());
+        }
+        socket::send(line.as_fd(), &hello, &beside)?;
+        Ok(Some(Self::over(
+            line, block, who.pid, is_trusted, memory, true,
+        )))
+    }
+
+    /// The other end of a link, by its `Hello`.
+    pub(crate) fn accept(
+        line: OwnedFd,
+        greeting: &Greeting,
+        beside: Vec<OwnedFd>,
+        own_block: u32,
+        own: &OwnTables,
+    ) -> io::Result<Self> {
+        let who = socket::credentials(line.as_fd())?;
+        let is_trusted = user::is_own(who.uid);
+        let mut beside = beside.into_iter();
+        let memory = beside.next().ok_or(io::ErrorKind::InvalidData)?;
+        let memory = Segment::map(memory, 2 * RING_BYTES, Access::ReadWrite)?;
+        let mut link = Self::over(line, greeting.block, who.pid, is_trusted, memory, false);
+        link.meet(greeting, beside)?;
+        let welcome = Message::Welcome(Greeting::own(own_block)).encode();
+        let mut beside = vec![own.pairs.fd()];
+        if is_trusted {
+            beside.push(own.regions.fd());
+        }
+        link.tell(&welcome, &beside)?;
+        link.tell_copies()?;
+        Ok(link)
+    }
+
+    fn over(
+        line: OwnedFd,
+        block: u32,
+        pid: i32,
+        is_trusted: bool,
+        memory: Segment,
+        is_first: bool,
+    ) -> Self {
+        let base = memory.base();
+        // SAFETY: the segment has two rings.
+        let other = unsafe { base.add(RING_BYTES) };
+        let (out, into) = if is_first {
+            (base, other)
+        } else {
+            (other, base)
+        };
+        // SAFETY: each is a ring, and the segment is kept.
+        let (outgoing, incoming) = unsafe { (Producer::new(out), Consumer::new(into)) };
+        Self {
+            socket: Some(Arc::new(line)),
+            block,
+            pid,
+            is_trusted,
+            outgoing,
+            incoming,
+            tables: None,
+            copies: false,
+            peer_copies: false,
+            is_dead: false,
+            responses: VecDeque::new(),
+            vain_looks: 0,
+            kicked_at: 0,
+            assist_at: 0,
+            _memory: Arc::new(memory),
+        }
+    }
+
+    /// Takes the peer's tables, and finds out whether its memory can be reached.
+    fn meet(
+        &mut self,
+        greeting: &Greeting,
+        mut beside: impl Iterator<Item = OwnedFd>,
+    ) -> io::Result<()> {
+        let pairs = beside.next().ok_or(io::ErrorKind::InvalidData)?;
+        let pairs = Arc::new(PairTable::map(pairs)?);
+        let regions = beside.next().filter(|_| self.is_trusted);
+        let regions = regions.map(RegionTable::map).transpose()?.map(Arc::new);
+        self.copies = regions.is_some() && reaches(self.pid, greeting);
+        self.tables = Some(Tables { pairs, regions });
+        Ok(())
+    }
+
+    /// The peer's `Welcome`.
+    pub(crate) fn welcome(&mut self, greeting: &Greeting, beside: Vec<OwnedFd>) -> io::Result<()> {
+        if self.tables.is_some() || greeting.block != self.block {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.meet(greeting, beside.into_iter())?;
+        self.tell_copies()
+    }
+
+    fn tell_copies(&self) -> io::Result<()> {
+        self.tell(&Message::Copies(self.copies).encode(), &[])
+    }
+
+    fn tell(&self, message: &[u8], beside: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match &self.socket {
+            Some(line) => socket::send(line.as_fd(), message, beside),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether something waits in the ring that the peer's program may never look for.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.assist_at > 0 && !self.outgoing.was_taken(self.assist_at)
+    }
+
+    /// Wakes the peer's service thread.
+    #[cold]
+    pub(crate) fn kick(&mut self) {
+        self.kicked_at = self.outgoing.tail();
+        // A full socket has kicks enough in it, and the end of one is heard elsewhere.
+        let _ = self.tell(&Message::Kick.encode(), &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_back_and_garbage_is_not() {
+        let who = Greeting {
+            block: 5,
+            beacon_address: 0x1234_5678_9abc,
+            beacon: 77,
+        };
+        let messages = [
+            Message::Hello(who),
+            Message::Welcome(who),
+            Message::Copies(true),
+            Message::Copies(false),
+            Message::Kick,
+        ];
+        for message in messages {
+            let bytes = message.encode();
+            assert!(bytes.len() <= MESSAGE_BYTES);
+            assert_eq!(Message::decode(&bytes), Some(message));
+            assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None);
+        }
+        assert_eq!(Message::decode(b"C\x02"), None);
+        assert_eq!(Message::decode(b"X"), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Registered memory: where requests' elements lie, and copies from and to them.
+
+use viaduct_core::verbs::ScatterGatherElement;
+use viaduct_core::verbs::check;
+use viaduct_processes::copy::{copy, copy_last_word_last};
+
+use crate::slab::Slab;
+use crate::state::RegionState;
+
+/// A piece of this program's memory.
+pub(crate) type Piece = (*mut u8, usize);
+
+/// Room for a list of pieces, kept so that it need not be made anew.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch(pub(crate) Vec<Piece>);
+
+// SAFETY: the addresses are looked at by the thread alone that took the list and filled it.
+unsafe impl Send for Scratch {}
+
+/// All regions.
+pub(crate) type Regions = Slab<RegionState>;
+
+/// Where an element lies, if its key lets it through.
+pub(crate) fn find(
+    regions: &Regions,
+    key: u32,
+    domain: u32,
+    needed: u32,
+    address: u64,
+    length: u64,
+) -> Option<u64> {
+    let state = regions.at(key >> 8).filter(|state| state.key == key)?;
+    check::lets_through(&state.region, domain, needed, address, length)
+        .then(|| state.address.wrapping_add(address - state.region.first))
+}
+
+/// Where all elements lie; `None` if a key does not let one through. Those of no bytes are not
+/// looked at.
+pub(crate) fn pieces(
+    regions: &Regions,
+    elements: &[ScatterGatherElement],
+    domain: u32,
+    needed: u32,
+    into: &mut Vec<Piece>,
+) -> bool {
+    into.clear();
+    for element in elements.iter().filter(|element| element.length > 0) {
+        let length = u64::from(element.length);
+        let Some(address) = find(
+            regions,
+            element.local_key,
+            domain,
+            needed,
+            element.address,
+            length,
+        ) else {
+            return false;
+        };
+        into.push((address as *mut u8, element.length as usize));
+    }
+    true
+}
+
+/// Calls `visit` for each part of a range of the pieces' bytes.
+pub(crate) fn for_range(
+    pieces: &[Piece],
+    mut offset: usize,
+    mut length: usize,
+    mut visit: impl FnMut(*mut u8, usize),
+) {
+    for &(address, bytes) in pieces {
+        if offset >= bytes {
+            offset -= bytes;
+            continue;
+        }
+        let part = (bytes - offset).min(length);
+        if part == 0 {
+            return;
+        }
+        visit(address.wrapping_add(offset), part);
+        length -= part;
+        offset = 0;
+    }
+}
+
+/// Copies within this process: all of `source` to `target`, its end last.
+///
+/// # Safety
+///
+/// All of it is registered memory of the program, which it keeps mapped.
+pub(crate) unsafe fn write_all(mut target: *mut u8, source: &[Piece]) {
+    let Some((last, before)) = source.split_last() else {
+        return;
+    };
+    for &(address, length) in before {
+        // SAFETY: as promised by the caller.
+        unsafe { copy(target, address, length) };
+        target = target.wrapping_add(length);
+    }
+    // SAFETY: as above.
+    unsafe { copy_last_word_last(target, last.0, last.1, false) };
+}
+
+/// Copies within this process: from `source` into `target`.
+///
+/// # Safety
+///
+/// As for [`write_all`].
+pub(crate) unsafe fn read_all(target: &[Piece], mut source: *const u8) {
+    for &(address, length) in target {
+        // SAFETY: as promised by the caller.
+        unsafe { copy(address, source, length) };
+        source = source.wrapping_add(length);
+    }
+}

@@ -1,0 +1,180 @@
+//! Completion channels, completion queues and shared receive queues.
+
+use std::os::fd::RawFd;
+
+use viaduct_core::verbs::{Completion, SharedReceiveAttributes};
+
+use crate::engine::{self, Key};
+use crate::error::Result;
+use crate::notices::Owner;
+use crate::pair::ReceiveRequest;
+
+/// Where completion queues tell that something is in them.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct CompletionChannel {
+    pub(crate) key: Key,
+}
+
+impl CompletionChannel {
+    /// A descriptor that is readable while an event waits. It may be polled, and set to
+    /// `O_NONBLOCK`; it is closed with the channel.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        engine::channel_fd(self.key)
+    }
+
+    /// The next event: the cookie of a completion queue. Waits for one unless the descriptor is
+    /// `O_NONBLOCK`. Each must be acknowledged by [`CompletionQueue::acknowledge_events`].
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when there is none and the descriptor does not block, EINTR after a signal.
+    pub fn next_event(&self) -> Result<u64> {
+        engine::next_completion_event(self.key)
+    }
+
+    /// Closes it.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while a completion queue uses it.
+    pub fn destroy(&self) -> Result<()> {
+        engine::destroy_completion_channel(self.key)
+    }
+}
+
+/// What a completion queue is made with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompletionQueueOptions {
+    /// Completions that find room.
+    pub entries: u32,
+    /// Names it in events.
+    pub cookie: u64,
+    /// Where it tells.
+    pub channel: Option<CompletionChannel>,
+    /// Which vector of completions: 0.
+    pub vector: u32,
+    /// Whether completions bear the time.
+    pub has_timestamps: bool,
+    /// Whether an overrun is ignored, so that the newest completions are lost.
+    pub ignores_overrun: bool,
+}
+
+/// Where completions are found.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct CompletionQueue {
+    pub(crate) key: Key,
+}
+
+impl CompletionQueue {
+    /// Takes completions, oldest first, and says how many.
+    ///
+    /// # Errors
+    ///
+    /// EIO when it overran; EINVAL when it is gone.
+    pub fn poll(&self, completions: &mut [Completion]) -> Result<usize> {
+        engine::poll_completions(self.key, completions)
+    }
+
+    /// Has the next completion (the next solicited one, or one with an error) tell the channel.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL when it is gone.
+    pub fn arm(&self, is_solicited_only: bool) -> Result<()> {
+        engine::arm(self.key, is_solicited_only)
+    }
+
+    /// Completions that find room: at least as many as were asked for.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL when it is gone.
+    pub fn entries(&self) -> Result<u32> {
+        engine::completion_queue_entries(self.key)
+    }
+
+    /// Changes its size, and tells the new one.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL for no entries, too many, or fewer than are in it.
+    pub fn resize(&self, entries: u32) -> Result<u32> {
+        engine::resize_completion_queue(self.key, entries)
+    }
+
+    /// Says that events of its channel have been dealt with.
+    pub fn acknowledge_events(&self, count: u32) {
+        engine::acknowledge_completion_events(self.key, count);
+    }
+
+    /// Says that asynchronous events about it have been dealt with.
+    pub fn acknowledge_async_events(&self, count: u32) {
+        engine::acknowledge_async_events(Owner::Queue(self.key), count);
+    }
+
+    /// Destroys it. Waits until every event that was handed out is acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while a queue pair uses it.
+    pub fn destroy(&self) -> Result<()> {
+        engine::destroy_completion_queue(self.key)
+    }
+}
+
+/// Receives of many queue pairs.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct SharedReceiveQueue {
+    pub(crate) key: Key,
+}
+
+impl SharedReceiveQueue {
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.key.index()
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM when it is full, EINVAL for too many elements.
+    pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
+        engine::post_shared_receive(self.key, request)
+    }
+
+    /// Changes what `mask` (bits of
+    /// [`shared_receive`](viaduct_core::verbs::flags::shared_receive)) names.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL for a limit past its size, EOPNOTSUPP for another size.
+    pub fn modify(&self, attributes: &SharedReceiveAttributes, mask: u32) -> Result<()> {
+        engine::modify_shared_receive_queue(self.key, attributes, mask)
+    }
+
+    /// Sizes, and the limit if it has not been told of.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL when it is gone.
+    pub fn query(&self) -> Result<SharedReceiveAttributes> {
+        engine::query_shared_receive_queue(self.key)
+    }
+
+    /// Says that asynchronous events about it have been dealt with.
+    pub fn acknowledge_async_events(&self, count: u32) {
+        engine::acknowledge_async_events(Owner::Shared(self.key), count);
+    }
+
+    /// Destroys it. Waits until every event that was handed out is acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY while a queue pair uses it.
+    pub fn destroy(&self) -> Result<()> {
+        engine::destroy_shared_receive_queue(self.key)
+    }
+}

@@ -1,0 +1,845 @@
+//! The sending side: begins sends, hears what became of them, completes them in order.
+
+use std::sync::atomic::Ordering;
+
+use viaduct_core::verbs::check;
+use viaduct_core::verbs::flags::{access, send};
+use viaduct_core::verbs::{
+    AddressAttributes, AsyncEventType, Completion, CompletionOpcode, CompletionStatus,
+    QueuePairState, QueuePairType, SendOpcode,
+};
+use viaduct_processes::cma;
+
+use crate::context::AsyncElement;
+use crate::counters::live;
+use crate::device;
+use crate::engine::Engine;
+use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
+use crate::memory::{self, Piece};
+use crate::notices::{Owner, now};
+use crate::packet::{
+    ATOMIC, ATOMIC_BYTES, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, PLACED, PULL,
+    READ, REMOTE_BYTES, Remote, SOLICITED, WRITE,
+};
+use crate::ring::Header;
+use crate::state::{Pair, Phase, Send};
+
+/// From here on the receiver copies a message from the sender's memory.
+const PULL_BYTES_MIN: u64 = 8192;
+/// Elements of such a message: they must find room in one packet.
+const PULL_ELEMENTS_MAX: usize = 32;
+/// Bytes that one packet of a message carries.
+const PART_BYTES_MAX: u64 = 16 * 1024;
+/// Looks at a packet that is not taken, after which the peer's service thread is woken.
+const LOOKS_A_KICK: u32 = 256;
+/// The same for requests that the peer's program may never look for.
+const LOOKS_AN_ASSISTED_KICK: u32 = 32;
+
+const fn has_immediate(opcode: SendOpcode) -> bool {
+    matches!(
+        opcode,
+        SendOpcode::SendWithImmediate | SendOpcode::RdmaWriteWithImmediate
+    )
+}
+
+const fn is_write(opcode: SendOpcode) -> bool {
+    matches!(
+        opcode,
+        SendOpcode::RdmaWrite | SendOpcode::RdmaWriteWithImmediate
+    )
+}
+
+const fn is_atomic(opcode: SendOpcode) -> bool {
+    matches!(
+        opcode,
+        SendOpcode::AtomicCompareAndSwap | SendOpcode::AtomicFetchAndAdd
+    )
+}
+
+/// Whether something comes back.
+const fn asks(opcode: SendOpcode) -> bool {
+    matches!(opcode, SendOpcode::RdmaRead) || is_atomic(opcode)
+}
+
+const fn completed(opcode: SendOpcode) -> CompletionOpcode {
+    match opcode {
+        SendOpcode::RdmaWrite | SendOpcode::RdmaWriteWithImmediate => CompletionOpcode::RdmaWrite,
+        SendOpcode::Send | SendOpcode::SendWithImmediate => CompletionOpcode::Send,
+        SendOpcode::RdmaRead => CompletionOpcode::RdmaRead,
+        SendOpcode::AtomicCompareAndSwap => CompletionOpcode::CompareAndSwap,
+        SendOpcode::AtomicFetchAndAdd => CompletionOpcode::FetchAndAdd,
+    }
+}
+
+impl Engine {
+    /// Takes what came, and goes on with sends. Tells how many packets came.
+    pub(crate) fn progress(&mut self) -> usize {
+        let count = self.hear_all();
+        self.advance_all();
+        count
+    }
+
+    /// Takes what came.
+    pub(crate) fn hear_all(&mut self) -> usize {
+        (0..self.links.len()).map(|index| self.hear(index)).sum()
+    }
+
+    /// Goes on with sends.
+    pub(crate) fn advance_all(&mut self) {
+        let mut at = 0;
+        while let Some(&index) = self.active.get(at) {
+            let Some(mut pair) = self.take_pair(index) else {
+                self.active.swap_remove(at);
+                continue;
+            };
+            self.advance(&mut pair);
+            if pair.sends.is_empty() {
+                pair.is_active = false;
+                self.active.swap_remove(at);
+            } else {
+                at += 1;
+            }
+            self.put_pair(pair);
+        }
+    }
+
+    /// Looks what the peer acknowledged, and begins what can be begun.
+    pub(crate) fn advance(&mut self, pair: &mut Pair) {
+        if pair.is_waiting() {
+            self.hear_acknowledgements(pair);
+            self.retire(pair);
+        }
+        if !pair.sends.is_empty() {
+            self.transmit(pair);
+        }
+        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
+            && !pair.sends.is_empty()
+        {
+            let tail = link.outgoing.tail();
+            if link.kicked_at >= tail {
+                return;
+            }
+            link.vain_looks += 1;
+            let looks = if link.assist_at > link.kicked_at {
+                LOOKS_AN_ASSISTED_KICK
+            } else {
+                LOOKS_A_KICK
+            };
+            if link.vain_looks >= looks {
+                link.vain_looks = 0;
+                // Only now: the receiver's line is seldom at hand.
+                if !link.outgoing.is_taken(tail) {
+                    link.kick();
+                    live().kicks.add(1);
+                }
+            }
+        }
+    }
+
+    fn hear_acknowledgements(&self, pair: &mut Pair) {
+        let Some(tables) = pair
+            .link
+            .and_then(|link| self.links[link].as_ref()?.tables.as_ref())
+        else {
+            return;
+        };
+        let entry = tables.pairs.at(pair.attributes.destination & INDEX_MASK);
+        let expected = entry.expected.load(Ordering::Acquire);
+        // Another connection of the peer's, or garbage.
+        if entry.peer.load(Ordering::Relaxed) != pair.number
+            || expected.wrapping_sub(pair.next_sequence) as i32 > 0
+        {
+            return;
+        }
+        for send in pair.sends.iter_mut().take(pair.started) {
+            if send.phase == Phase::Sent && (send.sequence.wrapping_sub(expected) as i32) < 0 {
+                send.phase = Phase::Done(CompletionStatus::Success);
+            }
+        }
+    }
+
+    /// Completes what is done, in order.
+    pub(crate) fn retire(&mut self, pair: &mut Pair) {
+        while let Some(Send {
+            phase: Phase::Done(status),
+            ..
+        }) = pair.sends.front()
+        {
+            let status = *status;
+            let Some(send) = pair.sends.pop_front() else {
+                return;
+            };
+            pair.started = pair.started.saturating_sub(1);
+            pair.heard_at = 0;
+            pair.retry_count = 0;
+            pair.not_ready_count = 0;
+            self.complete_send(pair, &send, status);
+            if status != CompletionStatus::Success {
+                match check::state_after_send_error(pair.options.kind) {
+                    QueuePairState::Error => self.fail(pair),
+                    state => {
+                        pair.state = state;
+                        self.flush(pair);
+                    }
+                }
+                return;
+            }
+        }
+        if pair.drain_wanted && !pair.is_waiting() && pair.state == QueuePairState::SendDrained {
+            pair.drain_wanted = false;
+            if pair.attributes.send_drained_notify {
+                self.tell_pair(pair, AsyncEventType::SendQueueDrained);
+            }
+        }
+    }
+
+    pub(crate) fn tell_pair(&mut self, pair: &Pair, kind: AsyncEventType) {
+        let element = AsyncElement::QueuePair(pair.options.cookie);
+        let owner = Some(Owner::Pair(pair.key));
+        self.notices.tell(pair.context, kind, element, owner);
+    }
+
+    fn complete_send(&mut self, pair: &Pair, send: &Send, status: CompletionStatus) {
+        if status == CompletionStatus::Success {
+            let (count, bytes) = match completed(send.opcode) {
+                CompletionOpcode::RdmaWrite => (&live().writes, &live().write_bytes),
+                CompletionOpcode::RdmaRead => (&live().reads, &live().read_bytes),
+                CompletionOpcode::Send => (&live().sends, &live().send_bytes),
+                _ => (&live().atomics, &live().atomic_bytes),
+            };
+            count.add(1);
+            bytes.add(send.length);
+        }
+        if !check::is_told(status, send.flags, pair.options.is_every_send_signaled) {
+            return;
+        }
+        let completion = Completion {
+            request: send.request,
+            status,
+            opcode: completed(send.opcode),
+            byte_length: send.length as u32,
+            queue_pair: pair.number,
+            ..Completion::default()
+        };
+        self.notices
+            .complete(pair.options.send_queue.key, completion, false);
+    }
+
+    /// Goes to the error state: everything is flushed.
+    pub(crate) fn fail(&mut self, pair: &mut Pair) {
+        pair.state = QueuePairState::Error;
+        self.show(pair);
+        self.flush(pair);
+        if pair.options.shared_receive_queue.is_some() {
+            self.tell_pair(pair, AsyncEventType::LastRequestReached);
+        }
+    }
+
+    /// Throws out, in order, what an error state does not carry out.
+    pub(crate) fn flush(&mut self, pair: &mut Pair) {
+        pair.started = 0;
+        pair.asked = 0;
+        while let Some(send) = pair.sends.pop_front() {
+            // What was done before the error stays so.
+            let status = match send.phase {
+                Phase::Done(status) => status,
+                _ => CompletionStatus::FlushError,
+            };
+            self.complete_send(pair, &send, status);
+        }
+        if pair.state != QueuePairState::Error {
+            return;
+        }
+        let incoming = pair.incoming.take().and_then(|incoming| incoming.receive);
+        let own = pair.options.shared_receive_queue.is_none();
+        let receives = std::mem::take(&mut pair.receives);
+        for receive in incoming
+            .into_iter()
+            .chain(receives.into_iter().filter(|_| own))
+        {
+            self.complete_receive_error(pair, receive.request, CompletionStatus::FlushError);
+        }
+    }
+
+    pub(crate) fn complete_receive_error(
+        &mut self,
+        pair: &Pair,
+        request: u64,
+        status: CompletionStatus,
+    ) {
+        let completion = Completion {
+            request,
+            status,
+            opcode: CompletionOpcode::Receive,
+            queue_pair: pair.number,
+            ..Completion::default()
+        };
+        self.notices
+            .complete(pair.options.receive_queue.key, completion, false);
+    }
+
+    /// Begins sends, in order, as far as they can be.
+    pub(crate) fn transmit(&mut self, pair: &mut Pair) {
+        match pair.state {
+            QueuePairState::ReadyToSend | QueuePairState::SendDrained => {}
+            QueuePairState::Error | QueuePairState::SendError => return self.flush(pair),
+            _ => return,
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        while let Some(send) = pair.sends.get(pair.started) {
+            if pair.state == QueuePairState::SendDrained && send.offset == 0 {
+                break;
+            }
+            if !self.begin(pair, &mut pieces.0) {
+                break;
+            }
+        }
+        self.pieces = pieces;
+        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
+            && link.outgoing.takes_attention()
+        {
+            link.kick();
+            live().kicks.add(1);
+            if link.socket.is_none() {
+                self.poke();
+            }
+        }
+        if pair.drain_wanted {
+            self.retire(pair);
+        }
+        if !pair.sends.is_empty() && !pair.is_active {
+            pair.is_active = true;
+            self.active.push(pair.key.index());
+        }
+    }
+
+    /// Ends the send that is to be begun with an error of this side, when those before it are done.
+    fn refuse(&mut self, pair: &mut Pair, status: CompletionStatus) -> bool {
+        if pair.started > 0 {
+            return false;
+        }
+        if let Some(send) = pair.sends.front_mut() {
+            send.phase = Phase::Done(status);
+        }
+        self.retire(pair);
+        false
+    }
+
+    /// Counts the next send as begun.
+    fn begun(&mut self, pair: &mut Pair, phase: Phase) -> bool {
+        let at = pair.started;
+        pair.started += 1;
+        if let Some(send) = pair.sends.get_mut(at) {
+            send.phase = phase;
+        }
+        if at == 0 && matches!(phase, Phase::Done(_)) {
+            self.retire(pair);
+        }
+        true
+    }
+
+    /// Begins the next send, or goes on with it; false: not now.
+    fn begin(&mut self, pair: &mut Pair, pieces: &mut Vec<Piece>) -> bool {
+        let at = pair.started;
+        if pair.wait_until != 0 {
+            if now() < pair.wait_until {
+                return false;
+            }
+            pair.wait_until = 0;
+        }
+        let Some(send) = pair.sends.get(at) else {
+            return false;
+        };
+        let opcode = send.opcode;
+        if asks(opcode) {
+            if pair.attributes.max_read_atomic == 0 {
+                return self.refuse(pair, CompletionStatus::LocalQueuePairOperationError);
+            }
+            if pair.asked >= usize::from(pair.attributes.max_read_atomic) {
+                return false;
+            }
+        }
+        if send.flags & send::FENCE != 0 && pair.asked > 0 {
+            return false;
+        }
+        let longest = match pair.options.kind {
+            QueuePairType::Ud => u64::from(device::active_mtu().bytes()),
+            QueuePairType::Rc | QueuePairType::Uc => u64::from(MESSAGE_BYTES_MAX),
+        };
+        if send.length > longest || is_atomic(opcode) && send.length != 8 {
+            return self.refuse(pair, CompletionStatus::LocalLengthError);
+        }
+        if let Some(inline) = &send.inline {
+            pieces.clear();
+            pieces.push((inline.as_ptr().cast_mut(), inline.len()));
+        } else {
+            let needed = if asks(opcode) { access::LOCAL_WRITE } else { 0 };
+            let elements = send.elements.as_slice();
+            let domain = pair.domain.index();
+            if !memory::pieces(&self.regions, elements, domain, needed, pieces) {
+                return self.refuse(pair, CompletionStatus::LocalProtectionError);
+            }
+        }
+        if pair.options.kind == QueuePairType::Ud {
+            return self.begin_datagram(pair, pieces);
+        }
+        let Some(index) = pair.link else {
+            if pair.options.kind == QueuePairType::Uc {
+                return self.begun(pair, Phase::Done(CompletionStatus::Success));
+            }
+            if let Some(send) = pair.sends.get_mut(at) {
+                send.sequence = pair.next_sequence;
+                send.end = 0;
+            }
+            pair.next_sequence = pair.next_sequence.wrapping_add(1);
+            if asks(opcode) {
+                pair.asked += 1;
+                return self.begun(pair, Phase::Asked);
+            }
+            return self.begun(pair, Phase::Sent);
+        };
+        let can_reach = self.links[index].as_ref().is_some_and(|link| link.copies);
+        if can_reach && send.length > 0 && !send.is_placed && send.offset == 0 {
+            let is_direct = is_write(opcode) || opcode == SendOpcode::RdmaRead;
+            if is_direct {
+                // What was sent before must have arrived.
+                if at > 0 {
+                    return false;
+                }
+                if self.copy_directly(pair, index, pieces) {
+                    if opcode != SendOpcode::RdmaWriteWithImmediate {
+                        return self.begun(pair, Phase::Done(CompletionStatus::Success));
+                    }
+                    if let Some(send) = pair.sends.get_mut(at) {
+                        send.is_placed = true;
+                    }
+                }
+            }
+        }
+        if asks(opcode) {
+            self.ask(pair, index)
+        } else {
+            self.send_parts(pair, index, pieces)
+        }
+    }
+
+    /// Writes or reads the peer's memory, if its tables let that through. What they do not is asked
+    /// of the peer, which refuses it.
+    fn copy_directly(&mut self, pair: &Pair, index: usize, pieces: &[Piece]) -> bool {
+        let (Some(link), Some(send)) = (&self.links[index], pair.sends.front()) else {
+            return false;
+        };
+        let Some((pairs, regions)) = link
+            .tables
+            .as_ref()
+            .and_then(|tables| Some((&tables.pairs, tables.regions.as_ref()?)))
+        else {
+            return false;
+        };
+        let entry = pairs.at(pair.attributes.destination & INDEX_MASK);
+        let hears = entry.hears.load(Ordering::Acquire) == 1;
+        let right = check::remote_right(send.opcode);
+        if !hears
+            || entry.peer.load(Ordering::Relaxed) != pair.number
+            || !check::lets_peer(entry.access.load(Ordering::Relaxed), right)
+        {
+            return false;
+        }
+        let domain = entry.domain.load(Ordering::Relaxed);
+        let Some(remote) = regions.find(
+            send.remote_key,
+            domain,
+            right,
+            send.remote_address,
+            send.length,
+        ) else {
+            return false;
+        };
+        let is_own = link.socket.is_none();
+        if opcode_reads(send.opcode) {
+            if is_own {
+                // SAFETY: both are registered memory of this program.
+                unsafe { memory::read_all(pieces, remote as *const u8) };
+                return true;
+            }
+            live().kernel_copies.add(1);
+            // SAFETY: the pieces are registered memory of this program, open to local writes.
+            return unsafe { cma::read(link.pid, pieces, &[(remote, send.length)]) }.is_ok();
+        }
+        if is_own {
+            // SAFETY: both are registered memory of this program, or inline bytes.
+            unsafe { memory::write_all(remote as *mut u8, pieces) };
+            return true;
+        }
+        live().kernel_copies.add(1);
+        // The end by itself, so that it is written last.
+        let tail = if send.length > WORD_BYTES {
+            WORD_BYTES
+        } else {
+            0
+        };
+        let body = send.length - tail;
+        let ranges = [(remote, body), (remote.wrapping_add(body), tail)];
+        let ranges = if tail > 0 { &ranges[..] } else { &ranges[..1] };
+        let local: Vec<(*const u8, usize)>;
+        let one;
+        let local = match pieces {
+            [(address, length)] => {
+                one = [(address.cast_const(), *length)];
+                &one[..]
+            }
+            _ => {
+                local = pieces
+                    .iter()
+                    .map(|(at, length)| (at.cast_const(), *length))
+                    .collect();
+                &local[..]
+            }
+        };
+        // SAFETY: the pieces are registered memory of this program, or inline bytes.
+        unsafe { cma::write(link.pid, local, ranges) }.is_ok()
+    }
+
+    /// Sends the request of a read or an atomic.
+    fn ask(&mut self, pair: &mut Pair, index: usize) -> bool {
+        let at = pair.started;
+        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
+            return false;
+        };
+        let mut payload = [0_u8; ATOMIC_BYTES];
+        let remote = Remote {
+            address: send.remote_address,
+            key: send.remote_key,
+        };
+        payload[..REMOTE_BYTES].copy_from_slice(&remote.encode());
+        payload[REMOTE_BYTES..REMOTE_BYTES + 8].copy_from_slice(&send.compare_add.to_le_bytes());
+        payload[REMOTE_BYTES + 8..].copy_from_slice(&send.swap.to_le_bytes());
+        let length = if is_atomic(send.opcode) {
+            ATOMIC_BYTES
+        } else {
+            REMOTE_BYTES
+        };
+        if !link.outgoing.has_room(length) {
+            return false;
+        }
+        let header = Header {
+            kind: if is_atomic(send.opcode) { ATOMIC } else { READ },
+            code: u16::from(send.opcode == SendOpcode::AtomicCompareAndSwap),
+            target: pair.attributes.destination,
+            source: pair.number,
+            sequence: pair.next_sequence,
+            length: length as u32,
+            total: send.length as u32,
+            ..Header::default()
+        };
+        // SAFETY: the array has the bytes, and there is room.
+        unsafe { link.outgoing.write(0, payload.as_ptr(), length) };
+        link.outgoing.publish(&header);
+        live().packets.add(1);
+        send.sequence = pair.next_sequence;
+        send.offset = 0;
+        send.end = link.outgoing.tail();
+        link.assist_at = send.end;
+        pair.next_sequence = pair.next_sequence.wrapping_add(1);
+        pair.asked += 1;
+        self.begun(pair, Phase::Asked)
+    }
+
+    /// Sends a message, or a remote write that the peer places, in as many packets as it takes.
+    fn send_parts(&mut self, pair: &mut Pair, index: usize, pieces: &[Piece]) -> bool {
+        let at = pair.started;
+        let is_reliable = pair.options.kind == QueuePairType::Rc;
+        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
+            return false;
+        };
+        let writes = is_write(send.opcode);
+        let mut flags = 0;
+        if writes {
+            flags |= WRITE;
+        }
+        if send.is_placed {
+            flags |= PLACED;
+        }
+        if has_immediate(send.opcode) {
+            flags |= IMMEDIATE;
+        }
+        if send.flags & send::SOLICITED != 0 {
+            flags |= SOLICITED;
+        }
+        // Not a message of which a part went through the ring already.
+        let pulls = is_reliable
+            && !writes
+            && send.offset == 0
+            && send.inline.is_none()
+            && link.peer_copies
+            && send.length >= PULL_BYTES_MIN
+            && pieces.len() <= PULL_ELEMENTS_MAX;
+        send.sequence = pair.next_sequence;
+        loop {
+            let is_first = send.offset == 0;
+            let mut header = Header {
+                kind: MESSAGE,
+                flags,
+                target: pair.attributes.destination,
+                source: pair.number,
+                sequence: pair.next_sequence,
+                immediate: send.immediate,
+                total: send.length as u32,
+                ..Header::default()
+            };
+            if is_first {
+                header.flags |= FIRST;
+            }
+            let mut head = 0;
+            let mut part = (send.length - send.offset).min(PART_BYTES_MAX);
+            if send.is_placed {
+                part = 0;
+            }
+            if writes && is_first {
+                head = REMOTE_BYTES;
+            }
+            let mut list = [0_u8; PULL_ELEMENTS_MAX * 16];
+            if pulls {
+                for (place, (address, length)) in list.chunks_exact_mut(16).zip(pieces) {
+                    place[..8].copy_from_slice(&(address.addr() as u64).to_le_bytes());
+                    place[8..].copy_from_slice(&(*length as u64).to_le_bytes());
+                }
+                head = pieces.len() * 16;
+                header.flags |= PULL;
+            }
+            let carried = if pulls { 0 } else { part as usize };
+            header.length = (head + carried) as u32;
+            if !link.outgoing.has_room(head + carried) {
+                return false;
+            }
+            let is_last = pulls || send.is_placed || send.offset + part == send.length;
+            if is_last {
+                header.flags |= LAST;
+            }
+            // SAFETY: what is written are arrays of this function, registered memory, or inline
+            // bytes; there is room.
+            unsafe {
+                if pulls {
+                    link.outgoing.write(0, list.as_ptr(), head);
+                } else if head > 0 {
+                    let remote = Remote {
+                        address: send.remote_address,
+                        key: send.remote_key,
+                    };
+                    link.outgoing.write(0, remote.encode().as_ptr(), head);
+                }
+                let mut to = head;
+                memory::for_range(pieces, send.offset as usize, carried, |address, length| {
+                    link.outgoing.write(to, address, length);
+                    to += length;
+                });
+            }
+            link.outgoing.publish(&header);
+            live().packets.add(1);
+            send.offset += part;
+            if is_last {
+                break;
+            }
+        }
+        send.end = link.outgoing.tail();
+        if writes {
+            link.assist_at = send.end;
+        }
+        pair.next_sequence = pair.next_sequence.wrapping_add(1);
+        let phase = if is_reliable {
+            Phase::Sent
+        } else {
+            Phase::Done(CompletionStatus::Success)
+        };
+        self.begun(pair, phase)
+    }
+
+    /// Sends a datagram to whoever is there.
+    fn begin_datagram(&mut self, pair: &mut Pair, pieces: &[Piece]) -> bool {
+        let done = Phase::Done(CompletionStatus::Success);
+        let at = pair.started;
+        let Some((address, number, key)) = pair
+            .sends
+            .get(at)
+            .and_then(|send| send.destination.as_deref())
+            .copied()
+        else {
+            return self.begun(pair, done);
+        };
+        let Some(index) = self.link_to(number) else {
+            return self.begun(pair, done);
+        };
+        let route = self.routing_header(pair, &address);
+        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
+            return self.begun(pair, done);
+        };
+        let length = send.length as usize;
+        if !link.outgoing.has_room(DATAGRAM_BYTES + length) {
+            link.vain_looks += 1;
+            if link.vain_looks >= LOOKS_A_KICK {
+                link.vain_looks = 0;
+                link.kick();
+                live().kicks.add(1);
+            }
+            return false;
+        }
+        let mut head = [0_u8; DATAGRAM_BYTES];
+        let key = check::queue_key_sent(pair.attributes.queue_key, key);
+        head[..4].copy_from_slice(&key.to_le_bytes());
+        head[4] = u8::from(address.is_global);
+        head[5] = address.service_level;
+        head[8..].copy_from_slice(&route);
+        let mut flags = FIRST | LAST;
+        if has_immediate(send.opcode) {
+            flags |= IMMEDIATE;
+        }
+        if send.flags & send::SOLICITED != 0 {
+            flags |= SOLICITED;
+        }
+        let header = Header {
+            kind: DATAGRAM,
+            flags,
+            target: number,
+            source: pair.number,
+            immediate: send.immediate,
+            length: (DATAGRAM_BYTES + length) as u32,
+            total: length as u32,
+            ..Header::default()
+        };
+        // SAFETY: the array, and registered memory or inline bytes; there is room.
+        unsafe {
+            link.outgoing.write(0, head.as_ptr(), DATAGRAM_BYTES);
+            let mut to = DATAGRAM_BYTES;
+            memory::for_range(pieces, 0, length, |address, length| {
+                link.outgoing.write(to, address, length);
+                to += length;
+            });
+        }
+        link.outgoing.publish(&header);
+        live().packets.add(1);
+        if link.outgoing.takes_attention() {
+            link.kick();
+            live().kicks.add(1);
+            if link.socket.is_none() {
+                self.poke();
+            }
+        }
+        self.begun(pair, done)
+    }
+
+    /// The header that stands before a datagram in its receive.
+    fn routing_header(&self, pair: &Pair, address: &AddressAttributes) -> [u8; 40] {
+        let mut header = [0_u8; 40];
+        let route = &address.route;
+        let first = 6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label & 0xf_ffff;
+        header[..4].copy_from_slice(&first.to_be_bytes());
+        header[6] = 0x1b;
+        header[7] = route.hop_limit;
+        if let Some(context) = self.notices.contexts.get(pair.context) {
+            let index = usize::from(route.source_gid_index);
+            if let Some(entry) = context.device.gids().get(index) {
+                header[8..24].copy_from_slice(&entry.gid);
+            }
+        }
+        header[24..].copy_from_slice(&route.destination_gid);
+        header
+    }
+
+    /// Begins everything again that was begun and is not done.
+    pub(crate) fn rewind(&mut self, pair: &mut Pair) {
+        if let Some(first) = pair.sends.front()
+            && pair.started > 0
+        {
+            pair.next_sequence = first.sequence;
+        }
+        for send in &mut pair.sends {
+            send.phase = Phase::Queued;
+            send.offset = 0;
+        }
+        pair.started = 0;
+        pair.asked = 0;
+    }
+
+    /// The oldest send fails.
+    pub(crate) fn fail_first(&mut self, pair: &mut Pair, status: CompletionStatus) {
+        if let Some(send) = pair.sends.front_mut() {
+            send.phase = Phase::Done(status);
+            self.retire(pair);
+        }
+    }
+
+    /// What the service thread does now and then: timeouts, and kicks for peers that do not look.
+    pub(crate) fn tick(&mut self) {
+        for link in self.links.iter_mut().flatten() {
+            if link.wants_help() && !link.outgoing.is_taken(link.assist_at) {
+                link.kick();
+                live().kicks.add(1);
+            }
+        }
+        for index in self.active.clone() {
+            let Some(mut pair) = self.take_pair(index) else {
+                continue;
+            };
+            self.tick_pair(&mut pair);
+            self.put_pair(pair);
+        }
+    }
+
+    fn tick_pair(&mut self, pair: &mut Pair) {
+        if pair.options.kind != QueuePairType::Rc || !pair.is_waiting() {
+            return;
+        }
+        let Some(first) = pair.sends.front() else {
+            return;
+        };
+        if matches!(first.phase, Phase::Done(_)) {
+            return;
+        }
+        let time = now();
+        if pair.heard_at == 0 {
+            pair.heard_at = time;
+            return;
+        }
+        let end = first.end;
+        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) {
+            let is_lost = end == 0 || first.phase == Phase::Sent && link.outgoing.is_taken(end);
+            if !is_lost {
+                // The peer lives, and has not looked, or has not answered.
+                pair.heard_at = time;
+                if !link.outgoing.is_taken(end) {
+                    link.kick();
+                    live().kicks.add(1);
+                    if link.socket.is_none() {
+                        self.poke();
+                    }
+                }
+                return;
+            }
+        }
+        let Some(patience) = check::timeout_nanoseconds(pair.attributes.timeout) else {
+            return;
+        };
+        if time - pair.heard_at < patience {
+            return;
+        }
+        pair.heard_at = time;
+        if pair.retry_count >= u32::from(pair.attributes.retry_count) {
+            return self.fail_first(pair, CompletionStatus::RetryExceededError);
+        }
+        pair.retry_count += 1;
+        if pair.link.is_none() {
+            pair.link = self.link_to(pair.attributes.destination);
+        }
+        self.rewind(pair);
+        self.transmit(pair);
+    }
+}
+
+/// The low bits of a number, which count within its process.
+const INDEX_MASK: u32 = (1 << QUEUE_PAIR_BITS) - 1;
+/// Bytes at the end of a remote write that are written last.
+const WORD_BYTES: u64 = 8;
+
+const fn opcode_reads(opcode: SendOpcode) -> bool {
+    matches!(opcode, SendOpcode::RdmaRead)
+}

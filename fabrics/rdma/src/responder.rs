@@ -1,0 +1,687 @@
+//! The receiving side: takes packets, places what they bring, answers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use viaduct_core::verbs::check;
+use viaduct_core::verbs::flags::{access, completion};
+use viaduct_core::verbs::{
+    AsyncEventType, Completion, CompletionOpcode, CompletionStatus, QueuePairState, QueuePairType,
+};
+use viaduct_processes::cma;
+
+use crate::counters::live;
+use crate::engine::Engine;
+use crate::limits::QUEUE_PAIR_BITS;
+use crate::link::{Answer, Response};
+use crate::memory;
+use crate::notices::now;
+use crate::packet::{
+    ATOMIC, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, NOT_READY, PLACED, PULL,
+    READ, REFUSED, REMOTE_BYTES, RESPONSE, Remote, SOLICITED, WRITE,
+};
+use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
+use crate::state::{Incoming, Pair, Phase, Receive};
+
+/// Packets taken at once, before others have their turn.
+const PACKETS_A_TURN: usize = 256;
+/// Packets after which the sender is told how far this end is.
+const PACKETS_A_TELL: usize = 64;
+/// Answers that wait for room; with more nothing further is heard.
+const RESPONSES_MAX: usize = 256;
+/// Bytes of one packet of an answer.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024;
+
+impl Engine {
+    /// Takes what came over a link, and tells how many packets that were.
+    pub(crate) fn hear(&mut self, index: usize) -> usize {
+        let mut count = 0;
+        loop {
+            let Some(link) = &mut self.links[index] else {
+                return count;
+            };
+            if count == PACKETS_A_TURN || link.responses.len() > RESPONSES_MAX {
+                break;
+            }
+            let header = match link.incoming.peek() {
+                Ok(None) => break,
+                Ok(Some(header)) => header,
+                Err(_) => {
+                    self.misbehaved(index);
+                    return count;
+                }
+            };
+            let consumer = link.incoming;
+            let block = link.block;
+            self.take(index, block, &header, &consumer);
+            let Some(link) = &mut self.links[index] else {
+                return count;
+            };
+            link.incoming.advance(&header);
+            count += 1;
+            if count % PACKETS_A_TELL == 0 {
+                link.incoming.tell();
+            }
+        }
+        let Some(link) = &mut self.links[index] else {
+            return count;
+        };
+        // Told when there is nothing else to do.
+        if count == 0 {
+            link.incoming.tell();
+        }
+        if !link.responses.is_empty() {
+            count += self.answer(index);
+        }
+        // A peer that sleeps hears of acknowledgements, too.
+        if count > 0
+            && let Some(link) = &mut self.links[index]
+            && link.socket.is_some()
+            && link.outgoing.takes_attention()
+        {
+            link.kick();
+            live().kicks.add(1);
+        }
+        count
+    }
+
+    /// A peer wrote what no peer writes: the link ends.
+    fn misbehaved(&mut self, index: usize) {
+        if let Some(link) = &mut self.links[index] {
+            link.is_dead = true;
+            if let Some(line) = &link.socket {
+                let _ = rustix::net::shutdown(&**line, rustix::net::Shutdown::Both);
+            }
+        }
+    }
+
+    fn take(&mut self, link: usize, block: u32, header: &Header, consumer: &Consumer) {
+        // A peer speaks for its own queue pairs, to ours.
+        if header.source >> QUEUE_PAIR_BITS != block
+            || header.target >> QUEUE_PAIR_BITS != self.block
+        {
+            return;
+        }
+        let index = header.target & ((1 << QUEUE_PAIR_BITS) - 1);
+        let Some(mut pair) = self.take_pair(index) else {
+            return;
+        };
+        let is_peer = pair.attributes.destination == header.source;
+        let is_reliable = pair.options.kind == QueuePairType::Rc;
+        if check::hears(pair.state) {
+            let is_next = is_peer && is_reliable && header.sequence == pair.expected;
+            match header.kind {
+                DATAGRAM => self.take_datagram(&mut pair, header, consumer),
+                MESSAGE if is_next || is_peer && pair.options.kind == QueuePairType::Uc => {
+                    self.take_message(&mut pair, link, header, consumer);
+                }
+                READ if is_next => self.take_read(&mut pair, link, header, consumer),
+                ATOMIC if is_next => self.take_atomic(&mut pair, link, header, consumer),
+                RESPONSE if is_peer && is_reliable => {
+                    self.take_response(&mut pair, header, consumer);
+                }
+                REFUSED if is_peer && is_reliable => self.take_refusal(&mut pair, header),
+                _ => {}
+            }
+        }
+        self.put_pair(pair);
+    }
+
+    fn next_receive(&mut self, pair: &mut Pair) -> Option<Receive> {
+        let Some(shared) = pair.options.shared_receive_queue else {
+            return pair.receives.pop_front();
+        };
+        let receive = self.shared.get_mut(shared.key)?.receives.pop_front();
+        self.check_limit(shared.key);
+        receive
+    }
+
+    fn give_back(&mut self, pair: &mut Pair, receive: Receive) {
+        match pair.options.shared_receive_queue {
+            None => pair.receives.push_front(receive),
+            Some(shared) => {
+                if let Some(shared) = self.shared.get_mut(shared.key) {
+                    shared.receives.push_front(receive);
+                }
+            }
+        }
+    }
+
+    /// The request is done: the next one is expected.
+    fn acknowledge(&mut self, pair: &mut Pair, sequence: u32) {
+        pair.expected = sequence.wrapping_add(1);
+        let entry = self.tables.pairs.at(pair.key.index());
+        entry.expected.store(pair.expected, Ordering::Release);
+    }
+
+    fn respond(&mut self, link: usize, pair: &Pair, sequence: u32, answer: Answer) {
+        if let Some(link) = &mut self.links[link] {
+            link.responses.push_back(Response {
+                target: pair.attributes.destination,
+                source: pair.number,
+                sequence,
+                answer,
+            });
+        }
+    }
+
+    /// Refuses a request of a reliable connection, which goes to the error state.
+    fn refuse_request(
+        &mut self,
+        pair: &mut Pair,
+        link: usize,
+        sequence: u32,
+        status: CompletionStatus,
+    ) {
+        if pair.options.kind != QueuePairType::Rc {
+            return;
+        }
+        let code = status.number() as u16;
+        self.respond(link, pair, sequence, Answer::Refused { code, timer: 0 });
+        match status {
+            CompletionStatus::RemoteAccessError => {
+                self.tell_pair(pair, AsyncEventType::QueuePairAccessError);
+            }
+            CompletionStatus::RemoteInvalidRequestError => {
+                self.tell_pair(pair, AsyncEventType::QueuePairRequestError);
+            }
+            _ => {}
+        }
+        self.fail(pair);
+    }
+
+    fn establish(&mut self, pair: &mut Pair) {
+        if pair.state == QueuePairState::ReadyToReceive && !pair.is_established {
+            pair.is_established = true;
+            self.tell_pair(pair, AsyncEventType::CommunicationEstablished);
+        }
+    }
+
+    /// Where a remote request's bytes lie, if the queue pair and the region let it through.
+    fn find_remote(&self, pair: &Pair, remote: Remote, needed: u32, length: u64) -> Option<u64> {
+        if !check::lets_peer(pair.attributes.access_flags, needed) {
+            return None;
+        }
+        let domain = pair.domain.index();
+        memory::find(
+            &self.regions,
+            remote.key,
+            domain,
+            needed,
+            remote.address,
+            length,
+        )
+    }
+
+    fn take_message(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
+        let has = |flag| header.flags & flag != 0;
+        let is_reliable = pair.options.kind == QueuePairType::Rc;
+        let mut head = 0;
+        if has(FIRST) {
+            self.establish(pair);
+            // The rest of an earlier message of an unreliable connection was lost.
+            if let Some(receive) = pair.incoming.take().and_then(|earlier| earlier.receive) {
+                self.give_back(pair, receive);
+            }
+            let mut incoming = Incoming {
+                receive: None,
+                target: None,
+                offset: 0,
+            };
+            if has(WRITE) {
+                head = REMOTE_BYTES;
+                let remote = Remote::decode(&consumer.array(0));
+                let length = u64::from(header.total);
+                if length > 0 {
+                    let found = self.find_remote(pair, remote, access::REMOTE_WRITE, length);
+                    let Some(address) = found else {
+                        return self.refuse_request(
+                            pair,
+                            link,
+                            header.sequence,
+                            CompletionStatus::RemoteAccessError,
+                        );
+                    };
+                    incoming.target = Some(address);
+                }
+            }
+            if !has(WRITE) || has(IMMEDIATE) {
+                incoming.receive = self.next_receive(pair);
+                if incoming.receive.is_none() {
+                    if is_reliable {
+                        let answer = Answer::Refused {
+                            code: NOT_READY,
+                            timer: pair.attributes.min_receiver_not_ready_timer,
+                        };
+                        self.respond(link, pair, header.sequence, answer);
+                    }
+                    return;
+                }
+            }
+            pair.expected = header.sequence;
+            pair.incoming = Some(incoming);
+        } else if header.sequence != pair.expected {
+            return;
+        }
+        let Some(mut incoming) = pair.incoming.take() else {
+            return;
+        };
+        let length = (header.length as usize).saturating_sub(head);
+        let placed = if has(WRITE) {
+            if !has(PLACED) && incoming.offset + length as u64 > u64::from(header.total) {
+                Err(CompletionStatus::RemoteInvalidRequestError)
+            } else {
+                if let Some(target) = incoming.target.filter(|_| !has(PLACED) && length > 0) {
+                    let to = target.wrapping_add(incoming.offset) as *mut u8;
+                    // SAFETY: registered memory of this program, open to its peer's writes, up to
+                    // `header.total` bytes.
+                    unsafe { consumer.read(head, to, length) };
+                }
+                incoming.offset += length as u64;
+                Ok(())
+            }
+        } else {
+            self.place(pair, link, &mut incoming, header, consumer)
+        };
+        match placed {
+            Ok(()) if has(LAST) => {
+                self.acknowledge(pair, header.sequence);
+                if let Some(receive) = incoming.receive {
+                    let is_write = has(WRITE);
+                    let bytes = if is_write {
+                        u64::from(header.total)
+                    } else {
+                        incoming.offset
+                    };
+                    live().receives.add(1);
+                    live().receive_bytes.add(bytes);
+                    let opcode = if is_write {
+                        CompletionOpcode::ReceiveRdmaWithImmediate
+                    } else {
+                        CompletionOpcode::Receive
+                    };
+                    let done = Completion {
+                        request: receive.request,
+                        opcode,
+                        byte_length: bytes as u32,
+                        immediate: if has(IMMEDIATE) { header.immediate } else { 0 },
+                        queue_pair: pair.number,
+                        source_queue_pair: header.source,
+                        flags: if has(IMMEDIATE) {
+                            completion::WITH_IMMEDIATE
+                        } else {
+                            0
+                        },
+                        ..Completion::default()
+                    };
+                    let queue = pair.options.receive_queue.key;
+                    self.notices.complete(queue, done, has(SOLICITED));
+                }
+            }
+            Ok(()) => pair.incoming = Some(incoming),
+            Err(status) => {
+                let own = match status {
+                    CompletionStatus::RemoteInvalidRequestError => {
+                        CompletionStatus::LocalLengthError
+                    }
+                    _ => CompletionStatus::LocalProtectionError,
+                };
+                if let Some(receive) = incoming.receive {
+                    self.complete_receive_error(pair, receive.request, own);
+                }
+                if is_reliable {
+                    self.refuse_request(pair, link, header.sequence, status);
+                } else {
+                    self.fail(pair);
+                }
+            }
+        }
+    }
+
+    /// Places a part of a message into its receive.
+    fn place(
+        &mut self,
+        pair: &Pair,
+        link: usize,
+        incoming: &mut Incoming,
+        header: &Header,
+        consumer: &Consumer,
+    ) -> Result<(), CompletionStatus> {
+        let Some(receive) = &incoming.receive else {
+            return Err(CompletionStatus::RemoteOperationError);
+        };
+        let pulls = header.flags & PULL != 0;
+        let length = if pulls { header.total } else { header.length };
+        let end = incoming.offset + u64::from(length);
+        if end > receive.elements.bytes() {
+            return Err(CompletionStatus::RemoteInvalidRequestError);
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let elements = receive.elements.as_slice();
+        let domain = pair.domain.index();
+        let needed = access::LOCAL_WRITE;
+        let mut placed = if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
+            Ok(())
+        } else {
+            Err(CompletionStatus::RemoteOperationError)
+        };
+        if placed.is_ok() && pulls {
+            placed = self.pull(link, &pieces.0, header, consumer);
+        } else if placed.is_ok() {
+            let mut from = 0;
+            let start = incoming.offset as usize;
+            memory::for_range(&pieces.0, start, length as usize, |address, part| {
+                // SAFETY: registered memory of this program, open to local writes.
+                unsafe { consumer.read(from, address, part) };
+                from += part;
+            });
+        }
+        self.pieces = pieces;
+        incoming.offset = end;
+        placed
+    }
+
+    /// Copies a message from the sender's memory.
+    fn pull(
+        &mut self,
+        link: usize,
+        pieces: &[memory::Piece],
+        header: &Header,
+        consumer: &Consumer,
+    ) -> Result<(), CompletionStatus> {
+        let failed = CompletionStatus::RemoteOperationError;
+        let link = self.links[link].as_ref().ok_or(failed)?;
+        if !link.copies {
+            return Err(failed);
+        }
+        let mut remote = Vec::with_capacity(header.length as usize / 16);
+        for at in (0..header.length as usize).step_by(16) {
+            let [low, high] = [0, 8].map(|offset| u64::from_le_bytes(consumer.array(at + offset)));
+            remote.push((low, high));
+        }
+        let mut left = header.total as usize;
+        let local: Vec<memory::Piece> = pieces
+            .iter()
+            .map(|&(address, length)| {
+                let part = length.min(left);
+                left -= part;
+                (address, part)
+            })
+            .collect();
+        live().kernel_copies.add(1);
+        // SAFETY: registered memory of this program, open to local writes.
+        unsafe { cma::read(link.pid, &local, &remote) }
+            .map(drop)
+            .map_err(|_| failed)
+    }
+
+    fn take_datagram(&mut self, pair: &mut Pair, header: &Header, consumer: &Consumer) {
+        let Some(length) = (header.length as usize).checked_sub(DATAGRAM_BYTES) else {
+            return;
+        };
+        if pair.options.kind != QueuePairType::Ud {
+            return;
+        }
+        let head: [u8; DATAGRAM_BYTES] = consumer.array(0);
+        let [a, b, c, d, is_global, service_level, ..] = head;
+        let key = u32::from_le_bytes([a, b, c, d]);
+        if !check::is_queue_key_right(pair.attributes.queue_key, key) {
+            return;
+        }
+        let Some(receive) = self.next_receive(pair) else {
+            return;
+        };
+        let route = check::GLOBAL_ROUTING_HEADER_BYTES as usize;
+        if receive.elements.bytes() < (route + length) as u64 {
+            self.complete_receive_error(pair, receive.request, CompletionStatus::LocalLengthError);
+            return self.fail(pair);
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let elements = receive.elements.as_slice();
+        let domain = pair.domain.index();
+        let needed = access::LOCAL_WRITE;
+        let is_open = memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0);
+        if is_open {
+            // The header's bytes and the datagram's follow each other in the packet, too.
+            let mut from = DATAGRAM_BYTES - route;
+            memory::for_range(&pieces.0, 0, route + length, |address, part| {
+                // SAFETY: registered memory of this program, open to local writes.
+                unsafe { consumer.read(from, address, part) };
+                from += part;
+            });
+        }
+        self.pieces = pieces;
+        if !is_open {
+            let status = CompletionStatus::LocalProtectionError;
+            self.complete_receive_error(pair, receive.request, status);
+            return self.fail(pair);
+        }
+        let mut flags = 0;
+        if is_global != 0 {
+            flags |= completion::GLOBAL_ROUTING_HEADER;
+        }
+        if header.flags & IMMEDIATE != 0 {
+            flags |= completion::WITH_IMMEDIATE;
+        }
+        live().receives.add(1);
+        live().receive_bytes.add(length as u64);
+        let done = Completion {
+            request: receive.request,
+            opcode: CompletionOpcode::Receive,
+            byte_length: (route + length) as u32,
+            immediate: if header.flags & IMMEDIATE != 0 {
+                header.immediate
+            } else {
+                0
+            },
+            queue_pair: pair.number,
+            source_queue_pair: header.source,
+            flags,
+            service_level,
+            ..Completion::default()
+        };
+        let queue = pair.options.receive_queue.key;
+        self.notices
+            .complete(queue, done, header.flags & SOLICITED != 0);
+    }
+
+    fn take_read(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
+        self.establish(pair);
+        let remote = Remote::decode(&consumer.array(0));
+        let length = u64::from(header.total);
+        let address = if length == 0 {
+            Some(0)
+        } else {
+            self.find_remote(pair, remote, access::REMOTE_READ, length)
+        };
+        match address {
+            Some(address) => {
+                self.acknowledge(pair, header.sequence);
+                let answer = Answer::Bytes {
+                    address,
+                    left: length,
+                };
+                self.respond(link, pair, header.sequence, answer);
+            }
+            None => self.refuse_request(
+                pair,
+                link,
+                header.sequence,
+                CompletionStatus::RemoteAccessError,
+            ),
+        }
+    }
+
+    fn take_atomic(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
+        self.establish(pair);
+        let remote = Remote::decode(&consumer.array(0));
+        if !check::is_atomic_address(remote.address) {
+            let status = CompletionStatus::RemoteInvalidRequestError;
+            return self.refuse_request(pair, link, header.sequence, status);
+        }
+        let found = self.find_remote(pair, remote, access::REMOTE_ATOMIC, 8);
+        let Some(address) = found.filter(|address| address.is_multiple_of(8)) else {
+            let status = CompletionStatus::RemoteAccessError;
+            return self.refuse_request(pair, link, header.sequence, status);
+        };
+        // SAFETY: registered memory of this program, open to its peer's atomics, and aligned.
+        let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
+        let first = u64::from_le_bytes(consumer.array(REMOTE_BYTES));
+        let swap = u64::from_le_bytes(consumer.array(REMOTE_BYTES + 8));
+        let before = if header.code == 1 {
+            let order = Ordering::SeqCst;
+            match word.compare_exchange(first, swap, order, order) {
+                Ok(before) | Err(before) => before,
+            }
+        } else {
+            word.fetch_add(first, Ordering::SeqCst)
+        };
+        self.acknowledge(pair, header.sequence);
+        self.respond(link, pair, header.sequence, Answer::Value(before));
+    }
+
+    /// Sends the answers that are owed, as far as there is room.
+    /// Tells how many packets that were.
+    pub(crate) fn answer(&mut self, index: usize) -> usize {
+        let Some(link) = &mut self.links[index] else {
+            return 0;
+        };
+        let mut sent = 0;
+        while let Some(response) = link.responses.front_mut() {
+            let mut header = Header {
+                target: response.target,
+                source: response.source,
+                sequence: response.sequence,
+                ..Header::default()
+            };
+            let mut is_done = true;
+            match &mut response.answer {
+                Answer::Refused { code, timer } => {
+                    if !link.outgoing.has_room(0) {
+                        break;
+                    }
+                    header.kind = REFUSED;
+                    header.code = *code;
+                    header.immediate = u32::from(*timer);
+                    link.outgoing.publish(&header);
+                }
+                Answer::Value(value) => {
+                    if !link.outgoing.has_room(8) {
+                        break;
+                    }
+                    header.kind = RESPONSE;
+                    header.flags = LAST;
+                    header.length = 8;
+                    // SAFETY: the value has the bytes, and there is room.
+                    unsafe { link.outgoing.write(0, (&raw const *value).cast(), 8) };
+                    link.outgoing.publish(&header);
+                }
+                Answer::Bytes { address, left } => {
+                    let part = (*left).min(ANSWER_BYTES_MAX);
+                    if !link.outgoing.has_room(part as usize) {
+                        break;
+                    }
+                    is_done = part == *left;
+                    header.kind = RESPONSE;
+                    header.flags = if is_done { LAST } else { 0 };
+                    header.length = part as u32;
+                    // SAFETY: registered memory of this program, open to its peer's reads when it
+                    // was asked for; the program keeps it mapped.
+                    unsafe { link.outgoing.write(0, *address as *const u8, part as usize) };
+                    link.outgoing.publish(&header);
+                    *address = address.wrapping_add(part);
+                    *left -= part;
+                }
+            }
+            sent += 1;
+            if is_done {
+                link.responses.pop_front();
+            }
+        }
+        live().packets.add(sent);
+        sent as usize
+    }
+
+    /// Bytes that were asked for.
+    fn take_response(&mut self, pair: &mut Pair, header: &Header, consumer: &Consumer) {
+        let mut sends = pair.sends.iter_mut().take(pair.started);
+        let Some(send) =
+            sends.find(|send| send.phase == Phase::Asked && send.sequence == header.sequence)
+        else {
+            return;
+        };
+        let end = send.offset + u64::from(header.length);
+        let is_last = header.flags & LAST != 0;
+        let mut status = CompletionStatus::Success;
+        if end > send.length || is_last && end != send.length {
+            status = CompletionStatus::BadResponseError;
+        } else {
+            let mut pieces = std::mem::take(&mut self.pieces);
+            let elements = send.elements.as_slice();
+            let domain = pair.domain.index();
+            let needed = access::LOCAL_WRITE;
+            if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
+                let mut from = 0;
+                let length = header.length as usize;
+                memory::for_range(&pieces.0, send.offset as usize, length, |address, part| {
+                    // SAFETY: registered memory of this program, open to local writes.
+                    unsafe { consumer.read(from, address, part) };
+                    from += part;
+                });
+            } else {
+                status = CompletionStatus::LocalProtectionError;
+            }
+            self.pieces = pieces;
+        }
+        send.offset = end;
+        if is_last || status != CompletionStatus::Success {
+            send.phase = Phase::Done(status);
+            pair.asked = pair.asked.saturating_sub(1);
+        }
+    }
+
+    /// The peer refuses a request.
+    fn take_refusal(&mut self, pair: &mut Pair, header: &Header) {
+        // The one that is being sent can be refused, too.
+        let begun = pair.sends.iter().enumerate().take(pair.started + 1);
+        let mut begun = begun.filter(|(at, send)| *at < pair.started || send.offset > 0);
+        let at = begun.find(|(_, send)| {
+            send.sequence == header.sequence && !matches!(send.phase, Phase::Done(_))
+        });
+        let at = at.map(|(at, _)| at);
+        let Some(at) = at else { return };
+        // What was sent before it has arrived.
+        for send in pair.sends.iter_mut().take(at) {
+            if send.phase == Phase::Sent {
+                send.phase = Phase::Done(CompletionStatus::Success);
+            }
+        }
+        self.retire(pair);
+        if pair.sends.front().map(|send| send.sequence) != Some(header.sequence) {
+            // A read before it is still under way; those behind are done with all the same.
+            if header.code != NOT_READY {
+                let status = CompletionStatus::from_number(u32::from(header.code));
+                let mut sends = pair.sends.iter_mut();
+                if let Some(send) = sends.find(|send| send.sequence == header.sequence) {
+                    let status = status.unwrap_or(CompletionStatus::GeneralError);
+                    send.phase = Phase::Done(status);
+                }
+            }
+            return;
+        }
+        if header.code != NOT_READY {
+            let status = CompletionStatus::from_number(u32::from(header.code));
+            let status = status.filter(|status| *status != CompletionStatus::Success);
+            return self.fail_first(pair, status.unwrap_or(CompletionStatus::GeneralError));
+        }
+        let retries = check::receiver_not_ready_retries(pair.attributes.receiver_not_ready_retry);
+        if retries.is_some_and(|retries| pair.not_ready_count >= u32::from(retries)) {
+            let status = CompletionStatus::ReceiverNotReadyRetryExceededError;
+            return self.fail_first(pair, status);
+        }
+        pair.not_ready_count += 1;
+        pair.wait_until = now() + check::receiver_not_ready_nanoseconds(header.immediate as u8);
+        self.rewind(pair);
+    }
+}
+
+const _: () = assert!(ANSWER_BYTES_MAX as usize <= PAYLOAD_BYTES_MAX);

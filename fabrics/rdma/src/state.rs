@@ -1,0 +1,179 @@
+//! What a process keeps of queue pairs, their requests and receives, and memory.
+
+use std::collections::VecDeque;
+
+use viaduct_core::verbs::check::Region;
+use viaduct_core::verbs::{
+    AddressAttributes, CompletionStatus, QueuePairAttributes, QueuePairState, ScatterGatherElement,
+    SendOpcode,
+};
+
+use crate::pair::QueuePairOptions;
+use crate::slab::Key;
+
+/// Elements without memory of their own, while they are few.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elements {
+    few: [ScatterGatherElement; 2],
+    count: usize,
+    many: Vec<ScatterGatherElement>,
+}
+
+impl Elements {
+    pub(crate) fn new(elements: &[ScatterGatherElement]) -> Self {
+        let mut all = Self {
+            count: elements.len(),
+            ..Self::default()
+        };
+        match all.few.get_mut(..elements.len()) {
+            Some(few) => few.copy_from_slice(elements),
+            None => all.many = elements.to_vec(),
+        }
+        all
+    }
+
+    pub(crate) fn as_slice(&self) -> &[ScatterGatherElement] {
+        self.few.get(..self.count).unwrap_or(&self.many)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        let lengths = self.as_slice().iter().map(|element| element.length);
+        lengths.map(u64::from).sum()
+    }
+}
+
+/// How far a send has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// Not begun, or to be begun again.
+    Queued,
+    /// All of it is sent.
+    Sent,
+    /// All of it is sent, and bytes are to come back.
+    Asked,
+    /// Complete.
+    Done(CompletionStatus),
+}
+
+/// A send.
+#[derive(Debug)]
+pub(crate) struct Send {
+    pub(crate) request: u64,
+    pub(crate) opcode: SendOpcode,
+    pub(crate) flags: u32,
+    pub(crate) elements: Elements,
+    /// Its bytes, if it brought them.
+    pub(crate) inline: Option<Vec<u8>>,
+    pub(crate) length: u64,
+    pub(crate) immediate: u32,
+    pub(crate) remote_address: u64,
+    pub(crate) remote_key: u32,
+    pub(crate) compare_add: u64,
+    pub(crate) swap: u64,
+    /// Where a datagram goes: attributes of the way, number, Q_Key.
+    pub(crate) destination: Option<Box<(AddressAttributes, u32, u32)>>,
+    pub(crate) phase: Phase,
+    pub(crate) sequence: u32,
+    /// Bytes sent, or, of those asked for, received.
+    pub(crate) offset: u64,
+    /// Where its last packet ends in the ring; 0: it was lost on the way.
+    pub(crate) end: u64,
+    /// Whether its bytes were written before its packets.
+    pub(crate) is_placed: bool,
+}
+
+/// A receive.
+#[derive(Clone, Debug)]
+pub(crate) struct Receive {
+    pub(crate) request: u64,
+    pub(crate) elements: Elements,
+}
+
+/// A message that is coming in.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) receive: Option<Receive>,
+    /// Where a remote write goes.
+    pub(crate) target: Option<u64>,
+    pub(crate) offset: u64,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) key: Key,
+    pub(crate) number: u32,
+    pub(crate) context: Key,
+    pub(crate) domain: Key,
+    pub(crate) options: QueuePairOptions,
+    pub(crate) state: QueuePairState,
+    pub(crate) attributes: QueuePairAttributes,
+    pub(crate) sends: VecDeque<Send>,
+    /// Sends at the front that were begun.
+    pub(crate) started: usize,
+    pub(crate) next_sequence: u32,
+    /// Reads and atomics under way.
+    pub(crate) asked: usize,
+    pub(crate) receives: VecDeque<Receive>,
+    pub(crate) link: Option<usize>,
+    /// Whether it is on the list of those with sends.
+    pub(crate) is_active: bool,
+    /// Not before this, since the peer was not ready.
+    pub(crate) wait_until: u64,
+    pub(crate) not_ready_count: u32,
+    pub(crate) retry_count: u32,
+    /// When something was last heard of the oldest send.
+    pub(crate) heard_at: u64,
+    pub(crate) expected: u32,
+    pub(crate) incoming: Option<Incoming>,
+    pub(crate) is_established: bool,
+    pub(crate) drain_wanted: bool,
+    pub(crate) async_unacknowledged: u32,
+}
+
+impl Pair {
+    /// Sends begun and not complete.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.started > 0
+    }
+}
+
+/// A shared receive queue.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) context: Key,
+    pub(crate) domain: Key,
+    pub(crate) cookie: u64,
+    pub(crate) max_requests: u32,
+    pub(crate) max_elements: u32,
+    pub(crate) limit: u32,
+    pub(crate) receives: VecDeque<Receive>,
+    pub(crate) users: u32,
+    pub(crate) async_unacknowledged: u32,
+}
+
+/// A memory region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegionState {
+    pub(crate) context: Key,
+    pub(crate) domain: Key,
+    pub(crate) key: u32,
+    pub(crate) region: Region,
+    pub(crate) address: u64,
+}
+
+/// A protection domain.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub(crate) context: Key,
+    /// Objects made in it.
+    pub(crate) users: u32,
+}
+
+/// An address handle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) context: Key,
+    pub(crate) domain: Key,
+    pub(crate) attributes: AddressAttributes,
+}

@@ -1,0 +1,78 @@
+//! The conformance suite of verbs: each case between two sides in one process, between two
+//! processes, and between two processes of which neither lets the kernel copy.
+
+mod cases;
+mod station;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use station::{Remote, Side, Station};
+
+/// Forbids copies by the kernel, so that all bytes go through shared memory.
+const COPIES: &str = "VIADUCT_RDMA_KERNEL_COPIES";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|word| word == "--station") {
+        station::serve();
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|word| word == "--list") {
+        for (name, _, _) in cases::CASES {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let filter = arguments.iter().find(|word| !word.starts_with('-'));
+    let mut failed = Vec::new();
+    let mut count = 0;
+    // Read when links are made, so that one process can do both.
+    for mode in [
+        "one-process",
+        "processes",
+        "processes-without-kernel-copies",
+    ] {
+        let copies = if mode.contains("without") { "0" } else { "1" };
+        // SAFETY: stations of this process are gone, and its service thread reads no variables but
+        // where links are made.
+        unsafe { std::env::set_var(COPIES, copies) };
+        let start = |is_here: bool| {
+            if is_here {
+                Side::Here(Box::new(Station::new()))
+            } else {
+                Side::There(Remote::start())
+            }
+        };
+        let mut near = start(mode == "one-process");
+        let mut far = start(mode == "one-process");
+        for (name, source, case) in cases::CASES {
+            let whole = format!("{mode}::{name}");
+            if filter.is_some_and(|filter| !whole.contains(filter.as_str())) {
+                continue;
+            }
+            count += 1;
+            near.renew();
+            far.renew();
+            let outcome = catch_unwind(AssertUnwindSafe(|| case(&mut near, &mut far)));
+            println!(
+                "test {whole} ... {} ({source})",
+                if outcome.is_ok() { "ok" } else { "FAILED" }
+            );
+            if outcome.is_err() {
+                failed.push(whole);
+                near = start(mode == "one-process");
+                far = start(mode == "one-process");
+            }
+        }
+    }
+    println!("{} of {count} cases passed", count - failed.len());
+    for name in &failed {
+        println!("failed: {name}");
+    }
+    if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,118 @@
+//! Numbers in words, for programs that print them.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use viaduct_verbs_abi::*;
+
+fn name(words: &[(c_int, &'static CStr)], number: c_int) -> *const c_char {
+    let known = words.iter().find(|(each, _)| *each == number);
+    known.map_or(c"unknown", |(_, word)| word).as_ptr()
+}
+
+/// `ibv_wc_status_str`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wc_status_str(status: c_int) -> *const c_char {
+    const WORDS: &[(c_int, &CStr)] = &[
+        (WC_SUCCESS, c"success"),
+        (WC_LOC_LEN_ERR, c"local length error"),
+        (WC_LOC_QP_OP_ERR, c"local queue pair operation error"),
+        (
+            WC_LOC_EEC_OP_ERR,
+            c"local end-to-end context operation error",
+        ),
+        (WC_LOC_PROT_ERR, c"local protection error"),
+        (WC_WR_FLUSH_ERR, c"work request flushed"),
+        (WC_MW_BIND_ERR, c"memory window bind error"),
+        (WC_BAD_RESP_ERR, c"bad response error"),
+        (WC_LOC_ACCESS_ERR, c"local access error"),
+        (WC_REM_INV_REQ_ERR, c"remote invalid request error"),
+        (WC_REM_ACCESS_ERR, c"remote access error"),
+        (WC_REM_OP_ERR, c"remote operation error"),
+        (WC_RETRY_EXC_ERR, c"transport retry counter exceeded"),
+        (
+            WC_RNR_RETRY_EXC_ERR,
+            c"receiver-not-ready retry counter exceeded",
+        ),
+        (
+            WC_LOC_RDD_VIOL_ERR,
+            c"local reliable datagram domain violation",
+        ),
+        (
+            WC_REM_INV_RD_REQ_ERR,
+            c"remote invalid reliable datagram request",
+        ),
+        (WC_REM_ABORT_ERR, c"operation aborted by the peer"),
+        (WC_INV_EECN_ERR, c"invalid end-to-end context number"),
+        (WC_INV_EEC_STATE_ERR, c"invalid end-to-end context state"),
+        (WC_FATAL_ERR, c"fatal error"),
+        (WC_RESP_TIMEOUT_ERR, c"response timeout"),
+        (WC_GENERAL_ERR, c"general error"),
+        (WC_TM_ERR, c"tag matching error"),
+        (WC_TM_RNDV_INCOMPLETE, c"tag matching rendezvous incomplete"),
+    ];
+    name(WORDS, status)
+}
+
+/// `ibv_event_type_str`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_event_type_str(event: c_int) -> *const c_char {
+    const WORDS: &[(c_int, &CStr)] = &[
+        (EVENT_CQ_ERR, c"completion queue error"),
+        (EVENT_QP_FATAL, c"queue pair is lost"),
+        (EVENT_QP_REQ_ERR, c"invalid request of the peer"),
+        (EVENT_QP_ACCESS_ERR, c"access of the peer refused"),
+        (EVENT_COMM_EST, c"communication established"),
+        (EVENT_SQ_DRAINED, c"send queue drained"),
+        (EVENT_PATH_MIG, c"path migrated"),
+        (EVENT_PATH_MIG_ERR, c"path migration failed"),
+        (EVENT_DEVICE_FATAL, c"device is lost"),
+        (EVENT_PORT_ACTIVE, c"port active"),
+        (EVENT_PORT_ERR, c"port error"),
+        (EVENT_LID_CHANGE, c"LID change"),
+        (EVENT_PKEY_CHANGE, c"P_Key change"),
+        (EVENT_SM_CHANGE, c"subnet manager change"),
+        (EVENT_SRQ_ERR, c"shared receive queue error"),
+        (
+            EVENT_SRQ_LIMIT_REACHED,
+            c"shared receive queue limit reached",
+        ),
+        (
+            EVENT_QP_LAST_WQE_REACHED,
+            c"last work request of a queue pair reached",
+        ),
+        (EVENT_CLIENT_REREGISTER, c"clients are to register again"),
+        (EVENT_GID_CHANGE, c"GID change"),
+        (EVENT_WQ_FATAL, c"work queue is lost"),
+        (EVENT_DEVICE_SPEED_CHANGE, c"device speed change"),
+    ];
+    name(WORDS, event)
+}
+
+/// `ibv_node_type_str`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_node_type_str(node: c_int) -> *const c_char {
+    const WORDS: &[(c_int, &CStr)] = &[
+        (NODE_CA, c"InfiniBand channel adapter"),
+        (NODE_SWITCH, c"InfiniBand switch"),
+        (NODE_ROUTER, c"InfiniBand router"),
+        (NODE_RNIC, c"iWARP adapter"),
+        (NODE_USNIC, c"usNIC adapter"),
+        (NODE_USNIC_UDP, c"usNIC adapter with UDP"),
+        (NODE_UNSPECIFIED, c"unspecified"),
+    ];
+    name(WORDS, node)
+}
+
+/// `ibv_port_state_str`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_port_state_str(state: c_int) -> *const c_char {
+    const WORDS: &[(c_int, &CStr)] = &[
+        (PORT_NOP, c"no state change (NOP)"),
+        (PORT_DOWN, c"down"),
+        (PORT_INIT, c"init"),
+        (PORT_ARMED, c"armed"),
+        (PORT_ACTIVE, c"active"),
+        (PORT_ACTIVE_DEFER, c"active defer"),
+    ];
+    name(WORDS, state)
+}

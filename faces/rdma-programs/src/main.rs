@@ -1,0 +1,142 @@
+//! Runs the stock RDMA programs of a distribution over the libraries of this repository, by a table
+//! (`rows.toml`), and fails when one of them does not do what its row says.
+//!
+//! ```text
+//! rdma-programs [--viaduct FILE] [--short] [--list] DIRECTORY [WORD]...
+//! ```
+//!
+//! DIRECTORY holds the libraries. Rows whose names hold every WORD are run, with `--short` some of
+//! the options of each program only. A row with a known fault is run and named; it does not fail
+//! the run.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+mod process;
+mod rows;
+mod run;
+
+use run::Setting;
+
+/// The programs of the table, and what brings them in Debian 12.
+const PROGRAMS: [(&str, &str); 11] = [
+    ("ibv_rc_pingpong", "ibverbs-utils"),
+    ("ib_send_lat", "perftest"),
+    ("rping", "rdmacm-utils"),
+    ("ucx_perftest", "ucx-utils"),
+    ("fi_pingpong", "libfabric-bin"),
+    ("mpiexec.mpich", "mpich"),
+    ("mpicc.mpich", "libmpich-dev"),
+    ("mpirun.openmpi", "openmpi-bin"),
+    ("mpicc.openmpi", "libopenmpi-dev"),
+    ("cc", "gcc"),
+    ("ld", "binutils"),
+];
+
+fn main() -> ExitCode {
+    match told() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("rdma-programs: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn told() -> Result<bool, String> {
+    let mut arguments = std::env::args().skip(1);
+    let (mut viaduct, mut is_list, mut is_short, mut words) = (None, false, false, Vec::new());
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--viaduct" => viaduct = Some(arguments.next().ok_or("--viaduct needs a file")?),
+            "--list" => is_list = true,
+            "--short" => is_short = true,
+            _ => words.push(argument),
+        }
+    }
+    let mut rows = rows::all()?;
+    rows.retain(|row| row.is_short || !is_short);
+    if is_list {
+        rows.iter().for_each(|row| println!("{}", row.name));
+        return Ok(true);
+    }
+    let usage = "usage: rdma-programs [--viaduct FILE] [--short] [--list] DIRECTORY [WORD]...";
+    let libraries = words.first().ok_or(usage)?.clone();
+    rows.retain(|row| words[1..].iter().all(|word| row.name.contains(word)));
+    if rows.is_empty() {
+        return Err("no row has all of these words: --list shows them".into());
+    }
+    check_programs()?;
+    let setting = setting(viaduct.as_deref(), &libraries)?;
+    let begun = Instant::now();
+    let (mut failed, mut known) = (Vec::new(), 0);
+    for row in &rows {
+        let row_begun = Instant::now();
+        let outcome = setting
+            .run(row)
+            .map_err(|error| format!("{}: {error}", row.name))?;
+        let seconds = row_begun.elapsed().as_secs_f64();
+        match (&row.fault, outcome.faults.is_empty()) {
+            (_, true) => println!("ok     {seconds:5.1} s  {}", row.name),
+            (Some(reason), false) => {
+                println!("fault  {seconds:5.1} s  {}: {reason}", row.name);
+                known += 1;
+            }
+            (None, false) => {
+                println!("FAILED {seconds:5.1} s  {}\n{}", row.name, outcome.told());
+                failed.push(&row.name);
+            }
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "{} of {} rows passed in {seconds:.0} s, {known} have a known fault",
+        rows.len() - failed.len() - known,
+        rows.len()
+    );
+    for name in &failed {
+        println!("failed: {name}");
+    }
+    Ok(failed.is_empty())
+}
+
+fn setting(viaduct: Option<&str>, libraries: &str) -> Result<Setting, String> {
+    let absolute = |path: &str| {
+        Path::new(path)
+            .canonicalize()
+            .map_err(|error| format!("{path}: {error}"))
+    };
+    let libraries = absolute(libraries)?;
+    let scratch = std::env::temp_dir().join(format!("viaduct-rdma-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let programs = scratch.join("programs");
+    let source: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/mix.c");
+    run::build_programs(&source, &programs)?;
+    Ok(Setting {
+        viaduct: viaduct.map(absolute).transpose()?,
+        libraries,
+        programs,
+        scratch,
+    })
+}
+
+/// Says in one line what to install.
+fn check_programs() -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there =
+        |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let missing: Vec<_> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| !is_there(program))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "programs are missing (Debian: apt install {})",
+        missing.join(" ")
+    ))
+}

@@ -1,0 +1,204 @@
+//! Addresses of this machine, and socket addresses as C has them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::ptr;
+
+use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
+
+/// Whether this machine has an address. Those of the loopback are everywhere.
+pub(crate) fn is_of_this_machine(address: SocketAddr) -> io::Result<bool> {
+    let mut address = address;
+    if address.ip().is_loopback() {
+        return Ok(true);
+    }
+    address.set_port(0);
+    match UdpSocket::bind(address) {
+        Ok(_) => Ok(true),
+        Err(error) if is_no_address(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_no_address(error: &io::Error) -> bool {
+    // The second is what an address of IPv6 gets where there is none, the third one without a
+    // scope.
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+        || error.raw_os_error() == Some(libc::EINVAL)
+}
+
+/// The address from which this machine would send to another, without a port. By the routing table;
+/// an address of this machine is its own source.
+///
+/// # Errors
+///
+/// What the system says when there is no way there.
+pub(crate) fn source_for(destination: SocketAddr) -> io::Result<SocketAddr> {
+    let mut own = destination;
+    own.set_port(0);
+    if destination.ip().is_unspecified() {
+        own.set_ip(match destination {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+        return Ok(own);
+    }
+    if is_of_this_machine(destination)? {
+        return Ok(own);
+    }
+    let any: IpAddr = match destination {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    // A port is needed to be routed; nothing is sent.
+    let mut there = destination;
+    if there.port() == 0 {
+        there.set_port(1);
+    }
+    socket.connect(there)?;
+    let mut source = socket.local_addr()?;
+    source.set_port(0);
+    Ok(source)
+}
+
+/// The addresses of the machine's interfaces.
+pub(crate) fn interfaces() -> Vec<SocketAddr> {
+    let mut list = ptr::null_mut();
+    // SAFETY: the list is given back below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Vec::new();
+    }
+    let mut addresses = Vec::new();
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: an element of the system's list, whose addresses are whole.
+        unsafe {
+            if let Ok(Some(address)) = read((*next).ifa_addr) {
+                addresses.push(address);
+            }
+            next = (*next).ifa_next;
+        }
+    }
+    // SAFETY: nothing of it is used any more.
+    unsafe { libc::freeifaddrs(list) };
+    addresses
+}
+
+/// An address family that connections are not made with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct UnknownFamily;
+
+/// Reads a socket address of C; `None` for NULL.
+///
+/// # Safety
+///
+/// It is NULL, or as long as its family says.
+pub(crate) unsafe fn read(address: *const sockaddr) -> Result<Option<SocketAddr>, UnknownFamily> {
+    if address.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as this function's caller says; programs may have it anywhere in a buffer.
+    let read = unsafe {
+        match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
+            libc::AF_INET => {
+                let address = address.cast::<sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+                SocketAddrV4::new(ip, u16::from_be(address.sin_port)).into()
+            }
+            libc::AF_INET6 => {
+                let address = address.cast::<sockaddr_in6>().read_unaligned();
+                let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                let port = u16::from_be(address.sin6_port);
+                SocketAddrV6::new(ip, port, address.sin6_flowinfo, address.sin6_scope_id).into()
+            }
+            _ => return Err(UnknownFamily),
+        }
+    };
+    Ok(Some(read))
+}
+
+/// Writes a socket address of C, and how long it is.
+pub(crate) fn write(address: SocketAddr, storage: &mut sockaddr_storage) -> socklen_t {
+    // SAFETY: all of it is numbers.
+    *storage = unsafe { std::mem::zeroed() };
+    let bytes = match address {
+        SocketAddr::V4(address) => {
+            let written = sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: address.port().to_be(),
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from(*address.ip()).to_be(),
+                },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: a storage is longer than the address of any family, and aligned for it.
+            unsafe { (&raw mut *storage).cast::<sockaddr_in>().write(written) };
+            size_of::<sockaddr_in>()
+        }
+        SocketAddr::V6(address) => {
+            let written = sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: address.port().to_be(),
+                sin6_flowinfo: address.flowinfo(),
+                sin6_addr: libc::in6_addr {
+                    s6_addr: address.ip().octets(),
+                },
+                sin6_scope_id: address.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { (&raw mut *storage).cast::<sockaddr_in6>().write(written) };
+            size_of::<sockaddr_in6>()
+        }
+    };
+    bytes as socklen_t
+}
+
+/// The address as a GID: that of a RoCE interface which has it.
+pub(crate) fn gid(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_c_come_back_as_they_were() {
+        for text in ["127.0.0.1:7471", "[::1]:80", "[fe80::1%4]:1", "0.0.0.0:0"] {
+            let address: SocketAddr = text.parse().unwrap();
+            // SAFETY: all of it is numbers.
+            let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
+            assert!(write(address, &mut storage) > 0);
+            // SAFETY: it has just been written.
+            let read = unsafe { read((&raw const storage).cast()) };
+            assert_eq!(read, Ok(Some(address)));
+        }
+    }
+
+    #[test]
+    fn families_without_connections_are_refused() {
+        // SAFETY: all of it is numbers.
+        let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
+        storage.ss_family = libc::AF_UNIX as libc::sa_family_t;
+        // SAFETY: only its family is looked at.
+        let read = unsafe { read((&raw const storage).cast()) };
+        assert_eq!(read, Err(UnknownFamily));
+    }
+
+    #[test]
+    fn loopback_is_here_and_is_its_own_source() {
+        for text in ["127.0.0.1:1", "127.3.2.1:1"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert!(is_of_this_machine(address).unwrap());
+            let source = source_for(address).unwrap();
+            assert_eq!((source.ip(), source.port()), (address.ip(), 0));
+        }
+        // An address that is kept for documents.
+        assert!(!is_of_this_machine("192.0.2.7:1".parse().unwrap()).unwrap());
+    }
+}
