@@ -75,9 +75,6 @@ struct AdapterArguments {
     /// IP addresses whose GIDs the ports have, with commas between them [default: the machine's]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     gids: Vec<std::net::IpAddr>,
-    /// What shall go wrong, such as loss=0.001,seed=7; may be given several times
-    #[arg(long, value_name = "FAULT")]
-    fault: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -123,9 +120,6 @@ impl AdapterArguments {
         if !self.gids.is_empty() {
             let gids: Vec<_> = self.gids.iter().map(ToString::to_string).collect();
             variables.push(("VIADUCT_RDMA_GIDS", gids.join(",")));
-        }
-        if !self.fault.is_empty() {
-            variables.push(("VIADUCT_RDMA_FAULT", self.fault.join(";")));
         }
         variables
     }
