@@ -30,4 +30,4 @@ pub(crate) const INLINE_BYTES_MAX: u32 = 944;
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 /// `IBV_DEVICE_CHANGE_PHY_PORT`, `PORT_ACTIVE_EVENT`, `SYS_IMAGE_GUID`, `RC_RNR_NAK_GEN`,
 /// `SRQ_RESIZE` is not among them.
-pub(crate) const CAPABILITY_FLAGS: u32 = 1 << 4 | 1 << 10 | 1 << 11 | 1 << 12;
+pub(crate) const CAPABILITY_FLAGS: u32 = 1 << 10 | 1 << 11 | 1 << 12;

@@ -52,7 +52,7 @@ fn ended(folder: &Folder, arguments: &[&str]) -> (String, Option<i32>, String) {
 fn a_program_gets_what_was_chosen() {
     let folder = folder();
     let script = "echo $VIADUCT_RDMA_DEVICES $VIADUCT_RDMA_LINK $VIADUCT_RDMA_MTU \
-                  $VIADUCT_RDMA_GIDS $VIADUCT_RDMA_FAULT; echo $LD_PRELOAD; cat \
+                  $VIADUCT_RDMA_GIDS; echo $LD_PRELOAD; cat \
                   $VIADUCT_RDMA_SYS/sys/class/infiniband/viaduct1/ports/1/link_layer";
     let options = [
         "--devices",
@@ -66,16 +66,14 @@ fn a_program_gets_what_was_chosen() {
     ];
     let mut arguments = vec!["rdma"];
     arguments.extend(options);
-    arguments.extend([
-        "--fault", "loss=0.1", "--fault", "slow=2", "--", "sh", "-c", script,
-    ]);
+    arguments.extend(["--", "sh", "-c", script]);
     let (printed, code, said) = ended(&folder, &arguments);
     let libraries = folder.join("libraries");
     let libraries = libraries.display();
     assert_eq!(
         printed,
         format!(
-            "2 ib 1024 10.0.0.1,10.0.0.2 loss=0.1;slow=2\n{libraries}/libviaduct-rdma-paths.so:\
+            "2 ib 1024 10.0.0.1,10.0.0.2\n{libraries}/libviaduct-rdma-paths.so:\
              {libraries}/libibverbs.so.1:{libraries}/librdmacm.so.1\nInfiniBand\n"
         )
     );
