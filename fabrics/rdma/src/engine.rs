@@ -284,8 +284,17 @@ impl Engine {
         };
         link.is_dead = true;
         let block = link.block;
-        // What it sent before is heard.
+        // What it sent before is heard, and what it acknowledged.
         while self.hear(index) > 0 {}
+        for at in self.active.clone() {
+            if let Some(mut pair) = self.take_pair(at) {
+                if pair.link == Some(index) {
+                    self.hear_acknowledgements(&mut pair);
+                    self.retire(&mut pair);
+                }
+                self.put_pair(pair);
+            }
+        }
         if self.links_by_block.get(&block) == Some(&index) {
             self.links_by_block.remove(&block);
         }
@@ -342,8 +351,8 @@ impl Engine {
             return;
         };
         let entry = self.tables.pairs.at(key.index());
+        // What it has acknowledged stays to be read: its peer may look for it later.
         entry.hears.store(0, Ordering::Release);
-        entry.peer.store(0, Ordering::Relaxed);
         self.pairs.remove(key);
         self.active.retain(|index| *index != key.index());
         let options = &pair.options;

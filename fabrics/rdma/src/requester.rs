@@ -136,7 +136,7 @@ impl Engine {
         }
     }
 
-    fn hear_acknowledgements(&self, pair: &mut Pair) {
+    pub(crate) fn hear_acknowledgements(&self, pair: &mut Pair) {
         let Some(tables) = pair
             .link
             .and_then(|link| self.links[link].as_ref()?.tables.as_ref())

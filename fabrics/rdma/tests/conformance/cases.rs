@@ -5,7 +5,7 @@ use viaduct_rdma::verbs::{
     AsyncEventType, CompletionOpcode, CompletionStatus, QueuePairState, QueuePairType, SendOpcode,
 };
 
-use crate::station::{ALL, Post, QUEUE_KEY, Side};
+use crate::station::{ALL, Post, QUEUE_KEY, Remote, Side};
 
 /// A case: its name, the source of its rule, and what it does.
 type Case = (&'static str, &'static str, fn(&mut Side, &mut Side));
@@ -63,6 +63,7 @@ cases! {
     a_query_gives_back_what_was_set: "ibv_query_qp(3)";
     a_wrong_mask_changes_nothing: "ibv_modify_qp(3)";
     a_fence_waits_for_reads: "ibv_post_send(3), IBV_SEND_FENCE";
+    what_was_received_is_complete_though_its_receiver_is_gone: "acknowledgements of the specification";
     many_operations_mix: "ordering of the specification";
 }
 
@@ -944,6 +945,23 @@ fn a_fence_waits_for_reads(near: &mut Side, far: &mut Side) {
         assert_eq!(far.received().status, OK);
         assert_eq!(far.words(0, 1), [turn]);
         assert_eq!(near.sent().status, OK);
+    }
+}
+
+/// The adapter acknowledges on hardware, and a program may end as soon as it has what it wants.
+fn what_was_received_is_complete_though_its_receiver_is_gone(near: &mut Side, far: &mut Side) {
+    for is_process_gone in [false, true] {
+        let _ = connect(near, far, RC);
+        far.receive(1, 0, 64);
+        near.send(post(SendOpcode::Send));
+        assert_eq!(far.received().status, OK);
+        if is_process_gone && matches!(far, Side::There(_)) {
+            *far = Side::There(Remote::start());
+        } else {
+            far.renew();
+        }
+        assert_eq!(near.sent().status, OK);
+        near.renew();
     }
 }
 
