@@ -1,7 +1,7 @@
 //! A library for `LD_PRELOAD`: it shows programs the device files and the folders of sysfs that
 //! RDMA adapters have, where the system has none.
 //!
-//! A path that begins with one of [`PREFIXES`] is looked for below the folder that the environment
+//! A path that begins with one of `PREFIXES` is looked for below the folder that the environment
 //! variable `VIADUCT_RDMA_SYS` names; without the variable nothing changes, and all other paths go
 //! to the C library as they are. Each function here takes the place of one of the C library and
 //! calls it.
