@@ -300,8 +300,8 @@ impl Device {
             max_destination_read_atomic: u32::from(limits::READ_ATOMIC_MAX),
             max_read_atomic_resources: u32::from(limits::READ_ATOMIC_MAX) * limits::QUEUE_PAIRS_MAX,
             max_read_atomic: u32::from(limits::READ_ATOMIC_MAX),
-            // Atomic among queue pairs (IBV_ATOMIC_HCA), which programs such as UCX ask for. They are
-            // atomic for processors too, which `pci_atomic_caps` of the face says.
+            // Atomic among queue pairs (IBV_ATOMIC_HCA), which programs such as UCX ask for. That
+            // they are atomic for processors too is said by `pci_atomic_caps` of the C face.
             atomic_capability: 1,
             max_address_handles: limits::ADDRESS_HANDLES_MAX,
             max_shared_receive_queues: limits::SHARED_RECEIVE_QUEUES_MAX,
