@@ -11,7 +11,7 @@ use crate::config::Arrivals;
 use crate::connections::connection;
 use crate::event::Event;
 use crate::host::{BlockedPost, Drawn, Turn};
-use crate::message::{Ends, MessageId};
+use crate::message::{Ends, Message, MessageId};
 use crate::path::{Priced, floor_of};
 use crate::programs::{OF_PROGRAM, Programs};
 use crate::why::Work;
@@ -288,8 +288,7 @@ impl<P: Programs> Cluster<P> {
                 bytes: message.bytes,
                 segments: 1,
                 place_in_batch,
-                // One region, and one connection, for each pair of processes.
-                target: (message.target, u64::from(message.source) | OF_DRAWN),
+                target: self.target_of_drawn(message),
                 is_behind: connections.get(message.connection).held > 0,
             }
         };
@@ -306,6 +305,17 @@ impl<P: Programs> Cluster<P> {
         // Another plan than the one kept may be the last now, which nobody else holds.
         let is_usual = self.adapters.is_empty() && request.segments == 1;
         self.known_plan = is_usual.then_some((message.bytes, plan));
+    }
+
+    /// What a message of drawn traffic or of a list goes to, as its adapter knows it: one region,
+    /// and one connection, for each pair of processes. One that broke is another one when it is up
+    /// again; one that was given back meanwhile is the same.
+    fn target_of_drawn(&self, message: &Message) -> (u32, u64) {
+        if self.failures.is_some() {
+            let host = self.host_of(message.target);
+            return (host, message.target_vi.index().into());
+        }
+        (message.target, u64::from(message.source) | OF_DRAWN)
     }
 
     /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
