@@ -1,4 +1,4 @@
-//! The sending side: begins sends, hears what became of them, completes them in order.
+//! The sending side: begins sends, hears how each ended, completes them in order.
 
 use std::sync::atomic::Ordering;
 
