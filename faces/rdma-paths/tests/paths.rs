@@ -29,8 +29,14 @@ fn library() -> &'static Path {
     })
 }
 
-/// A folder with an adapter.
-fn adapter() -> PathBuf {
+/// A folder with an adapter. It is written once: a test that reads it must not meet a file
+/// that another test has just begun to write.
+fn adapter() -> &'static Path {
+    static ADAPTER: OnceLock<PathBuf> = OnceLock::new();
+    ADAPTER.get_or_init(write_adapter)
+}
+
+fn write_adapter() -> PathBuf {
     let folder = scratch().join("shown");
     let files = [
         ("sys/class/infiniband/viaduct0/node_type", "1: CA\n"),
@@ -45,8 +51,7 @@ fn adapter() -> PathBuf {
     std::fs::create_dir_all(folder.join("dev/infiniband")).unwrap();
     let device = folder.join("dev/infiniband/uverbs0");
     if !device.exists() {
-        // Another test may make it at the same time.
-        let _ = std::os::unix::fs::symlink("/dev/null", device);
+        std::os::unix::fs::symlink("/dev/null", device).unwrap();
     }
     folder
 }
