@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if arguments.iter().any(|word| word == "--list") {
-        for (name, _, _) in cases::CASES {
+        for (name, _, _) in cases::all() {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         };
         let mut near = start(mode == "one-process");
         let mut far = start(mode == "one-process");
-        for (name, source, case) in cases::CASES {
+        for (name, source, case) in cases::all() {
             let whole = format!("{mode}::{name}");
             if filter.is_some_and(|filter| !whole.contains(filter.as_str())) {
                 continue;

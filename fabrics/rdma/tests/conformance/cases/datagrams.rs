@@ -1,0 +1,80 @@
+//! Datagrams.
+
+use viaduct_rdma::verbs::{CompletionStatus, SendOpcode};
+
+use super::{Case, Link, OK, UD, code, connect, post};
+use crate::station::{Post, QUEUE_KEY, Side};
+
+cases! {
+    a_datagram_comes_behind_its_routing_header: "ibv_post_recv(3)";
+    a_datagram_with_another_queue_key_is_dropped: "Q_Keys of the specification";
+    a_datagram_without_a_receive_is_dropped: "unreliable datagrams of the specification";
+    a_datagram_longer_than_the_mtu_is_refused: "ibv_post_send(3)";
+}
+
+fn datagrams(near: &mut Side, far: &mut Side) -> Link {
+    connect(near, far, UD)
+}
+
+fn a_datagram_comes_behind_its_routing_header(near: &mut Side, far: &mut Side) {
+    let link = datagrams(near, far);
+    near.set_words(0, &[1, 2, 3]);
+    far.receive(5, 0, 4096);
+    near.send(Post {
+        length: 24,
+        to: link.far,
+        ..post(SendOpcode::Send)
+    });
+    let came = far.received();
+    assert_eq!((came.status, came.bytes, came.flags & 1), (OK, 64, 1));
+    assert_eq!((came.pair, came.source), (link.far, link.near));
+    assert_eq!(far.words(40, 3), [1, 2, 3]);
+    assert_eq!(near.sent().status, OK);
+}
+
+fn a_datagram_with_another_queue_key_is_dropped(near: &mut Side, far: &mut Side) {
+    let link = datagrams(near, far);
+    far.receive(5, 0, 4096);
+    let wrong = u64::from(QUEUE_KEY) + 1;
+    near.send(Post {
+        to: link.far,
+        swap: wrong,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(near.sent().status, OK);
+    far.nothing_received();
+    // With the highest bit it is the sender's own.
+    near.send(Post {
+        to: link.far,
+        swap: 1 << 31,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(far.received().status, OK);
+}
+
+fn a_datagram_without_a_receive_is_dropped(near: &mut Side, far: &mut Side) {
+    let link = datagrams(near, far);
+    near.send(Post {
+        to: link.far,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(near.sent().status, OK);
+    far.nothing_received();
+    far.receive(5, 0, 4096);
+    far.nothing_received();
+    near.send(Post {
+        to: link.far,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(far.received().request, 5);
+}
+
+fn a_datagram_longer_than_the_mtu_is_refused(near: &mut Side, far: &mut Side) {
+    let link = datagrams(near, far);
+    near.send(Post {
+        to: link.far,
+        length: 4097,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(near.sent().status, code(CompletionStatus::LocalLengthError));
+}
