@@ -10,7 +10,7 @@ pub mod access {
     pub const REMOTE_READ: u32 = 1 << 2;
     /// A peer may use atomic operations.
     pub const REMOTE_ATOMIC: u32 = 1 << 3;
-    /// Memory windows may be bound: refused here.
+    /// Memory windows may be bound. There are none to bind, so it lets nobody do anything.
     pub const MEMORY_WINDOW_BIND: u32 = 1 << 4;
     /// Remote addresses count from the start of the region.
     pub const ZERO_BASED: u32 = 1 << 5;

@@ -20,12 +20,14 @@ mod run;
 use run::Setting;
 
 /// The programs of the table, and what brings them in Debian 12.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("ibv_rc_pingpong", "ibverbs-utils"),
     ("ib_send_lat", "perftest"),
     ("rping", "rdmacm-utils"),
     ("ucx_perftest", "ucx-utils"),
     ("fi_pingpong", "libfabric-bin"),
+    ("qperf", "qperf"),
+    ("fio", "fio"),
     ("mpiexec.mpich", "mpich"),
     ("mpicc.mpich", "libmpich-dev"),
     ("mpirun.openmpi", "openmpi-bin"),

@@ -19,20 +19,20 @@ pub(crate) fn deallocate_protection_domain(key: Key) -> Result<()> {
     Ok(())
 }
 
-/// Access flags that this fabric knows, hints among them.
+/// Access flags that this fabric knows, hints among them. Programs set the bit of memory windows
+/// beside the others, and learn that there are none when they ask for one.
 pub(super) const ACCESS_KNOWN: u32 = access::LOCAL_WRITE
     | access::REMOTE_WRITE
     | access::REMOTE_READ
     | access::REMOTE_ATOMIC
+    | access::MEMORY_WINDOW_BIND
     | access::ZERO_BASED
     | access::HUGE_PAGES
     | access::OPTIONAL;
 
 fn check_region(address: u64, length: u64, iova: u64, flags: u32) -> Result<()> {
-    if flags & (access::MEMORY_WINDOW_BIND | access::ON_DEMAND) != 0 {
-        return Err(unsupported(
-            "there are neither memory windows nor on-demand paging",
-        ));
+    if flags & access::ON_DEMAND != 0 {
+        return Err(unsupported("there is no on-demand paging"));
     }
     if flags & !ACCESS_KNOWN != 0 {
         return Err(invalid(format!(

@@ -189,6 +189,9 @@ fn remote_rights_need_the_local_one(near: &mut Side, _: &mut Side) {
         assert_eq!(near.call("region", &[u64::from(rights)]), Err(libc::EINVAL));
     }
     near.done("region", &[u64::from(access::REMOTE_READ)]);
+    // Programs ask for windows to be bound beside the other rights, though they bind none.
+    let bound = access::LOCAL_WRITE | access::MEMORY_WINDOW_BIND;
+    near.done("region", &[u64::from(bound)]);
     let on_demand = u64::from(access::ON_DEMAND);
     assert_eq!(near.call("region", &[on_demand]), Err(libc::EOPNOTSUPP));
 }
