@@ -9,10 +9,12 @@
 //! - `attributes.rs`: what queue pairs and addresses are told and asked
 //! - `request.rs`: work requests and completions
 //! - `transition.rs`: rule: which state may follow which
-//! - `check.rs`: rule: what may be posted, what keys let through, timers
+//! - `check.rs`: rule: what may be posted, what keys let through, timers, retries
+//! - `faults.rs`: which requests are struck by faults on request
 
 mod attributes;
 pub mod check;
+pub mod faults;
 pub mod flags;
 mod request;
 pub mod transition;

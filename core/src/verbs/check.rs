@@ -253,6 +253,14 @@ pub fn receiver_not_ready_retries(setting: u8) -> Option<u8> {
     })
 }
 
+/// Whether a request that nobody acknowledged is sent again, after so many times.
+///
+/// Source: `ibv_modify_qp(3)`: `retry_cnt` is the number of times before an error is reported.
+#[must_use]
+pub fn is_sent_again(times: u32, setting: u8) -> bool {
+    rule!(times < u32::from(setting & 7))
+}
+
 /// Whether a datagram with this Q_Key is let in. Another is dropped.
 ///
 /// Source: Q_Keys of the specification.
@@ -290,6 +298,7 @@ mod tests {
         assert_eq!(timeout_nanoseconds(14), Some(67_108_864));
         assert_eq!(receiver_not_ready_retries(7), None);
         assert_eq!(receiver_not_ready_retries(0), Some(0));
+        assert!(!is_sent_again(0, 0) && is_sent_again(6, 7) && !is_sent_again(7, 7));
     }
 
     /// `ibv_reg_mr(3)`.

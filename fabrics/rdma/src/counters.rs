@@ -84,6 +84,20 @@ counters! {
     kicks,
     /// Completions with an error, flushes among them.
     errors,
+    /// Times that requests were sent again since nobody had acknowledged them.
+    retries,
+    /// Times that requests were sent again since their receiver had not been ready.
+    not_ready_retries,
+    /// Requests and datagrams lost by a fault on request.
+    lost,
+    /// Messages refused by such a fault though there was a receive.
+    not_ready,
+    /// Sends that such a fault delayed.
+    delayed,
+    /// Times that such a fault took the port down.
+    port_downs,
+    /// Queue pairs that such a fault broke.
+    broken_queue_pairs,
 }
 
 impl Counters {

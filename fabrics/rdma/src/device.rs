@@ -7,6 +7,7 @@ use viaduct_core::verbs::{LinkLayer, Mtu, PortState};
 
 use crate::context::Context;
 use crate::error::{Error, Result, invalid};
+use crate::faults;
 use crate::limits;
 
 /// A device of this machine.
@@ -113,7 +114,7 @@ pub struct PortAttributes {
     pub active_width: u8,
     /// Speed of a lane: 64 is 50 Gb/s.
     pub active_speed: u8,
-    /// 5: link up.
+    /// 5: link up; 3: disabled.
     pub physical_state: u8,
     /// InfiniBand or Ethernet.
     pub link_layer: LinkLayer,
@@ -152,6 +153,10 @@ struct Settings {
     mtu: Mtu,
     addresses: Vec<IpAddr>,
 }
+
+/// Physical states of ports.
+const DISABLED: u8 = 3;
+const LINK_UP: u8 = 5;
 
 /// Devices that a process has at most.
 pub const DEVICES_MAX: u32 = 16;
@@ -325,8 +330,13 @@ impl Device {
         self.check_port(port)?;
         let settings = settings();
         let is_ethernet = settings.link_layer == LinkLayer::Ethernet;
+        let is_down = faults::is_port_down();
         Ok(PortAttributes {
-            state: PortState::Active,
+            state: if is_down {
+                PortState::Down
+            } else {
+                PortState::Active
+            },
             max_mtu: Mtu::Bytes4096,
             active_mtu: settings.mtu,
             gid_table_length: self.gids().len() as u32,
@@ -345,7 +355,7 @@ impl Device {
             subnet_manager_service_level: 0,
             active_width: 2,
             active_speed: 64,
-            physical_state: 5,
+            physical_state: if is_down { DISABLED } else { LINK_UP },
             link_layer: settings.link_layer,
             // IBV_QPF_GRH_REQUIRED is for other fabrics.
             flags: 0,

@@ -23,6 +23,7 @@ use viaduct_processes::rendezvous::{Listener, Place};
 use crate::context::{AsyncElement, AsyncEvent};
 use crate::device::{self, Device};
 use crate::error::{Error, Result, busy, invalid, unsupported};
+use crate::faults::{self, Strikes, Struck};
 use crate::limits;
 use crate::link::{self, Link, OwnTables};
 use crate::memory::{Regions, Scratch};
@@ -60,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) wake: Arc<OwnedFd>,
     /// Scratch memory.
     pub(crate) pieces: Scratch,
+    /// Faults on request.
+    pub(crate) faults: Option<Box<Strikes>>,
     key_variant: u32,
 }
 
@@ -183,6 +186,7 @@ impl Engine {
             active: Vec::new(),
             wake: wake.clone(),
             pieces: Scratch::default(),
+            faults: Strikes::from_environment(),
             key_variant: 1,
         });
         engine.links_by_block.insert(block, 0);
@@ -241,7 +245,9 @@ impl Engine {
             .peer
             .store(pair.attributes.destination, Ordering::Relaxed);
         entry.expected.store(pair.expected, Ordering::Relaxed);
-        let hears = check::hears(pair.state) && pair.options.kind != QueuePairType::Ud;
+        let hears = check::hears(pair.state)
+            && pair.options.kind != QueuePairType::Ud
+            && !faults::is_port_down();
         entry.hears.store(u32::from(hears), Ordering::Release);
     }
 

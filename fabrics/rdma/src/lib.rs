@@ -25,6 +25,7 @@ mod counters;
 mod device;
 mod engine;
 mod error;
+mod faults;
 mod limits;
 mod link;
 mod memory;
@@ -47,6 +48,7 @@ pub use device::{
     DEVICES_MAX, Device, DeviceAttributes, GidEntry, GidType, PortAttributes, devices, gid_of,
 };
 pub use error::{Error, Result};
+pub use faults::{FaultError, parse_faults};
 pub use pair::{DatagramDestination, QueuePair, QueuePairOptions, ReceiveRequest, SendRequest};
 pub use queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions, SharedReceiveQueue};
 pub use region::{AddressHandle, MemoryRegion, ProtectionDomain};

@@ -380,23 +380,19 @@ impl Engine {
                 return self.refuse(pair, CompletionStatus::LocalProtectionError);
             }
         }
+        if self.faults.is_some()
+            && let Some(goes_on) = self.strike_send(pair)
+        {
+            return goes_on;
+        }
         if pair.options.kind == QueuePairType::Ud {
             return self.begin_datagram(pair, pieces);
         }
         let Some(index) = pair.link else {
-            if pair.options.kind == QueuePairType::Uc {
-                return self.begun(pair, Phase::Done(CompletionStatus::Success));
-            }
-            if let Some(send) = pair.sends.get_mut(at) {
-                send.sequence = pair.next_sequence;
-                send.end = 0;
-            }
-            pair.next_sequence = pair.next_sequence.wrapping_add(1);
-            if asks(opcode) {
-                pair.asked += 1;
-                return self.begun(pair, Phase::Asked);
-            }
-            return self.begun(pair, Phase::Sent);
+            return self.lose(pair);
+        };
+        let Some(send) = pair.sends.get(at) else {
+            return false;
         };
         let can_reach = self.links[index].as_ref().is_some_and(|link| link.copies);
         if can_reach && send.length > 0 && !send.is_placed && send.offset == 0 {
@@ -421,6 +417,24 @@ impl Engine {
         } else {
             self.send_parts(pair, index, pieces)
         }
+    }
+
+    /// Counts the next send as begun, though nobody will hear of it.
+    pub(crate) fn lose(&mut self, pair: &mut Pair) -> bool {
+        if pair.options.kind != QueuePairType::Rc {
+            return self.begun(pair, Phase::Done(CompletionStatus::Success));
+        }
+        let mut phase = Phase::Sent;
+        if let Some(send) = pair.sends.get_mut(pair.started) {
+            send.sequence = pair.next_sequence;
+            send.end = 0;
+            if asks(send.opcode) {
+                pair.asked += 1;
+                phase = Phase::Asked;
+            }
+        }
+        pair.next_sequence = pair.next_sequence.wrapping_add(1);
+        self.begun(pair, phase)
     }
 
     /// Writes or reads the peer's memory, if its tables let that through. What they do not is asked
@@ -745,19 +759,21 @@ impl Engine {
         header
     }
 
-    /// Begins everything again that was begun and is not done.
-    pub(crate) fn rewind(&mut self, pair: &mut Pair) {
-        if let Some(first) = pair.sends.front()
-            && pair.started > 0
+    /// Begins everything again, from a place on, that was begun and is not done.
+    pub(crate) fn rewind(&mut self, pair: &mut Pair, from: usize) {
+        if let Some(first) = pair.sends.get(from)
+            && from < pair.started
         {
             pair.next_sequence = first.sequence;
         }
-        for send in &mut pair.sends {
+        for send in pair.sends.iter_mut().skip(from) {
             send.phase = Phase::Queued;
             send.offset = 0;
         }
-        pair.started = 0;
-        pair.asked = 0;
+        pair.started = pair.started.min(from);
+        let left = pair.sends.iter().take(from);
+        pair.asked = left.filter(|send| send.phase == Phase::Asked).count();
+        pair.has_gap = false;
     }
 
     /// The oldest send fails.
@@ -823,14 +839,15 @@ impl Engine {
             return;
         }
         pair.heard_at = time;
-        if pair.retry_count >= u32::from(pair.attributes.retry_count) {
+        if !check::is_sent_again(pair.retry_count, pair.attributes.retry_count) {
             return self.fail_first(pair, CompletionStatus::RetryExceededError);
         }
         pair.retry_count += 1;
+        live().retries.add(1);
         if pair.link.is_none() {
             pair.link = self.link_to(pair.attributes.destination);
         }
-        self.rewind(pair);
+        self.rewind(pair, 0);
         self.transmit(pair);
     }
 }

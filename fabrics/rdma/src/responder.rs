@@ -107,7 +107,8 @@ impl Engine {
         };
         let is_peer = pair.attributes.destination == header.source;
         let is_reliable = pair.options.kind == QueuePairType::Rc;
-        if check::hears(pair.state) {
+        let is_struck = self.faults.is_some() && self.strike_packet(&mut pair, header);
+        if check::hears(pair.state) && !is_struck {
             let is_next = is_peer && is_reliable && header.sequence == pair.expected;
             match header.kind {
                 DATAGRAM => self.take_datagram(&mut pair, header, consumer),
@@ -135,7 +136,7 @@ impl Engine {
         receive
     }
 
-    fn give_back(&mut self, pair: &mut Pair, receive: Receive) {
+    pub(crate) fn give_back(&mut self, pair: &mut Pair, receive: Receive) {
         match pair.options.shared_receive_queue {
             None => pair.receives.push_front(receive),
             Some(shared) => {
@@ -245,7 +246,10 @@ impl Engine {
                 }
             }
             if !has(WRITE) || has(IMMEDIATE) {
-                incoming.receive = self.next_receive(pair);
+                let is_struck = self.faults.is_some() && self.strike_receive(pair);
+                if !is_struck {
+                    incoming.receive = self.next_receive(pair);
+                }
                 if incoming.receive.is_none() {
                     if is_reliable {
                         let answer = Answer::Refused {
@@ -679,8 +683,9 @@ impl Engine {
             return self.fail_first(pair, status);
         }
         pair.not_ready_count += 1;
+        live().not_ready_retries.add(1);
         pair.wait_until = now() + check::receiver_not_ready_nanoseconds(header.immediate as u8);
-        self.rewind(pair);
+        self.rewind(pair, 0);
     }
 }
 

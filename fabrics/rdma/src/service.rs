@@ -55,7 +55,10 @@ fn run(wake: &Arc<OwnedFd>) {
     let mut strangers = Strangers::new();
     let mut idle = 0;
     loop {
-        let Ok(guard) = engine::engine() else { return };
+        let Ok(mut guard) = engine::engine() else {
+            return;
+        };
+        let port_change = guard.follow_port().map(Duration::from_nanos);
         let listener = guard.listener.clone();
         let lines: Vec<(usize, Arc<OwnedFd>)> = (0..)
             .zip(&guard.links)
@@ -69,11 +72,13 @@ fn run(wake: &Arc<OwnedFd>) {
         polled.extend(lines.iter().map(|(_, line)| watch(line.as_fd())));
         polled.extend(strangers.iter().map(|line| watch(line.as_fd())));
         let is_ticking = IS_TICKING.load(Ordering::Relaxed);
-        let limit = Timespec {
-            tv_sec: 0,
-            tv_nsec: TICK.as_nanos() as i64,
-        };
-        let _ = rustix::event::poll(&mut polled, is_ticking.then_some(&limit));
+        let tick = is_ticking.then_some(TICK);
+        let limit = tick.into_iter().chain(port_change).min();
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        });
+        let _ = rustix::event::poll(&mut polled, limit.as_ref());
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(polled);
         let _ = rustix::io::read(wake.as_fd(), &mut [0_u8; 8]);

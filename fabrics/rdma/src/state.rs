@@ -8,6 +8,7 @@ use viaduct_core::verbs::{
     SendOpcode,
 };
 
+use crate::faults::Struck;
 use crate::pair::QueuePairOptions;
 use crate::slab::Key;
 
@@ -80,6 +81,8 @@ pub(crate) struct Send {
     pub(crate) end: u64,
     /// Whether its bytes were written before its packets.
     pub(crate) is_placed: bool,
+    /// What faults on request did to it.
+    pub(crate) struck: Struck,
 }
 
 /// A receive.
@@ -129,6 +132,12 @@ pub(crate) struct Pair {
     pub(crate) is_established: bool,
     pub(crate) drain_wanted: bool,
     pub(crate) async_unacknowledged: u32,
+    /// Sends that have come to their turn, and messages that found a receive: counted for faults
+    /// on request alone.
+    pub(crate) begun_count: u32,
+    pub(crate) heard_count: u32,
+    /// Whether a fault lost a send that others may follow.
+    pub(crate) has_gap: bool,
 }
 
 impl Pair {

@@ -75,6 +75,10 @@ struct AdapterArguments {
     /// IP addresses whose GIDs the ports have, with commas between them [default: the machine's]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     gids: Vec<std::net::IpAddr>,
+    /// What shall go wrong; several are given one by one: loss=0.001,seed=7, rnr=0.01,seed=7,
+    /// slow=50us, port-down=2s..3s, qp-error=after:1000
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,7 +125,21 @@ impl AdapterArguments {
             let gids: Vec<_> = self.gids.iter().map(ToString::to_string).collect();
             variables.push(("VIADUCT_RDMA_GIDS", gids.join(",")));
         }
+        if !self.faults.is_empty() {
+            variables.push(("VIADUCT_RDMA_FAULTS", self.faults.join(";")));
+        }
         variables
+    }
+
+    /// Checks what its types do not.
+    fn check(&self) -> Result<(), Failure> {
+        match viaduct_rdma::parse_faults(&self.faults.join(";")) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure::new(
+                format!("--fault {}: {}", error.fault, error.wrong),
+                error.instead,
+            )),
+        }
     }
 }
 
@@ -130,6 +148,7 @@ pub(crate) fn rdma(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     match &arguments.command {
         None => run(arguments),
         Some(RdmaCommand::Env(adapters)) => {
+            adapters.check()?;
             // The shell that evaluates it.
             let shell = std::os::unix::process::parent_id();
             let environment = environment::of(adapters, shell)?;
@@ -137,6 +156,7 @@ pub(crate) fn rdma(arguments: &RdmaArguments) -> Result<Exit, Failure> {
             Ok(Exit::Fine)
         }
         Some(RdmaCommand::Devices(adapters)) => {
+            adapters.check()?;
             output::result(&files::listing(adapters)?)?;
             Ok(Exit::Fine)
         }
@@ -156,6 +176,7 @@ fn run(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     let Some((program, rest)) = arguments.program.split_first() else {
         return Err(Failure::plain("no command"));
     };
+    arguments.adapters.check()?;
     let found = executable::find(program)?;
     let environment = environment::of(&arguments.adapters, std::process::id())?;
     let mut command = Command::new(program);

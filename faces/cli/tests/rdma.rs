@@ -107,6 +107,44 @@ fn a_shell_that_evaluates_it_has_the_same() {
 }
 
 #[test]
+fn faults_are_passed_on() {
+    let folder = folder();
+    let faults = ["--fault", "loss=0.001,seed=7", "--fault", "slow=50us"];
+    let mut arguments = vec!["rdma"];
+    arguments.extend(faults);
+    arguments.extend(["--", "sh", "-c", "echo $VIADUCT_RDMA_FAULTS"]);
+    let (printed, ..) = ended(&folder, &arguments);
+    assert_eq!(printed, "loss=0.001,seed=7;slow=50us\n");
+    let mut arguments = vec!["rdma", "env"];
+    arguments.extend(faults);
+    let (printed, ..) = ended(&folder, &arguments);
+    let line = "export VIADUCT_RDMA_FAULTS='loss=0.001,seed=7;slow=50us'\n";
+    assert!(printed.contains(line), "{printed}");
+}
+
+#[test]
+fn a_fault_that_is_wrong_is_told_before_anything_runs() {
+    let folder = folder();
+    for (fault, expected) in [
+        ("lose=1", "--fault lose=1: there is no fault `lose`"),
+        ("loss=2", "--fault loss=2: `2` is no probability"),
+    ] {
+        for rest in [
+            &["rdma", "env", "--fault", fault][..],
+            &["rdma", "devices", "--fault", fault],
+        ] {
+            let (printed, code, said) = ended(&folder, rest);
+            assert_eq!((printed.as_str(), code), ("", Some(1)), "{said}");
+            assert!(said.contains(expected), "{said}");
+        }
+        let arguments = ["rdma", "--fault", fault, "--", "echo", "run"];
+        let (printed, code, said) = ended(&folder, &arguments);
+        assert_eq!((printed.as_str(), code), ("", Some(1)), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn adapters_are_listed() {
     let folder = folder();
     let arguments = ["rdma", "devices", "--devices", "2", "--gids", "10.1.2.3"];

@@ -62,6 +62,9 @@ pub(crate) fn create_queue_pair(domain: Key, options: &QueuePairOptions) -> Resu
         is_established: false,
         drain_wanted: false,
         async_unacknowledged: 0,
+        begun_count: 0,
+        heard_count: 0,
+        has_gap: false,
     });
     engine.show(&pair);
     engine.put_pair(pair);
@@ -253,6 +256,7 @@ pub(crate) unsafe fn post_sends(key: Key, requests: &[SendRequest<'_>]) -> Resul
             offset: 0,
             end: 0,
             is_placed: false,
+            struck: Struck::default(),
         };
         engine.pair(key)?.sends.push_back(send);
     }
@@ -395,6 +399,7 @@ impl Engine {
                 pair.link = None;
                 pair.is_established = false;
                 pair.drain_wanted = false;
+                pair.has_gap = false;
                 for queue in [pair.options.send_queue, pair.options.receive_queue] {
                     self.notices.forget_completions(queue.key, pair.number);
                 }

@@ -341,6 +341,25 @@ impl Station {
                 let counters = viaduct_rdma::Counters::of_this_process();
                 Ok(vec![counters.kernel_copies, counters.packets])
             }
+            "faults" => {
+                let counters = viaduct_rdma::Counters::of_this_process();
+                Ok(vec![
+                    counters.lost,
+                    counters.retries,
+                    counters.not_ready,
+                    counters.not_ready_retries,
+                    counters.delayed,
+                    counters.port_downs,
+                    counters.broken_queue_pairs,
+                ])
+            }
+            "port" => {
+                let port = self.context.device().port(1)?;
+                Ok(vec![
+                    u64::from(port.state.number()),
+                    u64::from(port.physical_state),
+                ])
+            }
             _ => panic!("a station does not know {name}"),
         }
     }
@@ -509,9 +528,15 @@ pub(crate) struct Remote {
 
 impl Remote {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With variables in its environment.
+    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
         let program = std::env::current_exe().expect("this program has a path");
         let mut child = Command::new(program)
             .arg("--station")
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
