@@ -278,6 +278,17 @@ pub fn queue_key_sent(own: u32, wanted: u32) -> u32 {
     rule!(if wanted & 1 << 31 != 0 { own } else { wanted })
 }
 
+/// Whether a message that is longer than its receive is dropped without a word, and the receive
+/// kept. Otherwise the receive fails, and both queue pairs.
+///
+/// Source: the specification's classes of errors as Linux has them: class D for UC and UD, class C
+/// for RC (`RESPST_ERR_LENGTH` in `drivers/infiniband/sw/rxe/rxe_resp.c`); "silently drop packets
+/// which are too big" in `ud.c` of hfi1 and qib, which use the receive again.
+#[must_use]
+pub fn drops_what_is_too_long(kind: QueuePairType) -> bool {
+    rule!(!matches!(kind, QueuePairType::Rc))
+}
+
 /// Bytes in front of a datagram in its receive.
 ///
 /// Source: `ibv_post_recv(3)`: "the first 40 bytes of the buffer are reserved for the GRH".

@@ -66,7 +66,16 @@ impl Context {
     ///
     /// EAGAIN when there is none and the descriptor does not block, EINTR after a signal.
     pub fn next_async_event(&self) -> Result<AsyncEvent> {
-        engine::next_async_event(self.key)
+        engine::await_event(|| self.async_fd(), || self.try_next_async_event())
+    }
+
+    /// The same, without waiting, whatever the descriptor is set to.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when there is none.
+    pub fn try_next_async_event(&self) -> Result<AsyncEvent> {
+        engine::try_next_async_event(self.key)
     }
 
     /// Makes a protection domain.

@@ -47,6 +47,10 @@ macro_rules! counters {
         }
 
         impl Live {
+            fn clear(&self) {
+                $(self.$name.0.store(0, Ordering::Relaxed);)+
+            }
+
             fn take_over(&self, from: &Self) {
                 $(self.$name.add(from.$name.0.load(Ordering::Relaxed));)+
                 self.magic.store(MAGIC, Ordering::Release);
@@ -136,6 +140,12 @@ static PUBLISHED: AtomicPtr<Live> = AtomicPtr::new(ptr::null_mut());
 pub(crate) fn live() -> &'static Live {
     // SAFETY: a published place stays mapped for the life of the process.
     unsafe { PUBLISHED.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
+}
+
+/// Has a forked child count from nothing, and not where its parent does.
+pub(crate) fn begin_child() {
+    PUBLISHED.store(ptr::null_mut(), Ordering::Release);
+    OWN.clear();
 }
 
 impl Counters {

@@ -236,7 +236,7 @@ fn own_addresses() -> Vec<IpAddr> {
     found.into_iter().map(IpAddr::V4).collect()
 }
 
-/// The devices, in the order of their names. Empty in a forked child whose parent had opened one.
+/// The devices, in the order of their names.
 #[must_use]
 pub fn devices() -> Vec<Device> {
     (0..settings().devices)
@@ -274,8 +274,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// In a forked child whose parent had opened one: ENODEV. What the system says when it has no
-    /// memory, descriptors or threads.
+    /// What the system says when it has no memory, descriptors or threads. ENODEV in a child that a
+    /// signal's handler forked in the middle of a call.
     pub fn open(&self) -> Result<Context> {
         Context::open(*self)
     }

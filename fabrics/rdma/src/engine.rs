@@ -1,6 +1,7 @@
 //! What a process holds: all objects behind one lock, and the calls of the interface.
 
 mod events;
+pub(crate) mod fork;
 mod objects;
 mod pairs;
 
@@ -69,15 +70,10 @@ pub(crate) struct Engine {
 static ENGINE: Mutex<Option<Box<Engine>>> = Mutex::new(None);
 /// Told of each acknowledgement.
 static ACKNOWLEDGED: Condvar = Condvar::new();
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
 /// Whether the service thread looks by itself now and then.
 pub(crate) static IS_TICKING: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn begin_child() {
-    IS_CHILD.store(true, Ordering::Relaxed);
-}
-
-/// The engine, if there is one: nothing in a forked child.
+/// The engine, if there is one.
 pub(crate) struct Guard(MutexGuard<'static, Option<Box<Engine>>>);
 
 impl std::ops::Deref for Guard {
@@ -95,22 +91,11 @@ impl std::ops::DerefMut for Guard {
 }
 
 fn gone() -> Error {
-    invalid("there is no such object, or not any more")
-}
-
-/// Why calls in a forked child fail.
-fn child() -> Error {
-    Error::new(
-        libc::ENODEV,
-        "this process was forked after its parent had opened a device, which the child cannot use",
-    )
+    invalid("there is no such object, or not any more, or it is of a process that forked this one")
 }
 
 #[inline]
 pub(crate) fn engine() -> Result<Guard> {
-    if IS_CHILD.load(Ordering::Relaxed) {
-        return Err(child());
-    }
     let guard = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
     if guard.is_none() {
         return Err(gone());
@@ -165,22 +150,23 @@ impl Engine {
         };
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let own = Link::to_self(block, &tables)?;
+        let life = fork::first_life();
         let mut engine = Box::new(Self {
             place,
             block,
             listener: Arc::new(listener),
             tables,
             notices: Notices {
-                contexts: Slab::new(1024),
-                channels: Slab::new(65_536),
-                queues: Slab::new(limits::COMPLETION_QUEUES_MAX),
+                contexts: Slab::new(1024, life),
+                channels: Slab::new(65_536, life),
+                queues: Slab::new(limits::COMPLETION_QUEUES_MAX, life),
                 armed: 0,
             },
-            domains: Slab::new(limits::PROTECTION_DOMAINS_MAX),
-            regions: Slab::new(limits::REGIONS_MAX),
-            shared: Slab::new(limits::SHARED_RECEIVE_QUEUES_MAX),
-            pairs: Slab::new(limits::QUEUE_PAIRS_MAX),
-            addresses: Slab::new(limits::ADDRESS_HANDLES_MAX),
+            domains: Slab::new(limits::PROTECTION_DOMAINS_MAX, life),
+            regions: Slab::new(limits::REGIONS_MAX, life),
+            shared: Slab::new(limits::SHARED_RECEIVE_QUEUES_MAX, life),
+            pairs: Slab::new(limits::QUEUE_PAIRS_MAX, life),
+            addresses: Slab::new(limits::ADDRESS_HANDLES_MAX, life),
             links: vec![Some(own)],
             links_by_block: BTreeMap::new(),
             active: Vec::new(),

@@ -24,6 +24,11 @@ const VARIABLE: &str = "VIADUCT_RDMA_FAULTS";
 /// Whether the port of this process's devices is down.
 static IS_PORT_DOWN: AtomicBool = AtomicBool::new(false);
 
+/// Forgets what the parent of a forked child had.
+pub(crate) fn begin_child() {
+    IS_PORT_DOWN.store(false, Ordering::Relaxed);
+}
+
 /// Whether a fault holds the port of this process's devices down.
 pub(crate) fn is_port_down() -> bool {
     IS_PORT_DOWN.load(Ordering::Relaxed)

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - Handles are small values that are copied. One whose object is destroyed, or that belongs to
-//!   the parent of a forked process, is told from live ones: calls answer EINVAL.
+//!   the parent of a forked process, is told from live ones: calls answer EINVAL. A forked child
+//!   may open devices of its own.
 //! - Words, numbers and bits are those of `infiniband/verbs.h` ([`viaduct_core::verbs`]).
 //! - Errors are numbers of `errno.h` with a reason in words ([`Error`]).
 //! - `cookie` is a number of the caller's (an address of its own structure) by which events name

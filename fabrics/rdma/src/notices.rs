@@ -32,7 +32,7 @@ impl Counter {
     }
 
     /// Takes one away, if there is one.
-    fn take(&self) {
+    pub(crate) fn take(&self) {
         let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
         let at_once = Timespec {
             tv_sec: 0,

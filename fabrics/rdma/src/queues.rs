@@ -30,7 +30,17 @@ impl CompletionChannel {
     ///
     /// EAGAIN when there is none and the descriptor does not block, EINTR after a signal.
     pub fn next_event(&self) -> Result<u64> {
-        engine::next_completion_event(self.key)
+        engine::await_event(|| self.fd(), || self.try_next_event())
+    }
+
+    /// The same, without waiting, whatever the descriptor is set to: for whoever waits at the
+    /// descriptor by other means.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when there is none.
+    pub fn try_next_event(&self) -> Result<u64> {
+        engine::try_next_completion_event(self.key)
     }
 
     /// Closes it.

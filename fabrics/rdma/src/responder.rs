@@ -322,6 +322,13 @@ impl Engine {
                 }
             }
             Ok(()) => pair.incoming = Some(incoming),
+            Err(CompletionStatus::RemoteInvalidRequestError)
+                if check::drops_what_is_too_long(pair.options.kind) =>
+            {
+                if let Some(receive) = incoming.receive {
+                    self.give_back(pair, receive);
+                }
+            }
             Err(status) => {
                 let own = match status {
                     CompletionStatus::RemoteInvalidRequestError => {
@@ -436,8 +443,7 @@ impl Engine {
         };
         let route = check::GLOBAL_ROUTING_HEADER_BYTES as usize;
         if receive.elements.bytes() < (route + length) as u64 {
-            self.complete_receive_error(pair, receive.request, CompletionStatus::LocalLengthError);
-            return self.fail(pair);
+            return self.give_back(pair, receive);
         }
         let mut pieces = std::mem::take(&mut self.pieces);
         let elements = receive.elements.as_slice();

@@ -27,18 +27,20 @@ pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
     free: VecDeque<u32>,
     limit: u32,
+    first_life: u32,
 }
 
 /// Places that are left free so that a dead name is not used again soon.
 const REST: usize = 64;
 
 impl<T> Slab<T> {
-    /// A table of at most `limit` objects.
-    pub(crate) const fn new(limit: u32) -> Self {
+    /// A table of at most `limit` objects, whose places begin with this life.
+    pub(crate) const fn new(limit: u32, first_life: u32) -> Self {
         Self {
             places: Vec::new(),
             free: VecDeque::new(),
             limit,
+            first_life,
         }
     }
 
@@ -52,7 +54,7 @@ impl<T> Slab<T> {
         }
         Some(Key {
             index: self.places.len() as u32,
-            life: 1,
+            life: self.first_life,
         })
     }
 
@@ -61,7 +63,7 @@ impl<T> Slab<T> {
         let key = self.next()?;
         if key.index as usize == self.places.len() {
             self.places.push(Place {
-                life: 1,
+                life: self.first_life,
                 value: Some(value),
             });
         } else {
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_dead_key_names_nothing_though_its_place_is_used_again() {
-        let mut slab = Slab::new(1);
+        let mut slab = Slab::new(1, 1);
         let first = slab.insert(7).unwrap();
         assert!(slab.insert(8).is_none());
         assert_eq!(slab.remove(first), Some(7));
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_place_rests_before_it_is_used_again() {
-        let mut slab = Slab::new(1000);
+        let mut slab = Slab::new(1000, 1);
         let first = slab.insert(0).unwrap();
         slab.remove(first);
         assert_ne!(slab.insert(1).unwrap().index(), first.index());

@@ -65,7 +65,7 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
         let channel = trust::<CompletionChannel>(channel);
         ((*channel).handle, (*channel).verbs.fd)
     };
-    let next = || quietly("ibv_get_cq_event", || handle.next_event());
+    let next = || quietly("ibv_get_cq_event", || handle.try_next_event());
     // SAFETY: nothing here is to be dropped.
     match unsafe { wait(descriptor, next) } {
         Ok(cookie) => {
@@ -100,7 +100,7 @@ pub unsafe extern "C-unwind" fn ibv_get_async_event(
         let context = trust::<Context>(context);
         ((*context).handle, (*context).verbs.context.async_fd)
     };
-    let next = || quietly("ibv_get_async_event", || handle.next_async_event());
+    let next = || quietly("ibv_get_async_event", || handle.try_next_async_event());
     // SAFETY: nothing here is to be dropped.
     match unsafe { wait(descriptor, next) } {
         Ok(found) => {

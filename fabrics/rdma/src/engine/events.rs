@@ -3,16 +3,10 @@
 use super::*;
 
 pub(crate) fn open_context(device: Device) -> Result<Key> {
-    static WATCHED: Once = Once::new();
-    if IS_CHILD.load(Ordering::Relaxed) {
-        return Err(child());
-    }
+    fork::check()?;
+    fork::watch();
     let mut guard = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
     if guard.is_none() {
-        WATCHED.call_once(|| {
-            // SAFETY: the function stores one flag.
-            unsafe { libc::pthread_atfork(None, None, Some(begin_child)) };
-        });
         *guard = Some(Engine::start()?);
     }
     let mut engine = Guard(guard);
@@ -32,46 +26,66 @@ pub(crate) fn async_fd(context: Key) -> RawFd {
     })
 }
 
-/// Waits at a counter, unless it does not block.
-fn await_count(fd: RawFd) -> Result<()> {
-    let mut count = 0_u64;
-    // SAFETY: the place has 8 bytes. The descriptor may have been closed by now, which fails.
-    let read = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-    if read == 8 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error().into())
+fn nothing_yet() -> Error {
+    Error::new(libc::EAGAIN, "there is no event yet")
+}
+
+/// Waits until there is an event, unless the descriptor does not block. Its counter is read by
+/// whoever takes the event, so that no two wait for one.
+pub(crate) fn await_event<T>(
+    descriptor: impl Fn() -> RawFd,
+    next: impl Fn() -> Result<T>,
+) -> Result<T> {
+    loop {
+        match next() {
+            Err(error) if error.errno() == libc::EAGAIN => {}
+            found => return found,
+        }
+        let fd = descriptor();
+        // SAFETY: asks for flags. The descriptor may have been closed by now, which fails.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        if flags < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        if flags & libc::O_NONBLOCK != 0 {
+            return Err(nothing_yet());
+        }
+        let mut waited = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one descriptor.
+        if unsafe { libc::poll(&raw mut waited, 1, -1) } < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
     }
 }
 
-pub(crate) fn next_async_event(context: Key) -> Result<AsyncEvent> {
-    loop {
-        await_count(async_fd(context))?;
-        let mut engine = engine()?;
-        let state = engine.notices.contexts.get_mut(context).ok_or_else(gone)?;
-        let Some((event, owner)) = state.events.pop_front() else {
-            continue;
-        };
-        match owner {
-            Some(Owner::Queue(key)) => {
-                if let Some(queue) = engine.notices.queues.get_mut(key) {
-                    queue.async_unacknowledged += 1;
-                }
+pub(crate) fn try_next_async_event(context: Key) -> Result<AsyncEvent> {
+    let mut engine = engine()?;
+    let state = engine.notices.contexts.get_mut(context).ok_or_else(gone)?;
+    let (event, owner) = state.events.pop_front().ok_or_else(nothing_yet)?;
+    state.counter.take();
+    match owner {
+        Some(Owner::Queue(key)) => {
+            if let Some(queue) = engine.notices.queues.get_mut(key) {
+                queue.async_unacknowledged += 1;
             }
-            Some(Owner::Pair(key)) => {
-                if let Ok(pair) = engine.pair(key) {
-                    pair.async_unacknowledged += 1;
-                }
-            }
-            Some(Owner::Shared(key)) => {
-                if let Some(shared) = engine.shared.get_mut(key) {
-                    shared.async_unacknowledged += 1;
-                }
-            }
-            None => {}
         }
-        return Ok(event);
+        Some(Owner::Pair(key)) => {
+            if let Ok(pair) = engine.pair(key) {
+                pair.async_unacknowledged += 1;
+            }
+        }
+        Some(Owner::Shared(key)) => {
+            if let Some(shared) = engine.shared.get_mut(key) {
+                shared.async_unacknowledged += 1;
+            }
+        }
+        None => {}
     }
+    Ok(event)
 }
 
 pub(crate) fn acknowledge_async_events(owner: Owner, count: u32) {
@@ -163,19 +177,15 @@ pub(crate) fn channel_fd(channel: Key) -> RawFd {
     })
 }
 
-pub(crate) fn next_completion_event(channel: Key) -> Result<u64> {
-    loop {
-        await_count(channel_fd(channel))?;
-        let mut engine = engine()?;
-        let state = engine.notices.channels.get_mut(channel).ok_or_else(gone)?;
-        let Some((queue, cookie)) = state.events.pop_front() else {
-            continue;
-        };
-        if let Some(queue) = engine.notices.queues.get_mut(queue) {
-            queue.unacknowledged += 1;
-        }
-        return Ok(cookie);
+pub(crate) fn try_next_completion_event(channel: Key) -> Result<u64> {
+    let mut engine = engine()?;
+    let state = engine.notices.channels.get_mut(channel).ok_or_else(gone)?;
+    let (queue, cookie) = state.events.pop_front().ok_or_else(nothing_yet)?;
+    state.counter.take();
+    if let Some(queue) = engine.notices.queues.get_mut(queue) {
+        queue.unacknowledged += 1;
     }
+    Ok(cookie)
 }
 
 pub(crate) fn destroy_completion_channel(key: Key) -> Result<()> {

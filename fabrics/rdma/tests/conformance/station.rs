@@ -294,10 +294,9 @@ impl Station {
                 none
             }
             "channel" => {
-                set_nonblocking(self.channel.fd());
                 let end = Instant::now() + if n[0] != 0 { PATIENCE } else { SILENCE };
                 loop {
-                    match self.channel.next_event() {
+                    match self.channel.try_next_event() {
                         Ok(cookie) => {
                             self.receive_queue.acknowledge_events(1);
                             return Ok(vec![cookie]);

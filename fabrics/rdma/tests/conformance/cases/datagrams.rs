@@ -10,6 +10,7 @@ cases! {
     a_datagram_with_another_queue_key_is_dropped: "Q_Keys of the specification";
     a_datagram_without_a_receive_is_dropped: "unreliable datagrams of the specification";
     a_datagram_longer_than_the_mtu_is_refused: "ibv_post_send(3)";
+    what_is_longer_than_its_receive_is_dropped: "class D of the specification's errors";
 }
 
 fn datagrams(near: &mut Side, far: &mut Side) -> Link {
@@ -67,6 +68,22 @@ fn a_datagram_without_a_receive_is_dropped(near: &mut Side, far: &mut Side) {
         ..post(SendOpcode::Send)
     });
     assert_eq!(far.received().request, 5);
+}
+
+fn what_is_longer_than_its_receive_is_dropped(near: &mut Side, far: &mut Side) {
+    let link = datagrams(near, far);
+    far.receive(5, 0, 64);
+    for length in [25, 24] {
+        near.send(Post {
+            to: link.far,
+            length,
+            ..post(SendOpcode::Send)
+        });
+        assert_eq!(near.sent().status, OK);
+    }
+    let came = far.received();
+    assert_eq!((came.request, came.status, came.bytes), (5, OK, 64));
+    far.nothing_received();
 }
 
 fn a_datagram_longer_than_the_mtu_is_refused(near: &mut Side, far: &mut Side) {

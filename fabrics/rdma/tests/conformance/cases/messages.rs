@@ -43,8 +43,18 @@ fn unreliable_sends_arrive_and_complete(near: &mut Side, far: &mut Side) {
     near.send(post(SendOpcode::Send));
     assert_eq!(near.sent().status, OK);
     far.nothing_received();
+    // Longer than its receive: dropped, and the receive stays for the next.
+    far.receive(5, 0, 20_000);
+    near.send(Post {
+        length: 100_000,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(near.sent().status, OK);
+    far.nothing_received();
     for length in [0, 64, 100_000] {
-        far.receive(5, 0, 600_000);
+        if length > 0 {
+            far.receive(5, 0, 600_000);
+        }
         near.send(Post {
             length,
             ..post(SendOpcode::Send)
