@@ -301,6 +301,7 @@ const WALLS: &[Wall] = &[
             "viaduct-lanai",
             "viaduct-measure",
             "viaduct-plot",
+            "viaduct-processes",
             "viaduct-programs",
             "viaduct-provider",
             "viaduct-rdma",

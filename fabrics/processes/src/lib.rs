@@ -4,6 +4,8 @@
 //! - `socket`: packets and descriptors, who is at the other end; `user`: whether it is this user
 //! - `segment`: sealed memory that both map
 //! - `copy`: copies of bytes that another process may write; `cma`: one copy by the kernel
+//! - `signals`: what is sent to a process is passed on to its child; `capabilities`: what a file
+//!   gives to who runs it
 //! - `barrier`: barriers for sleepers; `deadline`: when a caller's patience ends
 
 #[cfg(feature = "kill-points")]
@@ -18,10 +20,12 @@ macro_rules! kill_point {
 }
 
 pub mod barrier;
+pub mod capabilities;
 pub mod cma;
 pub mod copy;
 pub mod deadline;
 pub mod rendezvous;
 pub mod segment;
+pub mod signals;
 pub mod socket;
 pub mod user;

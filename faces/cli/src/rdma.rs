@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Args, Subcommand, ValueEnum};
+use viaduct_processes::signals;
 
 use crate::failure::{Exit, Failure};
-use crate::interrupt::Interrupt;
 use crate::output;
 
 mod environment;
@@ -186,12 +186,16 @@ fn run(arguments: &RdmaArguments) -> Result<Exit, Failure> {
         let error = command.exec();
         return Err(cannot_start(program, &error));
     }
-    // What ends a program by the keyboard goes to the command too: it decides, and this program
-    // waits for it. A second one ends this program.
-    let _interrupt = Interrupt::listen();
-    let status = command
-        .status()
+    // The command decides what a signal means, and this program waits for it.
+    signals::hold()
+        .map_err(|error| Failure::plain(format!("cannot listen to signals: {error}")))?;
+    let mut child = command
+        .spawn()
         .map_err(|error| cannot_start(program, &error))?;
+    signals::pass_to(Some(child.id()));
+    let status = child.wait();
+    signals::pass_to(None);
+    let status = status.map_err(|error| cannot_start(program, &error))?;
     let crossed = environment.crossed();
     if arguments.stats {
         output::note(&stats::summary(&crossed));

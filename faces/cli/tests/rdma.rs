@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
 
 mod support;
 
@@ -142,6 +143,31 @@ fn a_fault_that_is_wrong_is_told_before_anything_runs() {
         assert_eq!((printed.as_str(), code), ("", Some(1)), "{said}");
         assert!(said.contains(expected), "{said}");
     }
+}
+
+#[test]
+fn a_signal_is_passed_on_to_the_command() {
+    let folder = folder();
+    let script = "sleep 60 & trap 'kill $!; echo ended; exit 7' TERM; echo begun; wait";
+    let mut launcher = command(&folder, &["rdma", "--stats", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = BufReader::new(launcher.stdout.take().unwrap());
+    let mut line = String::new();
+    printed.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    let number = launcher.id().to_string();
+    let kill = ["-c", "kill -TERM $0", &number];
+    assert!(Command::new("sh").args(kill).status().unwrap().success());
+    let mut rest = String::new();
+    printed.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "ended\n");
+    let output = launcher.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let said = text(&output.stderr);
+    assert!(said.contains("no process opened a device"), "{said}");
 }
 
 #[test]

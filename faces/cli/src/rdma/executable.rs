@@ -7,6 +7,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use viaduct_processes::capabilities;
+
 use crate::failure::Failure;
 
 /// What is known of a program.
@@ -59,6 +61,13 @@ fn look(path: &Path, scripts: u32) -> Result<Executable, Failure> {
         return Err(Failure::plain(format!("{} is a folder", path.display())));
     }
     let owner = fs::metadata("/proc/self").ok();
+    let is_root = owner.as_ref().is_some_and(|owner| owner.uid() == 0);
+    if !is_root && capabilities::are_given_by(path) {
+        let reason = "it has capabilities, and for such programs the loader ignores LD_PRELOAD \
+                      and LD_LIBRARY_PATH";
+        let help = "run it as root, or a copy, which has none (`getcap` shows them)";
+        return Err(cannot(path, reason, help));
+    }
     let changes_user = found.mode() & 0o4000 != 0
         && owner
             .as_ref()
