@@ -84,8 +84,8 @@ bench: release ## speed and memory against the targets, beside SimGrid and other
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
 
-mutants: cargo c-tools ## break each rule of VIA in turn: the conformance suite of every fabric must notice; ten minutes
-	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --test conformance -- --mutants
+mutants: cargo c-tools ## break each rule of VIA and of verbs in turn: the suite of every fabric must notice; twelve minutes
+	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --package viaduct-rdma --test conformance -- --mutants
 
 chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at every store, lie to it for minutes: half an hour
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture

@@ -5,7 +5,8 @@
 //!
 //! [`mutants`] reads the rules from their own source: every public function of [`check`],
 //! [`connection`], [`matching`], [`outcome`], [`protection`] and [`transition`], so that a new one
-//! is on the list as soon as it is written. A mutant is a rule and one way in which it is wrong.
+//! is on the list as soon as it is written. Those of [`verbs`](crate::verbs) are called
+//! `verbs::check`, `verbs::requester`, ... A mutant is a rule and one way in which it is wrong.
 //!
 //! [`check`]: crate::check
 //! [`connection`]: crate::connection
@@ -13,6 +14,8 @@
 //! [`outcome`]: crate::outcome
 //! [`protection`]: crate::protection
 //! [`transition`]: crate::transition
+
+mod verbs;
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -23,9 +26,6 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::connection::RequestPhase;
 use crate::memory::MemoryError;
 use crate::protection::AccessError;
-use crate::verbs::QueuePairState;
-use crate::verbs::check::PostError;
-use crate::verbs::transition::ModifyError;
 use crate::via::ConnectFailure;
 use crate::via::ErrorCode;
 use crate::via::Status;
@@ -38,13 +38,17 @@ use crate::via::{ConnectError, ViError};
 pub const VARIABLE: &str = "VIADUCT_BROKEN_RULE";
 
 /// The modules whose public functions are rules.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 10] = [
     ("check", include_str!("via/check.rs")),
     ("connection", include_str!("connection.rs")),
     ("matching", include_str!("via/matching.rs")),
     ("outcome", include_str!("via/outcome.rs")),
     ("protection", include_str!("protection.rs")),
     ("transition", include_str!("via/transition.rs")),
+    ("verbs::check", include_str!("verbs/check.rs")),
+    ("verbs::requester", include_str!("verbs/requester.rs")),
+    ("verbs::responder", include_str!("verbs/responder.rs")),
+    ("verbs::transition", include_str!("verbs/transition.rs")),
 ];
 
 /// The fingerprint of the rule that is broken; 0: none is.
@@ -143,10 +147,15 @@ fn ask_broken<T: Breakable>(broken: u64, place: &str, part: &str, right: T) -> T
         .split("::")
         .skip(1)
         .skip_while(|module| *module == "via");
-    let module = modules.next().unwrap_or_default();
+    let first = modules.next().unwrap_or_default();
+    let inner = match first {
+        "verbs" => ["::", modules.next().unwrap_or_default()],
+        _ => [""; 2],
+    };
     let function = place.rsplit("::").nth(1).unwrap_or_default();
     let part = if part == "(())" { "" } else { part };
-    if fingerprint([module, "::", function, part]) != broken {
+    let [colons, module] = inner;
+    if fingerprint([first, colons, module, "::", function, part]) != broken {
         return right;
     }
     ASKED.store(true, Ordering::Relaxed);
@@ -194,7 +203,7 @@ fn ways(says: &str) -> Option<&'static [&'static str]> {
         "Result<ViState, ViError>" => <Result<ViState, ViError>>::WAYS,
         "Option<RequestPhase>" => <Option<RequestPhase>>::WAYS,
         "Option<ConnectFailure>" => <Option<ConnectFailure>>::WAYS,
-        _ => return None,
+        _ => return verbs::ways(says),
     })
 }
 
@@ -211,53 +220,6 @@ impl Breakable for u64 {
 
     fn broken(self, way: usize) -> Self {
         [0, Self::MAX][way]
-    }
-}
-
-impl Breakable for u32 {
-    const WAYS: &'static [&'static str] = &["none", "all"];
-
-    fn broken(self, way: usize) -> Self {
-        [0, Self::MAX][way]
-    }
-}
-
-impl Breakable for Option<u64> {
-    const WAYS: &'static [&'static str] = &["never", "at-once"];
-
-    fn broken(self, way: usize) -> Self {
-        [None, Some(0)][way]
-    }
-}
-
-impl Breakable for Option<u8> {
-    const WAYS: &'static [&'static str] = &["for-ever", "never"];
-
-    fn broken(self, way: usize) -> Self {
-        [None, Some(0)][way]
-    }
-}
-
-impl Breakable for QueuePairState {
-    const WAYS: &'static [&'static str] = &["elsewhere"];
-
-    fn broken(self, _: usize) -> Self {
-        match self {
-            Self::Error => Self::ReadyToSend,
-            _ => Self::Error,
-        }
-    }
-}
-
-impl Breakable for Result<QueuePairState, ModifyError> {
-    const WAYS: &'static [&'static str] = &["refuses", "elsewhere"];
-
-    fn broken(self, way: usize) -> Self {
-        match (way, self) {
-            (0, Ok(_)) => Err(ModifyError::NoTransition),
-            (1, Ok(state)) => Ok(state.broken(0)),
-            (_, right) => right,
-        }
     }
 }
 
@@ -331,10 +293,6 @@ impl Errors for ConnectError {
 
 impl Errors for MemoryError {
     const TWO: [Self; 2] = [Self::InvalidTag, Self::InvalidRdmaRead];
-}
-
-impl Errors for PostError {
-    const TWO: [Self; 2] = [Self::State, Self::Opcode];
 }
 
 impl Errors for ViError {
@@ -427,6 +385,10 @@ mod tests {
             "connection::request_after(LoseServer)=elsewhere",
             "transition::next(Lose)=elsewhere",
             "transition::may_be_changed=true",
+            "verbs::check::lets_through=true",
+            "verbs::requester::begin=later",
+            "verbs::responder::failure=sender",
+            "verbs::transition::next=elsewhere",
         ] {
             assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
         }
@@ -475,6 +437,8 @@ mod tests {
         let idle = ViState::Idle;
         assert_eq!(next(idle, Transition::Fail), Ok(idle));
         assert!(next(idle, Transition::Lose).is_err());
+        assert!(break_rule("verbs::check::is_atomic_address=true"));
+        assert!(crate::verbs::check::is_atomic_address(4));
         BROKEN.store(0, Ordering::Release);
     }
 }

@@ -9,7 +9,9 @@
 //! - `attributes.rs`: what queue pairs and addresses are told and asked
 //! - `request.rs`: work requests and completions
 //! - `transition.rs`: rule: which state may follow which
-//! - `check.rs`: rule: what may be posted, what keys let through, timers, retries
+//! - `check.rs`: rule: what may be posted, what keys let through, timers
+//! - `requester.rs`: rule: which send may begin, when it is done, what is tried again and flushed
+//! - `responder.rs`: rule: which requests are carried out, and what each failure does
 //! - `faults.rs`: which requests are struck by faults on request
 
 mod attributes;
@@ -17,6 +19,8 @@ pub mod check;
 pub mod faults;
 pub mod flags;
 mod request;
+pub mod requester;
+pub mod responder;
 pub mod transition;
 mod words;
 

@@ -253,14 +253,6 @@ pub fn receiver_not_ready_retries(setting: u8) -> Option<u8> {
     })
 }
 
-/// Whether a request that nobody acknowledged is sent again, after so many times.
-///
-/// Source: `ibv_modify_qp(3)`: `retry_cnt` is the number of times before an error is reported.
-#[must_use]
-pub fn is_sent_again(times: u32, setting: u8) -> bool {
-    rule!(times < u32::from(setting & 7))
-}
-
 /// Whether a datagram with this Q_Key is let in. Another is dropped.
 ///
 /// Source: Q_Keys of the specification.
@@ -276,17 +268,6 @@ pub fn is_queue_key_right(own: u32, carried: u32) -> bool {
 #[must_use]
 pub fn queue_key_sent(own: u32, wanted: u32) -> u32 {
     rule!(if wanted & 1 << 31 != 0 { own } else { wanted })
-}
-
-/// Whether a message that is longer than its receive is dropped without a word, and the receive
-/// kept. Otherwise the receive fails, and both queue pairs.
-///
-/// Source: the specification's classes of errors as Linux has them: class D for UC and UD, class C
-/// for RC (`RESPST_ERR_LENGTH` in `drivers/infiniband/sw/rxe/rxe_resp.c`); "silently drop packets
-/// which are too big" in `ud.c` of hfi1 and qib, which use the receive again.
-#[must_use]
-pub fn drops_what_is_too_long(kind: QueuePairType) -> bool {
-    rule!(!matches!(kind, QueuePairType::Rc))
 }
 
 /// Bytes in front of a datagram in its receive.
@@ -309,7 +290,6 @@ mod tests {
         assert_eq!(timeout_nanoseconds(14), Some(67_108_864));
         assert_eq!(receiver_not_ready_retries(7), None);
         assert_eq!(receiver_not_ready_retries(0), Some(0));
-        assert!(!is_sent_again(0, 0) && is_sent_again(6, 7) && !is_sent_again(7, 7));
     }
 
     /// `ibv_reg_mr(3)`.

@@ -35,8 +35,7 @@ pub enum ModifyError {
 }
 
 /// The attributes of the step between two states; none if there is no such step.
-#[must_use]
-pub fn masks(kind: QueuePairType, from: QueuePairState, to: QueuePairState) -> Option<Masks> {
+fn masks(kind: QueuePairType, from: QueuePairState, to: QueuePairState) -> Option<Masks> {
     use QueuePairState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendDrained, SendError};
     use QueuePairType::{Rc, Uc, Ud};
     let masks = |required, optional| Some(Masks { required, optional });

@@ -253,3 +253,33 @@ words! {
         Ethernet = 2,
     }
 }
+
+impl SendOpcode {
+    /// Whether immediate data go with it.
+    #[inline]
+    #[must_use]
+    pub const fn has_immediate(self) -> bool {
+        matches!(self, Self::SendWithImmediate | Self::RdmaWriteWithImmediate)
+    }
+
+    /// Whether it writes remote memory.
+    #[inline]
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        matches!(self, Self::RdmaWrite | Self::RdmaWriteWithImmediate)
+    }
+
+    /// Whether it changes eight bytes in one step.
+    #[inline]
+    #[must_use]
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::AtomicCompareAndSwap | Self::AtomicFetchAndAdd)
+    }
+
+    /// Whether bytes come back.
+    #[inline]
+    #[must_use]
+    pub const fn is_answered(self) -> bool {
+        matches!(self, Self::RdmaRead) || self.is_atomic()
+    }
+}

@@ -25,7 +25,7 @@ mod check;
 mod environment;
 mod errors;
 mod memory;
-mod mutants;
+pub mod mutants;
 mod pair;
 mod processes;
 mod report;

@@ -9,22 +9,52 @@
 use std::process::ExitCode;
 
 #[cfg(debug_assertions)]
-pub(crate) use broken::{break_what_is_asked, run, say_whether_asked};
+pub use broken::{break_what_is_asked, run, say_whether_asked};
 #[cfg(not(debug_assertions))]
-pub(crate) use whole::{break_what_is_asked, run, say_whether_asked};
+pub use whole::{break_what_is_asked, run, say_whether_asked};
+
+/// Whose rules are broken, and what is known of those that nothing notices.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutants {
+    /// What the fabric is called in the list of survivors.
+    pub under: &'static str,
+    /// The list: lines `mutant | fabrics | reason`.
+    pub survivors: &'static str,
+    /// Where it lies, for messages.
+    pub file: &'static str,
+    /// Whether the rules are those of verbs; otherwise they are VIA's.
+    pub is_verbs: bool,
+}
+
+impl Mutants {
+    /// Of VIA's rules, which the suite of this crate holds.
+    pub(crate) const fn of_via(under: &'static str) -> Self {
+        Self {
+            under,
+            survivors: include_str!("../survivors.txt"),
+            file: "fabrics/conformance/survivors.txt",
+            is_verbs: false,
+        }
+    }
+}
 
 /// Of a build without debug assertions: it has no mutants.
 #[cfg(not(debug_assertions))]
 mod whole {
-    use super::ExitCode;
+    use super::{ExitCode, Mutants};
 
-    pub(crate) const fn break_what_is_asked() -> bool {
+    /// Breaks nothing, and says so.
+    #[must_use]
+    pub const fn break_what_is_asked() -> bool {
         false
     }
 
-    pub(crate) const fn say_whether_asked() {}
+    /// Says nothing.
+    pub const fn say_whether_asked() {}
 
-    pub(crate) fn run(_under: &str, words: Option<&[String]>) -> ExitCode {
+    /// Refuses to run mutants.
+    #[must_use]
+    pub fn run(_mutants: &Mutants, words: Option<&[String]>) -> ExitCode {
         if words.is_none() {
             return ExitCode::SUCCESS;
         }
@@ -45,7 +75,7 @@ mod broken {
 
     use viaduct_provider::via::mutation::{VARIABLE, break_rule, mutants, was_asked};
 
-    use super::ExitCode;
+    use super::{ExitCode, Mutants};
 
     /// How long a mutant may take. One that hangs is noticed.
     const LIMIT: Duration = Duration::from_secs(120);
@@ -64,7 +94,12 @@ mod broken {
 
     /// Breaks the rule that the environment names. Whether it names one. The library of the C
     /// interface does the same: its rules are others than this program's.
-    pub(crate) fn break_what_is_asked() -> bool {
+    ///
+    /// # Panics
+    ///
+    /// For a name that no mutant has.
+    #[must_use]
+    pub fn break_what_is_asked() -> bool {
         let Ok(name) = std::env::var(VARIABLE) else {
             return false;
         };
@@ -76,27 +111,32 @@ mod broken {
     }
 
     /// Says whether the broken rule was asked in this process.
-    pub(crate) fn say_whether_asked() {
+    pub fn say_whether_asked() {
         println!("{ASKED}{}", was_asked());
     }
 
     const ASKED: &str = "the broken rule was asked in this process: ";
 
-    /// Runs mutants of a fabric that is called `under` in the list of survivors: those whose names
-    /// have one of the words, all if there is no word, a sample if there is no list.
-    pub(crate) fn run(under: &str, words: Option<&[String]>) -> ExitCode {
-        let reasons = match survivors(under) {
+    /// Runs mutants: those whose names have one of the words, all if there is no word, a sample if
+    /// there is no list.
+    #[must_use]
+    pub fn run(suite: &Mutants, words: Option<&[String]>) -> ExitCode {
+        let Mutants { under, file, .. } = suite;
+        let reasons = match survivors(suite) {
             Ok(reasons) => reasons,
             Err(error) => {
                 eprintln!("{error}");
                 return ExitCode::FAILURE;
             }
         };
-        let all: Vec<String> = mutants().iter().map(ToString::to_string).collect();
+        let all = mutants().into_iter().map(|mutant| mutant.to_string());
+        let all: Vec<String> = all
+            .filter(|name| name.starts_with("verbs::") == suite.is_verbs)
+            .collect();
         let mut failures: Vec<String> = reasons
             .keys()
             .filter(|name| !all.iter().any(|other| other == **name))
-            .map(|name| format!("{name}: survivors.txt names it, but there is no such mutant"))
+            .map(|name| format!("{name}: {file} names it, but there is no such mutant"))
             .collect();
         let mut chosen: Vec<&String> = all.iter().collect();
         match words {
@@ -118,11 +158,10 @@ mod broken {
             }
             match fate {
                 Fate::Noticed(_) if listed => failures.push(format!(
-                    "{name} is noticed: take it out of fabrics/conformance/survivors.txt"
+                    "{name} is noticed: take it out of {file}"
                 )),
                 Fate::Survived(_) if !listed => failures.push(format!(
-                    "{name} is noticed by no case: write one, or say in \
-                     fabrics/conformance/survivors.txt why there can be none"
+                    "{name} is noticed by no case: write one, or say in {file} why there can be none"
                 )),
                 _ => {}
             }
@@ -185,7 +224,7 @@ mod broken {
         let by = said
             .lines()
             .find(|line| line.contains(" FAILED "))
-            .and_then(|line| line.split_whitespace().next())
+            .and_then(|line| line.split_whitespace().find(|word| *word != "test"))
             .map(|number| format!("case {number}"));
         Ok(match (status, by) {
             (Some(true), _) => {
@@ -216,10 +255,10 @@ mod broken {
     }
 
     /// The mutants that nothing notices over a fabric, with the reasons.
-    fn survivors(under: &str) -> Result<BTreeMap<&'static str, &'static str>, String> {
+    fn survivors(suite: &Mutants) -> Result<BTreeMap<&'static str, &'static str>, String> {
         let mut found = BTreeMap::new();
         let mut problems = String::new();
-        for (number, line) in include_str!("../survivors.txt").lines().enumerate() {
+        for (number, line) in suite.survivors.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
@@ -229,12 +268,13 @@ mod broken {
             else {
                 let _ = writeln!(
                     problems,
-                    "survivors.txt:{}: expected \"mutant | fabrics | reason\"",
+                    "{}:{}: expected \"mutant | fabrics | reason\"",
+                    suite.file,
                     number + 1
                 );
                 continue;
             };
-            let is_ours = |fabric: &str| fabric == under || fabric == "all";
+            let is_ours = |fabric: &str| fabric == suite.under || fabric == "all";
             if fabrics.split(", ").any(is_ours) {
                 found.insert(name, reason);
             }

@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::cases::cases;
 use crate::check::{Outcome, Stop, skip};
 use crate::environment::{CASE_LIMIT, Environment, Parts};
-use crate::mutants;
+use crate::mutants::{self, Mutants};
 use crate::processes::{run_child, run_in_processes};
 use crate::report::{Ending, Filter, Report, SideEnding, Summary, ending_of};
 use crate::world::{Link, RealWorld, ThreadLink};
@@ -220,8 +220,8 @@ fn new_token() -> u64 {
 /// cases, `--mutants` runs all mutants in place of the suite, or those in whose names the words
 /// are. Other options, as the test tools give them, mean nothing here.
 #[must_use]
-pub fn main(under: Option<&str>, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
-    mutants::break_what_is_asked();
+pub fn main(under: Option<&'static str>, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode {
+    let _ = mutants::break_what_is_asked();
     if let Some(code) = run_child(fabrics) {
         return code;
     }
@@ -241,7 +241,10 @@ pub fn main(under: Option<&str>, fabrics: &[Fabric], modes: &[Mode]) -> ExitCode
 
 /// As [`main`], for a fabric that runs the cases in its own way, by [`run_cases`].
 #[must_use]
-pub fn main_with(under: Option<&str>, run: impl FnOnce(&Filter) -> Vec<Summary>) -> ExitCode {
+pub fn main_with(
+    under: Option<&'static str>,
+    run: impl FnOnce(&Filter) -> Vec<Summary>,
+) -> ExitCode {
     let is_mutant = mutants::break_what_is_asked();
     let mut filter = Filter {
         until_failure: is_mutant,
@@ -267,7 +270,7 @@ pub fn main_with(under: Option<&str>, run: impl FnOnce(&Filter) -> Vec<Summary>)
     }
     if all_mutants {
         return under.map_or(ExitCode::SUCCESS, |under| {
-            mutants::run(under, Some(&filter.words))
+            mutants::run(&Mutants::of_via(under), Some(&filter.words))
         });
     }
     let failed: usize = run(&filter).iter().map(|summary| summary.counts()[2]).sum();
@@ -280,7 +283,7 @@ pub fn main_with(under: Option<&str>, run: impl FnOnce(&Filter) -> Vec<Summary>)
     } else if filter.words.is_empty()
         && let Some(under) = under
     {
-        return mutants::run(under, None);
+        return mutants::run(&Mutants::of_via(under), None);
     }
     ExitCode::SUCCESS
 }

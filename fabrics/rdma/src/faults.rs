@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use viaduct_core::verbs::check;
 use viaduct_core::verbs::faults::{Faults, Trial};
-use viaduct_core::verbs::{AsyncEventType, CompletionStatus, QueuePairType};
+use viaduct_core::verbs::requester::{self, Again};
+use viaduct_core::verbs::{AsyncEventType, QueuePairType};
 
 use crate::context::AsyncElement;
 use crate::counters::live;
@@ -131,12 +131,15 @@ impl Engine {
             return;
         };
         let times = send.struck.losses.saturating_sub(1);
-        if check::is_sent_again(times, pair.attributes.retry_count) {
-            live().retries.add(1);
-            self.rewind(pair, at);
-        } else {
-            send.phase = Phase::Done(CompletionStatus::RetryExceededError);
-            self.retire(pair);
+        match requester::after_silence(times, pair.attributes.retry_count) {
+            Again::After(_) => {
+                live().retries.add(1);
+                self.rewind(pair, at);
+            }
+            Again::Fails(status) => {
+                send.phase = Phase::Done(status);
+                self.retire(pair);
+            }
         }
     }
 

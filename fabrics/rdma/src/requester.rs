@@ -1,9 +1,11 @@
 //! The sending side: begins sends, hears how each ended, completes them in order.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, send};
+use viaduct_core::verbs::requester::{self, Again, Begin, FlushedReceives, Request, Turn};
 use viaduct_core::verbs::{
     AddressAttributes, AsyncEventType, Completion, CompletionOpcode, CompletionStatus,
     QueuePairState, QueuePairType, SendOpcode,
@@ -34,42 +36,6 @@ const PART_BYTES_MAX: u64 = 16 * 1024;
 const LOOKS_A_KICK: u32 = 256;
 /// The same for requests that the peer's program may never look for.
 const LOOKS_AN_ASSISTED_KICK: u32 = 32;
-
-const fn has_immediate(opcode: SendOpcode) -> bool {
-    matches!(
-        opcode,
-        SendOpcode::SendWithImmediate | SendOpcode::RdmaWriteWithImmediate
-    )
-}
-
-const fn is_write(opcode: SendOpcode) -> bool {
-    matches!(
-        opcode,
-        SendOpcode::RdmaWrite | SendOpcode::RdmaWriteWithImmediate
-    )
-}
-
-const fn is_atomic(opcode: SendOpcode) -> bool {
-    matches!(
-        opcode,
-        SendOpcode::AtomicCompareAndSwap | SendOpcode::AtomicFetchAndAdd
-    )
-}
-
-/// Whether something comes back.
-const fn asks(opcode: SendOpcode) -> bool {
-    matches!(opcode, SendOpcode::RdmaRead) || is_atomic(opcode)
-}
-
-const fn completed(opcode: SendOpcode) -> CompletionOpcode {
-    match opcode {
-        SendOpcode::RdmaWrite | SendOpcode::RdmaWriteWithImmediate => CompletionOpcode::RdmaWrite,
-        SendOpcode::Send | SendOpcode::SendWithImmediate => CompletionOpcode::Send,
-        SendOpcode::RdmaRead => CompletionOpcode::RdmaRead,
-        SendOpcode::AtomicCompareAndSwap => CompletionOpcode::CompareAndSwap,
-        SendOpcode::AtomicFetchAndAdd => CompletionOpcode::FetchAndAdd,
-    }
-}
 
 impl Engine {
     /// Takes what came, and goes on with sends. Tells how many packets came.
@@ -136,23 +102,23 @@ impl Engine {
         }
     }
 
+    /// The number that the peer expects, by its table; none that another connection left there.
+    fn expected_by_peer(&self, pair: &Pair) -> Option<u32> {
+        let link = self.links[pair.link?].as_ref()?;
+        let destination = pair.attributes.destination;
+        let entry = link.tables.as_ref()?.pairs.at(destination & INDEX_MASK);
+        let expected = entry.expected.load(Ordering::Acquire);
+        let is_ours = entry.peer.load(Ordering::Relaxed) == pair.number
+            && requester::may_expect(expected, pair.next_sequence);
+        is_ours.then_some(expected)
+    }
+
     pub(crate) fn hear_acknowledgements(&self, pair: &mut Pair) {
-        let Some(tables) = pair
-            .link
-            .and_then(|link| self.links[link].as_ref()?.tables.as_ref())
-        else {
+        let Some(expected) = self.expected_by_peer(pair) else {
             return;
         };
-        let entry = tables.pairs.at(pair.attributes.destination & INDEX_MASK);
-        let expected = entry.expected.load(Ordering::Acquire);
-        // Another connection of the peer's, or garbage.
-        if entry.peer.load(Ordering::Relaxed) != pair.number
-            || expected.wrapping_sub(pair.next_sequence) as i32 > 0
-        {
-            return;
-        }
         for send in pair.sends.iter_mut().take(pair.started) {
-            if send.phase == Phase::Sent && (send.sequence.wrapping_sub(expected) as i32) < 0 {
+            if send.phase == Phase::Sent && requester::is_acknowledged(send.sequence, expected) {
                 send.phase = Phase::Done(CompletionStatus::Success);
             }
         }
@@ -201,7 +167,7 @@ impl Engine {
 
     fn complete_send(&mut self, pair: &Pair, send: &Send, status: CompletionStatus) {
         if status == CompletionStatus::Success {
-            let (count, bytes) = match completed(send.opcode) {
+            let (count, bytes) = match requester::completed(send.opcode) {
                 CompletionOpcode::RdmaWrite => (&live().writes, &live().write_bytes),
                 CompletionOpcode::RdmaRead => (&live().reads, &live().read_bytes),
                 CompletionOpcode::Send => (&live().sends, &live().send_bytes),
@@ -216,7 +182,7 @@ impl Engine {
         let completion = Completion {
             request: send.request,
             status,
-            opcode: completed(send.opcode),
+            opcode: requester::completed(send.opcode),
             byte_length: send.length as u32,
             queue_pair: pair.number,
             ..Completion::default()
@@ -230,8 +196,8 @@ impl Engine {
         pair.state = QueuePairState::Error;
         self.show(pair);
         self.flush(pair);
-        if pair.options.shared_receive_queue.is_some() {
-            self.tell_pair(pair, AsyncEventType::LastRequestReached);
+        if let Some(event) = requester::event_in_error(pair.has_shared_queue()) {
+            self.tell_pair(pair, event);
         }
     }
 
@@ -240,24 +206,24 @@ impl Engine {
         pair.started = 0;
         pair.asked = 0;
         while let Some(send) = pair.sends.pop_front() {
-            // What was done before the error stays so.
-            let status = match send.phase {
-                Phase::Done(status) => status,
-                _ => CompletionStatus::FlushError,
+            let done = match send.phase {
+                Phase::Done(status) => Some(status),
+                _ => None,
             };
-            self.complete_send(pair, &send, status);
+            self.complete_send(pair, &send, requester::status_when_flushed(done));
         }
-        if pair.state != QueuePairState::Error {
+        let flushed = requester::flushed_receives(pair.state, pair.has_shared_queue());
+        if flushed == FlushedReceives::None {
             return;
         }
         let incoming = pair.incoming.take().and_then(|incoming| incoming.receive);
-        let own = pair.options.shared_receive_queue.is_none();
-        let receives = std::mem::take(&mut pair.receives);
-        for receive in incoming
-            .into_iter()
-            .chain(receives.into_iter().filter(|_| own))
-        {
-            self.complete_receive_error(pair, receive.request, CompletionStatus::FlushError);
+        let posted = match flushed {
+            FlushedReceives::All => std::mem::take(&mut pair.receives),
+            FlushedReceives::Taken | FlushedReceives::None => VecDeque::new(),
+        };
+        for receive in incoming.into_iter().chain(posted) {
+            let status = requester::status_when_flushed(None);
+            self.complete_receive_error(pair, receive.request, status);
         }
     }
 
@@ -280,21 +246,22 @@ impl Engine {
 
     /// Begins sends, in order, as far as they can be.
     pub(crate) fn transmit(&mut self, pair: &mut Pair) {
-        match pair.state {
-            QueuePairState::ReadyToSend | QueuePairState::SendDrained => {}
-            QueuePairState::Error | QueuePairState::SendError => return self.flush(pair),
-            _ => return,
-        }
         let mut pieces = std::mem::take(&mut self.pieces);
+        let mut is_flushed = false;
         while let Some(send) = pair.sends.get(pair.started) {
-            if pair.state == QueuePairState::SendDrained && send.offset == 0 {
-                break;
-            }
-            if !self.begin(pair, &mut pieces.0) {
-                break;
+            match requester::turn(pair.state, send.offset > 0) {
+                Turn::Begins if self.begin(pair, &mut pieces.0) => {}
+                Turn::Begins | Turn::Waits => break,
+                Turn::IsFlushed => {
+                    is_flushed = true;
+                    break;
+                }
             }
         }
         self.pieces = pieces;
+        if is_flushed {
+            return self.flush(pair);
+        }
         if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
             && link.outgoing.takes_attention()
         {
@@ -351,29 +318,31 @@ impl Engine {
             return false;
         };
         let opcode = send.opcode;
-        if asks(opcode) {
-            if pair.attributes.max_read_atomic == 0 {
-                return self.refuse(pair, CompletionStatus::LocalQueuePairOperationError);
-            }
-            if pair.asked >= usize::from(pair.attributes.max_read_atomic) {
-                return false;
-            }
-        }
-        if send.flags & send::FENCE != 0 && pair.asked > 0 {
-            return false;
-        }
-        let longest = match pair.options.kind {
+        let bytes_max = match pair.options.kind {
             QueuePairType::Ud => u64::from(device::active_mtu().bytes()),
             QueuePairType::Rc | QueuePairType::Uc => u64::from(MESSAGE_BYTES_MAX),
         };
-        if send.length > longest || is_atomic(opcode) && send.length != 8 {
-            return self.refuse(pair, CompletionStatus::LocalLengthError);
+        let request = Request {
+            kind: pair.options.kind,
+            opcode,
+            flags: send.flags,
+            length: send.length,
+        };
+        let max_read_atomic = pair.attributes.max_read_atomic;
+        match requester::begin(&request, pair.asked, max_read_atomic, bytes_max) {
+            Begin::Now => {}
+            Begin::Later => return false,
+            Begin::Fails(status) => return self.refuse(pair, status),
         }
         if let Some(inline) = &send.inline {
             pieces.clear();
             pieces.push((inline.as_ptr().cast_mut(), inline.len()));
         } else {
-            let needed = if asks(opcode) { access::LOCAL_WRITE } else { 0 };
+            let needed = if opcode.is_answered() {
+                access::LOCAL_WRITE
+            } else {
+                0
+            };
             let elements = send.elements.as_slice();
             let domain = pair.domain.index();
             if !memory::pieces(&self.regions, elements, domain, needed, pieces) {
@@ -396,7 +365,7 @@ impl Engine {
         };
         let can_reach = self.links[index].as_ref().is_some_and(|link| link.copies);
         if can_reach && send.length > 0 && !send.is_placed && send.offset == 0 {
-            let is_direct = is_write(opcode) || opcode == SendOpcode::RdmaRead;
+            let is_direct = opcode.is_write() || opcode == SendOpcode::RdmaRead;
             if is_direct {
                 // What was sent before must have arrived.
                 if at > 0 {
@@ -412,7 +381,7 @@ impl Engine {
                 }
             }
         }
-        if asks(opcode) {
+        if opcode.is_answered() {
             self.ask(pair, index)
         } else {
             self.send_parts(pair, index, pieces)
@@ -421,19 +390,16 @@ impl Engine {
 
     /// Counts the next send as begun, though nobody will hear of it.
     pub(crate) fn lose(&mut self, pair: &mut Pair) -> bool {
-        if pair.options.kind != QueuePairType::Rc {
-            return self.begun(pair, Phase::Done(CompletionStatus::Success));
-        }
-        let mut phase = Phase::Sent;
-        if let Some(send) = pair.sends.get_mut(pair.started) {
+        let Some(send) = pair.sends.get_mut(pair.started) else {
+            return false;
+        };
+        let phase = Phase::handed_over(pair.options.kind, send.opcode);
+        if !matches!(phase, Phase::Done(_)) {
             send.sequence = pair.next_sequence;
             send.end = 0;
-            if asks(send.opcode) {
-                pair.asked += 1;
-                phase = Phase::Asked;
-            }
+            pair.next_sequence = pair.next_sequence.wrapping_add(1);
+            pair.asked += usize::from(phase == Phase::Asked);
         }
-        pair.next_sequence = pair.next_sequence.wrapping_add(1);
         self.begun(pair, phase)
     }
 
@@ -470,7 +436,7 @@ impl Engine {
             return false;
         };
         let is_own = link.socket.is_none();
-        if opcode_reads(send.opcode) {
+        if send.opcode == SendOpcode::RdmaRead {
             if is_own {
                 // SAFETY: both are registered memory of this program.
                 unsafe { memory::read_all(pieces, remote as *const u8) };
@@ -528,7 +494,7 @@ impl Engine {
         payload[..REMOTE_BYTES].copy_from_slice(&remote.encode());
         payload[REMOTE_BYTES..REMOTE_BYTES + 8].copy_from_slice(&send.compare_add.to_le_bytes());
         payload[REMOTE_BYTES + 8..].copy_from_slice(&send.swap.to_le_bytes());
-        let length = if is_atomic(send.opcode) {
+        let length = if send.opcode.is_atomic() {
             ATOMIC_BYTES
         } else {
             REMOTE_BYTES
@@ -537,7 +503,11 @@ impl Engine {
             return false;
         }
         let header = Header {
-            kind: if is_atomic(send.opcode) { ATOMIC } else { READ },
+            kind: if send.opcode.is_atomic() {
+                ATOMIC
+            } else {
+                READ
+            },
             code: u16::from(send.opcode == SendOpcode::AtomicCompareAndSwap),
             target: pair.attributes.destination,
             source: pair.number,
@@ -555,8 +525,9 @@ impl Engine {
         send.end = link.outgoing.tail();
         link.assist_at = send.end;
         pair.next_sequence = pair.next_sequence.wrapping_add(1);
-        pair.asked += 1;
-        self.begun(pair, Phase::Asked)
+        let phase = Phase::handed_over(pair.options.kind, send.opcode);
+        pair.asked += usize::from(phase == Phase::Asked);
+        self.begun(pair, phase)
     }
 
     /// Sends a message, or a remote write that the peer places, in as many packets as it takes.
@@ -566,7 +537,7 @@ impl Engine {
         let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
             return false;
         };
-        let writes = is_write(send.opcode);
+        let writes = send.opcode.is_write();
         let mut flags = 0;
         if writes {
             flags |= WRITE;
@@ -574,7 +545,7 @@ impl Engine {
         if send.is_placed {
             flags |= PLACED;
         }
-        if has_immediate(send.opcode) {
+        if send.opcode.has_immediate() {
             flags |= IMMEDIATE;
         }
         if send.flags & send::SOLICITED != 0 {
@@ -660,11 +631,7 @@ impl Engine {
             link.assist_at = send.end;
         }
         pair.next_sequence = pair.next_sequence.wrapping_add(1);
-        let phase = if is_reliable {
-            Phase::Sent
-        } else {
-            Phase::Done(CompletionStatus::Success)
-        };
+        let phase = Phase::handed_over(pair.options.kind, send.opcode);
         self.begun(pair, phase)
     }
 
@@ -704,7 +671,7 @@ impl Engine {
         head[5] = address.service_level;
         head[8..].copy_from_slice(&route);
         let mut flags = FIRST | LAST;
-        if has_immediate(send.opcode) {
+        if send.opcode.has_immediate() {
             flags |= IMMEDIATE;
         }
         if send.flags & send::SOLICITED != 0 {
@@ -816,9 +783,13 @@ impl Engine {
             pair.heard_at = time;
             return;
         }
-        let end = first.end;
+        let (end, number) = (first.end, first.sequence);
+        let expected = self.expected_by_peer(pair);
+        let is_heard =
+            expected.is_some_and(|expected| requester::is_acknowledged(number, expected));
         if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) {
-            let is_lost = end == 0 || first.phase == Phase::Sent && link.outgoing.is_taken(end);
+            // What was taken and not carried out was dropped.
+            let is_lost = end == 0 || link.outgoing.is_taken(end) && !is_heard;
             if !is_lost {
                 // The peer lives, and has not looked, or has not answered.
                 pair.heard_at = time;
@@ -839,8 +810,10 @@ impl Engine {
             return;
         }
         pair.heard_at = time;
-        if !check::is_sent_again(pair.retry_count, pair.attributes.retry_count) {
-            return self.fail_first(pair, CompletionStatus::RetryExceededError);
+        if let Again::Fails(status) =
+            requester::after_silence(pair.retry_count, pair.attributes.retry_count)
+        {
+            return self.fail_first(pair, status);
         }
         pair.retry_count += 1;
         live().retries.add(1);
@@ -856,7 +829,3 @@ impl Engine {
 const INDEX_MASK: u32 = (1 << QUEUE_PAIR_BITS) - 1;
 /// Bytes at the end of a remote write that are written last.
 const WORD_BYTES: u64 = 8;
-
-const fn opcode_reads(opcode: SendOpcode) -> bool {
-    matches!(opcode, SendOpcode::RdmaRead)
-}

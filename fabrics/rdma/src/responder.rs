@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, completion};
-use viaduct_core::verbs::{
-    AsyncEventType, Completion, CompletionOpcode, CompletionStatus, QueuePairState, QueuePairType,
-};
+use viaduct_core::verbs::requester::{self, Again};
+use viaduct_core::verbs::responder::{self, Incident};
+use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType};
 use viaduct_processes::cma;
 
 use crate::counters::live;
@@ -106,15 +106,16 @@ impl Engine {
             return;
         };
         let is_peer = pair.attributes.destination == header.source;
-        let is_reliable = pair.options.kind == QueuePairType::Rc;
+        let kind = pair.options.kind;
+        let is_reliable = kind == QueuePairType::Rc;
         let is_struck = self.faults.is_some() && self.strike_packet(&mut pair, header);
         if check::hears(pair.state) && !is_struck {
-            let is_next = is_peer && is_reliable && header.sequence == pair.expected;
+            let is_message = header.kind == MESSAGE;
+            let is_next = is_peer
+                && responder::takes_request(kind, is_message, header.sequence, pair.expected);
             match header.kind {
-                DATAGRAM => self.take_datagram(&mut pair, header, consumer),
-                MESSAGE if is_next || is_peer && pair.options.kind == QueuePairType::Uc => {
-                    self.take_message(&mut pair, link, header, consumer);
-                }
+                DATAGRAM => self.take_datagram(&mut pair, link, header, consumer),
+                MESSAGE if is_next => self.take_message(&mut pair, link, header, consumer),
                 READ if is_next => self.take_read(&mut pair, link, header, consumer),
                 ATOMIC if is_next => self.take_atomic(&mut pair, link, header, consumer),
                 RESPONSE if is_peer && is_reliable => {
@@ -165,35 +166,39 @@ impl Engine {
         }
     }
 
-    /// Refuses a request of a reliable connection, which goes to the error state.
-    fn refuse_request(
+    /// A request is not carried out.
+    fn fail_request(
         &mut self,
         pair: &mut Pair,
         link: usize,
         sequence: u32,
-        status: CompletionStatus,
+        incident: Incident,
+        receive: Option<Receive>,
     ) {
-        if pair.options.kind != QueuePairType::Rc {
-            return;
-        }
-        let code = status.number() as u16;
-        self.respond(link, pair, sequence, Answer::Refused { code, timer: 0 });
-        match status {
-            CompletionStatus::RemoteAccessError => {
-                self.tell_pair(pair, AsyncEventType::QueuePairAccessError);
+        let failure = responder::failure(pair.options.kind, incident);
+        match (receive, failure.receive) {
+            (Some(receive), Some(status)) => {
+                self.complete_receive_error(pair, receive.request, status);
             }
-            CompletionStatus::RemoteInvalidRequestError => {
-                self.tell_pair(pair, AsyncEventType::QueuePairRequestError);
-            }
-            _ => {}
+            (Some(receive), None) => self.give_back(pair, receive),
+            (None, _) => {}
         }
-        self.fail(pair);
+        if let Some(status) = failure.sender {
+            let code = status.number() as u16;
+            self.respond(link, pair, sequence, Answer::Refused { code, timer: 0 });
+        }
+        if let Some(event) = failure.event {
+            self.tell_pair(pair, event);
+        }
+        if failure.fails {
+            self.fail(pair);
+        }
     }
 
     fn establish(&mut self, pair: &mut Pair) {
-        if pair.state == QueuePairState::ReadyToReceive && !pair.is_established {
+        if let Some(event) = responder::event_at_first_request(pair.state, pair.is_established) {
             pair.is_established = true;
-            self.tell_pair(pair, AsyncEventType::CommunicationEstablished);
+            self.tell_pair(pair, event);
         }
     }
 
@@ -215,7 +220,7 @@ impl Engine {
 
     fn take_message(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
         let has = |flag| header.flags & flag != 0;
-        let is_reliable = pair.options.kind == QueuePairType::Rc;
+        let kind = pair.options.kind;
         let mut head = 0;
         if has(FIRST) {
             self.establish(pair);
@@ -232,26 +237,22 @@ impl Engine {
                 head = REMOTE_BYTES;
                 let remote = Remote::decode(&consumer.array(0));
                 let length = u64::from(header.total);
-                if length > 0 {
+                if responder::checks_key(length) {
                     let found = self.find_remote(pair, remote, access::REMOTE_WRITE, length);
                     let Some(address) = found else {
-                        return self.refuse_request(
-                            pair,
-                            link,
-                            header.sequence,
-                            CompletionStatus::RemoteAccessError,
-                        );
+                        let refused = Incident::AccessRefused;
+                        return self.fail_request(pair, link, header.sequence, refused, None);
                     };
                     incoming.target = Some(address);
                 }
             }
-            if !has(WRITE) || has(IMMEDIATE) {
+            if responder::takes_receive(has(WRITE), has(IMMEDIATE)) {
                 let is_struck = self.faults.is_some() && self.strike_receive(pair);
                 if !is_struck {
                     incoming.receive = self.next_receive(pair);
                 }
                 if incoming.receive.is_none() {
-                    if is_reliable {
+                    if responder::tells_not_ready(kind) {
                         let answer = Answer::Refused {
                             code: NOT_READY,
                             timer: pair.attributes.min_receiver_not_ready_timer,
@@ -272,7 +273,7 @@ impl Engine {
         let length = (header.length as usize).saturating_sub(head);
         let placed = if has(WRITE) {
             if !has(PLACED) && incoming.offset + length as u64 > u64::from(header.total) {
-                Err(CompletionStatus::RemoteInvalidRequestError)
+                Err(Incident::TooLong)
             } else {
                 if let Some(target) = incoming.target.filter(|_| !has(PLACED) && length > 0) {
                     let to = target.wrapping_add(incoming.offset) as *mut u8;
@@ -298,14 +299,9 @@ impl Engine {
                     };
                     live().receives.add(1);
                     live().receive_bytes.add(bytes);
-                    let opcode = if is_write {
-                        CompletionOpcode::ReceiveRdmaWithImmediate
-                    } else {
-                        CompletionOpcode::Receive
-                    };
                     let done = Completion {
                         request: receive.request,
-                        opcode,
+                        opcode: responder::completed(is_write),
                         byte_length: bytes as u32,
                         immediate: if has(IMMEDIATE) { header.immediate } else { 0 },
                         queue_pair: pair.number,
@@ -322,28 +318,9 @@ impl Engine {
                 }
             }
             Ok(()) => pair.incoming = Some(incoming),
-            Err(CompletionStatus::RemoteInvalidRequestError)
-                if check::drops_what_is_too_long(pair.options.kind) =>
-            {
-                if let Some(receive) = incoming.receive {
-                    self.give_back(pair, receive);
-                }
-            }
-            Err(status) => {
-                let own = match status {
-                    CompletionStatus::RemoteInvalidRequestError => {
-                        CompletionStatus::LocalLengthError
-                    }
-                    _ => CompletionStatus::LocalProtectionError,
-                };
-                if let Some(receive) = incoming.receive {
-                    self.complete_receive_error(pair, receive.request, own);
-                }
-                if is_reliable {
-                    self.refuse_request(pair, link, header.sequence, status);
-                } else {
-                    self.fail(pair);
-                }
+            Err(incident) => {
+                let receive = incoming.receive;
+                self.fail_request(pair, link, header.sequence, incident, receive);
             }
         }
     }
@@ -356,15 +333,15 @@ impl Engine {
         incoming: &mut Incoming,
         header: &Header,
         consumer: &Consumer,
-    ) -> Result<(), CompletionStatus> {
+    ) -> Result<(), Incident> {
         let Some(receive) = &incoming.receive else {
-            return Err(CompletionStatus::RemoteOperationError);
+            return Err(Incident::ReceiveClosed);
         };
         let pulls = header.flags & PULL != 0;
         let length = if pulls { header.total } else { header.length };
         let end = incoming.offset + u64::from(length);
-        if end > receive.elements.bytes() {
-            return Err(CompletionStatus::RemoteInvalidRequestError);
+        if responder::receive_bytes(pair.options.kind, end) > receive.elements.bytes() {
+            return Err(Incident::TooLong);
         }
         let mut pieces = std::mem::take(&mut self.pieces);
         let elements = receive.elements.as_slice();
@@ -373,7 +350,7 @@ impl Engine {
         let mut placed = if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
             Ok(())
         } else {
-            Err(CompletionStatus::RemoteOperationError)
+            Err(Incident::ReceiveClosed)
         };
         if placed.is_ok() && pulls {
             placed = self.pull(link, &pieces.0, header, consumer);
@@ -398,8 +375,8 @@ impl Engine {
         pieces: &[memory::Piece],
         header: &Header,
         consumer: &Consumer,
-    ) -> Result<(), CompletionStatus> {
-        let failed = CompletionStatus::RemoteOperationError;
+    ) -> Result<(), Incident> {
+        let failed = Incident::ReceiveClosed;
         let link = self.links[link].as_ref().ok_or(failed)?;
         if !link.copies {
             return Err(failed);
@@ -425,7 +402,13 @@ impl Engine {
             .map_err(|_| failed)
     }
 
-    fn take_datagram(&mut self, pair: &mut Pair, header: &Header, consumer: &Consumer) {
+    fn take_datagram(
+        &mut self,
+        pair: &mut Pair,
+        link: usize,
+        header: &Header,
+        consumer: &Consumer,
+    ) {
         let Some(length) = (header.length as usize).checked_sub(DATAGRAM_BYTES) else {
             return;
         };
@@ -442,8 +425,9 @@ impl Engine {
             return;
         };
         let route = check::GLOBAL_ROUTING_HEADER_BYTES as usize;
-        if receive.elements.bytes() < (route + length) as u64 {
-            return self.give_back(pair, receive);
+        let needed_bytes = responder::receive_bytes(pair.options.kind, length as u64);
+        if needed_bytes > receive.elements.bytes() {
+            return self.fail_request(pair, link, 0, Incident::TooLong, Some(receive));
         }
         let mut pieces = std::mem::take(&mut self.pieces);
         let elements = receive.elements.as_slice();
@@ -461,9 +445,7 @@ impl Engine {
         }
         self.pieces = pieces;
         if !is_open {
-            let status = CompletionStatus::LocalProtectionError;
-            self.complete_receive_error(pair, receive.request, status);
-            return self.fail(pair);
+            return self.fail_request(pair, link, 0, Incident::ReceiveClosed, Some(receive));
         }
         let mut flags = 0;
         if is_global != 0 {
@@ -476,8 +458,8 @@ impl Engine {
         live().receive_bytes.add(length as u64);
         let done = Completion {
             request: receive.request,
-            opcode: CompletionOpcode::Receive,
-            byte_length: (route + length) as u32,
+            opcode: responder::completed(false),
+            byte_length: needed_bytes as u32,
             immediate: if header.flags & IMMEDIATE != 0 {
                 header.immediate
             } else {
@@ -498,10 +480,10 @@ impl Engine {
         self.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
         let length = u64::from(header.total);
-        let address = if length == 0 {
-            Some(0)
-        } else {
+        let address = if responder::checks_key(length) {
             self.find_remote(pair, remote, access::REMOTE_READ, length)
+        } else {
+            Some(0)
         };
         match address {
             Some(address) => {
@@ -512,12 +494,10 @@ impl Engine {
                 };
                 self.respond(link, pair, header.sequence, answer);
             }
-            None => self.refuse_request(
-                pair,
-                link,
-                header.sequence,
-                CompletionStatus::RemoteAccessError,
-            ),
+            None => {
+                let refused = Incident::AccessRefused;
+                self.fail_request(pair, link, header.sequence, refused, None);
+            }
         }
     }
 
@@ -525,13 +505,11 @@ impl Engine {
         self.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
         if !check::is_atomic_address(remote.address) {
-            let status = CompletionStatus::RemoteInvalidRequestError;
-            return self.refuse_request(pair, link, header.sequence, status);
+            return self.fail_request(pair, link, header.sequence, Incident::Misaligned, None);
         }
         let found = self.find_remote(pair, remote, access::REMOTE_ATOMIC, 8);
         let Some(address) = found.filter(|address| address.is_multiple_of(8)) else {
-            let status = CompletionStatus::RemoteAccessError;
-            return self.refuse_request(pair, link, header.sequence, status);
+            return self.fail_request(pair, link, header.sequence, Incident::AccessRefused, None);
         };
         // SAFETY: registered memory of this program, open to its peer's atomics, and aligned.
         let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
@@ -621,10 +599,8 @@ impl Engine {
         };
         let end = send.offset + u64::from(header.length);
         let is_last = header.flags & LAST != 0;
-        let mut status = CompletionStatus::Success;
-        if end > send.length || is_last && end != send.length {
-            status = CompletionStatus::BadResponseError;
-        } else {
+        let mut status = requester::answered(send.length, end, is_last);
+        if status == CompletionStatus::Success {
             let mut pieces = std::mem::take(&mut self.pieces);
             let elements = send.elements.as_slice();
             let domain = pair.domain.index();
@@ -669,28 +645,27 @@ impl Engine {
         if pair.sends.front().map(|send| send.sequence) != Some(header.sequence) {
             // A read before it is still under way; those behind are done with all the same.
             if header.code != NOT_READY {
-                let status = CompletionStatus::from_number(u32::from(header.code));
                 let mut sends = pair.sends.iter_mut();
                 if let Some(send) = sends.find(|send| send.sequence == header.sequence) {
-                    let status = status.unwrap_or(CompletionStatus::GeneralError);
+                    let status = requester::status_when_refused(u32::from(header.code));
                     send.phase = Phase::Done(status);
                 }
             }
             return;
         }
         if header.code != NOT_READY {
-            let status = CompletionStatus::from_number(u32::from(header.code));
-            let status = status.filter(|status| *status != CompletionStatus::Success);
-            return self.fail_first(pair, status.unwrap_or(CompletionStatus::GeneralError));
-        }
-        let retries = check::receiver_not_ready_retries(pair.attributes.receiver_not_ready_retry);
-        if retries.is_some_and(|retries| pair.not_ready_count >= u32::from(retries)) {
-            let status = CompletionStatus::ReceiverNotReadyRetryExceededError;
+            let status = requester::status_when_refused(u32::from(header.code));
             return self.fail_first(pair, status);
         }
+        let retry = pair.attributes.receiver_not_ready_retry;
+        let timer = header.immediate as u8;
+        let pause = match requester::after_not_ready(pair.not_ready_count, retry, timer) {
+            Again::Fails(status) => return self.fail_first(pair, status),
+            Again::After(nanoseconds) => nanoseconds,
+        };
         pair.not_ready_count += 1;
         live().not_ready_retries.add(1);
-        pair.wait_until = now() + check::receiver_not_ready_nanoseconds(header.immediate as u8);
+        pair.wait_until = now() + pause;
         self.rewind(pair, 0);
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use viaduct_core::verbs::check::Region;
+use viaduct_core::verbs::requester::{self, EndsWhen};
 use viaduct_core::verbs::{
-    AddressAttributes, CompletionStatus, QueuePairAttributes, QueuePairState, ScatterGatherElement,
-    SendOpcode,
+    AddressAttributes, CompletionStatus, QueuePairAttributes, QueuePairState, QueuePairType,
+    ScatterGatherElement, SendOpcode,
 };
 
 use crate::faults::Struck;
@@ -54,6 +55,17 @@ pub(crate) enum Phase {
     Asked,
     /// Complete.
     Done(CompletionStatus),
+}
+
+impl Phase {
+    /// That of a send whose bytes have been handed over.
+    pub(crate) fn handed_over(kind: QueuePairType, opcode: SendOpcode) -> Self {
+        match requester::ends_when(kind, opcode) {
+            EndsWhen::HandedOver => Self::Done(CompletionStatus::Success),
+            EndsWhen::Acknowledged => Self::Sent,
+            EndsWhen::Answered => Self::Asked,
+        }
+    }
 }
 
 /// A send.
@@ -144,6 +156,11 @@ impl Pair {
     /// Sends begun and not complete.
     pub(crate) fn is_waiting(&self) -> bool {
         self.started > 0
+    }
+
+    /// Whether its receives come from a shared receive queue.
+    pub(crate) fn has_shared_queue(&self) -> bool {
+        self.options.shared_receive_queue.is_some()
     }
 }
 

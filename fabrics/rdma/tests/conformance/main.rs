@@ -1,5 +1,6 @@
 //! The conformance suite of verbs: each case between two sides in one process, between two
-//! processes, and between two processes of which neither lets the kernel copy.
+//! processes, and between two processes of which neither lets the kernel copy. Then a sample of the
+//! rules of verbs is broken, one at a time, and a case must fail; `--mutants` breaks all of them.
 
 mod cases;
 mod station;
@@ -7,13 +8,24 @@ mod station;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+use viaduct_conformance::mutants::{self, Mutants};
+
 use station::{Remote, Side, Station};
+
+/// What breaks when a rule of verbs is broken.
+const MUTANTS: Mutants = Mutants {
+    under: "queue pairs",
+    survivors: include_str!("survivors.txt"),
+    file: "fabrics/rdma/tests/conformance/survivors.txt",
+    is_verbs: true,
+};
 
 /// Forbids copies by the kernel, so that all bytes go through shared memory.
 const COPIES: &str = "VIADUCT_RDMA_KERNEL_COPIES";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_mutant = mutants::break_what_is_asked();
     if arguments.iter().any(|word| word == "--station") {
         station::serve();
         return ExitCode::SUCCESS;
@@ -24,7 +36,12 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let filter = arguments.iter().find(|word| !word.starts_with('-'));
+    let words = arguments.iter().filter(|word| !word.starts_with('-'));
+    let words: Vec<String> = words.cloned().collect();
+    if arguments.iter().any(|word| word == "--mutants") {
+        return mutants::run(&MUTANTS, Some(&words));
+    }
+    let filter = words.first();
     let mut failed = Vec::new();
     let mut count = 0;
     // Read when links are made, so that one process can do both.
@@ -59,6 +76,9 @@ fn main() -> ExitCode {
                 "test {whole} ... {} ({source})",
                 if outcome.is_ok() { "ok" } else { "FAILED" }
             );
+            if outcome.is_err() && is_mutant {
+                return ExitCode::FAILURE;
+            }
             if outcome.is_err() {
                 failed.push(whole);
                 near = start(mode == "one-process");
@@ -70,9 +90,13 @@ fn main() -> ExitCode {
     for name in &failed {
         println!("failed: {name}");
     }
-    if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    if !failed.is_empty() {
+        return ExitCode::FAILURE;
     }
+    if is_mutant {
+        mutants::say_whether_asked();
+    } else if filter.is_none() {
+        return mutants::run(&MUTANTS, None);
+    }
+    ExitCode::SUCCESS
 }

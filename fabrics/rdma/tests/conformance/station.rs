@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use viaduct_rdma::verbs::flags::{access, attribute};
@@ -17,8 +18,18 @@ use viaduct_rdma::{
 
 /// Words of the memory of a station.
 pub(crate) const WORDS: usize = 1 << 17;
-/// How long a completion that must come is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a completion that must come is waited for. Where a rule is broken on purpose it seldom
+/// comes, and the sooner that is said the better.
+fn patience() -> Duration {
+    static SECONDS: LazyLock<u64> = LazyLock::new(|| match std::env::var_os(BROKEN_RULE) {
+        None => 20,
+        Some(_) => 3,
+    });
+    Duration::from_secs(*SECONDS)
+}
+
+/// The variable that names the rule.
+const BROKEN_RULE: &str = "VIADUCT_BROKEN_RULE";
 /// How long it is waited for one that must not come.
 const SILENCE: Duration = Duration::from_millis(30);
 
@@ -168,13 +179,16 @@ impl Station {
                 self.pairs.push(pair);
                 Ok(vec![u64::from(pair.number())])
             }
-            "up" => {
+            // The second goes as far as RTR.
+            "up" | "half-up" => {
                 let kind = self.pairs[n[0] as usize].query()?.1.kind;
-                for state in [
+                let states = [
                     QueuePairState::Init,
                     QueuePairState::ReadyToReceive,
                     QueuePairState::ReadyToSend,
-                ] {
+                ];
+                let count = if name == "up" { 3 } else { 2 };
+                for state in states.into_iter().take(count) {
                     let (attributes, mask) = self.step(kind, state, n);
                     self.pairs[n[0] as usize].modify(&attributes, mask)?;
                 }
@@ -271,7 +285,7 @@ impl Station {
             }
             "event" => {
                 set_nonblocking(self.context.async_fd());
-                let end = Instant::now() + if n[0] != 0 { PATIENCE } else { SILENCE };
+                let end = Instant::now() + if n[0] != 0 { patience() } else { SILENCE };
                 loop {
                     match self.context.next_async_event() {
                         Ok(event) => {
@@ -294,7 +308,7 @@ impl Station {
                 none
             }
             "channel" => {
-                let end = Instant::now() + if n[0] != 0 { PATIENCE } else { SILENCE };
+                let end = Instant::now() + if n[0] != 0 { patience() } else { SILENCE };
                 loop {
                     match self.channel.try_next_event() {
                         Ok(cookie) => {
@@ -459,7 +473,7 @@ impl Station {
 
     fn poll(&self, queue: CompletionQueue, must_come: bool) -> Made<Vec<u64>> {
         let mut one = [Completion::default()];
-        let end = Instant::now() + if must_come { PATIENCE } else { SILENCE };
+        let end = Instant::now() + if must_come { patience() } else { SILENCE };
         loop {
             if queue.poll(&mut one)? == 1 {
                 let [done] = one;

@@ -1,8 +1,8 @@
 //! Datagrams.
 
-use viaduct_rdma::verbs::{CompletionStatus, SendOpcode};
+use viaduct_rdma::verbs::{CompletionStatus, QueuePairState, SendOpcode};
 
-use super::{Case, Link, OK, UD, code, connect, post};
+use super::{Case, Link, OK, UC, UD, code, connect, post};
 use crate::station::{Post, QUEUE_KEY, Side};
 
 cases! {
@@ -11,6 +11,8 @@ cases! {
     a_datagram_without_a_receive_is_dropped: "unreliable datagrams of the specification";
     a_datagram_longer_than_the_mtu_is_refused: "ibv_post_send(3)";
     what_is_longer_than_its_receive_is_dropped: "class D of the specification's errors";
+    a_datagram_that_fails_at_home_leaves_what_is_received: "states of the specification, SQE";
+    operations_of_other_types_are_refused: "ibv_post_send(3)";
 }
 
 fn datagrams(near: &mut Side, far: &mut Side) -> Link {
@@ -94,4 +96,41 @@ fn a_datagram_longer_than_the_mtu_is_refused(near: &mut Side, far: &mut Side) {
         ..post(SendOpcode::Send)
     });
     assert_eq!(near.sent().status, code(CompletionStatus::LocalLengthError));
+}
+
+fn a_datagram_that_fails_at_home_leaves_what_is_received(near: &mut Side, far: &mut Side) {
+    let link = datagrams(near, far);
+    near.receive(5, 0, 4096);
+    near.send(Post {
+        to: link.far,
+        length: 4097,
+        ..post(SendOpcode::Send)
+    });
+    assert_eq!(near.sent().status, code(CompletionStatus::LocalLengthError));
+    assert_eq!(near.state(), u64::from(QueuePairState::SendError.number()));
+    far.send(Post {
+        to: link.near,
+        ..post(SendOpcode::Send)
+    });
+    let came = near.received();
+    assert_eq!((came.request, came.status), (5, OK));
+}
+
+fn operations_of_other_types_are_refused(near: &mut Side, far: &mut Side) {
+    use SendOpcode::{AtomicCompareAndSwap, AtomicFetchAndAdd, RdmaRead, RdmaWrite};
+    let link = datagrams(near, far);
+    for opcode in [RdmaWrite, RdmaRead, AtomicCompareAndSwap] {
+        let wrong = Post {
+            to: link.far,
+            ..link.remote(opcode, 0)
+        };
+        assert_eq!(near.post(wrong), Err(libc::EINVAL), "{opcode:?}");
+    }
+    near.renew();
+    far.renew();
+    let link = connect(near, far, UC);
+    for opcode in [RdmaRead, AtomicFetchAndAdd] {
+        let wrong = link.remote(opcode, 0);
+        assert_eq!(near.post(wrong), Err(libc::EINVAL), "{opcode:?}");
+    }
 }

@@ -12,6 +12,7 @@ cases! {
     atomics_return_what_was_there: "ibv_post_send(3)";
     a_write_behind_a_send_lands_behind_it: "ordering of the specification";
     a_fence_waits_for_reads: "ibv_post_send(3), IBV_SEND_FENCE";
+    requests_of_no_bytes_look_at_no_key: "requests of no bytes of the specification";
 }
 
 fn writes_land_without_a_completion_at_the_target(near: &mut Side, far: &mut Side) {
@@ -138,5 +139,17 @@ fn a_fence_waits_for_reads(near: &mut Side, far: &mut Side) {
         assert_eq!(far.received().status, OK);
         assert_eq!(far.words(0, 1), [turn]);
         assert_eq!(near.sent().status, OK);
+    }
+}
+
+fn requests_of_no_bytes_look_at_no_key(near: &mut Side, far: &mut Side) {
+    let link = connect(near, far, RC);
+    for opcode in [SendOpcode::RdmaWrite, SendOpcode::RdmaRead] {
+        near.send(Post {
+            length: 0,
+            key: 0,
+            ..link.remote(opcode, 0)
+        });
+        assert_eq!(near.sent().status, OK, "{opcode:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! States of a queue pair, and what an error flushes.
 
 use viaduct_rdma::verbs::flags::{access, attribute};
-use viaduct_rdma::verbs::{CompletionStatus, QueuePairState, SendOpcode};
+use viaduct_rdma::verbs::{AsyncEventType, CompletionStatus, QueuePairState, SendOpcode};
 
-use super::{Case, RC, code, connect, connect_with, post, to_error};
-use crate::station::{Post, Side};
+use super::{Case, OK, RC, code, connect, connect_with, post, to_error};
+use crate::station::{ALL, Post, Side};
 
 cases! {
     an_error_flushes_both_queues_in_order: "ibv_modify_qp(3), IBV_WC_WR_FLUSH_ERR";
@@ -13,6 +13,9 @@ cases! {
     posts_in_reset_are_refused: "ibv_post_recv(3)";
     a_query_gives_back_what_was_set: "ibv_query_qp(3)";
     a_wrong_mask_changes_nothing: "ibv_modify_qp(3)";
+    sends_wait_while_they_are_drained: "states of the specification, SQD";
+    a_queue_pair_in_the_error_state_hears_nothing: "states of the specification";
+    the_first_request_is_told_where_nothing_is_sent_yet: "ibv_get_async_event(3), IBV_EVENT_COMM_EST";
 }
 
 fn an_error_flushes_both_queues_in_order(near: &mut Side, far: &mut Side) {
@@ -93,4 +96,51 @@ fn a_wrong_mask_changes_nothing(near: &mut Side, _: &mut Side) {
     let error = to(QueuePairState::Error);
     assert_eq!(near.call("modify", &[0, error, surplus]), Err(libc::EINVAL));
     assert_eq!(near.state(), to(QueuePairState::Reset));
+}
+
+fn sends_wait_while_they_are_drained(near: &mut Side, far: &mut Side) {
+    connect(near, far, RC);
+    let go = |side: &mut Side, state: QueuePairState| {
+        let state = u64::from(state.number());
+        side.done("modify", &[0, state, u64::from(attribute::STATE)]);
+    };
+    go(near, QueuePairState::SendDrained);
+    far.receive(5, 0, 64);
+    near.send(post(SendOpcode::Send));
+    near.nothing_sent();
+    far.nothing_received();
+    go(near, QueuePairState::ReadyToSend);
+    assert_eq!(near.sent().status, OK);
+    assert_eq!(far.received().status, OK);
+}
+
+fn a_queue_pair_in_the_error_state_hears_nothing(near: &mut Side, far: &mut Side) {
+    let exceeded = code(CompletionStatus::RetryExceededError);
+    for opcode in [SendOpcode::RdmaWrite, SendOpcode::RdmaRead] {
+        near.renew();
+        far.renew();
+        let link = connect_with(near, far, RC, ALL, [1, 1, 7]);
+        far.set_words(0, &[1]);
+        to_error(far);
+        near.send(link.remote(opcode, 0));
+        assert_eq!(near.sent().status, exceeded, "{opcode:?}");
+        assert_eq!(far.words(0, 1), [1]);
+    }
+}
+
+fn the_first_request_is_told_where_nothing_is_sent_yet(near: &mut Side, far: &mut Side) {
+    let one = near.done("pair", &[RC, 0, 64])[0];
+    let two = far.done("pair", &[RC, 0, 64])[0];
+    let up = |peer| [0, peer, u64::from(ALL), 14, 7, 7];
+    far.done("half-up", &up(one));
+    near.done("up", &up(two));
+    far.done("region", &[u64::from(ALL)]);
+    for request in 0..2 {
+        far.receive(request, 0, 64);
+        near.send(post(SendOpcode::Send));
+        assert_eq!(far.received().status, OK);
+        assert_eq!(near.sent().status, OK);
+    }
+    let kind = AsyncEventType::CommunicationEstablished;
+    assert_eq!(far.event(), (u64::from(kind.number()), 100));
 }
