@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     pub(crate) addresses: Slab<Address>,
     pub(crate) links: Vec<Option<Link>>,
     pub(crate) links_by_block: BTreeMap<u32, usize>,
+    /// Peers that have connected and not said who they are.
+    pub(crate) strangers: Vec<Arc<OwnedFd>>,
     /// Indexes of queue pairs with sends.
     pub(crate) active: Vec<u32>,
     /// Wakes the service thread.
@@ -169,6 +171,7 @@ impl Engine {
             addresses: Slab::new(limits::ADDRESS_HANDLES_MAX, life),
             links: vec![Some(own)],
             links_by_block: BTreeMap::new(),
+            strangers: Vec::new(),
             active: Vec::new(),
             wake: wake.clone(),
             pieces: Scratch::default(),

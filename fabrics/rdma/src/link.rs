@@ -246,6 +246,7 @@ impl Link {
             beside.push(own.regions.fd());
         }
         socket::send(line.as_fd(), &hello, &beside)?;
+        let line = Arc::new(line);
         Ok(Some(Self::over(
             line, block, who.pid, is_trusted, memory, true,
         )))
@@ -253,7 +254,7 @@ impl Link {
 
     /// The other end of a link, by its `Hello`.
     pub(crate) fn accept(
-        line: OwnedFd,
+        line: Arc<OwnedFd>,
         greeting: &Greeting,
         beside: Vec<OwnedFd>,
         own_block: u32,
@@ -277,7 +278,7 @@ impl Link {
     }
 
     fn over(
-        line: OwnedFd,
+        line: Arc<OwnedFd>,
         block: u32,
         pid: i32,
         is_trusted: bool,
@@ -295,7 +296,7 @@ impl Link {
         // SAFETY: each is a ring, and the segment is kept.
         let (outgoing, incoming) = unsafe { (Producer::new(out), Consumer::new(into)) };
         Self {
-            socket: Some(Arc::new(line)),
+            socket: Some(line),
             block,
             pid,
             is_trusted,

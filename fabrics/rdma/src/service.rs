@@ -48,11 +48,7 @@ fn restore_signals(before: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
 }
 
-/// Peers that have connected and not said who they are.
-type Strangers = Vec<OwnedFd>;
-
 fn run(wake: &Arc<OwnedFd>) {
-    let mut strangers = Strangers::new();
     let mut idle = 0;
     loop {
         let Ok(mut guard) = engine::engine() else {
@@ -64,6 +60,7 @@ fn run(wake: &Arc<OwnedFd>) {
             .zip(&guard.links)
             .filter_map(|(index, link)| Some((index, link.as_ref()?.socket.clone()?)))
             .collect();
+        let strangers = guard.strangers.clone();
         drop(guard);
         let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(lines.len() + strangers.len() + 2);
         let watch = |fd: BorrowedFd<'_>| PollFd::from_borrowed_fd(fd_static(fd), PollFlags::IN);
@@ -89,18 +86,15 @@ fn run(wake: &Arc<OwnedFd>) {
         for ((index, line), _) in lines.iter().zip(&ready[2..]).filter(|(_, ready)| **ready) {
             was_kicked |= hear_line(&mut engine, *index, line);
         }
-        let mut waiting = ready[2 + lines.len()..].iter().copied();
-        let mut kept = Strangers::new();
-        for line in strangers.drain(..) {
-            if waiting.next() == Some(true) {
-                greet(&mut engine, line, &mut kept);
-            } else {
-                kept.push(line);
-            }
+        let waiting = ready[2 + lines.len()..].iter();
+        let spoke = strangers.into_iter().zip(waiting);
+        for (line, _) in spoke.filter(|(_, spoke)| **spoke) {
+            // This thread alone takes them away.
+            engine.strangers.retain(|each| !Arc::ptr_eq(each, &line));
+            greet(&mut engine, line);
         }
-        strangers = kept;
         while let Ok(Some(line)) = listener.accept() {
-            greet(&mut engine, line, &mut strangers);
+            greet(&mut engine, Arc::new(line));
         }
         engine.progress();
         engine.tick();
@@ -159,7 +153,7 @@ fn rearm(engine: &mut Engine) {
 }
 
 /// A peer has connected.
-fn greet(engine: &mut Engine, line: OwnedFd, strangers: &mut Strangers) {
+fn greet(engine: &mut Engine, line: Arc<OwnedFd>) {
     let mut bytes = [0; MESSAGE_BYTES];
     match socket::receive(line.as_fd(), &mut bytes) {
         Ok(received) => {
@@ -180,7 +174,9 @@ fn greet(engine: &mut Engine, line: OwnedFd, strangers: &mut Strangers) {
                     .or_insert(index);
             }
         }
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => strangers.push(line),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            engine.strangers.push(line);
+        }
         Err(_) => {}
     }
 }

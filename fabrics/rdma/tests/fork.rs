@@ -6,6 +6,7 @@
 mod station;
 
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -114,8 +115,15 @@ fn a_parent_is_gone_though_its_child_lives() {
         connect(&mut side, line);
         side.receive(0, 0, 64);
         let grandchild = fork(|_| {
-            // Until the first process has closed the last end of the line.
-            let _ = line.read(&mut [0]);
+            // Until the first process has closed its end of the line. What it says is for the
+            // child.
+            let mut watched = libc::pollfd {
+                fd: line.as_raw_fd(),
+                events: 0,
+                revents: 0,
+            };
+            // SAFETY: one descriptor.
+            unsafe { libc::poll(&raw mut watched, 1, -1) };
         });
         std::mem::forget(grandchild);
         hear(line);

@@ -86,7 +86,7 @@ extern "C" fn begin_child() {
     let Some(engine) = guard.take() else { return };
     let sockets = engine.links.iter().flatten();
     let sockets = sockets.filter_map(|link| link.socket.as_ref());
-    for socket in sockets {
+    for socket in sockets.chain(&engine.strangers) {
         close(socket.as_raw_fd());
     }
     close(engine.listener.as_fd().as_raw_fd());
