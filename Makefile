@@ -95,9 +95,10 @@ rdma: release ## build the libraries for RDMA programs, where viaduct rdma finds
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release $(RDMA_PACKAGES)
 	@packaging/link-verbs.sh $(TARGET_DIR)/release $(TARGET_DIR)/release/rdma
 
-rdma-test: rdma ## run the stock RDMA programs of faces/rdma-programs/rows.toml; ROWS="ucp rc_verbs" for some, ROWS=--short for a sample
+rdma-test: rdma ## run the stock RDMA programs of faces/rdma-programs/rows.toml, then rping in a root of its own; ROWS="ucp rc_verbs" for some, ROWS=--short for a sample
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-rdma-programs
 	$(TARGET_DIR)/release/rdma-programs --viaduct $(VIADUCT) $(TARGET_DIR)/release/rdma $(ROWS)
+	@packaging/fresh-root.sh $(TARGET_DIR)/release || [ $$? = 77 ]
 
 install: cargo ## install the command viaduct and the C libraries libvipl and libam, with headers and man pages, into PREFIX
 	$(CARGO) build $(CARGO_FLAGS) --release --package viaduct-cli --package viaduct-vipl --package viaduct-libam $(RDMA_PACKAGES)
@@ -115,5 +116,6 @@ python:
 c-tools:
 	@missing=; for tool in $(C_TOOLS); do command -v "$$tool" >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { echo "missing:$$missing; the tests of the C interface need a C and C++ compiler and binutils (Debian, Ubuntu: apt install build-essential)" >&2; exit 1; }
+	@command -v rping >/dev/null || { echo "missing: rping, which the docs show (Debian, Ubuntu: apt install rdmacm-utils)" >&2; exit 1; }
 	@for header in infiniband/verbs.h rdma/rdma_cma.h; do \
 	printf '#include <%s>\n' "$$header" | "$${CC:-cc}" -E -x c - >/dev/null 2>&1 || { echo "missing: $$header; the tests of the interface of RDMA programs need it (Debian, Ubuntu: apt install libibverbs-dev librdmacm-dev)" >&2; exit 1; }; done

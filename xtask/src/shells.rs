@@ -32,7 +32,11 @@ struct Ending {
 }
 
 /// Folders with files that commands of the docs name.
-const SHOWN: [&str; 2] = ["examples/c", "studies/virtual-networks"];
+const SHOWN: [&str; 3] = [
+    "examples/c",
+    "examples/rdma-in-ci",
+    "studies/virtual-networks",
+];
 
 impl Shells {
     /// In `directory`, with the programs of `binaries` on the path. `root` is the source tree.
@@ -63,16 +67,27 @@ impl Shells {
 
     /// Runs commands at the same time; answers the lines of those that were wrong, and how.
     pub(crate) fn run_together(&self, shells: &[Shell]) -> io::Result<Vec<(usize, String)>> {
-        let started: io::Result<Vec<_>> = shells
-            .iter()
-            .map(|shell| self.start(&shell.command))
-            .collect();
         let deadline = Instant::now() + TOGETHER_MAX;
+        let run = |shell: &Shell| loop {
+            let ending = end(self.start(&shell.command)?, deadline)?;
+            // A reader would start the server first; here nobody knows when it listens.
+            if !ending.came_too_early() || Instant::now() >= deadline {
+                return Ok(ending.must_be(shell, 0));
+            }
+        };
+        let outcomes: Vec<io::Result<Result<(), String>>> = std::thread::scope(|scope| {
+            let run = &run;
+            let threads = shells.iter().map(|shell| scope.spawn(move || run(shell)));
+            let threads: Vec<_> = threads.collect();
+            let ended = threads.into_iter().map(|thread| {
+                let panicked = |_| Err(io::Error::other("the thread of a shell panicked"));
+                thread.join().unwrap_or_else(panicked)
+            });
+            ended.collect()
+        });
         let mut wrong = Vec::new();
-        for (shell, started) in shells.iter().zip(started?) {
-            let ending = end(started, deadline)?;
-            let outcome = ending.must_be(shell, 0);
-            wrong.extend(outcome.err().map(|text| (shell.line, text)));
+        for (shell, outcome) in shells.iter().zip(outcomes) {
+            wrong.extend(outcome?.err().map(|text| (shell.line, text)));
         }
         Ok(wrong)
     }
@@ -151,6 +166,12 @@ fn end(mut running: Running, deadline: Instant) -> io::Result<Ending> {
 }
 
 impl Ending {
+    /// Whether it is a client of `rdma_cm` that nobody listened to.
+    fn came_too_early(&self) -> bool {
+        let has_failed = self.status.is_some_and(|status| !status.success());
+        has_failed && self.errors.contains("RDMA_CM_EVENT_REJECTED")
+    }
+
     fn must_be(&self, shell: &Shell, exit_code: i32) -> Result<(), String> {
         let (command, errors) = (&shell.command, self.errors.trim_end());
         let printed = match exit_code {
@@ -279,6 +300,20 @@ mod tests {
         ] {
             assert!(!fits(shown, printed), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_client_that_is_rejected_is_started_again() {
+        let name = format!("viaduct-rejected-{}", std::process::id());
+        let says = |what: &str, code: i32| {
+            format!("sh -c '[ -e {name} ] && exit; touch {name}; echo {what} >&2; exit {code}'")
+        };
+        let run = |command: &str| shells().run_together(&[shell(1, command, None)]).unwrap();
+        let file = std::env::temp_dir().join(&name);
+        assert_eq!(run(&says("event RDMA_CM_EVENT_REJECTED", 1)), []);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(run(&says("event RDMA_CM_EVENT_UNREACHABLE", 1)).len(), 1);
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -21,7 +21,14 @@ use crate::shells::{Shell, Shells};
 use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct};
 
 /// Programs whose commands are run.
-const RUN: &[&str] = &["viaduct", "cc", "cargo run", "./pingpong", "./am_pingpong"];
+const RUN: &[&str] = &[
+    "viaduct",
+    "cc",
+    "cargo run",
+    "./pingpong",
+    "./am_pingpong",
+    "examples/rdma-in-ci/check.sh",
+];
 
 /// What a page asks for, in its order.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -114,7 +114,7 @@ fn setting(viaduct: Option<&str>, libraries: &str) -> Result<Setting, String> {
     let scratch = std::env::temp_dir().join(format!("viaduct-rdma-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
     let programs = scratch.join("programs");
-    let source: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/mix.c");
+    let source: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     run::build_programs(&source, &programs)?;
     Ok(Setting {
         viaduct: viaduct.map(absolute).transpose()?,

@@ -11,9 +11,27 @@ const SHORT: usize = 2;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "what the docs show is compared with it")
+    )]
+    package: Vec<Package>,
     #[serde(default)]
     fault: Vec<Fault>,
     row: Vec<Written>,
+}
+
+/// Whose programs are run.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what the docs show is compared with it")
+)]
+struct Package {
+    name: String,
+    version: String,
+    programs: Vec<String>,
 }
 
 /// Rows that do not pass yet, and why.
@@ -231,6 +249,83 @@ mod tests {
                     assert!(!known.contains('{'), "{}: {word}", row.name);
                 }
             }
+        }
+    }
+
+    /// The program that a row is about: of Python the script.
+    fn program(row: &Row) -> &str {
+        let names = row.first.command.iter();
+        let mut names = names.map(|word| word.rsplit('/').next().unwrap_or_default());
+        names.find(|name| *name != "python3").unwrap_or_default()
+    }
+
+    /// The guide's table of the programs that were tried.
+    fn shown(packages: &[Package], rows: &[Row]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for package in packages {
+            let is_ours = |row: &&Row| package.programs.iter().any(|name| name == program(row));
+            let ours: Vec<_> = rows.iter().filter(is_ours).collect();
+            let faults = ours.iter().filter(|row| row.fault.is_some()).count();
+            let Package { name, version, .. } = package;
+            let programs = package.programs.join("`, `");
+            let count = ours.len();
+            lines.push(format!(
+                "| {name} {version} | `{programs}` | {count} | {faults} |"
+            ));
+        }
+        lines
+    }
+
+    #[test]
+    fn the_guide_shows_which_programs_were_tried() {
+        let guide = include_str!("../../../docs/guides/rdma-in-ci.md");
+        let file: File = toml::from_str(TABLE).unwrap();
+        let rows = all().unwrap();
+        let lines = shown(&file.package, &rows);
+        let shown: Vec<_> = guide
+            .lines()
+            .skip_while(|line| !line.starts_with("| package |"))
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .collect();
+        assert_eq!(shown, lines, "it should be:\n{}", lines.join("\n"));
+        for package in &file.package {
+            for name in &package.programs {
+                let is_run = |row: &Row| program(row) == name;
+                assert!(rows.iter().any(is_run), "{name} has no row");
+            }
+        }
+        for row in &rows {
+            let mut packages = file.package.iter();
+            let has = |package: &Package| package.programs.iter().any(|name| name == program(row));
+            assert!(packages.any(has), "{} is of no package", program(row));
+        }
+    }
+
+    #[test]
+    fn the_guide_shows_files_that_are_run() {
+        let guide = include_str!("../../../docs/guides/rdma-in-ci.md");
+        let loopback = include_str!("../programs/loopback.py");
+        assert!(
+            guide.contains(loopback),
+            "the guide shows another loopback.py"
+        );
+        for (name, text) in [
+            (
+                "job.yml",
+                include_str!("../../../examples/rdma-in-ci/job.yml"),
+            ),
+            (
+                "Dockerfile",
+                include_str!("../../../examples/rdma-in-ci/Dockerfile"),
+            ),
+        ] {
+            let called = text.matches("examples/rdma-in-ci/check.sh").count();
+            assert!(called > 0, "{name} does not call check.sh");
+            assert!(
+                guide.contains(text.trim_end()),
+                "the guide shows another {name}"
+            );
         }
     }
 }

@@ -209,7 +209,7 @@ fn last_lines(printed: &str) -> impl Iterator<Item = &str> {
     printed.lines().skip(count.saturating_sub(MOST))
 }
 
-/// Compiles our own programs for each MPI, once for a version of their source.
+/// Compiles our own programs for each MPI, and copies those that need no compiler.
 ///
 /// # Errors
 ///
@@ -217,12 +217,14 @@ fn last_lines(printed: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn build_programs(source: &Path, programs: &Path) -> Result<(), String> {
     let told = |error: io::Error| format!("{}: {error}", programs.display());
     std::fs::create_dir_all(programs).map_err(told)?;
+    std::fs::copy(source.join("loopback.py"), programs.join("loopback.py")).map_err(told)?;
+    let source = source.join("mix.c");
     for mpi in ["mpich", "openmpi"] {
         let compiler = format!("mpicc.{mpi}");
         let output = programs.join(format!("mix.{mpi}"));
         let mut command = Command::new(&compiler);
         command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-        let status = command.arg(&output).arg(source).status();
+        let status = command.arg(&output).arg(&source).status();
         let status = status.map_err(|error| format!("{compiler}: {error}"))?;
         if !status.success() {
             return Err(format!("{compiler} {}: {status}", source.display()));
