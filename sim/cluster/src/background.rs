@@ -10,7 +10,7 @@ use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::{Frame, Next, Transfer};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, class};
 use crate::event::Event;
 use crate::programs::Programs;
 use crate::workload::{Interval, SizeDistribution};
@@ -133,6 +133,7 @@ impl Sources {
         let transfer = Transfer {
             ends: (source.source, target),
             flow: 0,
+            class: class::BACKGROUND,
             is_ordered: false,
             demand: FlowDemand {
                 wire_bytes,
@@ -185,6 +186,7 @@ impl<P: Programs> Cluster<P> {
     /// A transfer has moved, over its whole way or a hop of it.
     pub(crate) fn end_background(&mut self, next: Next) {
         match next {
+            Next::Onward | Next::Head(_) => {}
             Next::There => {
                 self.transfers_pending -= 1;
                 self.transfers += 1;

@@ -53,6 +53,14 @@ pub(crate) mod purpose {
     pub(crate) const BUS_LOAD: u64 = 2;
 }
 
+/// Classes of flows, whose numbers between two hosts are their own.
+pub(crate) mod class {
+    pub(crate) const DRAWN: u8 = 0;
+    pub(crate) const BACKGROUND: u8 = 1;
+    pub(crate) const OF_PROGRAMS: u8 = 2;
+    pub(crate) const REQUESTS: u8 = 3;
+}
+
 /// How often the caller is asked whether to go on, in events.
 const CONTROL_INTERVAL_EVENTS: u64 = 1 << 16;
 
@@ -464,7 +472,9 @@ impl<P: Programs> Cluster<P> {
             Event::EngineFree(host) => self.handle_engine_free(host),
             Event::HeadArrives(message) => self.handle_head(message),
             Event::FlowEnds(flow) => {
-                let moved = self.network.end(&mut self.queue, flow);
+                let Some(moved) = self.network.end(&mut self.queue, flow) else {
+                    return;
+                };
                 let behind = moved.behind;
                 if self.is_direct {
                     self.end_directly(MessageId(moved.tag));
@@ -554,10 +564,9 @@ impl<P: Programs> Cluster<P> {
     fn handle_warmup_end(&mut self) {
         self.idle_events -= 1;
         let now = self.queue.now();
-        let shares = self.network.shares_mut();
-        shares.credit_all(now);
-        self.windows.before_clearing(shares);
-        shares.clear_credit();
+        self.network.credit_all(now);
+        self.windows.before_clearing(&self.network);
+        self.network.clear_credit();
         self.measured_from = now;
     }
 
@@ -579,7 +588,7 @@ impl<P: Programs> Cluster<P> {
             last.join(row);
             return;
         }
-        let usage = self.windows.close(self.network.shares_mut(), now);
+        let usage = self.windows.close(&mut self.network, now);
         row.link_utilisation_mean = usage.mean;
         row.link_utilisation_max = usage.max;
         self.series.push(row);
@@ -602,6 +611,7 @@ impl ClusterConfig {
         Transfer {
             ends,
             flow,
+            class: class::DRAWN,
             is_ordered: false,
             demand,
         }

@@ -20,10 +20,13 @@ use crate::host::BlockedPost;
 use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::receive::drop_cause;
+use crate::trace::Span;
+use viaduct_network::Sharing;
 use viaduct_network::fluid::FlowDemand;
 
 impl ClusterConfig {
-    /// Whether no stage of a host or its adapter takes time, and messages are not stored.
+    /// Whether no stage of a host or its adapter takes time, and messages are neither stored nor in
+    /// queues that know nothing of each other.
     pub(crate) fn is_direct(&self) -> bool {
         let host = &self.host;
         let processor = &host.processor;
@@ -31,6 +34,7 @@ impl ClusterConfig {
             && host.bus.is_free()
             && host.mechanism.is_free()
             && self.is_all_cut_through()
+            && self.links.sharing != Sharing::Queues
             && !self.may_fail()
             && self.background.is_empty()
     }
@@ -175,7 +179,11 @@ impl<P: Programs> Cluster<P> {
         // The tail is two or three events ahead.
         self.look_at_vi(target, target_vi);
         let begun = self.messages.get(id).mark;
-        self.follow_move(id, 0..usize::MAX, begun);
+        let span = Span {
+            begin: begun,
+            end: now,
+        };
+        self.follow_move(id, 0..usize::MAX, span);
         self.follow_buffer(id);
         self.send_again(process, now);
         self.free_buffer(host);

@@ -53,7 +53,7 @@ impl<P: Programs> Cluster<P> {
         let end = self.queue.now();
         self.close_use(end);
         let used = self.closed_use.take().unwrap_or_default();
-        self.network.shares_mut().credit_all(end);
+        self.network.credit_all(end);
         self.close_window();
         let counts = &mut self.accounting.counts;
         counts.in_flight = counts.posted - counts.delivered - counts.dropped;
@@ -165,7 +165,7 @@ impl<P: Programs> Cluster<P> {
     /// Keeps what links and buses have carried from the warm-up to `end`, unless that is known.
     pub(crate) fn close_use(&mut self, end: Time) {
         if self.closed_use.is_none() {
-            self.network.shares_mut().credit_all(end);
+            self.network.credit_all(end);
             self.closed_use = Some(ClosedUse {
                 end,
                 links: self.link_rows(end),
@@ -179,8 +179,8 @@ impl<P: Programs> Cluster<P> {
         (0..self.config.topology.link_count())
             .map(|link| {
                 let resource = ResourceId(link);
-                let wire_bytes = self.network.shares().carried(resource);
-                let possible = self.network.shares().rate(resource) * span;
+                let wire_bytes = self.network.carried(resource);
+                let possible = self.network.rate(resource) * span;
                 LinkRow {
                     link,
                     class: self.config.topology.link_class(LinkId(link)),
@@ -190,7 +190,7 @@ impl<P: Programs> Cluster<P> {
                     } else {
                         0.0
                     },
-                    flows_max: self.network.shares().flows_max(resource),
+                    flows_max: self.network.flows_max(resource),
                 }
             })
             .collect()
@@ -205,9 +205,9 @@ impl<P: Programs> Cluster<P> {
         };
         let use_of = |host| {
             let bus = self.network.bus(host);
-            let possible = self.network.shares().rate(bus) * span;
+            let possible = self.network.rate(bus) * span;
             if possible > 0.0 {
-                self.network.shares().carried(bus) / possible
+                self.network.carried(bus) / possible
             } else {
                 0.0
             }
@@ -217,7 +217,7 @@ impl<P: Programs> Cluster<P> {
 
     fn depths(&self) -> Vec<QueueDepth> {
         let deepest_link = (0..self.config.topology.link_count())
-            .map(|link| (self.network.shares().flows_max(ResourceId(link)), link))
+            .map(|link| (self.network.flows_max(ResourceId(link)), link))
             .max_by_key(|&(depth, link)| (depth, core::cmp::Reverse(link)))
             .unwrap_or_default();
         vec![

@@ -6,7 +6,7 @@ use viaduct_core::{Descriptor, Segments, SendOutcome};
 use viaduct_engine::Time;
 use viaduct_topology::HostId;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, class};
 use crate::config::Arrivals;
 use crate::connections::connection;
 use crate::event::Event;
@@ -14,6 +14,7 @@ use crate::host::{BlockedPost, Drawn, Turn};
 use crate::message::{Ends, Message, MessageId};
 use crate::path::{Priced, floor_of};
 use crate::programs::{OF_PROGRAM, Programs};
+use crate::trace::Span;
 use crate::why::Work;
 use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
@@ -588,6 +589,7 @@ impl<P: Programs> Cluster<P> {
         let transfer = Transfer {
             ends,
             flow,
+            class: class::OF_PROGRAMS,
             is_ordered: true,
             demand,
         };
@@ -663,17 +665,26 @@ impl<P: Programs> Cluster<P> {
     /// A message has moved all its bytes over its path, or over its present hop.
     pub(crate) fn handle_flow_end(&mut self, id: MessageId, moved: Moved) {
         let now = self.queue.now();
+        match moved.next {
+            Next::Onward => return self.leave_sender(id, &moved),
+            Next::Head(begun) => return self.expect_head(id, begun),
+            Next::There | Next::AtSwitch(..) | Next::AtAdapter(..) => {}
+        }
         let message = self.messages.get_mut(id);
         let begun = message.mark;
         let unshared = begun + message.unshared;
-        message.spend(Stage::Transfer, unshared.min(now));
-        message.spend(Stage::Queued, now);
+        message.spend(Stage::Transfer, unshared.min(moved.at));
+        message.spend(Stage::Queued, moved.at);
         let is_there = moved.next == Next::There;
         if is_there {
-            message.tail_arrives = now + message.head_delay;
+            message.tail_arrives = moved.at + message.head_delay;
             message.journey = JourneyId::NONE;
         }
-        self.follow_move(id, moved.places.clone(), begun);
+        let span = Span {
+            begin: begun,
+            end: moved.at,
+        };
+        self.follow_move(id, moved.places.clone(), span);
         let mut is_held = false;
         if self.failures.is_some() {
             let ends_there = if self.messages.get(id).is_of::<P>() {
@@ -695,7 +706,7 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         match moved.next {
-            Next::There => self.schedule_tail(id),
+            Next::There | Next::Onward | Next::Head(_) => self.schedule_tail(id),
             // Its descriptor decides what follows.
             Next::AtAdapter(_, after) => {
                 self.after(self.lanes.head, now + after, Event::HeadArrives(id));
@@ -707,6 +718,22 @@ impl<P: Programs> Cluster<P> {
         if moved.is_gone {
             self.finish_sending(id, is_held);
         }
+    }
+
+    /// A message's last byte has left its sender, and the message moves on.
+    fn leave_sender(&mut self, id: MessageId, moved: &Moved) {
+        let may_hold = self.failures.is_some() && self.messages.get(id).is_of::<P>();
+        let is_held = may_hold && self.decide_fate(id, moved);
+        self.finish_sending(id, is_held);
+    }
+
+    /// A message's head, which had to wait on its way, meets the receiving NIC as it would if the
+    /// message had begun to move at some time and had not waited.
+    fn expect_head(&mut self, id: MessageId, begun: Time) {
+        let message = self.messages.get_mut(id);
+        message.head_delay += self.plans.get(message.plan).adapters;
+        let head = begun + message.head_delay;
+        self.after(self.lanes.head, head, Event::HeadArrives(id));
     }
 
     /// Places of the way that the network was given, by their numbers among all buses and links

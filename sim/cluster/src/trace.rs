@@ -348,17 +348,16 @@ impl<P: Programs> Cluster<P> {
 
     /// A message has moved its bytes over `places` of its path since `begin`.
     #[inline]
-    pub(crate) fn follow_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
+    pub(crate) fn follow_move(&mut self, id: MessageId, places: Range<usize>, span: Span) {
         if self.observer.is_some() {
-            self.keep_move(id, places, begin);
+            self.keep_move(id, places, span);
         }
     }
 
     #[cold]
-    fn keep_move(&mut self, id: MessageId, places: Range<usize>, begin: Time) {
-        let end = self.queue.now();
+    fn keep_move(&mut self, id: MessageId, places: Range<usize>, span: Span) {
         let places = self.places_of(id, places);
-        let (message, span) = (self.messages.get(id).name(), Span { begin, end });
+        let message = self.messages.get(id).name();
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {
                 follower.moved(&self.config, message, places, span);
@@ -462,7 +461,7 @@ impl<P: Programs> Cluster<P> {
             let id = MessageId(tag);
             let begin = self.messages.get(id).mark;
             let places = self.places_of(id, places);
-            self.keep_move(id, places, begin);
+            self.keep_move(id, places, Span { begin, end });
         }
         if let Some(Observer::Follower(follower)) = &mut self.observer {
             for (_, host, begin) in core::mem::take(&mut follower.devices) {

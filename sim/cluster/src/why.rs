@@ -181,7 +181,7 @@ pub struct WayUse {
     /// Buses and links in the order of the route.
     pub places: Vec<PlaceUse>,
     /// What of `queued` no place accounts for, picoseconds: short transactions on the buses, and
-    /// rounding; none under max-min sharing.
+    /// rounding; known under fluid sharing alone.
     pub rest_picoseconds: Option<i64>,
 }
 
@@ -206,8 +206,8 @@ pub struct PlaceUse {
     /// How long it was shared with anybody.
     pub shared: Time,
     /// What its sharing cost the message: while it gave the least of all places, the time by which
-    /// the message fell behind. None under max-min sharing, where shares depend on the whole
-    /// network.
+    /// the message fell behind. Known under fluid sharing alone: max-min shares depend on the whole
+    /// network, and queues serve a message at the same time.
     pub lost: Option<Time>,
     /// Those that shared it longest, longest first.
     pub longest: Vec<Overlap>,

@@ -9,6 +9,7 @@ use viaduct_cluster::floor_latency;
 use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::{Completion, HostModel, Rate, Switching};
+use viaduct_network::Sharing;
 use viaduct_topology::{
     ChainHosts, GraphFormat, GraphRouting, HostId, Ports, Topology, parse_graph,
 };
@@ -85,11 +86,14 @@ fn one_message_costs_the_sum_of_its_stages() {
             config.traffic.size = SizeDistribution::constant(bytes);
             config.links.switching = switching;
             let by_hand = by_hand_ns(bytes, switching == Switching::StoreAndForward) * 1e3;
-            let measured = measured(&config) as f64;
-            assert!(
-                (measured - by_hand).abs() <= 12.0,
-                "{bytes} bytes, {switching:?}: {measured} ps, by hand {by_hand} ps"
-            );
+            for sharing in [Sharing::Fluid, Sharing::MaxMin, Sharing::Queues] {
+                config.links.sharing = sharing;
+                let measured = measured(&config) as f64;
+                assert!(
+                    (measured - by_hand).abs() <= 12.0,
+                    "{bytes} bytes, {switching:?}, {sharing:?}: {measured} ps, by hand {by_hand} ps"
+                );
+            }
         }
     }
 }
@@ -157,9 +161,16 @@ fn two_senders_to_one_receiver_get_half_each() {
 }
 
 /// Poisson arrivals over one link at load `load`: many VIs, or one.
-fn one_link(load: f64, processes: u32, size: SizeDistribution, moving_per_vi: u32) -> f64 {
+fn one_link(
+    sharing: Sharing,
+    load: f64,
+    processes: u32,
+    size: SizeDistribution,
+    moving_per_vi: u32,
+) -> f64 {
     let topology = Topology::single_switch(2, Ports(8)).expect("a switch");
     let mut config = scenario(topology, ideal_host(), Pattern::Pairs(vec![(0, 1)]));
+    config.links.sharing = sharing;
     let service_ps = size.mean_bytes() * 8e3;
     let interval = service_ps / load * f64::from(processes);
     config.traffic.arrivals = Arrivals::Open(Interval::exponential(interval).expect("a mean"));
@@ -185,12 +196,14 @@ fn many_vis_on_a_link_are_a_processor_sharing_queue() {
             SizeDistribution::log_normal(1_000.0, 1.0, 60_000).expect("a distribution"),
         ];
         for size in sizes {
-            let ratio = one_link(load, 400, size.clone(), u32::MAX);
-            let expected = 1.0 / (1.0 - load);
-            assert!(
-                (ratio / expected - 1.0).abs() < tolerance,
-                "{size:?} at {load}: {ratio}, theory {expected}"
-            );
+            for sharing in [Sharing::Fluid, Sharing::Queues] {
+                let ratio = one_link(sharing, load, 400, size.clone(), u32::MAX);
+                let expected = 1.0 / (1.0 - load);
+                assert!(
+                    (ratio / expected - 1.0).abs() < tolerance,
+                    "{size:?} at {load}, {sharing:?}: {ratio}, theory {expected}"
+                );
+            }
         }
     }
 }
@@ -199,12 +212,16 @@ fn many_vis_on_a_link_are_a_processor_sharing_queue() {
 fn one_vi_is_a_first_come_first_served_queue() {
     // M/D/1: waiting is load / (2 (1 - load)) service times.
     for (load, tolerance) in [(0.3, 0.02), (0.7, 0.06)] {
-        let ratio = one_link(load, 1, SizeDistribution::constant(1_000), 1);
-        let expected = 1.0 + load / (2.0 * (1.0 - load));
-        assert!(
-            (ratio / expected - 1.0).abs() < tolerance,
-            "{load}: {ratio}, {expected}"
-        );
+        // Where each queue is by itself, messages of one VI are in turn in its subqueue.
+        let of_links = (Sharing::Fluid, 1);
+        for (sharing, moving) in [of_links, (Sharing::Queues, u32::MAX)] {
+            let ratio = one_link(sharing, load, 1, SizeDistribution::constant(1_000), moving);
+            let expected = 1.0 + load / (2.0 * (1.0 - load));
+            assert!(
+                (ratio / expected - 1.0).abs() < tolerance,
+                "{load}, {sharing:?}: {ratio}, {expected}"
+            );
+        }
     }
 }
 

@@ -107,7 +107,11 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
         Just(Pattern::RandomPermutation),
         Just(Pattern::Incast { target: 0 }),
     ];
-    let sharing = prop_oneof![Just(Sharing::Fluid), Just(Sharing::MaxMin)];
+    let sharing = prop_oneof![
+        Just(Sharing::Fluid),
+        Just(Sharing::MaxMin),
+        Just(Sharing::Queues)
+    ];
     let switching = prop_oneof![
         Just(Switching::CutThrough),
         Just(Switching::StoreAndForward)

@@ -126,10 +126,7 @@ impl Fluid {
     #[must_use]
     pub fn new(sharing: Sharing, rates: impl Iterator<Item = f64>, first_bus: u32) -> Self {
         let resources: Vec<Resource> = rates.map(Resource::new).collect();
-        let max_min = match sharing {
-            Sharing::Fluid => None,
-            Sharing::MaxMin => Some(MaxMin::new(resources.len())),
-        };
+        let max_min = (sharing == Sharing::MaxMin).then(|| MaxMin::new(resources.len()));
         Self {
             resources,
             first_bus,

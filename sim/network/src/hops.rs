@@ -9,8 +9,9 @@ use core::ops::Range;
 use viaduct_engine::Time;
 use viaduct_topology::{LinkId, Topology};
 
-use crate::fluid::{FlowDemand, whole_above};
+use crate::fluid::{FlowDemand, ResourceId, whole_above};
 use crate::links::{LinkConfig, SwitchModel};
+use crate::queues::Stop;
 use crate::rate::{Rate, Switching};
 
 /// What the hosts at both ends of a way are to the network; the same on each host.
@@ -96,6 +97,15 @@ impl Shape {
         hop.contains(&first_link) || self.links == 0 && hop.end == self.len()
     }
 
+    /// How many of its places the adapter that sends is busy with.
+    pub(crate) fn senders(self) -> usize {
+        if self.links == 0 {
+            self.len()
+        } else {
+            usize::from(self.first_bus) + 1
+        }
+    }
+
     /// Whether an adapter is at one of the ends of a hop: its own rate bounds the hop's.
     pub(crate) fn touches_adapter(self, hop: &Range<usize>) -> bool {
         hop.start <= usize::from(self.first_bus) || hop.end >= self.links_end()
@@ -150,14 +160,42 @@ impl Delays<'_> {
     pub fn head(&self, path: &[LinkId], wire_bytes: f64) -> Time {
         let mut delay = Time::ZERO;
         for (index, &link) in path.iter().enumerate() {
-            delay += self.links.propagation_of(self.topology, link);
-            if index + 1 < path.len() {
-                let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
-                let rate = self.links.rate_of(self.topology, link);
-                delay += self.switch.delay + rate.time_for(needed);
-            }
+            delay += self.head_over(link, wire_bytes, index + 1 < path.len());
         }
         delay
+    }
+
+    /// The same of one link, with forwarding at its end if the message goes on there.
+    fn head_over(&self, link: LinkId, wire_bytes: f64, goes_on: bool) -> Time {
+        let mut delay = self.links.propagation_of(self.topology, link);
+        if goes_on {
+            let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
+            let rate = self.links.rate_of(self.topology, link);
+            delay += self.switch.delay + rate.time_for(needed);
+        }
+        delay
+    }
+
+    /// The places of a hop as queues, each as far from the start as a message's head is when it
+    /// comes there.
+    pub(crate) fn stops(
+        &self,
+        shape: Shape,
+        places: &Range<usize>,
+        way: &[ResourceId],
+        wire_bytes: f64,
+        stops: &mut Vec<Stop>,
+    ) {
+        let crossed_end = places.end.min(shape.links_end());
+        let mut offset = Time::ZERO;
+        stops.clear();
+        for place in places.clone() {
+            let resource = way[place];
+            stops.push(Stop { resource, offset });
+            if !shape.is_bus(place) {
+                offset += self.head_over(LinkId(resource.0), wire_bytes, place + 1 < crossed_end);
+            }
+        }
     }
 
     /// The rate of the slowest of some links, bytes a picosecond.

@@ -29,8 +29,10 @@ pub(crate) struct Journey {
     pub(crate) shape: Shape,
     /// With the caller's tag.
     pub(crate) demand: FlowDemand,
-    /// Its flow, if it keeps the order of that.
-    pub(crate) flow: Option<FlowName>,
+    /// Its flow and the class of that, unless it is alone in its own, and whether it stands in the
+    /// lines of the flow.
+    pub(crate) flow: Option<(FlowName, u8)>,
+    pub(crate) stands_in_line: bool,
     /// Places of the path that it has crossed.
     pub(crate) done: usize,
     /// The end of the hop that it crosses now.
@@ -74,13 +76,15 @@ impl Journeys {
         path: &[ResourceId],
         shape: Shape,
         demand: FlowDemand,
-        flow: Option<FlowName>,
+        flow: Option<(FlowName, u8)>,
+        stands_in_line: bool,
     ) -> JourneyId {
         let journey = |path| Journey {
             path,
             shape,
             demand,
             flow,
+            stands_in_line,
             done: 0,
             hop_end: 0,
             delay: Time::ZERO,
@@ -108,7 +112,7 @@ impl Journeys {
     /// Whether a stored message can go on now; if not, it stands behind those of its flow.
     pub(crate) fn take_place(&mut self, id: JourneyId) -> bool {
         let journey = &self.journeys[id.0 as usize];
-        let Some(flow) = journey.flow else {
+        let Some((flow, _)) = journey.flow.filter(|_| journey.stands_in_line) else {
             return true;
         };
         let place = (flow, journey.done);
@@ -125,10 +129,10 @@ impl Journeys {
     /// A message has crossed a hop; which one goes on now that was stored behind it.
     pub(crate) fn leave_place(&mut self, id: JourneyId) -> Option<JourneyId> {
         let journey = &self.journeys[id.0 as usize];
-        if journey.done == 0 {
+        if journey.done == 0 || !journey.stands_in_line {
             return None;
         }
-        let place = (journey.flow?, journey.done);
+        let place = (journey.flow?.0, journey.done);
         let line = self.hops.get_mut(&place)?;
         let next = line.behind.pop_front();
         match next {

@@ -3,8 +3,9 @@
 //! It knows no host, no adapter and no program, and not what a message means. Whoever simulates a
 //! cluster says who sends how many bytes to whom and how fast the two ends can go.
 //!
-//! There are two rules of sharing. In [`Network`] messages are flows, which share links until they
-//! end. In [`Wormhole`] they are packets, which hold their whole way. Both answer with values, and
+//! There are two kinds of networks. In [`Network`] messages share links, as flows that cross their
+//! whole way at once, or queue by queue ([`Sharing`]). In [`Wormhole`] they are packets, which hold
+//! their whole way. Both answer with values, and
 //! the caller schedules what follows. Links of both are those of a topology, what is down when is
 //! said in [`outages`], and what is lost or comes to harm in [`damage`].
 //!
@@ -20,6 +21,7 @@ mod network;
 pub mod outages;
 mod packets;
 mod ports;
+mod queues;
 pub mod rate;
 mod routes;
 mod shared;

@@ -48,11 +48,13 @@ impl LinkConfig {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sharing {
     /// Ours: each of n active flows gets 1/n of each link on its path, moves at the smallest of
-    /// these, and what it does not use is lost. The published rule shares each queue in this way by
-    /// itself, and couples nothing over a path.
+    /// these, and what it does not use is lost.
     Fluid,
     /// Max-min fairness: unused shares are handed on.
     MaxMin,
+    /// The published rule: each output queue by itself, a subqueue for each flow and the same share
+    /// for each busy subqueue; [`crate::queues`].
+    Queues,
 }
 
 impl Sharing {
@@ -62,6 +64,7 @@ impl Sharing {
         match self {
             Self::Fluid => "fluid",
             Self::MaxMin => "max-min",
+            Self::Queues => "queues",
         }
     }
 }

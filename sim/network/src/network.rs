@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!  begin    -> Begun  when the head will be there, unless the message is stored on its way
-//!  end      -> Moved  the tail is gone; the tail is there; or the message is stored at a switch
-//!                     or in the receiving adapter
+//!  end      -> Moved  the tail is gone; the tail is there; the message is stored at a switch or in
+//!                     the receiving adapter; or its head, which had to wait, is on its way there
 //!  forward  -> Begun  a stored message goes on
 //! ```
 //!
@@ -20,9 +20,10 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_topology::{HostId, LinkId, Topology};
 
 use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
-use crate::hops::{Alone, Delays, Ends, Shape};
-use crate::journeys::{Journey, JourneyId, Journeys};
-use crate::links::{LinkConfig, SwitchModel};
+use crate::hops::{Alone, Delays, Ends, Shape, moving_time};
+use crate::journeys::{FlowName, Journey, JourneyId, Journeys};
+use crate::links::{LinkConfig, Sharing, SwitchModel};
+use crate::queues::{FlowKey, Passing, Queues, Step, Stop};
 use crate::rate::{Rate, Switching};
 use crate::ways::{Way, WayKey, Ways};
 
@@ -33,7 +34,10 @@ pub struct Transfer {
     pub ends: (u32, u32),
     /// Of which flow between the two it is: all of one flow take one way.
     pub flow: u32,
-    /// Whether it waits, where it is stored, behind others of its flow that were stored before.
+    /// Flows of equal numbers and unequal classes take one way, and are not one.
+    pub class: u8,
+    /// Whether it waits, where it is stored, behind others of its flow that were stored before;
+    /// with queues all do.
     pub is_ordered: bool,
     /// How many bytes, how fast the ends can go, and the caller's tag.
     pub demand: FlowDemand,
@@ -56,11 +60,14 @@ pub struct Begun {
     pub alone: Alone,
 }
 
-/// A flow has moved all its bytes.
+/// A message has moved all its bytes over something.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moved {
     /// The caller's tag.
     pub tag: u32,
+    /// When: now, or where it crosses queues, when it would have, had each of its bytes been in all
+    /// of them at once.
+    pub at: Time,
     /// Buses and links that it crossed, by their places on its way.
     pub places: Range<usize>,
     /// Whether the last byte has left the sending adapter with that.
@@ -74,8 +81,13 @@ pub struct Moved {
 /// What follows when a message has moved over something.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// Nothing: its last byte is at the receiver as long after its start here as was told.
+    /// Nothing: its last byte is at the receiver as long after [`Moved::at`] as was told.
     There,
+    /// Its sender is done with it, and it moves on.
+    Onward,
+    /// Its head, which had to wait on its way, is at the receiver as long after this time as was
+    /// told; the rest moves on.
+    Head(Time),
     /// It is stored at a switch, and goes on after some time.
     AtSwitch(JourneyId, Time),
     /// It is in the receiving adapter after some time, its bus still to be crossed: whether it goes
@@ -91,6 +103,8 @@ pub struct Network {
     switch: SwitchModel,
     ends: Ends,
     fluid: Fluid,
+    /// In its place, where each queue is by itself.
+    queues: Option<Box<Queues>>,
     first_bus: u32,
     has_buses: bool,
     has_equal_paths: bool,
@@ -100,6 +114,7 @@ pub struct Network {
     /// The way that was worked out last: all of it, and its links.
     path: Vec<ResourceId>,
     path_links: Vec<LinkId>,
+    stops: Vec<Stop>,
     last: Option<Whole>,
     ways: Option<Ways>,
     journeys: Journeys,
@@ -111,6 +126,8 @@ struct Whole {
     links: usize,
     demand: FlowDemand,
     alone: Alone,
+    /// How long its sender was busy with it.
+    sending: Time,
 }
 
 impl Network {
@@ -131,8 +148,11 @@ impl Network {
             .map(|link| links.rate_of(topology, LinkId(link)))
             .chain((0..bus_count).map(|_| ends.bus_rate))
             .map(Rate::bytes_per_picosecond);
+        let are_queues = links.sharing == Sharing::Queues;
+        let of_flows = rates.clone().filter(|_| !are_queues);
         Self {
-            fluid: Fluid::new(links.sharing, rates, link_count),
+            fluid: Fluid::new(links.sharing, of_flows, link_count),
+            queues: are_queues.then(|| Box::new(Queues::new(rates, link_count))),
             first_bus: link_count,
             has_buses,
             has_equal_paths: topology.has_equal_paths(),
@@ -140,6 +160,7 @@ impl Network {
             is_cut_through: [links.switching, ends.forwarding] == [Switching::CutThrough; 2],
             path: Vec::new(),
             path_links: Vec::new(),
+            stops: Vec::new(),
             last: None,
             ways: keeps_ways.then(|| Ways::new(host_count)),
             journeys: Journeys::default(),
@@ -158,6 +179,9 @@ impl Network {
         queue: &mut EventQueue<E>,
         transfer: &Transfer,
     ) -> Begun {
+        if self.queues.is_some() {
+            return self.begin_in_queues(queue, transfer);
+        }
         let demand = transfer.demand;
         let alone = match &self.ways {
             Some(ways) => {
@@ -186,13 +210,87 @@ impl Network {
             return Begun::whole(demand.tag, alone);
         }
         let shape = self.shape(transfer);
-        let flow = (transfer.ends, transfer.flow);
-        let flow = transfer.is_ordered.then_some(flow);
-        let id = self.journeys.insert(&self.path, shape, demand, flow);
+        self.begin_journey(queue, transfer, shape, alone)
+    }
+
+    /// A message that will be stored on the way in `path` begins with its first hop.
+    fn begin_journey<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        transfer: &Transfer,
+        shape: Shape,
+        alone: Alone,
+    ) -> Begun {
+        let flow = Some((transfer.flow_name(), transfer.class));
+        let in_line = transfer.is_ordered && self.queues.is_none();
+        let id = self
+            .journeys
+            .insert(&self.path, shape, transfer.demand, flow, in_line);
         Begun {
             alone,
             ..self.begin_hop(queue, id)
         }
+    }
+
+    /// As [`Network::begin`], where each queue is by itself.
+    #[inline(never)]
+    fn begin_in_queues<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        transfer: &Transfer,
+    ) -> Begun {
+        self.lay(transfer);
+        let shape = self.shape(transfer);
+        if !self.is_cut_through {
+            let alone = self.alone(transfer);
+            return self.begin_journey(queue, transfer, shape, alone);
+        }
+        match &self.last {
+            Some(last) if self.are_links_alike && last.is_like(&self.path, transfer) => {
+                for (stop, &resource) in self.stops.iter_mut().zip(&self.path) {
+                    stop.resource = resource;
+                }
+            }
+            _ => {
+                self.another_alone(transfer);
+                self.lay_stops(shape, &(0..shape.len()), &transfer.demand);
+            }
+        }
+        let whole = self.last.as_ref().map(|last| (last.alone, last.sending));
+        let (alone, sending) = whole.unwrap_or_default();
+        self.pass_whole(queue, transfer, shape, (alone, sending))
+    }
+
+    /// A message goes through the queues in `stops`, which are its whole way.
+    fn pass_whole<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        transfer: &Transfer,
+        shape: Shape,
+        (alone, sending): (Alone, Time),
+    ) -> Begun {
+        let passing = Passing {
+            stops: &self.stops,
+            senders: shape.senders(),
+            demand: transfer.demand,
+            flow: Some(FlowKey::new(transfer.flow_name(), transfer.class, 0)),
+            unshared: alone.moving,
+            sending,
+        };
+        let queues = self.queues.as_mut();
+        let begun = queues.map(|queues| queues.begin(queue, &passing));
+        Begun {
+            has_head: begun.is_some_and(|(_, is_head_known)| is_head_known),
+            ..Begun::whole(transfer.demand.tag, alone)
+        }
+    }
+
+    /// Puts places of the way in `path` into `stops`.
+    fn lay_stops(&mut self, shape: Shape, places: &Range<usize>, demand: &FlowDemand) {
+        let mut stops = core::mem::take(&mut self.stops);
+        let delays = self.delays();
+        delays.stops(shape, places, &self.path, demand.wire_bytes, &mut stops);
+        self.stops = stops;
     }
 
     /// As [`Network::begin`], over links that the caller has chosen and over no bus, as adapters do
@@ -212,17 +310,18 @@ impl Network {
         };
         let (demand, delays) = (transfer.demand, self.delays());
         let alone = delays.alone(shape, way, &demand, &self.ends);
-        if self.is_cut_through {
+        if !self.is_cut_through {
+            return self.begin_journey(queue, transfer, shape, alone);
+        }
+        if self.queues.is_none() {
             self.fluid.begin(queue, &self.path, demand);
             return Begun::whole(demand.tag, alone);
         }
-        let flow = (transfer.ends, transfer.flow);
-        let flow = transfer.is_ordered.then_some(flow);
-        let id = self.journeys.insert(&self.path, shape, demand, flow);
-        Begun {
-            alone,
-            ..self.begin_hop(queue, id)
-        }
+        let senders = 0..shape.senders();
+        let sending = delays.moving(shape, &senders, way, &demand, self.ends.bus_rate);
+        self.lay_stops(shape, &(0..shape.len()), &demand);
+        self.last = None;
+        self.pass_whole(queue, transfer, shape, (alone, sending))
     }
 
     /// A stored message goes on over its next hop; not yet if one of the same flow that was stored
@@ -262,7 +361,7 @@ impl Network {
         let unshared = delays.moving(shape, &places, path, &demand, self.ends.bus_rate);
         journey.delay = delays.hop(shape, &places, path, demand.wire_bytes);
         journey.hop_end = end;
-        let begun = Begun {
+        let mut begun = Begun {
             tag: demand.tag,
             journey: id,
             delay: journey.delay,
@@ -271,7 +370,25 @@ impl Network {
             alone: Alone::default(),
         };
         demand.tag = id.0;
-        self.fluid.begin(queue, &journey.path[places], demand);
+        let Some(queues) = &mut self.queues else {
+            self.fluid.begin(queue, &journey.path[places], demand);
+            return begun;
+        };
+        let stops = &mut self.stops;
+        delays.stops(shape, &places, &journey.path, demand.wire_bytes, stops);
+        self.last = None;
+        let passing = Passing {
+            stops,
+            senders: places.len(),
+            demand,
+            flow: journey
+                .flow
+                .map(|(flow, class)| FlowKey::new(flow, class, from as u16)),
+            unshared,
+            sending: unshared,
+        };
+        let (_, is_head_known) = queues.begin(queue, &passing);
+        begun.has_head &= is_head_known;
         begun
     }
 
@@ -300,33 +417,68 @@ impl Network {
         Some(journey.shape.links_of(&(journey.done..journey.hop_end)))
     }
 
-    /// A flow has moved all its bytes.
+    /// The event of a flow's number: what it has moved, if there is something to tell.
     #[inline(always)]
     pub fn end<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         flow: FlowId,
-    ) -> Moved {
-        let tag = self.fluid.end(queue, flow);
-        if self.is_cut_through {
-            return Moved {
-                tag,
-                places: 0..usize::MAX,
-                is_gone: true,
-                next: Next::There,
-                behind: None,
-            };
+    ) -> Option<Moved> {
+        if self.queues.is_some() {
+            return self.step_in_queues(queue, flow);
         }
-        self.end_hop(JourneyId(tag))
+        let tag = self.fluid.end(queue, flow);
+        let at = queue.now();
+        Some(if self.is_cut_through {
+            Moved::whole(tag, at)
+        } else {
+            self.end_hop(JourneyId(tag), at, at)
+        })
+    }
+
+    #[inline(never)]
+    fn step_in_queues<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        flow: FlowId,
+    ) -> Option<Moved> {
+        let now = queue.now();
+        let (tag, step) = self.queues.as_mut()?.step(queue, flow);
+        let (at, next, is_gone) = match step {
+            Step::None => return None,
+            Step::Head(_) if !self.brings_head(JourneyId(tag)) => return None,
+            Step::Head(begun) => (now, Next::Head(begun), false),
+            Step::Gone => (now, Next::Onward, true),
+            Step::Served { at, .. } if !self.is_cut_through => {
+                return Some(self.end_hop(JourneyId(tag), at, now));
+            }
+            Step::Served { at, leaves_sender } => (at, Next::There, leaves_sender),
+        };
+        Some(Moved {
+            at,
+            is_gone,
+            next,
+            ..Moved::whole(self.tag_of(tag), at)
+        })
+    }
+
+    /// Whether what a message crosses now ends where its head meets the receiving adapter.
+    fn brings_head(&self, id: JourneyId) -> bool {
+        self.is_cut_through
+            || self.journeys.get(id).is_some_and(|journey| {
+                let hop = journey.done..journey.hop_end;
+                journey.shape.brings_head(&hop)
+            })
     }
 
     #[cold]
-    fn end_hop(&mut self, id: JourneyId) -> Moved {
+    fn end_hop(&mut self, id: JourneyId, at: Time, now: Time) -> Moved {
         let behind = self.journeys.leave_place(id);
         let journey = self.journeys.get_mut(id);
         let places = journey.done..journey.hop_end;
         journey.done = places.end;
-        let (tag, after) = (journey.demand.tag, journey.delay);
+        let there = at + journey.delay;
+        let (tag, after) = (journey.demand.tag, there.saturating_sub(now));
         let is_gone = journey.shape.leaves(&places);
         let next = if places.end >= journey.path.len() {
             self.journeys.remove(id);
@@ -338,6 +490,7 @@ impl Network {
         };
         Moved {
             tag,
+            at,
             places,
             is_gone,
             next,
@@ -359,11 +512,27 @@ impl Network {
                 links: 0,
                 last_bus: false,
             };
-            let id = self.journeys.insert(&path, shape, demand, None);
+            let id = self.journeys.insert(&path, shape, demand, None, false);
             self.journeys.get_mut(id).hop_end = 1;
             demand.tag = id.0;
         }
-        self.fluid.begin(queue, &path, demand)
+        let Some(queues) = &mut self.queues else {
+            return self.fluid.begin(queue, &path, demand);
+        };
+        let rate = self.ends.bus_rate.bytes_per_picosecond() * demand.scale;
+        let unshared = moving_time(demand.wire_bytes, rate.min(demand.rate_max));
+        let passing = Passing {
+            stops: &[Stop {
+                resource: path[0],
+                offset: Time::ZERO,
+            }],
+            senders: 1,
+            demand,
+            flow: None,
+            unshared,
+            sending: unshared,
+        };
+        queues.begin(queue, &passing).0
     }
 
     /// To be called before time moves on: works out what this instant has changed.
@@ -390,7 +559,11 @@ impl Network {
             return length;
         }
         let bus = self.bus(host);
-        let active = self.fluid.active_on(bus).saturating_sub(own);
+        let active = match &mut self.queues {
+            None => self.fluid.active_on(bus),
+            Some(queues) => queues.busy_on(bus, queue.now()),
+        };
+        let active = active.saturating_sub(own);
         if active == 0 {
             return length;
         }
@@ -405,7 +578,10 @@ impl Network {
         length: Time,
         active: u32,
     ) -> Time {
-        self.fluid.hold_up(queue, bus, length);
+        match &mut self.queues {
+            None => self.fluid.hold_up(queue, bus, length),
+            Some(queues) => queues.hold_up(bus, length, queue.now()),
+        }
         length.saturating_mul(u64::from(active) + 1)
     }
 
@@ -490,8 +666,7 @@ impl Network {
         // Where all links are alike, paths of one length are too, and most messages repeat.
         if let Some(last) = &self.last
             && self.are_links_alike
-            && last.links == self.path.len()
-            && last.demand.is_like(&transfer.demand)
+            && last.is_like(&self.path, transfer)
         {
             return last.alone;
         }
@@ -505,12 +680,15 @@ impl Network {
         let links = &self.path[shape.place_range_of_links()];
         self.path_links
             .extend(links.iter().map(|link| LinkId(link.0)));
-        let delays = self.delays();
-        let alone = delays.alone(shape, &self.path_links, &transfer.demand, &self.ends);
+        let (delays, demand) = (self.delays(), &transfer.demand);
+        let (path, bus_rate) = (&self.path_links, self.ends.bus_rate);
+        let alone = delays.alone(shape, path, demand, &self.ends);
+        let sending = delays.moving(shape, &(0..shape.senders()), path, demand, bus_rate);
         self.last = Some(Whole {
             links: self.path.len(),
             demand: transfer.demand,
             alone,
+            sending,
         });
         alone
     }
@@ -567,36 +745,76 @@ impl Network {
         self.has_buses
     }
 
-    /// Who shares what: for accounts of what links and buses carry.
-    #[must_use]
-    pub const fn shares(&self) -> &Fluid {
-        &self.fluid
+    /// Credits all links and buses with what they have carried up to now.
+    pub fn credit_all(&mut self, now: Time) {
+        match &mut self.queues {
+            None => self.fluid.credit_all(now),
+            Some(queues) => queues.work_out_all(now),
+        }
     }
 
-    /// As [`Network::shares`].
-    pub const fn shares_mut(&mut self) -> &mut Fluid {
-        &mut self.fluid
+    /// Begins a new account of what links and buses carry.
+    pub fn clear_credit(&mut self) {
+        match &mut self.queues {
+            None => self.fluid.clear_credit(),
+            Some(queues) => queues.clear_carried(),
+        }
+    }
+
+    /// Bytes credited to a link or bus.
+    #[must_use]
+    pub fn carried(&self, resource: ResourceId) -> f64 {
+        match &self.queues {
+            None => self.fluid.carried(resource),
+            Some(queues) => queues.carried(resource),
+        }
+    }
+
+    /// The rate of a link or bus, bytes a picosecond.
+    #[must_use]
+    pub fn rate(&self, resource: ResourceId) -> f64 {
+        match &self.queues {
+            None => self.fluid.rate(resource),
+            Some(queues) => queues.rate(resource),
+        }
+    }
+
+    /// Most flows that a link or bus ever had at once.
+    #[must_use]
+    pub fn flows_max(&self, resource: ResourceId) -> u32 {
+        match &self.queues {
+            None => self.fluid.flows_max(resource),
+            Some(queues) => queues.busy_max(resource),
+        }
     }
 
     /// Asks for a flow's memory, before its end is handled.
     #[inline]
     pub fn prefetch_flow(&self, flow: FlowId) {
-        self.fluid.prefetch_flow(flow);
+        match &self.queues {
+            None => self.fluid.prefetch_flow(flow),
+            Some(queues) => queues.prefetch(flow),
+        }
     }
 
     /// Asks for the memory of what a flow crosses; returns its tag.
     #[inline]
     #[must_use]
     pub fn prefetch_path(&self, flow: FlowId) -> u32 {
-        let tag = self.fluid.prefetch_path(flow);
-        self.tag_of(tag)
+        self.tag_of(match &self.queues {
+            None => self.fluid.prefetch_path(flow),
+            Some(queues) => queues.prefetch_path(flow),
+        })
     }
 
     /// What a flow was tagged with.
     #[inline]
     #[must_use]
     pub fn tag(&self, flow: FlowId) -> u32 {
-        self.tag_of(self.fluid.tag(flow))
+        self.tag_of(match &self.queues {
+            None => self.fluid.tag(flow),
+            Some(queues) => queues.tag(flow),
+        })
     }
 
     #[inline]
@@ -610,7 +828,8 @@ impl Network {
 
     /// What moves now: tags, and places of their ways.
     pub fn moving(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
-        self.fluid.active_tags().map(|tag| {
+        let in_queues = self.queues.iter().flat_map(|queues| queues.active_tags());
+        self.fluid.active_tags().chain(in_queues).map(|tag| {
             let journey = (!self.is_cut_through).then(|| self.journeys.get(JourneyId(tag)));
             match journey.flatten() {
                 Some(journey) => (journey.demand.tag, journey.done..journey.hop_end),
@@ -622,7 +841,37 @@ impl Network {
     /// Memory of all this.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
-        self.fluid.state_bytes()
+        let queues = self.queues.as_ref().map_or(0, |it| it.state_bytes());
+        self.fluid.state_bytes() + queues
+    }
+}
+
+impl Transfer {
+    fn flow_name(&self) -> FlowName {
+        (self.ends, self.flow)
+    }
+}
+
+impl Whole {
+    /// Whether a message costs the same over a path, if all links are alike.
+    #[inline]
+    fn is_like(&self, path: &[ResourceId], transfer: &Transfer) -> bool {
+        self.links == path.len() && self.demand.is_like(&transfer.demand)
+    }
+}
+
+impl Moved {
+    /// Over all of its way.
+    #[inline]
+    fn whole(tag: u32, at: Time) -> Self {
+        Self {
+            tag,
+            at,
+            places: 0..usize::MAX,
+            is_gone: true,
+            next: Next::There,
+            behind: None,
+        }
     }
 }
 

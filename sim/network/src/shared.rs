@@ -100,6 +100,7 @@ impl<P: Parcel> SharedLinks<P> {
                 let transfer = Transfer {
                     ends: (packet.from(), packet.to()),
                     flow: packet.route().into(),
+                    class: 0,
                     is_ordered: true,
                     demand: FlowDemand {
                         wire_bytes: packet.bytes().into(),
@@ -114,13 +115,16 @@ impl<P: Parcel> SharedLinks<P> {
             }
             Progress::Forwarded(journey) => self.forward(journey),
             Progress::FlowEnds(flow) => {
-                let moved = self.network.end(&mut self.queue, flow);
+                let Some(moved) = self.network.end(&mut self.queue, flow) else {
+                    return;
+                };
                 let flight = self.flights[moved.tag as usize];
                 match moved.next {
                     Next::There => {
                         let arrives = Progress::Arrives(moved.tag);
-                        self.queue.schedule(now + flight.delay, arrives);
+                        self.queue.schedule(moved.at + flight.delay, arrives);
                     }
+                    Next::Onward | Next::Head(_) => {}
                     Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
                         let forwarded = Progress::Forwarded(journey);
                         self.queue.schedule(now + after, forwarded);

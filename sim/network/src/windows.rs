@@ -3,7 +3,8 @@
 use viaduct_engine::Time;
 use viaduct_topology::Topology;
 
-use crate::fluid::{Fluid, ResourceId};
+use crate::fluid::ResourceId;
+use crate::network::Network;
 
 /// Windows of a run's time series.
 const WINDOWS: u64 = 100;
@@ -57,19 +58,19 @@ impl LinkWindows {
     }
 
     /// Ends a window at `now`.
-    pub fn close(&mut self, fluid: &mut Fluid, now: Time) -> WindowUse {
+    pub fn close(&mut self, network: &mut Network, now: Time) -> WindowUse {
         let span = now.saturating_sub(self.begun).picoseconds() as f64;
         self.index = now.picoseconds() / self.width.picoseconds();
         self.begun = now;
         if span == 0.0 || self.links.is_empty() {
             return WindowUse::default();
         }
-        fluid.credit_all(now);
+        network.credit_all(now);
         let mut usage = WindowUse::default();
         for (link, before) in self.links.clone().zip(&mut self.carried) {
             let resource = ResourceId(link);
-            let carried = fluid.carried(resource);
-            let share = (carried - *before) / (fluid.rate(resource) * span);
+            let carried = network.carried(resource);
+            let share = (carried - *before) / (network.rate(resource) * span);
             *before = carried;
             usage.mean += share;
             usage.max = usage.max.max(share);
@@ -80,9 +81,9 @@ impl LinkWindows {
 
     /// The resources' account is about to be cleared: what they carried in the present window still
     /// belongs to it.
-    pub fn before_clearing(&mut self, fluid: &Fluid) {
+    pub fn before_clearing(&mut self, network: &Network) {
         for (link, before) in self.links.clone().zip(&mut self.carried) {
-            *before -= fluid.carried(ResourceId(link));
+            *before -= network.carried(ResourceId(link));
         }
     }
 

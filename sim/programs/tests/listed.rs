@@ -117,7 +117,7 @@ fn a_program_has_each_message_when_the_receiver_of_a_list_has_it() {
     assert!(models.len() >= 13);
     for model in models {
         let mut config = load_programs(&model.name, Some("two-hosts"), 2).unwrap();
-        for sharing in [Sharing::Fluid, Sharing::MaxMin] {
+        for sharing in [Sharing::Fluid, Sharing::MaxMin, Sharing::Queues] {
             config.links.sharing = sharing;
             let (listed, ours) = (of_list(&config), of_programs(&config));
             assert_eq!(ours, listed, "{}, {sharing:?}", model.name);

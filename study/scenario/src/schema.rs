@@ -160,7 +160,7 @@ section! {
     }
 }
 
-words!(Sharing { Fluid = "fluid", MaxMin = "max-min" });
+words!(Sharing { Fluid = "fluid", MaxMin = "max-min", Queues = "queues" });
 words!(ReliabilityLevel {
     Unreliable = "unreliable",
     ReliableDelivery = "reliable-delivery",
@@ -180,7 +180,7 @@ words! {
 section! {
     Links "links": "rate and framing of the links, and how flows share them" {
         model: Setting<Sharing> = choice(
-            "n flows each get 1/n, used or not (our rule), or unused shares are handed on",
+            "shares over the whole way, unused ones lost or handed on, or each queue by itself",
         )
         .or("max-min");
         switching: Setting<Switching> =

@@ -7,7 +7,7 @@ use viaduct_network::{Begun, JourneyId, Transfer};
 
 use super::guest::ProgramCounts;
 use super::{OF_PROGRAM, Programs};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, class};
 use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::Turn;
@@ -94,6 +94,7 @@ impl<P: Programs> Cluster<P> {
         let transfer = Transfer {
             ends,
             flow: 0,
+            class: class::REQUESTS,
             is_ordered: true,
             demand: FlowDemand {
                 tag: request | OF_PROGRAM,

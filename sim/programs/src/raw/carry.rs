@@ -289,6 +289,7 @@ impl Hosted {
         }
         let (head, is_lost) = (crossing.delay, fate == Fate::Lost);
         match moved.next {
+            Next::Onward | Next::Head(_) => {}
             Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) if !is_lost => {
                 cluster.go_on_after(journey, after);
             }
@@ -298,7 +299,7 @@ impl Hosted {
             }
             Next::There => {
                 let bus = cluster.config.host.bus;
-                let mut there = now + head + model.adapter + model.adapter + bus.write;
+                let mut there = moved.at + head + model.adapter + model.adapter + bus.write;
                 if !is_dma {
                     there += bus.programmed_write;
                 }

@@ -237,7 +237,7 @@ fn way_text(explained: &Explained<'_>, way: &WayUse) -> String {
         "  lost: while no place gave it less, the first of several; indented: those that shared it \
          longest\n"
     } else {
-        "  indented: those that shared it longest; with max-min sharing no place alone is to blame\n"
+        "  indented: those that shared it longest; with this rule no place alone is to blame\n"
     };
     text
 }
