@@ -16,6 +16,7 @@ use viaduct_processes::rendezvous::{self, Name, Place, digest};
 use viaduct_processes::segment::{Access, Segment};
 use viaduct_processes::{cma, socket, user};
 
+use crate::packet::Remote;
 use crate::ring::{Consumer, Producer, RING_BYTES};
 use crate::tables::{PairTable, RegionTable};
 
@@ -127,8 +128,13 @@ pub(crate) struct Response {
 /// An answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Bytes of this process's memory: address, those that are left, and how many went.
-    Bytes { address: u64, left: u64 },
+    /// Bytes of this process's memory: where they lie, for which domain they are open, and how
+    /// many are left.
+    Bytes {
+        remote: Remote,
+        domain: u32,
+        left: u64,
+    },
     /// The old value of an atomic.
     Value(u64),
     /// No: a status, and for a receiver that is not ready its timer.
@@ -362,6 +368,9 @@ impl Link {
         let _ = self.tell(&Message::Kick.encode(), &[]);
     }
 }
+
+#[cfg(test)]
+mod hostile;
 
 #[cfg(test)]
 mod tests {

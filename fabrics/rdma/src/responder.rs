@@ -230,7 +230,8 @@ impl Engine {
             }
             let mut incoming = Incoming {
                 receive: None,
-                target: None,
+                remote: None,
+                total: u64::from(header.total),
                 offset: 0,
             };
             if has(WRITE) {
@@ -239,11 +240,11 @@ impl Engine {
                 let length = u64::from(header.total);
                 if responder::checks_key(length) {
                     let found = self.find_remote(pair, remote, access::REMOTE_WRITE, length);
-                    let Some(address) = found else {
+                    if found.is_none() {
                         let refused = Incident::AccessRefused;
                         return self.fail_request(pair, link, header.sequence, refused, None);
-                    };
-                    incoming.target = Some(address);
+                    }
+                    incoming.remote = Some(remote);
                 }
             }
             if responder::takes_receive(has(WRITE), has(IMMEDIATE)) {
@@ -272,18 +273,8 @@ impl Engine {
         };
         let length = (header.length as usize).saturating_sub(head);
         let placed = if has(WRITE) {
-            if !has(PLACED) && incoming.offset + length as u64 > u64::from(header.total) {
-                Err(Incident::TooLong)
-            } else {
-                if let Some(target) = incoming.target.filter(|_| !has(PLACED) && length > 0) {
-                    let to = target.wrapping_add(incoming.offset) as *mut u8;
-                    // SAFETY: registered memory of this program, open to its peer's writes, up to
-                    // `header.total` bytes.
-                    unsafe { consumer.read(head, to, length) };
-                }
-                incoming.offset += length as u64;
-                Ok(())
-            }
+            let length = if has(PLACED) { 0 } else { length };
+            self.place_write(pair, &mut incoming, head, length, consumer)
         } else {
             self.place(pair, link, &mut incoming, header, consumer)
         };
@@ -293,7 +284,7 @@ impl Engine {
                 if let Some(receive) = incoming.receive {
                     let is_write = has(WRITE);
                     let bytes = if is_write {
-                        u64::from(header.total)
+                        incoming.total
                     } else {
                         incoming.offset
                     };
@@ -323,6 +314,33 @@ impl Engine {
                 self.fail_request(pair, link, header.sequence, incident, receive);
             }
         }
+    }
+
+    /// Places a part of a remote write. Whether it may is asked for each part: only the peer says
+    /// that parts belong together, and the region may be gone by now.
+    fn place_write(
+        &self,
+        pair: &Pair,
+        incoming: &mut Incoming,
+        from: usize,
+        length: usize,
+        consumer: &Consumer,
+    ) -> Result<(), Incident> {
+        if length == 0 {
+            return Ok(());
+        }
+        let end = incoming.offset + length as u64;
+        let remote = incoming.remote.filter(|_| end <= incoming.total);
+        let Some(mut remote) = remote else {
+            return Err(Incident::TooLong);
+        };
+        remote.address = remote.address.wrapping_add(incoming.offset);
+        let found = self.find_remote(pair, remote, access::REMOTE_WRITE, length as u64);
+        let to = found.ok_or(Incident::AccessRefused)? as *mut u8;
+        // SAFETY: registered memory of this program, open to its peer's writes.
+        unsafe { consumer.read(from, to, length) };
+        incoming.offset = end;
+        Ok(())
     }
 
     /// Places a part of a message into its receive.
@@ -480,25 +498,21 @@ impl Engine {
         self.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
         let length = u64::from(header.total);
-        let address = if responder::checks_key(length) {
-            self.find_remote(pair, remote, access::REMOTE_READ, length)
-        } else {
-            Some(0)
-        };
-        match address {
-            Some(address) => {
-                self.acknowledge(pair, header.sequence);
-                let answer = Answer::Bytes {
-                    address,
-                    left: length,
-                };
-                self.respond(link, pair, header.sequence, answer);
-            }
-            None => {
-                let refused = Incident::AccessRefused;
-                self.fail_request(pair, link, header.sequence, refused, None);
-            }
+        let is_open = !responder::checks_key(length)
+            || self
+                .find_remote(pair, remote, access::REMOTE_READ, length)
+                .is_some();
+        if !is_open {
+            let refused = Incident::AccessRefused;
+            return self.fail_request(pair, link, header.sequence, refused, None);
         }
+        self.acknowledge(pair, header.sequence);
+        let answer = Answer::Bytes {
+            remote,
+            domain: pair.domain.index(),
+            left: length,
+        };
+        self.respond(link, pair, header.sequence, answer);
     }
 
     fn take_atomic(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
@@ -563,20 +577,36 @@ impl Engine {
                     unsafe { link.outgoing.write(0, (&raw const *value).cast(), 8) };
                     link.outgoing.publish(&header);
                 }
-                Answer::Bytes { address, left } => {
+                Answer::Bytes {
+                    remote,
+                    domain,
+                    left,
+                } => {
                     let part = (*left).min(ANSWER_BYTES_MAX);
                     if !link.outgoing.has_room(part as usize) {
                         break;
                     }
+                    // The region may be gone by now: the peer decides when there is room.
+                    let address = if part == 0 {
+                        Some(0)
+                    } else {
+                        let right = access::REMOTE_READ;
+                        let at = remote.address;
+                        memory::find(&self.regions, remote.key, *domain, right, at, part)
+                    };
+                    let Some(address) = address else {
+                        let code = CompletionStatus::RemoteAccessError.number() as u16;
+                        response.answer = Answer::Refused { code, timer: 0 };
+                        continue;
+                    };
                     is_done = part == *left;
                     header.kind = RESPONSE;
                     header.flags = if is_done { LAST } else { 0 };
                     header.length = part as u32;
-                    // SAFETY: registered memory of this program, open to its peer's reads when it
-                    // was asked for; the program keeps it mapped.
-                    unsafe { link.outgoing.write(0, *address as *const u8, part as usize) };
+                    // SAFETY: registered memory of this program, open to its peer's reads.
+                    unsafe { link.outgoing.write(0, address as *const u8, part as usize) };
                     link.outgoing.publish(&header);
-                    *address = address.wrapping_add(part);
+                    remote.address = remote.address.wrapping_add(part);
                     *left -= part;
                 }
             }

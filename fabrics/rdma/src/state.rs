@@ -10,6 +10,7 @@ use viaduct_core::verbs::{
 };
 
 use crate::faults::Struck;
+use crate::packet::Remote;
 use crate::pair::QueuePairOptions;
 use crate::slab::Key;
 
@@ -108,8 +109,9 @@ pub(crate) struct Receive {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) receive: Option<Receive>,
-    /// Where a remote write goes.
-    pub(crate) target: Option<u64>,
+    /// Where a remote write goes, and how many bytes it has, as its first part said.
+    pub(crate) remote: Option<Remote>,
+    pub(crate) total: u64,
     pub(crate) offset: u64,
 }
 
