@@ -1,8 +1,10 @@
 //! The conformance suite of verbs: each case between two sides in one process, between two
-//! processes, and between two processes of which neither lets the kernel copy. Then a sample of the
+//! processes, between two processes of which neither lets the kernel copy, and between two of which
+//! the system refuses one to copy. Then a sample of the
 //! rules of verbs is broken, one at a time, and a case must fail; `--mutants` breaks all of them.
 
 mod cases;
+mod refusal;
 mod station;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +29,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_mutant = mutants::break_what_is_asked();
     if arguments.iter().any(|word| word == "--station") {
+        if std::env::var_os(refusal::VARIABLE).is_some() {
+            refusal::refuse_copies();
+        }
         station::serve();
         return ExitCode::SUCCESS;
     }
@@ -49,20 +54,28 @@ fn main() -> ExitCode {
         "one-process",
         "processes",
         "processes-without-kernel-copies",
+        "processes-one-refused-copies",
     ] {
+        let is_refused = mode.contains("refused");
+        // What rules say does not depend on who copies: three ways are enough to see one broken.
+        if is_mutant && is_refused {
+            continue;
+        }
         let copies = if mode.contains("without") { "0" } else { "1" };
         // SAFETY: stations of this process are gone, and its service thread reads no variables but
         // where links are made.
         unsafe { std::env::set_var(COPIES, copies) };
-        let start = |is_here: bool| {
-            if is_here {
+        let start = |is_refused: bool| {
+            if mode == "one-process" {
                 Side::Here(Box::new(Station::new()))
+            } else if is_refused {
+                Side::There(Remote::start_with(&[(refusal::VARIABLE, "1")]))
             } else {
                 Side::There(Remote::start())
             }
         };
-        let mut near = start(mode == "one-process");
-        let mut far = start(mode == "one-process");
+        let mut near = start(is_refused);
+        let mut far = start(false);
         for (name, source, case) in cases::all() {
             let whole = format!("{mode}::{name}");
             if filter.is_some_and(|filter| !whole.contains(filter.as_str())) {
@@ -81,8 +94,8 @@ fn main() -> ExitCode {
             }
             if outcome.is_err() {
                 failed.push(whole);
-                near = start(mode == "one-process");
-                far = start(mode == "one-process");
+                near = start(is_refused);
+                far = start(false);
             }
         }
     }
