@@ -53,7 +53,7 @@ pub enum Sharing {
     /// Max-min fairness: unused shares are handed on.
     MaxMin,
     /// The published rule: each output queue by itself, a subqueue for each flow and the same share
-    /// for each busy subqueue; [`crate::queues`].
+    /// for each busy subqueue.
     Queues,
 }
 
