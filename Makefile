@@ -55,6 +55,7 @@ python-test: cargo python ## the Python package: built without optimisation, for
 	$(PYTHON_ENV)/bin/ruff check python examples/questions
 	PATH="$(abspath $(PYTHON_ENV))/bin:$$PATH" VIRTUAL_ENV=$(abspath $(PYTHON_ENV)) \
 	$(PYTHON_ENV)/bin/maturin develop --quiet $(CARGO_FLAGS)
+	@[ "$$(uname -m)" != x86_64 ] || { $(CARGO) build $(CARGO_FLAGS) --quiet --release $(RDMA_PACKAGES) && packaging/link-verbs.sh $(TARGET_DIR)/release python/viaduct/rdma; }
 	$(PYTHON_ENV)/bin/mypy --no-error-summary python/viaduct python/tests
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest viaduct._native --concise
 	$(PYTHON_ENV)/bin/python -m pytest -q
