@@ -129,6 +129,10 @@ pub(crate) fn modify_queue_pair(key: Key, wanted: &QueuePairAttributes, mask: u3
         ModifyError::NotInState => invalid(format!("the queue pair is in {from:?}")),
     })?;
     engine.check_attributes(context, wanted, mask)?;
+    if to == QueuePairState::Error {
+        // What the peer has received and acknowledged by now is done, and is not flushed.
+        engine.progress();
+    }
     let mut pair = engine.take_pair(key.index()).ok_or_else(gone)?;
     engine.apply(&mut pair, wanted, mask, to);
     engine.put_pair(pair);

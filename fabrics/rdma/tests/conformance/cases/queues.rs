@@ -8,6 +8,7 @@ use crate::station::Side;
 cases! {
     full_queues_take_nothing: "ibv_post_recv(3), ENOMEM";
     a_shared_receive_queue_serves_and_tells_its_limit: "ibv_modify_srq(3)";
+    what_was_received_is_not_flushed: "acknowledgements of the specification";
     the_last_request_is_told: "ibv_get_async_event(3), IBV_EVENT_QP_LAST_WQE_REACHED";
     a_completion_queue_that_overruns_is_lost: "ibv_get_async_event(3), IBV_EVENT_CQ_ERR";
     a_completion_queue_is_not_made_smaller_than_what_is_in_it: "ibv_resize_cq(3)";
@@ -43,6 +44,20 @@ fn a_shared_receive_queue_serves_and_tells_its_limit(near: &mut Side, far: &mut 
     near.send(post(SendOpcode::Send));
     assert_eq!(far.received().request, 2);
     assert_eq!(far.done("event", &[0]), [0_u64; 0]);
+}
+
+fn what_was_received_is_not_flushed(near: &mut Side, far: &mut Side) {
+    connect(near, far, RC);
+    for request in 0..4 {
+        far.receive(request, 0, 64);
+        near.send(post(SendOpcode::Send));
+        assert_eq!(far.received().request, request);
+    }
+    // The sender looks only when it gives up, as one that hears of its peer's farewell.
+    to_error(near);
+    for _ in 0..4 {
+        assert_eq!(near.sent().status, OK);
+    }
 }
 
 fn the_last_request_is_told(near: &mut Side, far: &mut Side) {
