@@ -34,7 +34,6 @@ impl Prepared {
             .collect();
         overrides.extend(seeds.seed.map(Override::seed));
         let study = Study::load(&scenario.scenario, &overrides)?;
-        study.check_runs()?;
         let cells = if study.sweep.is_empty() {
             vec![study.clone()]
         } else {

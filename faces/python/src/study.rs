@@ -272,9 +272,6 @@ impl Study {
     /// Runs it; `report(simulated_s, until_s, events)` is called five times a second.
     #[pyo3(signature = (seed, report))]
     fn run(&self, py: Python<'_>, seed: Option<u64>, report: Option<Py<PyAny>>) -> PyResult<Run> {
-        self.inner
-            .check_runs()
-            .map_err(|diagnostics| errors::scenario(&diagnostics))?;
         let mut config = self.inner.config.clone();
         config.run.seed = seed.unwrap_or(config.run.seed);
         let mut watch = Watch::new(report);

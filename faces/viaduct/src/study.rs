@@ -1,8 +1,6 @@
 //! Studies: hosts, adapters, a network and traffic, and what their messages cost.
 
 use core::ops::ControlFlow;
-use std::error::Error;
-use std::fmt;
 
 pub use viaduct_cluster::result::{self, RunResult};
 pub use viaduct_cluster::{Progress, RunError, config, run};
@@ -12,15 +10,6 @@ pub use viaduct_scenario::{
 };
 pub use viaduct_topology as topology;
 
-/// Why a study was not simulated.
-#[derive(Debug)]
-pub enum StudyError {
-    /// The study asks for what runs elsewhere: faults, or traffic beside programs.
-    Study(Diagnostics),
-    /// It is too large, or a list of messages is of another cluster.
-    Run(RunError),
-}
-
 /// Simulates a study from its beginning to its end; of a study with a sweep its first point
 /// ([`Study::cells`] has all).
 ///
@@ -28,19 +17,7 @@ pub enum StudyError {
 ///
 /// # Errors
 ///
-/// [`StudyError`].
-pub fn simulate(study: &Study) -> Result<RunResult, StudyError> {
-    study.check_runs().map_err(StudyError::Study)?;
-    run(&study.config, &mut |_| ControlFlow::Continue(())).map_err(StudyError::Run)
+/// [`RunError`]: it is too large, or a list of messages is of another cluster.
+pub fn simulate(study: &Study) -> Result<RunResult, RunError> {
+    run(&study.config, &mut |_| ControlFlow::Continue(()))
 }
-
-impl fmt::Display for StudyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Study(diagnostics) => diagnostics.fmt(f),
-            Self::Run(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for StudyError {}

@@ -405,6 +405,24 @@ impl<P: Programs> Cluster<P> {
         self.config.flow_of(message.source, message.target)
     }
 
+    /// Hosts of two ends, and the number of the flow from one to the other, of what goes back to
+    /// the sender of a message.
+    pub(crate) fn way_back(&self, message: &Message) -> ((u32, u32), u32) {
+        if message.is_of::<P>() {
+            let flow = message.connection & !OF_PROGRAM;
+            return ((message.target, message.source), flow);
+        }
+        self.config.flow_of(message.target, message.source)
+    }
+
+    /// The host of a message's source or target: a process, or with programs the host itself.
+    pub(crate) fn host_of_end(&self, message: &Message, end: u32) -> u32 {
+        if message.is_of::<P>() {
+            return end;
+        }
+        self.host_of(end)
+    }
+
     /// A list ends with its last message; other traffic when it stops, though nothing may happen
     /// at that moment.
     fn end_of_traffic(&self) -> Time {

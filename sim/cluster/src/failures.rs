@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use viaduct_core::{
-    ConnectionNumber, HostAddress, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId,
+    ConnectionNumber, HostAddress, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId, WorkId,
 };
 use viaduct_engine::Time;
 use viaduct_network::outages::parts;
@@ -33,7 +33,9 @@ use crate::faults::{Death, Fate, Faults, Timetable};
 use crate::host::{BlockedPost, Host};
 use crate::message::{Ends, MessageId};
 use crate::programs::Programs;
+use crate::programs::guest::Slots;
 use crate::result::Warning;
+use crate::retransmission::Retransmission;
 
 /// Causes of drops, beside those that the semantics names.
 pub(crate) mod cause {
@@ -52,6 +54,20 @@ pub(crate) struct Failures {
     deaths: Vec<Death>,
     /// Connections that broke.
     pub(crate) connections_broken: u64,
+    pub(crate) retransmission: Retransmission,
+    /// What is expected to follow.
+    expected: Slots<Consequence>,
+}
+
+/// Something that follows from a fault, and names more than an event can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Consequence {
+    /// What the agent of one host says to another's has not got through for long enough.
+    LostTouch(u32, u32),
+    /// The sender of a VI goes back to what was lost, if it has not since.
+    Again(u32, ViId, u32),
+    /// The answer of a remote read goes once more.
+    AnswerAgain(MessageId),
 }
 
 impl Failures {
@@ -72,20 +88,19 @@ impl Failures {
             slowings.get_or_insert_default().push(slowing);
         }
         Ok(Some(Box::new(Self {
-            faults,
             deaths,
-            connections_broken: 0,
+            ..Self::none(faults)
         })))
     }
-}
 
-impl Failures {
     /// Nothing is wrong yet.
     fn none(faults: Faults) -> Self {
         Self {
             faults,
             deaths: Vec::new(),
             connections_broken: 0,
+            retransmission: Retransmission::default(),
+            expected: Slots::default(),
         }
     }
 
@@ -120,6 +135,24 @@ impl<P: Programs> Cluster<P> {
         let expected: Vec<_> = deaths.chain(cuts).collect();
         for (time, event) in expected {
             self.expect(time, event);
+        }
+    }
+
+    /// Lets something follow at a time.
+    pub(crate) fn follows_at(&mut self, time: Time, consequence: Consequence) {
+        if let Some(failures) = &mut self.failures {
+            let number = failures.expected.insert(consequence);
+            self.queue.schedule(time, Event::Follows(number));
+        }
+    }
+
+    pub(crate) fn handle_consequence(&mut self, number: u32) {
+        let failures = self.failures.as_mut();
+        match failures.and_then(|failures| failures.expected.take(number)) {
+            None => {}
+            Some(Consequence::LostTouch(from, to)) => self.lose_touch(from, to),
+            Some(Consequence::Again(host, vi, epoch)) => self.send_once_more(host, vi, epoch),
+            Some(Consequence::AnswerAgain(message)) => self.begin_transfer(message),
         }
     }
 
@@ -223,14 +256,8 @@ impl<P: Programs> Cluster<P> {
     /// A message's bytes begin to move: what its links do to it. Bytes on the wire, if not all of
     /// it moves.
     pub(crate) fn draw_fate(&mut self, id: MessageId) -> Option<f64> {
-        let level = self.config.traffic.reliability;
-        if self.messages.get(id).is_of::<P>() {
-            if self.is_repeatable(id) {
-                return self.draw_part(id);
-            }
-        } else {
-            let is_awaited = level == ReliabilityLevel::ReliableReception;
-            self.messages.get_mut(id).is_awaited = is_awaited;
+        if self.is_repeatable(id) {
+            return self.draw_part(id);
         }
         let (ends, flow) = self.ends_of(self.messages.get(id));
         let message = self.messages.get_mut(id);
@@ -317,6 +344,14 @@ impl<P: Programs> Cluster<P> {
         false
     }
 
+    /// Whether the adapter of one of a message's hosts is dead.
+    pub(crate) fn is_silent(&self, id: MessageId) -> bool {
+        let message = self.messages.get(id);
+        let ends = [message.source, message.target];
+        ends.into_iter()
+            .any(|end| self.is_nic_dead(self.host_of_end(message, end)))
+    }
+
     /// Keeps a message that is there from its receiver, if it was lost, or one of its hosts is
     /// dead, or a message before it was lost on its reliable connection; it is dropped then.
     pub(crate) fn withhold(&mut self, id: MessageId) -> bool {
@@ -324,13 +359,11 @@ impl<P: Programs> Cluster<P> {
         if message.is_dropped {
             return true;
         }
-        let (host, target_host) = (self.host_of(message.source), self.host_of(message.target));
+        let target_host = self.host_of(message.target);
         let connection = message.header.map(|header| header.connection);
         let is_moving = message.tail_arrives == Time::MAX;
-        let is_lost = message.fate == Fate::Lost
-            || self.is_nic_dead(host)
-            || self.is_nic_dead(target_host)
-            || is_moving && self.was_cut(id);
+        let is_lost =
+            message.fate == Fate::Lost || self.is_silent(id) || is_moving && self.was_cut(id);
         let Some(failures) = &mut self.failures else {
             return false;
         };
@@ -354,8 +387,40 @@ impl<P: Programs> Cluster<P> {
         true
     }
 
+    /// Whether the receiver's adapter takes nothing for the first byte of a message, which would be
+    /// there now. If its adapter does not send it again, it is dropped then.
+    pub(crate) fn withholds_head(&mut self, id: MessageId) -> bool {
+        if !self.is_to_come_again(id) {
+            return self.withhold(id);
+        }
+        self.messages.get(id).receive_work.is_some() || self.is_hidden(id)
+    }
+
+    /// Whether a message is of those that are not dropped when they are lost.
+    pub(crate) fn is_to_come_again(&mut self, id: MessageId) -> bool {
+        !self.messages.get(id).is_dropped && self.is_repeatable(id)
+    }
+
+    /// Whether nothing follows from the last byte of a message, which would be there now, since it
+    /// is to be sent again. One that is lost is dropped.
+    pub(crate) fn withholds_tail(&mut self, id: MessageId) -> bool {
+        if self.is_silent(id) || !self.is_to_come_again(id) {
+            self.withhold(id);
+            return false;
+        }
+        self.withholds_repeatable(id)
+    }
+
+    /// A message has started: its adapter numbers it, and its sender may await that it is heard of.
+    pub(crate) fn prepare_for_failures(&mut self, id: MessageId) {
+        let level = self.config.traffic.reliability;
+        let message = self.messages.get_mut(id);
+        message.is_awaited = level == ReliabilityLevel::ReliableReception;
+        self.number(id);
+    }
+
     /// Counts a message as dropped.
-    fn drop_message(&mut self, id: MessageId, cause: &'static str) {
+    pub(crate) fn drop_message(&mut self, id: MessageId, cause: &'static str) {
         let now = self.queue.now();
         let message = self.messages.get_mut(id);
         message.is_dropped = true;
@@ -406,14 +471,11 @@ impl<P: Programs> Cluster<P> {
         if !is_placed && !self.messages.get(id).is_dropped {
             self.drop_message(id, cause::NO_CONNECTION);
         }
-        let now = self.queue.now();
         self.suffer_slowness(host);
         let message = self.messages.get_mut(id);
         if !message.is_dropped && message.is_awaited {
             message.references += 1;
-            let (ends, flow) = self.config.flow_of(message.target, message.source);
-            let heard = now + self.network.control_delay(ends, flow);
-            self.queue.schedule(heard, Event::Acknowledged(id));
+            self.acknowledge(id);
         }
         self.carry_breaks(host);
     }
@@ -472,7 +534,6 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (work, is_of_program) = (message.send_work, message.is_of::<P>());
         let (host, vi) = self.poster(id);
-        let host = self.host_of(host);
         let is_up = self.is_up_still(id, host, vi);
         // It may have broken in another way meanwhile, and the VI be on another connection.
         if is_up {
@@ -492,7 +553,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// Whether the connection that a message took is up at its sender.
-    fn is_up_still(&self, id: MessageId, host: u32, vi: ViId) -> bool {
+    pub(crate) fn is_up_still(&self, id: MessageId, host: u32, vi: ViId) -> bool {
         let message = self.messages.get(id);
         let peer = self.programs.nic(host).peer(vi);
         if message.is_of::<P>() {
@@ -538,6 +599,24 @@ impl<P: Programs> Cluster<P> {
         if let Some(failures) = &mut self.failures {
             failures.connections_broken += told;
         }
+        self.release_overtakers();
+    }
+
+    /// Messages that have overtaken others whose connection broke wait for them no longer.
+    fn release_overtakers(&mut self) {
+        let is_broken = |(host, vi, _): &(u32, ViId, WorkId)| {
+            let nic = self.programs.nic(*host);
+            nic.peer(*vi).is_none()
+        };
+        let broken = self.overtakers.keys().find(|place| is_broken(place));
+        let Some(id) = broken
+            .copied()
+            .and_then(|place| self.overtakers.remove(&place))
+        else {
+            return;
+        };
+        self.handle_tail(id);
+        self.release_overtakers();
     }
 
     /// A host or its NIC dies, as was to be expected.
@@ -568,6 +647,7 @@ impl<P: Programs> Cluster<P> {
             }
             let noticed = self.queue.now() + detection.host_timeout;
             self.expect(noticed, Event::DeathNoticed(host));
+            self.release_overtakers();
         }
         P::died(self, host, is_host);
     }
@@ -621,6 +701,7 @@ impl<P: Programs> Cluster<P> {
         if let Some(failures) = &mut self.failures {
             failures.connections_broken += broken as u64;
         }
+        self.release_overtakers();
     }
 
     /// What the user should know of what failed.
@@ -655,6 +736,13 @@ impl<P: Programs> Cluster<P> {
                     help: None,
                 });
             }
+        }
+        let resent = failures.retransmission.resent;
+        if resent > 0 {
+            warnings.push(Warning {
+                text: format!("{resent} messages, or what was left of them, were sent again"),
+                help: None,
+            });
         }
         if failures.connections_broken > 0 {
             warnings.push(Warning {

@@ -72,6 +72,15 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Whether it keeps messages, or whole bytes of them, from crossing a link.
+    #[must_use]
+    pub const fn is_of_links(&self) -> bool {
+        matches!(
+            self,
+            Self::LinkDown { .. } | Self::Loss { .. } | Self::Corruption { .. }
+        )
+    }
+
     /// Whether it makes something faster: a processor that is slow by a factor below 1.
     #[must_use]
     pub fn speeds_up(&self) -> bool {
@@ -137,6 +146,8 @@ pub struct Faults {
     pub outages: Outages,
     /// Links that lose or corrupt frames.
     damage: Damage,
+    /// Whether a link may lose what crosses it, for any of these reasons.
+    may_lose: bool,
     dead_nics: BTreeSet<u32>,
     dead_hosts: BTreeSet<u32>,
     /// Connections, by their number at a host, of which a message to it was lost at a reliable
@@ -181,6 +192,7 @@ impl Faults {
             detection,
             outages: Outages::default(),
             damage: Damage::none(topology.link_count(), seed),
+            may_lose: false,
             dead_nics: BTreeSet::new(),
             dead_hosts: BTreeSet::new(),
             gaps: BTreeSet::new(),
@@ -200,6 +212,7 @@ impl Faults {
     ) -> Result<(Self, Timetable), FaultError> {
         let mut faults = Self::none(topology, detection, seed);
         let mut timetable = Timetable::default();
+        faults.may_lose = list.iter().any(Fault::is_of_links);
         for (number, fault) in list.iter().enumerate() {
             let wrong = |reason| FaultError {
                 fault: number,
@@ -245,6 +258,12 @@ impl Faults {
             }
         }
         Ok((faults, timetable))
+    }
+
+    /// Whether links may lose what crosses them.
+    #[must_use]
+    pub const fn may_lose(&self) -> bool {
+        self.may_lose
     }
 
     /// Whether a message of so many frames crosses these links unhurt, its bytes moving from one

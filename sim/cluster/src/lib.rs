@@ -53,9 +53,12 @@
 //! programs and what it tells them, and `programs/carry.rs` what is of their own at both ends: a
 //! message starts when the semantics lets it, which may be later than its turn; its bytes are taken
 //! then and placed when all of them are there; `P::settle` tells that a VI has something to be
-//! taken. `programs/control.rs` has the messages about connections, `programs/retransmission.rs`
-//! what RDMA adapters send again, `programs/failures.rs` what else follows from faults for them. A
-//! cluster without programs (`NoPrograms`) is compiled without all that.
+//! taken. `programs/control.rs` has the messages about connections, `programs/failures.rs` what
+//! follows from faults for them. A cluster without programs (`NoPrograms`) is compiled without all
+//! that.
+//!
+//! What faults do is in `failures.rs`, and what RDMA adapters send again in `retransmission.rs`,
+//! for all messages.
 //!
 //! At the end `run.rs: into_result` makes the `RunResult` and checks the run on itself:
 //! conservation, rates, floors, stages, completions. A check that fails is a *violation* and exit
@@ -132,6 +135,7 @@ pub mod programs;
 mod receive;
 pub mod record;
 pub mod result;
+mod retransmission;
 mod run;
 mod send;
 mod trace;

@@ -89,6 +89,8 @@ pub(crate) struct Message {
     pub(crate) is_awaited: bool,
     /// Whether it is the answer of a program's remote read, on its way back.
     pub(crate) is_answer: bool,
+    /// Whether it stands for a message that was delivered, whose acknowledgement was lost.
+    pub(crate) is_copy: bool,
 }
 
 /// The connection that a message takes: its place at the sender, and the VIs at both ends.
@@ -147,6 +149,7 @@ impl Message {
             references: 1,
             is_awaited: false,
             is_answer: false,
+            is_copy: false,
         }
     }
 
@@ -217,6 +220,15 @@ impl Messages {
         message.tail_arrives = Time::MAX;
         message.is_dropped = false;
         (id, message)
+    }
+
+    /// Keeps a message that somebody has made.
+    pub(crate) fn insert(&mut self, message: Message) -> MessageId {
+        if let Some(id) = self.free.pop() {
+            self.messages[id.0 as usize] = message;
+            return id;
+        }
+        self.add(message)
     }
 
     #[cold]

@@ -11,7 +11,6 @@ mod failures;
 pub(crate) mod guest;
 mod look_ahead;
 mod requests;
-mod retransmission;
 
 use core::fmt;
 use std::sync::Arc;

@@ -31,9 +31,10 @@ impl<P: Programs> Cluster<P> {
             }
             return;
         }
-        let is_withheld = self.failures.is_some() && self.withhold(id);
+        let is_withheld = self.failures.is_some() && self.withholds_head(id);
         let is_placed =
             !is_withheld && (!self.matches_first || self.match_receive(id, host, &header));
+        let is_placed = is_placed || self.failures.is_some() && self.is_to_come_again(id);
         if is_placed && !self.is_direct {
             self.receive_data(id, host);
         }
@@ -199,6 +200,10 @@ impl<P: Programs> Cluster<P> {
         let Some(work) = message.receive_work else {
             return self.complete(id);
         };
+        if self.failures.is_some() && self.programs.nic(host).peer(vi).is_none() {
+            // What is in front of it went with the connection.
+            return self.complete(id);
+        }
         if !self.programs.nic_mut(host).is_oldest_receive(vi, work) {
             self.overtakers.insert((host, vi, work), id);
             return;
@@ -224,14 +229,15 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// The completion is in memory: the host is told.
-    fn handle_tail(&mut self, id: MessageId) {
+    pub(crate) fn handle_tail(&mut self, id: MessageId) {
         let now = self.queue.now();
-        if self.failures.is_some() {
-            self.withhold(id);
+        if self.failures.is_some() && self.withholds_tail(id) {
+            return;
         }
         let message = self.messages.get(id);
         let host = self.host_of(message.target);
-        if !self.matches_first
+        // Where something may fail, its head may have come before what is in front of it.
+        if message.receive_work.is_none()
             && !message.is_dropped
             && let Some(header) = message.header
         {

@@ -258,6 +258,9 @@ impl<P: Programs> Cluster<P> {
         if message.plan == PlanId::NONE {
             self.plan(host, id);
         }
+        if self.failures.is_some() {
+            self.prepare_for_failures(id);
+        }
         true
     }
 
@@ -557,10 +560,10 @@ impl<P: Programs> Cluster<P> {
         if is_of_program {
             return self.begin_of_program(id, demand);
         }
-        let transfer = self.config.transfer(source, target, demand);
+        let mut transfer = self.config.transfer(source, target, demand);
         self.look_at_vi(target, target_vi);
-        if self.failures.is_some() {
-            self.draw_fate(id);
+        if self.failures.is_some() && self.may_fail_on_its_way(id, &mut transfer) {
+            return;
         }
         let begun = self.network.begin(&mut self.queue, &transfer);
         self.look_at_receive(target, target_vi);
@@ -618,7 +621,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// A message has begun to move, over its whole way or the next hop of it.
-    fn note_begun(&mut self, id: MessageId, begun: &Begun) {
+    pub(crate) fn note_begun(&mut self, id: MessageId, begun: &Begun) {
         let message = self.messages.get_mut(id);
         message.unshared = begun.unshared;
         message.head_delay = begun.delay;
@@ -687,7 +690,7 @@ impl<P: Programs> Cluster<P> {
         self.follow_move(id, moved.places.clone(), span);
         let mut is_held = false;
         if self.failures.is_some() {
-            let ends_there = if self.messages.get(id).is_of::<P>() {
+            let ends_there = if self.messages.get(id).is_of::<P>() || self.is_repeatable(id) {
                 is_held = self.decide_fate(id, &moved);
                 self.ends_on_its_way(id, &moved)
             } else {
@@ -763,6 +766,14 @@ impl<P: Programs> Cluster<P> {
         let (mut sent, mover, interrupt) = (now + plan.sent, plan.mover, plan.sent_interrupt);
         let host = self.host_of(process);
         let is_of_program = message.is_of::<P>();
+        if !is_of_program && self.failures.is_some() && self.leaves_again(id) {
+            // Its sender was told the first time.
+            if !is_held {
+                self.move_next(process, place);
+            }
+            return;
+        }
+        let message = self.messages.get(id);
         if !is_of_program && let Some(work) = message.send_work {
             let nic = self.programs.nic_mut(host);
             nic.finish_send(message.source_vi, work, SendOutcome::Sent);

@@ -43,8 +43,6 @@ pub(crate) struct Disturbances {
     pub(crate) faults: Vec<Fault>,
     pub(crate) background: Vec<background::Background>,
     pub(crate) detection: Detection,
-    /// The place of the first fault, if there is one.
-    pub(crate) first_fault: Option<Place>,
     /// The rows as they were read, as TOML.
     pub(crate) toml: String,
 }
@@ -77,7 +75,6 @@ impl Disturbances {
         for row in FAULTS.read::<FaultRow>(tree, "", diagnostics) {
             let made = fault(&row.keys, row.place, topology, diagnostics);
             read.faults.extend(diagnostics.tell(made));
-            read.first_fault.get_or_insert(row.place);
             read.toml.push_str(&rows::to_toml(&row.keys));
         }
         read

@@ -59,8 +59,6 @@ pub struct Study {
     handed_in_list: Option<String>,
     /// Its faults and background traffic as they were read, as TOML.
     disturbances: String,
-    /// The place of its first fault, if there is one.
-    first_fault: Option<Place>,
     cells: Vec<Self>,
     own_sources: [usize; 2],
 }
@@ -149,29 +147,6 @@ impl Study {
         } else {
             self.cells.clone()
         }
-    }
-
-    /// Whether its own traffic can be run: all that its adapters do about its faults is known.
-    ///
-    /// # Errors
-    ///
-    /// When adapters that send again what was lost on a reliable connection meet faults.
-    pub fn check_runs(&self) -> Result<(), Diagnostics> {
-        let is_reliable = self.config.traffic.reliability.is_reliable();
-        let sends_again = self.config.host.mechanism.sends_again();
-        let Some(place) = self.first_fault.filter(|_| is_reliable && sends_again) else {
-            return Ok(());
-        };
-        let mut diagnostics = self.warnings.same_sources();
-        let name = &self.config.host.name;
-        let help = format!(
-            "set `traffic.reliability` to \"unreliable\", or run programs on the study's hosts: \
-             viaduct measure latency --on sim:{name}@STUDY"
-        );
-        let title = "a study's own traffic is not sent again when it is lost";
-        let label = format!("adapters of {name} do that at the reliable levels");
-        diagnostics.push(Diagnostic::error(title).at(place).label(label).help(help));
-        Err(diagnostics)
     }
 
     /// The value of a key, by its whole path, as a person writes it; none where the key does not
@@ -662,7 +637,6 @@ impl Frame {
                 .filter(|path| self.files.messages(path).is_some()),
             settings,
             disturbances: disturbances.toml,
-            first_fault: disturbances.first_fault,
             cells: Vec::new(),
             own_sources: [self.study_source, self.set_source],
         })

@@ -230,7 +230,6 @@ impl Sweep {
         match study {
             Some(mut study) if !diagnostics.has_errors() => {
                 study.warnings = diagnostics;
-                study.check_runs()?;
                 Ok(study)
             }
             _ => Err(diagnostics),

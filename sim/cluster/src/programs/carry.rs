@@ -269,7 +269,7 @@ impl<P: Programs> Cluster<P> {
     /// earlier.
     pub(crate) fn in_order(&mut self, id: MessageId, there: Time) -> Time {
         let message = self.messages.get(id);
-        if message.is_answer {
+        if message.is_answer || !message.is_of::<P>() {
             return there;
         }
         let guest = &mut self.guests.hosts[message.source as usize];
@@ -279,10 +279,14 @@ impl<P: Programs> Cluster<P> {
         line.last_tail
     }
 
-    /// A message of a program that is lost goes no further if it is stored on its way: it would
-    /// have been there in some time.
+    /// A message that is lost goes no further if it is stored on its way: it would have been there
+    /// in some time. So it is with those of programs, and with those that are sent again.
     pub(crate) fn ends_on_its_way(&mut self, id: MessageId, moved: &Moved) -> bool {
         if self.messages.get(id).fate != Fate::Lost {
+            return false;
+        }
+        // Of one that is sent again the frames before the lost one come, unless the link was cut.
+        if self.is_repeatable(id) && self.cut_since_begun(id).is_none() {
             return false;
         }
         let (Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after)) = moved.next else {
@@ -321,14 +325,15 @@ impl<P: Programs> Cluster<P> {
         P::settle(self, host, vi);
     }
 
-    /// Who posted a message: of the answer to a read, who reads.
+    /// The host that posted a message, and the VI: of the answer to a read, who reads.
     pub(crate) fn poster(&self, id: MessageId) -> (u32, ViId) {
         let message = self.messages.get(id);
-        if message.is_answer {
+        let (poster, vi) = if message.is_answer {
             (message.target, message.target_vi)
         } else {
             (message.source, message.source_vi)
-        }
+        };
+        (self.host_of_end(message, poster), vi)
     }
 
     /// All of a program's message is there.
@@ -423,9 +428,7 @@ impl<P: Programs> Cluster<P> {
 
     /// Tells a message's sender that it was placed.
     pub(crate) fn acknowledge(&mut self, id: MessageId) {
-        let message = self.messages.get(id);
-        let ends = (message.target, message.source);
-        let flow = message.connection & !OF_PROGRAM;
+        let (ends, flow) = self.way_back(self.messages.get(id));
         let time = self.queue.now() + self.network.control_delay(ends, flow);
         if self.failures.is_some() && self.acknowledgement_is_lost(id, time) {
             return;
@@ -488,7 +491,7 @@ impl<P: Programs> Cluster<P> {
         core::mem::swap(&mut message.source_vi, &mut message.target_vi);
         message.is_answer = true;
         message.bytes = header.length;
-        self.guests.sent(id).epoch = 0;
+        self.begin_answer(id);
         self.plans.release(former);
         self.begin_transfer(id);
     }

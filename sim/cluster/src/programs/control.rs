@@ -6,9 +6,9 @@ use viaduct_network::outages::parts;
 
 use super::Programs;
 use super::guest::Slots;
-use super::retransmission::Consequence;
 use crate::cluster::Cluster;
 use crate::event::Event;
+use crate::failures::Consequence;
 
 /// What the kernel agents spend on a message about a connection: a system call, the tables, and an
 /// interrupt at the other end. No publication gives it; of the order of a kernel path of the time.

@@ -14,8 +14,8 @@ use viaduct_engine::Time;
 use viaduct_network::{Moved, Next};
 use viaduct_topology::LinkId;
 
+use super::Programs;
 use super::guest::Met;
-use super::{OF_PROGRAM, Programs};
 use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::faults::Fate;
@@ -78,8 +78,8 @@ impl<P: Programs> Cluster<P> {
             return true;
         }
         let message = self.messages.get(id);
-        let (host, target, fate) = (message.source, message.target, message.fate);
-        let is_silent = self.is_nic_dead(host) || self.is_nic_dead(target);
+        let fate = message.fate;
+        let is_silent = self.is_silent(id);
         fate == Fate::Lost || is_silent || self.has_gap(id) || self.cut_since_begun(id).is_some()
     }
 
@@ -87,8 +87,9 @@ impl<P: Programs> Cluster<P> {
     fn has_gap(&self, id: MessageId) -> bool {
         let message = self.messages.get(id);
         let connection = message.header.map(|header| header.connection);
+        let target = self.host_of_end(message, message.target);
         let faults = self.faults().zip(connection);
-        faults.is_some_and(|(faults, connection)| faults.has_gap(message.target, connection))
+        faults.is_some_and(|(faults, connection)| faults.has_gap(target, connection))
     }
 
     /// A message's bytes have moved over its way, or a hop of it: what happened to it there.
@@ -113,7 +114,8 @@ impl<P: Programs> Cluster<P> {
                 self.note_cut(id, part);
             }
         }
-        let is_corrupt = self.messages.get(id).fate == Fate::Corrupt;
+        let message = self.messages.get(id);
+        let is_corrupt = message.fate == Fate::Corrupt && message.is_of::<P>();
         if is_corrupt && is_there && !is_repeatable {
             // Whoever does not look at the status sees it.
             let first = self.guests.sent(id).payload.first_mut();
@@ -131,7 +133,7 @@ impl<P: Programs> Cluster<P> {
         };
         let (vi, fate) = (message.target_vi, message.fate);
         let is_request = header.operation == Operation::RdmaRead && !is_answer;
-        let is_silent = self.is_nic_dead(host) || self.is_nic_dead(receiver);
+        let is_silent = self.is_silent(id);
         if !is_silent && self.is_repeatable(id) && self.withholds_repeatable(id) {
             return true;
         }
@@ -181,14 +183,15 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn acknowledgement_is_lost(&mut self, id: MessageId, there: Time) -> bool {
         let now = self.queue.now();
         let message = self.messages.get(id);
-        let ends = (message.target, message.source);
-        let way = self.network.way(ends, message.connection & !OF_PROGRAM);
+        let is_of_program = message.is_of::<P>();
+        let (ends, flow) = self.way_back(message);
+        let way = self.network.way(ends, flow);
         let Some(failures) = &mut self.failures else {
             return false;
         };
         let is_lost = failures.faults.fate(way, 1, now, there) != Fate::Whole;
         if is_lost {
-            self.guests.counts.lost += 1;
+            self.guests.counts.lost += u64::from(is_of_program);
             if self.is_repeatable(id) {
                 self.lose_acknowledgement(id);
             } else {
@@ -202,8 +205,7 @@ impl<P: Programs> Cluster<P> {
     fn wait_in_vain(&mut self, id: MessageId, from: Time) {
         let timeout = self.config.detection.transport_timeout;
         let (host, vi) = self.poster(id);
-        let peer = self.guests.sent(id).peer;
-        if self.programs.nic(host).peer(vi) == peer && self.is_reliable(host, vi) {
+        if self.is_up_still(id, host, vi) && self.is_reliable(host, vi) {
             let time = from.saturating_add(timeout);
             self.queue.schedule(time, Event::GivesUp(id));
         } else {

@@ -1,12 +1,9 @@
 //! What a cluster keeps for the programs of its hosts: nothing where there are none.
 
-use std::collections::BTreeMap;
-
 use viaduct_core::{ConnectionMessage, Peer, RemoteSegment, StartedReceive, ViId};
 use viaduct_engine::Time;
 
 use super::control::Controls;
-use super::retransmission::{Expected, Recovery};
 use crate::connections::Connection;
 use crate::message::MessageId;
 
@@ -33,7 +30,6 @@ pub(crate) struct Guests {
     /// By message: what only those of programs have.
     pub(crate) sent: Vec<Sent>,
     pub(crate) controls: Controls,
-    pub(crate) expected: Expected,
     pub(crate) counts: ProgramCounts,
 }
 
@@ -44,12 +40,6 @@ pub(crate) struct Guest {
     lines: Vec<Line>,
     /// By peer: what is under way to it.
     pub(crate) streams: Vec<Stream>,
-    /// By VI: what is to be sent again on its reliable connection. Few hosts have any.
-    #[expect(
-        clippy::box_collection,
-        reason = "a word in place of three, for each of many hosts"
-    )]
-    pub(crate) recoveries: Option<Box<BTreeMap<ViId, Recovery>>>,
 }
 
 /// The messages of one VI of a program.
@@ -88,12 +78,6 @@ pub(crate) struct Sent {
     pub(crate) segments: u32,
     /// What it has met at its target.
     pub(crate) met: Met,
-    /// Its number on its connection, where what is lost is sent again; else 0.
-    pub(crate) sequence: u32,
-    /// In which go of its connection it was sent last; of an answer, frames of it that have come.
-    pub(crate) epoch: u32,
-    /// Times that its answer was lost.
-    pub(crate) goes: u32,
     /// The bytes, as they were when it started.
     pub(crate) payload: Vec<u8>,
 }
@@ -137,7 +121,7 @@ impl Guests {
         }
         let sent = &mut self.sent[place];
         (sent.peer, sent.remote, sent.segments) = (None, None, segments);
-        (sent.met, sent.sequence, sent.epoch, sent.goes) = (Met::Nothing, 0, 0, 0);
+        sent.met = Met::Nothing;
     }
 
     /// A message is over: its bytes are given back.
@@ -158,9 +142,6 @@ impl Default for Sent {
             remote: None,
             segments: 0,
             met: Met::Nothing,
-            sequence: 0,
-            epoch: 0,
-            goes: 0,
             payload: Vec::new(),
         }
     }
@@ -216,11 +197,6 @@ impl Guest {
             self.streams.len() - 1
         });
         &mut self.streams[place]
-    }
-
-    #[inline]
-    pub(crate) fn recovery(&mut self, vi: ViId) -> Option<&mut Recovery> {
-        self.recoveries.as_mut()?.get_mut(&vi)
     }
 
     /// Whether it has said anything to a peer.

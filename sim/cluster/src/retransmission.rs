@@ -11,41 +11,64 @@
 //!  acknowledgement lost          -> time-out   /
 //! ```
 //!
+//! Drawn traffic, lists and programs share all this. They differ in what a message leaves behind
+//! that goes with its connection ([`Cluster::abandon`]), and in an acknowledgement that is lost: a
+//! program's message is what goes again, and of drawn traffic a copy of it that nobody counts,
+//! while the message itself goes on to its application.
+//!
 //! Frames are not events. When a message begins to move it is drawn which of its frames is the
 //! first to be lost, and which the first behind that to come: there its flow ends, and nothing of
 //! its VI moves until the sender has gone back, since the receiver would drop it.
 //!
 //! Nothing here is reached in a simulation without faults.
 
+use std::collections::BTreeMap;
+
 use viaduct_core::{ConnectionNumber, ViId};
 use viaduct_engine::Time;
+use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{Frame, Mechanism};
+use viaduct_network::Transfer;
 
-use super::guest::Slots;
-use super::{OF_PROGRAM, Programs};
 use crate::cluster::Cluster;
+use crate::connections::connection;
 use crate::event::Event;
-use crate::faults::Fate;
+use crate::failures::{Consequence, cause};
+use crate::faults::{Fate, Faults};
 use crate::message::MessageId;
+use crate::path::floor_of;
+use crate::programs::{OF_PROGRAM, Programs};
 
-/// Something that follows from a fault, and names more than an event can.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Consequence {
-    /// What the agent of one host says to another's has not got through for long enough.
-    LostTouch(u32, u32),
-    /// The sender of a VI goes back to what was lost, if it has not since.
-    Again(u32, ViId, u32),
-    /// The answer of a remote read goes once more.
-    AnswerAgain(MessageId),
+/// What reliable connections remember in order to send again.
+#[derive(Debug, Default)]
+pub(crate) struct Retransmission {
+    /// By the host that sends and its VI.
+    recoveries: BTreeMap<(u32, ViId), Recovery>,
+    /// By message.
+    goes: Vec<Go>,
+    /// Messages of drawn traffic that were sent again, each time counted.
+    pub(crate) resent: u64,
 }
 
-/// What is expected to follow.
-pub(crate) type Expected = Slots<Consequence>;
+/// What a message has of its own of that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Go {
+    /// Its number on its connection, where what is lost is sent again; else 0.
+    sequence: u32,
+    /// In which go of its connection it was sent last; of an answer, frames of it that have come.
+    epoch: u32,
+    /// Times that its answer was lost.
+    lost_answers: u32,
+    /// Whether all its bytes have left before.
+    has_left: bool,
+}
 
 /// One direction of a reliable connection, as both its ends see it.
 #[derive(Debug)]
-pub(crate) struct Recovery {
+struct Recovery {
     connection: ConnectionNumber,
+    /// Who sends, and the place of its connection: whose line waits.
+    owner: (u32, u32),
     /// The number of the last message that was started.
     last: u32,
     /// The number that the receiver takes next.
@@ -77,21 +100,6 @@ struct Rule {
 }
 
 impl<P: Programs> Cluster<P> {
-    /// Lets something follow at a time.
-    pub(crate) fn follows_at(&mut self, time: Time, consequence: Consequence) {
-        let number = self.guests.expected.insert(consequence);
-        self.queue.schedule(time, Event::Follows(number));
-    }
-
-    pub(crate) fn handle_consequence(&mut self, number: u32) {
-        match self.guests.expected.take(number) {
-            None => {}
-            Some(Consequence::LostTouch(from, to)) => self.lose_touch(from, to),
-            Some(Consequence::Again(host, vi, epoch)) => self.send_once_more(host, vi, epoch),
-            Some(Consequence::AnswerAgain(message)) => self.begin_transfer(message),
-        }
-    }
-
     fn retransmission_rule(&self) -> Option<Rule> {
         match &self.config.host.mechanism {
             Mechanism::Rdma(model) if model.retries > 0 => Some(Rule {
@@ -106,28 +114,48 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// One direction of the connection that a message of a program takes, if what is lost there is
-    /// sent again.
+    /// One direction of the connection that a message takes, if what is lost there is sent again.
     fn recovery(&mut self, id: MessageId) -> Option<&mut Recovery> {
-        let (host, vi) = self.poster(id);
-        self.guests.hosts[host as usize].recovery(vi)
+        let poster = self.poster(id);
+        let failures = self.failures.as_mut()?;
+        failures.retransmission.recoveries.get_mut(&poster)
+    }
+
+    fn go(&self, id: MessageId) -> Go {
+        let failures = self.failures.as_ref();
+        let go = failures.and_then(|it| it.retransmission.goes.get(id.0 as usize));
+        go.copied().unwrap_or_default()
+    }
+
+    fn go_mut(&mut self, id: MessageId) -> Option<&mut Go> {
+        let goes = &mut self.failures.as_mut()?.retransmission.goes;
+        let place = id.0 as usize;
+        if goes.len() <= place {
+            goes.resize_with(place + 1, Go::default);
+        }
+        goes.get_mut(place)
     }
 
     /// Numbers a message that was started; one of a connection where nothing is sent again has 0.
     pub(crate) fn number(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let (host, vi) = (message.source, message.source_vi);
-        if self.retransmission_rule().is_none() || !self.is_reliable(host, vi) {
-            return;
+        let owner = (message.source, message.connection);
+        let connection = message.header.map(|header| header.connection);
+        let (host, vi) = self.poster(id);
+        let numbers = self.retransmission_rule().is_some()
+            && self.faults().is_some_and(Faults::may_lose)
+            && self.is_reliable(host, vi);
+        if let Some(go) = self.go_mut(id) {
+            *go = Go::default();
         }
-        let Some(peer) = self.guests.sent(id).peer else {
+        let (true, Some(connection), Some(failures)) = (numbers, connection, &mut self.failures)
+        else {
             return;
         };
-        let connection = peer.connection;
-        let guest = &mut self.guests.hosts[host as usize];
-        let recoveries = guest.recoveries.get_or_insert_default();
-        let recovery = recoveries.entry(vi).or_insert_with(|| Recovery {
+        let recoveries = &mut failures.retransmission.recoveries;
+        let recovery = recoveries.entry((host, vi)).or_insert_with(|| Recovery {
             connection,
+            owner,
             last: 0,
             expected: 1,
             lost: Vec::new(),
@@ -156,10 +184,62 @@ impl<P: Programs> Cluster<P> {
         }
         recovery.last += 1;
         let (sequence, epoch) = (recovery.last, recovery.epoch);
-        let sent = self.guests.sent(id);
-        (sent.sequence, sent.epoch) = (sequence, epoch);
+        if let Some(go) = self.go_mut(id) {
+            (go.sequence, go.epoch) = (sequence, epoch);
+        }
         self.forget_lost(gone);
-        self.release_line(host, vi, was_held);
+        self.release_line(owner, was_held);
+    }
+
+    /// The answer of a remote read begins: none of its frames has come.
+    pub(crate) fn begin_answer(&mut self, id: MessageId) {
+        if self.failures.is_some()
+            && let Some(go) = self.go_mut(id)
+        {
+            go.epoch = 0;
+        }
+    }
+
+    /// All bytes of a message have left its adapter: whether they had before.
+    pub(crate) fn leaves_again(&mut self, id: MessageId) -> bool {
+        let is_repeatable = self.failures.is_some() && self.go(id).sequence > 0;
+        let go = if is_repeatable { self.go_mut(id) } else { None };
+        go.is_some_and(|go| core::mem::replace(&mut go.has_left, true))
+    }
+
+    /// What a message of drawn traffic meets on its way is drawn when it begins to move; one whose
+    /// adapter sends it again goes as [`Cluster::begin_repeatable`] says, which is then done.
+    #[cold]
+    pub(crate) fn may_fail_on_its_way(&mut self, id: MessageId, transfer: &mut Transfer) -> bool {
+        let part_bytes = self.draw_fate(id);
+        let is_repeatable = self.is_repeatable(id);
+        if is_repeatable {
+            self.begin_repeatable(id, transfer, part_bytes);
+        }
+        is_repeatable
+    }
+
+    /// A message that its adapter sends again moves, maybe not for the first time, and maybe not
+    /// all of it. Its floor is that of the whole message.
+    fn begin_repeatable(
+        &mut self,
+        id: MessageId,
+        transfer: &mut Transfer,
+        part_bytes: Option<f64>,
+    ) {
+        let message = self.messages.get_mut(id);
+        message.tail_arrives = Time::MAX;
+        message.receive_delay = None;
+        message.receive_worked = Time::ZERO;
+        let plan = *self.plans.get(self.messages.get(id).plan);
+        let way = self.network.way(transfer.ends, transfer.flow);
+        let alone = self.config.alone(way, &plan);
+        self.messages.get_mut(id).floor = floor_of(&self.config, &plan, alone);
+        // What comes behind something else is taken for lost.
+        transfer.is_ordered = true;
+        transfer.demand.wire_bytes = part_bytes.unwrap_or(transfer.demand.wire_bytes);
+        let begun = self.network.begin(&mut self.queue, transfer);
+        self.note_begun(id, &begun);
     }
 
     /// Draws how far such a message gets that begins to move. Bytes on the wire, if not all.
@@ -167,20 +247,35 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (ends, flow) = self.ends_of(message);
         let (bytes, is_answer) = (u64::from(message.bytes), message.is_answer);
-        let (host, vi) = self.poster(id);
+        let poster = self.poster(id);
         let way = self.network.way(ends, flow);
-        let faults = &mut self.failures.as_mut()?.faults;
-        let recovery = self.guests.hosts[host as usize].recovery(vi)?;
-        let sent = &mut self.guests.sent[id.0 as usize];
+        let failures = self.failures.as_mut()?;
+        let faults = &mut failures.faults;
+        let Retransmission {
+            recoveries, goes, ..
+        } = &mut failures.retransmission;
+        let recovery = recoveries.get_mut(&poster)?;
+        let go = goes.get_mut(id.0 as usize)?;
         let message = self.messages.get_mut(id);
         let frame = self.config.links.frame;
-        let (frames, sequence) = (frame.count(bytes), sent.sequence);
+        let (frames, sequence) = (frame.count(bytes), go.sequence);
         let start = match (is_answer, recovery.resumes) {
-            (true, _) => u64::from(sent.epoch),
+            (true, _) => u64::from(go.epoch),
             (false, (resumed, came)) if resumed == sequence => came,
             (false, _) => 0,
         };
         let left = frames - start.min(frames - 1);
+        if !is_answer && sequence < recovery.expected {
+            // The receiver has it already, and acknowledges the first of its frames that comes.
+            let mut moved = 0;
+            let mut is_there = false;
+            while moved < left && !is_there {
+                is_there = faults.lets_pass(way);
+                moved += 1;
+            }
+            message.fate = if is_there { Fate::Whole } else { Fate::Lost };
+            return Some(part_bytes(frame, bytes, start, start + moved));
+        }
         let is_behind = !is_answer && recovery.gap.is_some_and(|gap| gap < sequence);
         let mut moved = 0;
         if !is_behind {
@@ -190,11 +285,8 @@ impl<P: Programs> Cluster<P> {
                 return (start > 0).then(|| part_bytes(frame, bytes, start, frames));
             }
             if is_answer {
-                sent.epoch += came as u32;
-                sent.goes *= u32::from(came == 0);
-            } else if sequence < recovery.expected {
-                // The receiver has it already, and expects none of its frames.
-                return None;
+                go.epoch += came as u32;
+                go.lost_answers *= u32::from(came == 0);
             } else {
                 recovery.gap = Some(sequence);
                 recovery.resumes = (sequence, start + came);
@@ -216,21 +308,22 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let frames = self.config.links.frame.count(message.bytes.into());
         let came = |start: u64| start + ((frames - start) as f64 * part) as u64;
-        let is_answer = message.is_answer;
-        let sent = self.guests.sent(id);
-        if is_answer {
-            sent.epoch = came(u64::from(sent.epoch)).min(frames - 1) as u32;
+        let go = self.go(id);
+        if message.is_answer {
+            let came = came(u64::from(go.epoch)).min(frames - 1);
+            if let Some(go) = self.go_mut(id) {
+                go.epoch = came as u32;
+            }
             return;
         }
-        let sequence = sent.sequence;
         let Some(recovery) = self.recovery(id) else {
             return;
         };
-        if recovery.gap.is_none() && sequence >= recovery.expected {
+        if recovery.gap.is_none() && go.sequence >= recovery.expected {
             let (resumed, start) = recovery.resumes;
-            let start = if resumed == sequence { start } else { 0 };
-            recovery.gap = Some(sequence);
-            recovery.resumes = (sequence, came(start).min(frames - 1));
+            let start = if resumed == go.sequence { start } else { 0 };
+            recovery.gap = Some(go.sequence);
+            recovery.resumes = (go.sequence, came(start).min(frames - 1));
         }
     }
 
@@ -246,34 +339,44 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// Lets the next message of a VI move, if none could.
-    fn release_line(&mut self, host: u32, vi: ViId, was_held: bool) {
+    fn release_line(&mut self, (process, place): (u32, u32), was_held: bool) {
         if was_held {
-            self.move_next(host, vi.index() | OF_PROGRAM);
+            self.move_next(process, place);
         }
     }
 
     fn forget_lost(&mut self, gone: Vec<(u32, MessageId)>) {
         for (_, id) in gone {
-            let message = self.messages.get(id);
+            self.abandon(id, cause::NO_CONNECTION);
+            self.remove_message(id);
+        }
+    }
+
+    /// A message is not sent again: its connection broke.
+    fn abandon(&mut self, id: MessageId, cause: &'static str) {
+        let message = self.messages.get(id);
+        if message.is_of::<P>() {
             let (host, target) = (message.source, message.target);
             self.leave_stream(host, target);
-            self.remove_message(id);
+        } else if !message.is_copy {
+            self.drop_message(id, cause);
         }
     }
 
     /// Whether a message is of a connection that sends again.
     pub(crate) fn is_repeatable(&mut self, id: MessageId) -> bool {
-        let sent = self.guests.sent(id);
-        let (sequence, peer) = (sent.sequence, sent.peer);
-        let connection = peer.map(|peer| peer.connection);
-        let recovery = self.recovery(id);
-        sequence > 0 && recovery.is_some_and(|it| Some(it.connection) == connection)
+        let header = self.messages.get(id).header;
+        let connection = header.map(|header| header.connection);
+        self.go(id).sequence > 0
+            && self
+                .recovery(id)
+                .is_some_and(|it| Some(it.connection) == connection)
     }
 
     /// Whether the receiver of such a message would not take it, if it came now.
     pub(crate) fn is_out_of_order(&mut self, id: MessageId) -> bool {
         let fate = self.messages.get(id).fate;
-        let sequence = self.guests.sent(id).sequence;
+        let sequence = self.go(id).sequence;
         let recovery = self.recovery(id);
         fate != Fate::Whole || recovery.is_some_and(|it| it.expected != sequence)
     }
@@ -283,8 +386,8 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn withholds_repeatable(&mut self, id: MessageId) -> bool {
         let now = self.queue.now();
         let message = self.messages.get(id);
-        let (host, vi, target) = (message.source, message.source_vi, message.target);
         let (fate, target_vi) = (message.fate, message.target_vi);
+        let is_of_program = message.is_of::<P>();
         if message.is_answer {
             if fate == Fate::Whole {
                 return false;
@@ -293,8 +396,14 @@ impl<P: Programs> Cluster<P> {
             self.repeat_answer(id);
             return true;
         }
-        let sent = self.guests.sent(id);
-        let (sequence, sent_in) = (sent.sequence, sent.epoch);
+        let (process, target) = (message.source, message.target);
+        let target_host = self.host_of_end(message, target);
+        let poster = self.poster(id);
+        let Go {
+            sequence,
+            epoch: sent_in,
+            ..
+        } = self.go(id);
         let Some(recovery) = self.recovery(id) else {
             return false;
         };
@@ -315,8 +424,10 @@ impl<P: Programs> Cluster<P> {
         let is_dropped = matches!(fate, Fate::Whole | Fate::Gap);
         if fate == Fate::Whole && sequence < recovery.expected {
             // It was placed before; that is said again.
-            self.leave_stream(host, target);
-            if self.programs.nic(target).acknowledges(target_vi) {
+            if is_of_program {
+                self.leave_stream(process, target);
+            }
+            if self.programs.nic(target_host).acknowledges(target_vi) {
                 self.acknowledge(id);
             } else {
                 self.remove_message(id);
@@ -326,23 +437,24 @@ impl<P: Programs> Cluster<P> {
         if is_dropped && recovery.is_refused && sent_in != recovery.epoch {
             // The sender had gone back before it came: it is among what is sent again.
             let was_held = fate == Fate::Gap && recovery.go_back();
-            self.repeat(host, vi, &[(sequence, id)]);
-            self.release_line(host, vi, was_held);
+            let owner = recovery.owner;
+            self.repeat(poster, &[(sequence, id)]);
+            self.release_line(owner, was_held);
             return true;
         }
         let is_first = is_dropped && !recovery.is_refused;
         recovery.is_refused |= is_first;
         let epoch = recovery.epoch;
         let is_whole = is_dropped && sequence != recovery.expected;
-        self.guests.counts.lost += u64::from(!is_whole);
+        self.guests.counts.lost += u64::from(is_of_program && !is_whole);
         self.wait_for_another_go(id);
         if is_first {
-            let (ends, flow) = ((target, host), vi.index());
+            let (ends, flow) = self.way_back(self.messages.get(id));
             let there = now + self.network.control_delay(ends, flow);
             let way = self.network.way(ends, flow);
             let faults = self.failures.as_mut().map(|failures| &mut failures.faults);
             if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
-                let again = Consequence::Again(host, vi, epoch);
+                let again = Consequence::Again(poster.0, poster.1, epoch);
                 self.follows_at(there, again);
             }
         }
@@ -352,8 +464,28 @@ impl<P: Programs> Cluster<P> {
     /// The acknowledgement of such a message is lost: it will be sent again.
     pub(crate) fn lose_acknowledgement(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let (host, target) = (message.source, message.target);
-        self.guests.hosts[host as usize].stream(target).messages += 1;
+        if message.is_of::<P>() {
+            let (host, target) = (message.source, message.target);
+            self.guests.hosts[host as usize].stream(target).messages += 1;
+            return self.wait_for_another_go(id);
+        }
+        if message.is_copy {
+            return self.wait_for_another_go(id);
+        }
+        // The message goes on to its application, and no longer waits for the acknowledgement.
+        let mut copy = message.clone();
+        (copy.is_copy, copy.references, copy.repost) = (true, 1, None);
+        if copy.plan != PlanId::NONE {
+            self.plans.hold(copy.plan);
+        }
+        let message = self.messages.get_mut(id);
+        message.is_awaited = false;
+        message.references -= 1;
+        let go = self.go(id);
+        let id = self.messages.insert(copy);
+        if let Some(of_copy) = self.go_mut(id) {
+            *of_copy = go;
+        }
         self.wait_for_another_go(id);
     }
 
@@ -364,7 +496,7 @@ impl<P: Programs> Cluster<P> {
         };
         let now = self.queue.now();
         let (host, vi) = self.poster(id);
-        let sequence = self.guests.sent(id).sequence;
+        let sequence = self.go(id).sequence;
         let Some(recovery) = self.recovery(id) else {
             return;
         };
@@ -379,11 +511,12 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// A sender goes back to the first message that its peer has not, unless it has since.
-    fn send_once_more(&mut self, host: u32, vi: ViId, epoch: u32) {
-        let Some(rule) = self.retransmission_rule() else {
+    pub(crate) fn send_once_more(&mut self, host: u32, vi: ViId, epoch: u32) {
+        let (Some(rule), Some(failures)) = (self.retransmission_rule(), &mut self.failures) else {
             return;
         };
-        let Some(recovery) = self.guests.hosts[host as usize].recovery(vi) else {
+        let recoveries = &mut failures.retransmission.recoveries;
+        let Some(recovery) = recoveries.get_mut(&(host, vi)) else {
             return;
         };
         if recovery.epoch != epoch || recovery.lost.is_empty() {
@@ -395,7 +528,7 @@ impl<P: Programs> Cluster<P> {
         let was_held = recovery.go_back();
         let has_failed = recovery.goes > rule.retries;
         let mut lost = core::mem::take(&mut recovery.lost);
-        let connection = recovery.connection;
+        let (connection, owner) = (recovery.connection, recovery.owner);
         let is_up = self
             .programs
             .nic(host)
@@ -403,45 +536,50 @@ impl<P: Programs> Cluster<P> {
             .is_some_and(|peer| peer.connection == connection);
         if !is_up {
             self.forget_lost(lost);
-            self.release_line(host, vi, was_held);
-            return;
-        }
-        if has_failed {
+        } else if has_failed {
             let (_, first) = lost.remove(0);
-            let target = self.messages.get(first).target;
-            self.leave_stream(host, target);
+            self.abandon(first, cause::LOST);
             self.give_up(first);
             self.forget_lost(lost);
-            self.release_line(host, vi, was_held);
-            return;
+        } else {
+            self.repeat((host, vi), &lost);
         }
-        self.repeat(host, vi, &lost);
-        self.release_line(host, vi, was_held);
+        self.release_line(owner, was_held);
     }
 
     /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
-    fn repeat(&mut self, host: u32, vi: ViId, lost: &[(u32, MessageId)]) {
-        self.guests.counts.retransmissions += lost.len() as u64;
-        let guest = &mut self.guests.hosts[host as usize];
-        let epoch = guest.recovery(vi).map_or(0, |recovery| recovery.epoch);
-        let connection = &mut guest.at(vi.index()).connection;
-        let mut waiting = self.messages.take_line(connection);
+    fn repeat(&mut self, of: (u32, ViId), lost: &[(u32, MessageId)]) {
+        let Some(failures) = &mut self.failures else {
+            return;
+        };
+        let Some(recovery) = failures.retransmission.recoveries.get(&of) else {
+            return;
+        };
+        let ((process, place), epoch) = (recovery.owner, recovery.epoch);
+        if P::EXIST && place & OF_PROGRAM != 0 {
+            self.guests.counts.retransmissions += lost.len() as u64;
+        } else {
+            failures.retransmission.resent += lost.len() as u64;
+        }
+        let mut waiting = self.messages.take_line(connection!(self, process, place));
         for (sequence, id) in lost {
             let mut before = waiting.iter();
-            let number = |id: &MessageId| self.guests.sent[id.0 as usize].sequence;
-            let place = before.position(|other| number(other) > *sequence);
+            let place = before.position(|other| self.go(*other).sequence > *sequence);
             waiting.insert(place.unwrap_or(waiting.len()), *id);
-            // It leaves once more.
-            self.messages.get_mut(*id).references += 1;
-            self.guests.sent(*id).epoch = epoch;
+            let message = self.messages.get_mut(*id);
+            // That it leaves once more is told to a program's host.
+            message.references += u8::from(message.is_of::<P>());
+            if let Some(go) = self.go_mut(*id) {
+                go.epoch = epoch;
+            }
         }
-        let connection = &mut self.guests.hosts[host as usize].at(vi.index()).connection;
+        let connection = connection!(self, process, place);
         for id in waiting {
             self.messages.line_up_to_move(connection, id);
         }
         if connection.moving == 0 {
             connection.moving = 1;
-            self.move_next(host, vi.index() | OF_PROGRAM);
+            self.move_next(process, place);
         }
     }
 
@@ -453,9 +591,11 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (ends, flow) = self.ends_of(message);
         let is_told = message.fate == Fate::Gap;
-        let sent = self.guests.sent(id);
-        sent.goes += 1;
-        let has_failed = sent.goes > rule.retries;
+        let Some(go) = self.go_mut(id) else {
+            return;
+        };
+        go.lost_answers += 1;
+        let has_failed = go.lost_answers > rule.retries;
         let due = if is_told {
             // Whoever reads sees that a frame is missing, and asks from there on.
             self.queue.now() + self.network.control_delay((ends.1, ends.0), flow)
