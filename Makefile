@@ -28,7 +28,7 @@ PYTHON_ENV = $(TARGET_DIR)/python
 # What the libraries for RDMA programs are made of.
 RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths
 
-.PHONY: help study release test check golden record accept-record bench fuzz-smoke mutants chaos rdma rdma-test install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record bench fuzz-smoke matrix mutants chaos rdma rdma-test install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -84,6 +84,9 @@ bench: release ## speed and memory against the targets, beside SimGrid and other
 
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
+
+matrix: cargo ## run every workload on every adapter, network and level with every fault, not only all pairs of them: ten minutes
+	VIADUCT_MATRIX=all $(CARGO) test $(CARGO_FLAGS) --package viaduct-scenario --test matrix
 
 mutants: cargo c-tools ## break each rule of VIA and of verbs in turn: the suite of every fabric must notice; twelve minutes
 	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --package viaduct-rdma --test conformance -- --mutants

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use viaduct_measure::{Comparison, Mode, Plan, Report, Test, Transfer};
 use viaduct_provider::Memory;
 use viaduct_provider::via::ReliabilityLevel;
+use viaduct_scenario::combinations::Refusal;
 
 use crate::fabrics::Fabric;
 use crate::failure::{Exit, Failure};
@@ -457,8 +458,8 @@ impl Subject {
     fn named(name: &str, hosts: Option<u32>) -> Result<Self, Failure> {
         if let Ok(Some(_)) = virtual_networks::Interface::named(name) {
             return Err(Failure::new(
-                format!("`{name}` has endpoints and no VIs"),
-                "it is for the tests of virtual networks: logp, bulk, contention, timesharing",
+                format!("`{name}`: {}", Refusal::NO_VIS.reason),
+                Refusal::NO_VIS.help,
             ));
         }
         let clients = hosts.unwrap_or(1);

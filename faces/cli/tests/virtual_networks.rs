@@ -492,16 +492,46 @@ fn networks_that_endpoints_cannot_use_are_told() {
     assert!(told.contains("n4"), "{told}");
     let told = study("hosts n*\nn0 s s\n", "");
     assert!(told.contains("net.links"), "{told}");
-    let fault = "[[fault]]\nkind = \"loss\"\nrate = \"1 %\"\n";
-    let told = study(&format!("{four}n4 s\n"), fault);
-    assert!(
-        told.contains("[[fault]]") && told.contains("--fault"),
-        "{told}"
-    );
+    let five = format!("{four}n4 s\n");
+    let fault = "[[fault]]\nkind = \"nic-dies\"\nhost = 1\nat = \"1 ms\"\n";
+    let told = study(&five, fault);
+    assert!(told.contains("`host-dies` takes both"), "{told}");
+    let background = "[[background]]\nsource = 0\ninterval = \"1 ms\"\nsize = \"8 KiB\"\n";
+    let told = study(&five, background);
+    assert!(told.contains("take [[background]] out"), "{told}");
     let told = failure(&["logp", "--on", "sim:am-myrinet@nowhere"]);
     assert!(told.contains("nowhere"), "{told}");
     let told = failure(&["logp", "--on", "sim:clan@four-hop"]);
     assert!(told.contains("sim:am-myrinet"), "{told}");
+}
+
+#[test]
+fn faults_of_a_study_strike_endpoints_as_those_of_the_command_line() {
+    let folder = Folder::new();
+    let five = "hosts n*\nn0 s\nn1 s\nn2 s\nn3 s\nn4 s\n";
+    fs::write(folder.join("net.links"), five).unwrap();
+    let text = fs::read_to_string(shipped("studies/virtual-networks/myrinet-100.toml"));
+    let text = text.unwrap().replace("myrinet-100.links", "net.links");
+    let rows = |fault: &str, options: &[&str]| {
+        fs::write(folder.join("net.toml"), format!("{text}{fault}")).unwrap();
+        let fabric = format!("sim:am-myrinet@{}", folder.join("net.toml").display());
+        let usual = [
+            "contention",
+            "--on",
+            &fabric,
+            "--clients",
+            "2",
+            "--seconds",
+            "0.1",
+        ];
+        json(&[&usual, options].concat())["rows"].clone()
+    };
+    // A host that takes no part may die.
+    let of_study = "[[fault]]\nkind = \"loss\"\nrate = \"2 %\"\n\
+                    [[fault]]\nkind = \"host-dies\"\nhost = 3\nat = \"1 ms\"\n";
+    let of_study = rows(of_study, &[]);
+    assert_eq!(of_study, rows("", &["--fault", "loss 2 %"]));
+    assert_ne!(of_study, rows("", &[]));
 }
 
 /// Rows of contention on the simulated interface, by server, frames and clients.

@@ -4,8 +4,10 @@ use viaduct_engine::Time;
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
 use viaduct_hardware::Rate;
-use viaduct_lanai::{Config, Firmware, Host, LinkModel, Network, Steps, Wiring};
+use viaduct_lanai::{Config, Fault, Firmware, Host, LinkModel, Network, Steps, Wiring};
+use viaduct_topology::{HostId, Topology};
 
+use crate::combinations::Refusal;
 use crate::preset::{Preset, load_preset};
 use crate::programs::{self, Lacking, ProgramsError};
 use crate::schema::{Endpoints, HostSide, Interface, InterfaceNetwork, Transport};
@@ -68,33 +70,44 @@ pub fn endpoints_of(preset: &Preset, model: &str, hosts: u32) -> Result<Config, 
 ///
 /// # Errors
 ///
-/// [`ProgramsError`]: also what is wrong with the study, that it has a fault or background traffic,
-/// which these interfaces take none of from a study, or that its network does not join so many
-/// hosts.
+/// [`ProgramsError`]: also what is wrong with the study, that it has background traffic, or a fault
+/// that these interfaces do not have ([`crate::combinations`]), or that its network does not join
+/// so many hosts.
 pub fn load_endpoints_in(model: &str, study: &str, hosts: u32) -> Result<Config, ProgramsError> {
-    let refuse = |reason: String| ProgramsError::NoNetwork { reason };
+    let read = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+    let mut config = endpoints_in(model, study, &read, hosts)?;
+    keep_faults_of_hosts(&mut config);
+    Ok(config)
+}
+
+/// The same of a study that is read; `study` is its name in messages. Among its faults are those of
+/// hosts that take no part: [`keep_faults_of_hosts`] leaves them out.
+///
+/// # Errors
+///
+/// [`ProgramsError`], as [`load_endpoints_in`].
+pub fn endpoints_in(
+    model: &str,
+    study: &str,
+    read: &Study,
+    hosts: u32,
+) -> Result<Config, ProgramsError> {
+    let refuse = |reason: String| ProgramsError::NoNetwork {
+        reason: format!("the study {study}: {reason}"),
+    };
     let config = load_endpoints(model, hosts)?;
-    let study_read = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
-    let model = match study_read.given_sharing() {
-        Some(sharing) => LinkModel::Shared(sharing, study_read.config.links.switching),
+    let model = match read.given_sharing() {
+        Some(sharing) => LinkModel::Shared(sharing, read.config.links.switching),
         None => LinkModel::Wormhole,
     };
-    let of_study = study_read.config;
-    let has_faults = !of_study.faults.is_empty();
-    if has_faults || !of_study.background.is_empty() {
-        let what = if has_faults {
-            "[[fault]]"
-        } else {
-            "[[background]]"
-        };
-        return Err(refuse(format!(
-            "the study {study} has a {what}, which interfaces with endpoints do not take from a \
-             study: take it out, and give faults with --fault"
-        )));
+    let of_study = read.config.clone();
+    if !of_study.background.is_empty() {
+        let Refusal { reason, help, .. } = Refusal::NO_BACKGROUND;
+        return Err(refuse(format!("{reason}: {help}")));
     }
     let links = &of_study.links;
     let bytes_s = |rate: Rate| rate.bits_per_second() / 8.0;
-    let config = Config {
+    let mut config = Config {
         wiring: Some(Wiring {
             topology: of_study.topology,
             host_bytes_s: bytes_s(links.host_rate),
@@ -107,8 +120,60 @@ pub fn load_endpoints_in(model: &str, study: &str, hosts: u32) -> Result<Config,
         ..config
     };
     let joined = config.joined();
-    joined.map_err(|error| refuse(format!("the study {study}: {error}")))?;
+    let topology = joined.map_err(|error| refuse(error.to_string()))?;
+    // Of all hosts that there are: who takes part may be said later.
+    let mut all = Config {
+        hosts: topology.host_count(),
+        ..config.clone()
+    };
+    for fault in &of_study.faults {
+        let fault = fault_of_endpoints(fault, &all, &topology).map_err(refuse)?;
+        all.faults.push(fault);
+    }
+    all.check_faults()
+        .map_err(|error| refuse(format!("[[fault]] {}: {}", error.fault + 1, error.reason)))?;
+    config.faults = all.faults;
     Ok(config)
+}
+
+/// Leaves out the faults of hosts that take no part.
+pub fn keep_faults_of_hosts(config: &mut Config) {
+    let hosts = config.hosts;
+    let takes_part = |fault: &Fault| !matches!(fault, Fault::Reboot { host, .. } if *host >= hosts);
+    config.faults.retain(takes_part);
+}
+
+/// A fault of a study, of hosts whose interfaces have endpoints; `topology` is that which joins
+/// those of the configuration.
+///
+/// # Errors
+///
+/// Why they do not have it.
+pub fn fault_of_endpoints(
+    fault: &viaduct_cluster::faults::Fault,
+    config: &Config,
+    topology: &Topology,
+) -> Result<Fault, String> {
+    use viaduct_cluster::faults::Fault as OfStudy;
+
+    match *fault {
+        OfStudy::LinkDown { links, from, until } => Ok(Fault::LinksDown { links, from, until }),
+        OfStudy::HostDies { host, at } => Ok(Fault::Reboot {
+            host: config
+                .host_at(topology, HostId(host))
+                .ok_or("that host takes no part")?,
+            at,
+            down_for: None,
+        }),
+        // A packet whose checksum is wrong is dropped.
+        OfStudy::Loss { links, rate } | OfStudy::Corruption { links, rate } => {
+            Ok(Fault::LinksLose { links, rate })
+        }
+        OfStudy::NicDies { .. } | OfStudy::SlowHost { .. } => {
+            let Refusal { reason, help, .. } = Refusal::WHOLE_HOSTS;
+            Err(format!("{reason}: {help}"))
+        }
+    }
 }
 
 fn config_of(preset: &Preset, hosts: u32) -> Result<Config, Lacking> {

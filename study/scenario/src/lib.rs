@@ -22,6 +22,7 @@
 //! document   TOML to a tree with places      overrides  --set and sweeps put into the tree
 //! preset     the hardware merged below it    settings   the tree read into the typed scenario
 //! build      settings to the configuration   checks     what does not go together
+//! combinations   which workloads, adapters, levels and faults do not, in one table
 //! ```
 //!
 //! A key is declared once, in `schema`: its name is that of the field that it fills, beside type,
@@ -40,6 +41,7 @@ mod adapter;
 mod build;
 mod builtin;
 mod checks;
+pub mod combinations;
 mod diagnostics;
 mod document;
 mod endpoints;
@@ -75,7 +77,10 @@ pub mod key {
 
 pub use diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Severity};
 pub use document::TEXT_BYTES_MAX;
-pub use endpoints::{endpoints_of, load_endpoints, load_endpoints_in};
+pub use endpoints::{
+    endpoints_in, endpoints_of, fault_of_endpoints, keep_faults_of_hosts, load_endpoints,
+    load_endpoints_in,
+};
 pub use faults::{FAULTS_MAX, read_faults};
 pub use figure::{Figure, FigureTest};
 pub use files::read_text;

@@ -6,6 +6,7 @@ use viaduct_engine::Time;
 use viaduct_hardware::Rate;
 
 use crate::builtin;
+use crate::combinations::Refusal;
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::figure::{self, Figure};
@@ -342,7 +343,7 @@ pub(crate) fn merge(
         let with_vis = list_models().into_iter();
         let with_vis = with_vis.filter(|preset| !preset.has_endpoints());
         let with_vis: Vec<String> = with_vis.map(|preset| preset.name).collect();
-        let mut diagnostic = Diagnostic::error("studies take adapters with VIs").help(format!(
+        let mut diagnostic = Diagnostic::error(Refusal::NO_VIS.reason).help(format!(
             "a study's own traffic runs on {}, or a file that inherits one; programs with endpoints \
              run on `{name}`: viaduct measure logp --on sim:{name}",
             with_vis.join(", ")

@@ -13,6 +13,7 @@ use viaduct_topology::{Ports, Topology};
 
 use crate::adapter::Adapter;
 use crate::build;
+use crate::combinations::Refusal;
 use crate::diagnostics::Diagnostics;
 use crate::preset::{Preset, load_preset};
 use crate::schema::{Cable, CompletionKind, Cpu, MechanismKind, Memory};
@@ -58,13 +59,15 @@ impl fmt::Display for ProgramsError {
             ),
             Self::NoVia { model } => write!(
                 formatter,
-                "the preset {model} has endpoints and no VIs: viaduct measure logp, bulk, \
-                 contention and timesharing are for it"
+                "the preset {model}: {}: {}",
+                Refusal::NO_VIS.reason,
+                Refusal::NO_VIS.help
             ),
             Self::NoEndpoints { model } => write!(
                 formatter,
-                "the preset {model} has VIs and no endpoints: am-myrinet and gam-myrinet have \
-                 them, and files that inherit one"
+                "the preset {model}: {}: {}",
+                Refusal::NO_ENDPOINTS.reason,
+                Refusal::NO_ENDPOINTS.help
             ),
             Self::NoNetwork { reason } => formatter.write_str(reason),
         }

@@ -4,6 +4,7 @@ use viaduct_hardware::Switching;
 use viaduct_network::Sharing;
 
 use crate::adapter::{self, Adapter};
+use crate::combinations::Refusal;
 use crate::diagnostics::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{Entry, Node, Raw, Tree};
 use crate::keys::{self, Fallback, Key, Table};
@@ -147,11 +148,9 @@ impl Tables<'_> {
             MechanismKind::Rdma => Adapter::Rdma(self.read()),
             MechanismKind::Endpoints => {
                 self.diagnostics.push(
-                    Diagnostic::error("interfaces with endpoints have no VIs")
+                    Diagnostic::error(Refusal::NO_VIS.reason)
                         .at(mechanism.place())
-                        .help(
-                            "viaduct measure logp, bulk, contention and timesharing are for them",
-                        ),
+                        .help(Refusal::NO_VIS.help),
                 );
                 self.context.model_missing = true;
                 Adapter::Native(self.read())

@@ -396,7 +396,7 @@ fn simulated(
 ) -> Result<ContentionRow, String> {
     let mut config = interface.config(hosts(interface, point.clients));
     config.frames = point.frames;
-    config.faults = with.faults.to_vec();
+    config.faults.extend_from_slice(with.faults);
     config.seed = with.seed.unwrap_or(config.seed);
     config.watches_links = with.links;
     let server = match point.server {

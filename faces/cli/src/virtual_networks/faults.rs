@@ -1,9 +1,8 @@
 //! `--fault` on simulated interfaces: lines into faults of a cluster.
 
-use viaduct_cluster::faults::Fault as HostFault;
 use viaduct_engine::Time;
 use viaduct_lanai::{Config, Fault};
-use viaduct_scenario::{parse_time, read_faults};
+use viaduct_scenario::{fault_of_endpoints, parse_time, read_faults};
 use viaduct_topology::{HostId, Topology};
 
 use crate::failure::Failure;
@@ -30,7 +29,9 @@ pub(super) fn read(lines: &[String], config: &Config) -> Result<Vec<Fault>, Fail
             ));
         }
         for fault in read_faults(core::slice::from_ref(line), &topology)? {
-            faults.push(translate(&fault, line, (config, &topology))?);
+            let fault = fault_of_endpoints(&fault, config, &topology);
+            let wrong = |reason| Failure::new(format!("`--fault {line}`: {reason}"), FORMS);
+            faults.push(fault.map_err(wrong)?);
         }
     }
     let with_faults = Config {
@@ -82,29 +83,4 @@ fn reboot(line: &str, (config, topology): (&Config, &Topology)) -> Result<Option
         at: time(at)?,
         down_for: Some(time(down_for)?),
     }))
-}
-
-/// A fault of programs' hosts as one of a cluster.
-fn translate(
-    fault: &HostFault,
-    line: &str,
-    (config, topology): (&Config, &Topology),
-) -> Result<Fault, Failure> {
-    let wrong = |problem: &str| Failure::new(format!("`--fault {line}`: {problem}"), FORMS);
-    match *fault {
-        HostFault::LinkDown { links, from, until } => Ok(Fault::LinksDown { links, from, until }),
-        HostFault::HostDies { host, at } => {
-            let found = config.host_at(topology, HostId(host));
-            Ok(Fault::Reboot {
-                host: found.ok_or_else(|| wrong("that host takes no part"))?,
-                at,
-                down_for: None,
-            })
-        }
-        // A packet whose checksum is wrong is dropped.
-        HostFault::Loss { links, rate } | HostFault::Corruption { links, rate } => {
-            Ok(Fault::LinksLose { links, rate })
-        }
-        _ => Err(wrong("on these interfaces links, switches and hosts fail")),
-    }
 }

@@ -11,7 +11,7 @@ use viaduct_measure::{
     Burst, Elapsed, Host, MeasureError, Prober, RequestState, Requests, SMALL_BYTES,
     request_handlers, request_options,
 };
-use viaduct_scenario::{ProgramsError, load_endpoints, load_endpoints_in};
+use viaduct_scenario::{ProgramsError, Study, endpoints_in, keep_faults_of_hosts, load_endpoints};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -38,7 +38,10 @@ impl Interface {
         let loaded = match preset.split_once('@') {
             Some((model, study)) => {
                 // What the preset is comes first: a study is not needed to say that it has VIs.
-                load_endpoints(model, 2).and_then(|_| load_endpoints_in(model, study, 2))
+                load_endpoints(model, 2).and_then(|_| {
+                    let read = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+                    endpoints_in(model, study, &read, 2)
+                })
             }
             None => load_endpoints(preset, 2),
         };
@@ -87,6 +90,7 @@ impl Interface {
         if let Some(transport) = &mut config.transport {
             transport.peers = hosts;
         }
+        keep_faults_of_hosts(&mut config);
         config
     }
 

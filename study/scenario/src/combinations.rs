@@ -1,0 +1,133 @@
+//! Which combinations of workload, adapter, level and fault are refused, and why: one table.
+//!
+//! Any workload runs on any host with any adapter over any network, at any level, with any fault,
+//! but for what stands here. Readers of studies and presets refuse with these words, so that
+//! `viaduct check` and `viaduct run` print them, and the matrix test (`tests/matrix.rs`) leaves out
+//! these combinations and no others: it runs all the rest.
+
+use viaduct_provider::via::ReliabilityLevel;
+
+use crate::schema::MechanismKind;
+
+/// What puts messages on the adapters.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Workload {
+    /// A study's own messages, drawn or from a list.
+    Traffic,
+    /// Programs that use VIs.
+    Programs,
+    /// Programs that use endpoints of Active Messages.
+    Endpoints,
+}
+
+/// What disturbs the messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Disturbance {
+    /// Links that are down.
+    LinkDown,
+    /// Links that lose frames.
+    Loss,
+    /// Links that corrupt frames.
+    Corruption,
+    /// An adapter that dies, and not its host.
+    NicDies,
+    /// A host that dies.
+    HostDies,
+    /// A processor that is slow.
+    SlowHost,
+    /// Traffic of others.
+    Background,
+}
+
+/// What is put together. Every network carries every combination.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Combination {
+    /// Who sends.
+    pub workload: Workload,
+    /// How adapters carry messages.
+    pub adapter: MechanismKind,
+    /// The level that is asked for; none where nobody asks.
+    pub level: Option<ReliabilityLevel>,
+    /// What disturbs it, if anything.
+    pub disturbance: Option<Disturbance>,
+}
+
+/// Why some combinations are refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    /// Why.
+    pub reason: &'static str,
+    /// What to do instead.
+    pub help: &'static str,
+    /// Whether they would mean something, and are not simulated yet.
+    pub has_meaning: bool,
+    refuses: fn(&Combination) -> bool,
+}
+
+impl Refusal {
+    /// Interfaces with endpoints, of which something is asked that VIs have.
+    pub const NO_VIS: Self = Self {
+        reason: "interfaces with endpoints have no VIs",
+        help: "viaduct measure logp, bulk, contention and timesharing are for them",
+        has_meaning: false,
+        refuses: |it| it.workload != Workload::Endpoints && it.adapter == MechanismKind::Endpoints,
+    };
+
+    /// Endpoints on adapters that have VIs: `viaduct_vi_carrier` does that between processes.
+    pub const NO_ENDPOINTS: Self = Self {
+        reason: "adapters with VIs have no endpoints",
+        help: "am-myrinet and gam-myrinet have them, and files that inherit one",
+        has_meaning: true,
+        refuses: |it| it.workload == Workload::Endpoints && it.adapter != MechanismKind::Endpoints,
+    };
+
+    /// A level of reliability for endpoints.
+    pub const OWN_TRANSPORT: Self = Self {
+        reason: "endpoints have a transport of their own, which delivers each message once or \
+                 gives it back: the levels of reliability are those of VIs",
+        help: "leave the level out",
+        has_meaning: false,
+        refuses: |it| it.workload == Workload::Endpoints && it.level.is_some(),
+    };
+
+    /// Faults of an adapter or a processor alone that has endpoints.
+    pub const WHOLE_HOSTS: Self = Self {
+        reason: "of hosts whose interfaces have endpoints neither the interface alone dies, nor is \
+                 the processor slow",
+        help: "`host-dies` takes both; links may lose, corrupt and be down",
+        has_meaning: true,
+        refuses: |it| {
+            it.workload == Workload::Endpoints
+                && matches!(
+                    it.disturbance,
+                    Some(Disturbance::NicDies | Disturbance::SlowHost)
+                )
+        },
+    };
+
+    /// Traffic of others beside endpoints.
+    pub const NO_BACKGROUND: Self = Self {
+        reason: "interfaces with endpoints have no traffic of others beside them",
+        help: "take [[background]] out",
+        has_meaning: true,
+        refuses: |it| {
+            it.workload == Workload::Endpoints && it.disturbance == Some(Disturbance::Background)
+        },
+    };
+
+    /// The table.
+    pub const ALL: [Self; 5] = [
+        Self::NO_VIS,
+        Self::NO_ENDPOINTS,
+        Self::OWN_TRANSPORT,
+        Self::WHOLE_HOSTS,
+        Self::NO_BACKGROUND,
+    ];
+
+    /// Why a combination is refused; none if it runs.
+    #[must_use]
+    pub fn of(combination: &Combination) -> Option<&'static Self> {
+        const TABLE: &[Refusal] = &Refusal::ALL;
+        TABLE.iter().find(|refusal| (refusal.refuses)(combination))
+    }
+}

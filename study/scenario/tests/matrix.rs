@@ -1,0 +1,589 @@
+//! Any workload, on any adapter, over any network, at any level, with any fault: each combination
+//! that `combinations.rs` does not refuse runs, and what must hold holds.
+//!
+//! - **Conserves.** What was posted was delivered, was dropped with a cause, or is under way; of
+//!   programs each message comes once, in order, and none that was not posted; at the reliable
+//!   levels there is no gap.
+//! - **Repeats.** The same seed gives the same result to the bit.
+//! - **The floor holds.** No message is faster than one that is alone.
+//!
+//! As a test it runs so many combinations that each two values of two parts meet in one, and the
+//! adapter that sends again at each level with each fault; all of them with `VIADUCT_MATRIX=all`
+//! (`make matrix`).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
+use viaduct_cluster::floor_latency;
+use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_engine::Time;
+use viaduct_hardware::Completion;
+use viaduct_lanai::{Server, exchange};
+use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::{Process, Simulation};
+use viaduct_provider::via::ReliabilityLevel;
+use viaduct_provider::{Memory, Nic};
+use viaduct_scenario::combinations::{Combination, Disturbance, Refusal, Workload};
+use viaduct_scenario::{
+    MechanismKind, Override, Study, endpoints_in, keep_faults_of_hosts, load_preset,
+    parse_study_with,
+};
+use viaduct_topology::HostId;
+
+/// What is put together, by part; the last value of each part is the simplest.
+const PARTS: [&[&str]; 6] = [
+    &[
+        "programs",
+        "endpoints",
+        "list",
+        "window",
+        "ping-pong",
+        "open",
+    ],
+    &[
+        "rnic-gen4",
+        "am-myrinet",
+        "clan-dma",
+        "clan-pio",
+        "kvia-myrinet",
+        "bvia-myrinet",
+        "m-via",
+        "giganet-clan",
+        "ideal",
+    ],
+    &["leaf-spine", "torus", "switch"],
+    &[
+        "fluid stored",
+        "fluid",
+        "max-min stored",
+        "max-min",
+        "not said",
+    ],
+    &["reliable-reception", "reliable-delivery", "unreliable"],
+    &[
+        "loss",
+        "corruption",
+        "link-down",
+        "link-stays-down",
+        "slow-host",
+        "nic-dies",
+        "host-dies",
+        "background",
+        "nothing",
+    ],
+];
+
+/// One value of each part, by its place.
+type Cell = [usize; PARTS.len()];
+
+const HOSTS: u32 = 8;
+
+/// Two tiers, with two equal ways between hosts of two leaves.
+const LEAF_SPINE: &str = "hosts n*
+n0 leaf0
+n1 leaf0
+n2 leaf1
+n3 leaf1
+n4 leaf2
+n5 leaf2
+n6 leaf3
+n7 leaf3
+leaf0 spine0
+leaf0 spine1
+leaf1 spine0
+leaf1 spine1
+leaf2 spine0
+leaf2 spine1
+leaf3 spine0
+leaf3 spine1
+";
+
+/// How the adapters of each preset carry messages.
+static MECHANISMS: LazyLock<Vec<MechanismKind>> = LazyLock::new(|| {
+    let presets = PARTS[1].iter();
+    presets
+        .map(|name| load_preset(name).unwrap().mechanism)
+        .collect()
+});
+
+fn text(cell: &Cell, part: usize) -> &'static str {
+    PARTS[part][cell[part]]
+}
+
+fn name(cell: &Cell) -> String {
+    let words: Vec<_> = (0..PARTS.len()).map(|part| text(cell, part)).collect();
+    words.join(" | ")
+}
+
+fn level(cell: &Cell) -> ReliabilityLevel {
+    match text(cell, 4) {
+        "unreliable" => ReliabilityLevel::Unreliable,
+        "reliable-delivery" => ReliabilityLevel::ReliableDelivery,
+        _ => ReliabilityLevel::ReliableReception,
+    }
+}
+
+/// What the table is asked. Endpoints are asked for no level where the simplest is meant.
+fn combination(cell: &Cell) -> Combination {
+    let workload = match text(cell, 0) {
+        "programs" => Workload::Programs,
+        "endpoints" => Workload::Endpoints,
+        _ => Workload::Traffic,
+    };
+    let is_usual = level(cell) == ReliabilityLevel::Unreliable;
+    Combination {
+        workload,
+        adapter: MECHANISMS[cell[1]],
+        level: (workload != Workload::Endpoints || !is_usual).then(|| level(cell)),
+        disturbance: match text(cell, 5) {
+            "loss" => Some(Disturbance::Loss),
+            "corruption" => Some(Disturbance::Corruption),
+            "link-down" | "link-stays-down" => Some(Disturbance::LinkDown),
+            "slow-host" => Some(Disturbance::SlowHost),
+            "nic-dies" => Some(Disturbance::NicDies),
+            "host-dies" => Some(Disturbance::HostDies),
+            "background" => Some(Disturbance::Background),
+            _ => None,
+        },
+    }
+}
+
+/// All cells, the last part fastest.
+fn cells() -> Vec<Cell> {
+    let mut cells = vec![[0; PARTS.len()]];
+    for (part, values) in PARTS.iter().enumerate() {
+        cells = cells
+            .into_iter()
+            .flat_map(|cell| {
+                (0..values.len()).map(move |value| {
+                    let mut cell = cell;
+                    cell[part] = value;
+                    cell
+                })
+            })
+            .collect();
+    }
+    cells
+}
+
+/// The pairs of values of two parts that meet in a cell.
+fn pairs(cell: &Cell) -> impl Iterator<Item = (usize, usize, usize, usize)> + '_ {
+    (0..PARTS.len()).flat_map(move |one| {
+        (one + 1..PARTS.len()).map(move |other| (one, cell[one], other, cell[other]))
+    })
+}
+
+/// Few of some cells in which all pairs meet that meet in any of them: each time the cell with most
+/// that have not met.
+fn covering(cells: &[Cell]) -> Vec<Cell> {
+    let mut missing: BTreeSet<_> = cells.iter().flat_map(pairs).collect();
+    let mut chosen = Vec::new();
+    while !missing.is_empty() {
+        let new = |cell: &&Cell| pairs(cell).filter(|pair| missing.contains(pair)).count();
+        let best = *cells.iter().max_by_key(new).unwrap();
+        for pair in pairs(&best) {
+            missing.remove(&pair);
+        }
+        chosen.push(best);
+    }
+    chosen
+}
+
+/// The study of a cell; endpoints take their network and faults from it.
+fn study(cell: &Cell) -> Study {
+    let (workload, adapter) = (text(cell, 0), text(cell, 1));
+    let has_endpoints = workload == "endpoints";
+    let network = match text(cell, 2) {
+        "switch" => "topology = \"switch\"\nhosts = 8",
+        "torus" => "topology = \"torus\"\ndimensions = [2, 2]\nhosts_per_switch = 2",
+        _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
+    };
+    let model = match text(cell, 3).split_whitespace().next() {
+        Some("fluid") => "model = \"fluid\"",
+        Some("max-min") => "model = \"max-min\"",
+        _ => "",
+    };
+    let switching = match text(cell, 3).contains("stored") {
+        true => "switching = \"store-and-forward\"",
+        false => "",
+    };
+    let arrivals = match workload {
+        "window" => "arrivals = \"window\"\nwindow = 3\npattern = \"uniform\"",
+        "ping-pong" => "arrivals = \"ping-pong\"\npattern = \"random-permutation\"",
+        _ => "pattern = \"uniform\"\nrate = \"2000/s\"",
+    };
+    let disturbance = match text(cell, 5) {
+        "loss" => "[[fault]]\nkind = \"loss\"\nrate = \"2 %\"",
+        "corruption" => "[[fault]]\nkind = \"corruption\"\nrate = \"2 %\"\nlinks = \"host 1\"",
+        "link-down" => {
+            "[[fault]]\nkind = \"link-down\"\nlinks = \"host 1\"\nfrom = \"2 ms\"\nuntil = \"2300 us\""
+        }
+        "link-stays-down" => "[[fault]]\nkind = \"link-down\"\nlinks = \"host 1\"\nfrom = \"2 ms\"",
+        "slow-host" => "[[fault]]\nkind = \"slow-host\"\nhost = 1\nfactor = 3\nfrom = \"1 ms\"",
+        "nic-dies" => "[[fault]]\nkind = \"nic-dies\"\nhost = 1\nat = \"2 ms\"",
+        "host-dies" => "[[fault]]\nkind = \"host-dies\"\nhost = 1\nat = \"2 ms\"",
+        "background" => "[[background]]\nsource = 0\ninterval = \"200 us\"\nsize = \"8 KiB\"",
+        _ => "",
+    };
+    // Of all tables that of files comes last.
+    let files = match text(cell, 2) {
+        "leaf-spine" => format!("[files]\n\"leaf-spine.txt\" = \"\"\"\n{LEAF_SPINE}\"\"\""),
+        _ => String::new(),
+    };
+    let text = format!(
+        r#"
+[run]
+until = "5 ms"
+[network]
+{network}
+[links]
+rate = "856 Mbit/s"
+propagation = "50 ns"
+frame_payload = "1 KiB"
+frame_header = "32 B"
+{model}
+{switching}
+[switches]
+delay = "500 ns"
+cut_through = "64 B"
+[hosts]
+prepost = "unlimited"
+[traffic]
+{arrivals}
+size_distribution = "uniform"
+size_min = "0 B"
+size_max = "6 KiB"
+[detection]
+transport_timeout = "200 us"
+host_timeout = "1 ms"
+{disturbance}
+{files}
+"#
+    );
+    let mut set = vec![format!("traffic.reliability={}", self::text(cell, 4))];
+    if !has_endpoints {
+        set.push(format!("hosts.nic={adapter}"));
+    }
+    if adapter == "rnic-gen4" && !has_endpoints {
+        // Else a time-out lasts longer than the run.
+        set.push("hosts.model.rdma.timeout=65536 ns".to_owned());
+    }
+    let set: Vec<Override> = set.into_iter().map(Override::fixed).collect();
+    parse_study_with(&text, &set).unwrap_or_else(|error| panic!("{}\n{error}", name(cell)))
+}
+
+/// Runs twice, and wants the same.
+fn twice<T: Debug>(run: impl Fn() -> T) -> Result<T, String> {
+    let (first, second) = (run(), run());
+    if format!("{first:?}") != format!("{second:?}") {
+        return Err("the same seed gave another result".to_owned());
+    }
+    Ok(first)
+}
+
+fn wanted(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// A study's own messages.
+fn traffic(cell: &Cell) -> Result<(), String> {
+    let study = study(cell);
+    let mut config = study.config.clone();
+    config.run.message_rows_max = 1 << 12;
+    if text(cell, 0) == "list" {
+        let messages: Vec<ListedMessage> = (0..120)
+            .map(|number| ListedMessage {
+                time: Time::from_microseconds(40 * number),
+                source: (number % 8) as u32,
+                target: ((number + 1 + number / 8 % 7) % 8) as u32,
+                bytes: (number * 977 % 6_000) as u32,
+            })
+            .collect();
+        let list = Arc::new(MessageList::new(&messages, HOSTS, 1).unwrap());
+        config.traffic = TrafficConfig {
+            reliability: level(cell),
+            ..TrafficConfig::listed(list, Time::ZERO, config.run.until)
+        };
+    }
+    let run = || {
+        let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
+        (result.digest, result)
+    };
+    let (first, result) = run();
+    let (second, _) = run();
+    wanted(first == second, || {
+        "the same seed gave another digest".to_owned()
+    })?;
+    wanted(result.violations.is_empty(), || {
+        format!("{:?}", result.violations)
+    })?;
+    let counts = result.messages;
+    let ended = counts.delivered + counts.dropped + counts.in_flight;
+    wanted(counts.posted == ended && counts.delivered > 0, || {
+        format!("{counts:?}")
+    })?;
+    wanted(counts.in_flight == 0, || {
+        format!("after all is carried to its end: {counts:?}")
+    })?;
+    let dropped: u64 = result.drops.iter().map(|drops| drops.count).sum();
+    wanted(counts.dropped == dropped, || {
+        format!("{counts:?}, {:?}", result.drops)
+    })?;
+    let disturbance = combination(cell).disturbance;
+    let sends_again = config.host.mechanism.sends_again() && level(cell).is_reliable();
+    let loses = match disturbance {
+        None | Some(Disturbance::Background | Disturbance::SlowHost) => false,
+        Some(Disturbance::Loss | Disturbance::Corruption) => !sends_again,
+        Some(_) => true,
+    };
+    wanted(loses || dropped == 0, || format!("{:?}", result.drops))?;
+    for row in &result.message_rows {
+        let (source, target) = (HostId(row.source), HostId(row.target));
+        let floor = floor_latency(&config, source, target, row.bytes);
+        let holds = row.latency.is_none_or(|latency| latency >= floor);
+        wanted(holds, || format!("the floor is {floor}: {row:?}"))?;
+    }
+    Ok(())
+}
+
+/// Messages that each sender posts, and bytes of each.
+const POSTS: u64 = 60;
+const BYTES: usize = 1500;
+
+/// What a receiver had: numbers, and how long each message took.
+type Taken = Vec<(u64, Time)>;
+
+/// Every even host sends to the next one: what receivers had, and how many sends were well.
+fn run_programs(config: &SimulationConfig, level: ReliabilityLevel) -> (String, Vec<Taken>, u64) {
+    let mut simulation = Simulation::new(config.clone());
+    let taken: Arc<Mutex<Vec<Taken>>> = Arc::new(Mutex::new(vec![Vec::new(); HOSTS as usize]));
+    let well = Arc::new(Mutex::new(0));
+    for host in (0..HOSTS).step_by(2) {
+        let (taken, well) = (Arc::clone(&taken), Arc::clone(&well));
+        simulation.spawn(host + 1, move |process| {
+            receive(&process, level, |message| {
+                taken.lock().unwrap()[host as usize + 1].push(message);
+            });
+        });
+        simulation.spawn(host, move |process| {
+            *well.lock().unwrap() += send(&process, level, host + 1);
+        });
+    }
+    let outcome = simulation.run().unwrap();
+    let (taken, well) = (taken.lock().unwrap().clone(), *well.lock().unwrap());
+    (format!("{outcome:?}"), taken, well)
+}
+
+/// Long enough for anything that still comes.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+fn receive(process: &Process, level: ReliabilityLevel, mut take: impl FnMut((u64, Time))) {
+    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let mut vi = nic
+        .vi()
+        .reliability(level)
+        .receive_depth(128)
+        .build()
+        .unwrap();
+    for _ in 0..POSTS + 2 {
+        let buffer = nic.buffer(BYTES, Memory::Private).unwrap();
+        vi.post_receive(buffer).unwrap();
+    }
+    if nic
+        .listen(b"matrix")
+        .accept(&mut vi, Some(PATIENCE))
+        .is_err()
+    {
+        return;
+    }
+    while let Ok(received) = vi.receive(Some(PATIENCE)) {
+        let word = |place: usize| {
+            let bytes = received.data()[8 * place..8 * place + 8]
+                .try_into()
+                .unwrap();
+            u64::from_le_bytes(bytes)
+        };
+        let latency = process.time() - Time::from_picoseconds(word(1));
+        take((word(0), latency));
+    }
+}
+
+fn send(process: &Process, level: ReliabilityLevel, to: u32) -> u64 {
+    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let mut vi = nic.vi().reliability(level).send_depth(128).build().unwrap();
+    let address = nic.resolve(&format!("host{to}"), b"matrix").unwrap();
+    while vi.connect(&address, Some(PATIENCE)).is_err() {
+        if process.now() > PATIENCE {
+            return 0;
+        }
+        process.relax();
+    }
+    let mut well = 0;
+    for number in 0..POSTS {
+        let mut buffer = nic.buffer(BYTES, Memory::Private).unwrap();
+        buffer[..8].copy_from_slice(&number.to_le_bytes());
+        process.sleep(Duration::from_micros(70));
+        buffer[8..16].copy_from_slice(&process.time().picoseconds().to_le_bytes());
+        if vi.post_send(buffer, BYTES).is_err() {
+            break;
+        }
+        if number % 4 == 3 {
+            for _ in 0..4 {
+                well += u64::from(vi.sent(Some(PATIENCE)).is_ok());
+            }
+        }
+    }
+    process.sleep(PATIENCE);
+    well
+}
+
+fn programs(cell: &Cell) -> Result<(), String> {
+    let config = study(cell).config;
+    let programs = SimulationConfig {
+        topology: config.topology,
+        links: config.links,
+        switch: config.switch,
+        host: config.host,
+        faults: config.faults,
+        background: config.background,
+        detection: config.detection,
+        seed: 1,
+    };
+    let level = level(cell);
+    let (_, taken, well) = twice(|| run_programs(&programs, level))?;
+    // What is there before the program looks costs it no notice.
+    let mut alone = ClusterConfig::from(programs.clone());
+    alone.host.completion = Completion::Polling;
+    alone.host.processor.polling_delay = Time::ZERO;
+    let mut count = 0;
+    for (host, taken) in (0..).zip(&taken) {
+        let mut last = None;
+        for &(number, latency) in taken {
+            let follows = last.is_none_or(|last| number > last);
+            let has_gap = number != last.map_or(0, |last| last + 1);
+            let holds = number < POSTS && follows && !(level.is_reliable() && has_gap);
+            wanted(holds, || format!("host {host}: {number} behind {last:?}"))?;
+            let floor = floor_latency(&alone, HostId(host - 1), HostId(host), BYTES as u32);
+            wanted(latency >= floor, || {
+                format!("{latency} below the floor of {floor}")
+            })?;
+            last = Some(number);
+        }
+        count += taken.len() as u64;
+    }
+    let all = POSTS * u64::from(HOSTS / 2);
+    wanted(count > 0 && count <= all, || format!("{count} of {all}"))?;
+    let disturbance = combination(cell).disturbance;
+    // A host may die before its program has taken what was placed.
+    let has_dead = disturbance == Some(Disturbance::HostDies);
+    if level == ReliabilityLevel::ReliableReception && !has_dead {
+        wanted(well <= count, || {
+            format!("{well} were told as placed, {count} were")
+        })?;
+    }
+    let is_harmless = matches!(
+        disturbance,
+        None | Some(Disturbance::Background | Disturbance::SlowHost)
+    );
+    wanted(!is_harmless || count == all, || format!("{count} of {all}"))
+}
+
+fn endpoints(cell: &Cell) -> Result<(), String> {
+    let study = study(cell);
+    let config = endpoints_in(text(cell, 1), "matrix", &study, HOSTS);
+    let mut config = config.map_err(|error| error.to_string())?;
+    keep_faults_of_hosts(&mut config);
+    let run = || exchange(config.clone(), Server::One, HOSTS as u16 - 1, 1024, 60);
+    let result = twice(run)?;
+    let replies: u64 = result.replies.iter().sum();
+    if let Some(ends) = &result.ends {
+        wanted(ends.violations.is_empty(), || {
+            format!("{:?}", ends.violations)
+        })?;
+        let returned = ends.refused + ends.unreachable + ends.rebooted + ends.unanswered;
+        let ended = ends.replied + returned + ends.forgotten;
+        wanted(ends.open == 0 && ended == ends.requests, || {
+            format!("{ends:?}")
+        })?;
+        wanted(ends.replied == replies && replies > 0, || {
+            format!("{ends:?}, {replies}")
+        })
+    } else {
+        wanted(replies == 60 * u64::from(HOSTS - 1), || {
+            format!("{replies} replies")
+        })
+    }
+}
+
+fn check(cell: &Cell) -> Result<(), String> {
+    match combination(cell).workload {
+        Workload::Traffic => traffic(cell),
+        Workload::Programs => programs(cell),
+        Workload::Endpoints => endpoints(cell),
+    }
+}
+
+fn runs_all() -> bool {
+    std::env::var("VIADUCT_MATRIX").is_ok_and(|value| value == "all")
+}
+
+/// Drawn traffic on the adapter that sends again what is lost: what it does hangs on level and
+/// fault together.
+fn sends_again(cell: &Cell) -> bool {
+    let simplest = |part: usize| cell[part] + 1 == PARTS[part].len();
+    text(cell, 1) == "rnic-gen4" && [0, 2, 3].into_iter().all(simplest)
+}
+
+#[test]
+fn every_combination_conserves_messages_repeats_and_keeps_its_floor() {
+    let runs = |cell: &Cell| Refusal::of(&combination(cell)).is_none();
+    let possible: Vec<Cell> = cells().into_iter().filter(runs).collect();
+    let chosen = if runs_all() {
+        possible
+    } else {
+        let mut chosen = covering(&possible);
+        chosen.extend(possible.into_iter().filter(sends_again));
+        chosen
+    };
+    let wrong: Vec<String> = chosen
+        .iter()
+        .filter_map(|cell| Some(format!("{}: {}", name(cell), check(cell).err()?)))
+        .collect();
+    let (count, all) = (wrong.len(), chosen.len());
+    assert!(wrong.is_empty(), "{count} of {all}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_the_table_refuses_is_refused_in_its_words() {
+    for refusal in &Refusal::ALL {
+        let is_refused = |cell: &Cell| {
+            Refusal::of(&combination(cell)).is_some_and(|it| it.reason == refusal.reason)
+        };
+        let cell = cells().into_iter().find(is_refused).unwrap();
+        let adapter = text(&cell, 1);
+        let said = match combination(&cell).workload {
+            // No reader is ever told of a level for endpoints.
+            Workload::Endpoints if refusal.reason == Refusal::OWN_TRANSPORT.reason => continue,
+            Workload::Endpoints => {
+                let made = endpoints_in(adapter, "matrix", &study(&cell), HOSTS);
+                made.expect_err("it is refused").to_string()
+            }
+            Workload::Traffic => {
+                let set = [Override::fixed(format!("hosts.nic={adapter}"))];
+                let error = Study::load("two-hosts", &set).expect_err("it is refused");
+                error.to_string()
+            }
+            Workload::Programs => {
+                let made = viaduct_scenario::load_programs(adapter, None, 2);
+                made.expect_err("it is refused").to_string()
+            }
+        };
+        assert!(said.contains(refusal.reason), "{}: {said}", name(&cell));
+    }
+}
