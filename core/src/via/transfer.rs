@@ -368,6 +368,12 @@ impl Nic {
         vi.is_none_or(|vi| vi.receives.is_oldest(work))
     }
 
+    /// The oldest of so many receives of a VI that were posted last; `None` if there is no such VI.
+    #[must_use]
+    pub fn oldest_of_last_receives(&self, vi: ViId, count: u64) -> Option<WorkId> {
+        Some(self.vis.get(vi.0)?.receives.oldest_of_last(count))
+    }
+
     /// Of a connected VI: how many receives were posted since it was made, and the segments of
     /// those that wait to be started and were posted when it was `known` or more, oldest first.
     #[inline]

@@ -172,6 +172,11 @@ impl WorkQueue {
         self.head + self.len() as u64
     }
 
+    /// The oldest of so many descriptors that were posted last.
+    pub(crate) fn oldest_of_last(&self, count: u64) -> WorkId {
+        WorkId(self.posted().saturating_sub(count))
+    }
+
     /// Whether something was started and is not finished, or waits for something that is not.
     pub(crate) fn has_work_under_way(&self) -> bool {
         self.completed < self.started

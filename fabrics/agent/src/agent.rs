@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use viaduct_provider::via::{
     CompletionQueueId, ConnectFailure, DataSegment, MemoryHandle, ProtectionTag, Queue,
-    RemoteViAttributes, RequestId, Timestamp, ViId, WaitId,
+    RemoteViAttributes, RequestId, Timestamp, ViId, WaitId, WorkId,
 };
 use viaduct_provider::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, ConnectionHandle, DescriptorHandler,
@@ -184,6 +184,16 @@ impl Agent {
     #[must_use]
     pub fn place_of(&self, vi: ViHandle) -> Option<(usize, ViId)> {
         self.vis.get(vi).map(|vi| (vi.device, vi.id))
+    }
+
+    /// The oldest receive of a VI that its program has not taken, which may be the next one that it
+    /// posts; `None` if there is no such VI.
+    #[must_use]
+    pub fn oldest_receive(&self, vi: ViHandle) -> Option<WorkId> {
+        let vi = self.vis.get(vi)?;
+        let held = vi.queues[Queue::Receive as usize].posted.len() as u64;
+        let nic = &self.devices[vi.device].nic;
+        nic.oldest_of_last_receives(vi.id, held)
     }
 
     /// Whether a work queue of a VI is bound to a completion queue.

@@ -9,9 +9,9 @@
 use std::process::ExitCode;
 
 #[cfg(debug_assertions)]
-pub use broken::{break_what_is_asked, run, say_whether_asked};
+pub use broken::{break_what_is_asked, is_rule_broken, run, say_whether_asked};
 #[cfg(not(debug_assertions))]
-pub use whole::{break_what_is_asked, run, say_whether_asked};
+pub use whole::{break_what_is_asked, is_rule_broken, run, say_whether_asked};
 
 /// Whose rules are broken, and what is known of those that nothing notices.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,12 @@ mod whole {
     /// Breaks nothing, and says so.
     #[must_use]
     pub const fn break_what_is_asked() -> bool {
+        false
+    }
+
+    /// Whether a rule is broken in this process: none is without debug assertions.
+    #[must_use]
+    pub const fn is_rule_broken() -> bool {
         false
     }
 
@@ -108,6 +114,12 @@ mod broken {
             "{VARIABLE} is \"{name}\": no rule of this name can be broken in such a way"
         );
         true
+    }
+
+    /// Whether a rule is broken in this process on purpose, for the cases to notice.
+    #[must_use]
+    pub fn is_rule_broken() -> bool {
+        std::env::var_os(VARIABLE).is_some()
     }
 
     /// Says whether the broken rule was asked in this process.

@@ -11,6 +11,7 @@ mod fabrics;
 mod failure;
 mod fit;
 mod former;
+mod inspection;
 mod interrupt;
 mod itself;
 mod jobs;

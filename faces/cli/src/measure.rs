@@ -11,6 +11,7 @@ use viaduct_scenario::combinations::Refusal;
 
 use crate::fabrics::Fabric;
 use crate::failure::{Exit, Failure};
+use crate::inspection::{Account, InspectionArguments};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
@@ -87,6 +88,8 @@ pub(crate) struct MeasureArguments {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
+    pub(crate) inspection: InspectionArguments,
+    #[command(flatten)]
     pub(crate) contention: ContentionArguments,
     #[command(flatten)]
     pub(crate) timesharing: TimesharingArguments,
@@ -96,6 +99,13 @@ pub(crate) struct MeasureArguments {
     /// Print one JSON object and nothing else; of several fabrics an array of objects
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl MeasureArguments {
+    /// The option that asks for links, if it was given.
+    fn links(&self) -> Option<&'static str> {
+        self.contention.shows_links().then_some("--links")
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -233,6 +243,10 @@ pub(crate) struct Task {
     pub(crate) level: LevelName,
     /// How bytes are to move; as the fabric does usually if not said.
     transfer: Option<Transfer>,
+    /// Whether an account of all messages and links is kept, on simulated hosts.
+    pub(crate) has_account: bool,
+    /// Whether links are told.
+    pub(crate) shows_links: bool,
 }
 
 impl Task {
@@ -242,6 +256,8 @@ impl Task {
             plan,
             level,
             transfer: None,
+            has_account: false,
+            shows_links: false,
         }
     }
 
@@ -256,6 +272,8 @@ impl Task {
 pub(crate) struct Measured {
     /// The rows that there are.
     pub(crate) report: Report,
+    /// All messages and links, if an account of them was asked for.
+    pub(crate) account: Option<Box<Account>>,
     /// Whether there are all.
     pub(crate) ending: Ending,
 }
@@ -283,7 +301,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         TestName::Contention => return virtual_networks::contention(arguments),
         TestName::Timesharing => return virtual_networks::timesharing(arguments),
     };
-    if let Some(option) = arguments.contention.given() {
+    if let Some(option) = arguments.contention.given_but_for(&["--links"]) {
         return Err(Failure::new(
             format!("`{option}` means nothing for `{}`", test.name()),
             "it is for `viaduct measure contention`",
@@ -309,6 +327,22 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             fabric.draw_from(seed)?;
         }
     }
+    let looked_at = arguments.links().or(arguments.inspection.given());
+    if let Some(option) = looked_at
+        && let Some(Subject::Real(fabric)) = fabrics.iter().find(|it| it.is_real())
+    {
+        return Err(Failure::new(
+            format!("`{option}` means nothing for `{}`", fabric.name()),
+            "messages and links are looked at on simulated hosts: --on sim:clan-pio",
+        ));
+    }
+    if let (Some(option), [_, _, ..]) = (arguments.inspection.given(), &fabrics[..]) {
+        return Err(Failure::new(
+            format!("`{option}` is about the messages of one fabric"),
+            "name one: --on sim:clan-pio",
+        ));
+    }
+    arguments.inspection.prepare()?;
     let mut plan = plan(arguments, test)?;
     if arguments.sizes.is_empty() {
         // The usual sizes, as far as every fabric has messages so long.
@@ -320,6 +354,8 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         plan,
         level: arguments.level,
         transfer: arguments.transfer.map(TransferName::transfer),
+        has_account: arguments.links().is_some() || arguments.inspection.wants_account(),
+        shows_links: arguments.links().is_some(),
     };
     let picture = arguments.plot.as_deref();
     let picture = picture
@@ -333,7 +369,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         }
     }
     // Simulated hosts need no core of their own.
-    let has_real = fabrics.iter().any(|it| matches!(it, Subject::Real(_)));
+    let has_real = fabrics.iter().any(Subject::is_real);
     let pair = has_real.then(|| Pair::on(arguments.cores)).transpose()?;
     let interrupt = Interrupt::listen();
     if arguments.loads == [Load::Auto] {
@@ -344,7 +380,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     }
 
     let progress = Progress::of(&task.plan, fabrics.len(), arguments.json);
-    let mut reports = Vec::new();
+    let (mut reports, mut account) = (Vec::new(), None);
     let mut ending = Ending::Complete;
     for (index, fabric) in fabrics.iter().enumerate() {
         let measured = measure_one(fabric, &task, pair.as_ref(), &interrupt, &mut |done| {
@@ -353,6 +389,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         match measured {
             Ok(measured) => {
                 reports.push(measured.report);
+                account = measured.account;
                 ending = measured.ending;
             }
             Err(failure) => ending = Ending::Failed(failure),
@@ -364,8 +401,21 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
     progress.clear();
 
     let is_complete = matches!(ending, Ending::Complete);
+    let mut said = String::new();
+    if let ([Subject::Simulated(hosts)], [report], true) = (&fabrics[..], &reports[..], is_complete)
+    {
+        let of = (report, account.as_deref());
+        said = arguments
+            .inspection
+            .look(hosts, &task, of, &interrupt, arguments.json)?;
+    }
     let show = || {
         let mut text = shown(&reports, fabrics.len() > 1, arguments.json);
+        if arguments.json && !said.is_empty() {
+            // Members of the one object.
+            text.truncate(text.trim_end().len() - 1);
+            text += &format!("{said}}}\n");
+        }
         if let ([Subject::Simulated(hosts)], Test::Latency, false) =
             (&fabrics[..], task.plan.test, arguments.json)
             && is_complete
@@ -374,6 +424,7 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         }
         if !arguments.json {
             text.extend(reports.iter().filter_map(Report::counts_table));
+            text += &said;
         }
         output::result(&text)
     };
@@ -475,6 +526,10 @@ impl Subject {
 }
 
 impl Subject {
+    const fn is_real(&self) -> bool {
+        matches!(self, Self::Real(_))
+    }
+
     /// Has faults strike.
     fn suffer(&mut self, lines: &[String]) -> Result<(), Failure> {
         match self {

@@ -101,7 +101,11 @@ impl Pair {
             Err(_) if interrupt.is_asked() && peer_end.failure.is_none() => Ending::Interrupted,
             Err(error) => Ending::Failed(unfinished(&error, peer_end.summary())),
         };
-        Ok(Measured { report, ending })
+        Ok(Measured {
+            report,
+            account: None,
+            ending,
+        })
     }
 }
 

@@ -1,14 +1,17 @@
 //! A measurement between two simulated hosts, in their own time.
 
+use std::time::Instant;
+
 use viaduct_engine::Time;
-use viaduct_fit::{Broken, measure_simulated};
+use viaduct_fit::{Broken, measure_in};
 use viaduct_hardware::Stage;
-use viaduct_measure::{Happened, MeasureError, Origin, Report, Row, Stages, Test, Transfer};
+use viaduct_measure::{Happened, MeasureError, Origin, Plan, Report, Row, Stages, Test, Transfer};
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::{SimulationError, breakdown, way};
+use viaduct_programs::{Simulation, SimulationError, breakdown, way};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
 
 use crate::failure::Failure;
+use crate::inspection::{self, Account};
 use crate::interrupt::Interrupt;
 use crate::jobs::VERSION;
 use crate::measure::{Ending, Measured, Task};
@@ -59,6 +62,11 @@ impl Simulated {
     /// As [`Simulated::named`].
     pub(crate) fn of_model(model: &str) -> Result<Self, Failure> {
         Self::of(&format!("{PREFIX}{model}"), model, None, 1)
+    }
+
+    /// As it was called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// What is simulated.
@@ -125,13 +133,8 @@ impl Simulated {
         self.config.seed = seed;
     }
 
-    /// Measures between the first host and the last; tells how many rows are done after each.
-    pub(crate) fn measure(
-        &self,
-        task: &Task,
-        interrupt: &Interrupt,
-        on_row: &mut dyn FnMut(usize),
-    ) -> Measured {
+    /// What the programs are told: as many repetitions as are enough here, if nobody says.
+    pub(crate) fn plan(&self, task: &Task) -> Plan {
         let mut plan = task.plan.clone();
         plan.asker.of = self.clients;
         let usual = if plan.test == Test::Cq {
@@ -145,9 +148,27 @@ impl Simulated {
             ITERATIONS
         };
         plan.iterations = plan.iterations.or(Some(usual));
+        plan
+    }
+
+    /// Measures between the first host and the last; tells how many rows are done after each.
+    pub(crate) fn measure(
+        &self,
+        task: &Task,
+        interrupt: &Interrupt,
+        on_row: &mut dyn FnMut(usize),
+    ) -> Measured {
+        let plan = self.plan(task);
         let asked = interrupt.clone();
-        let measured =
-            measure_simulated(self.config.clone(), plan.clone(), move || asked.is_asked());
+        let started = Instant::now();
+        let mut simulation = Simulation::new(self.config.clone());
+        if task.has_account {
+            simulation.keep_account(0);
+        }
+        let measured = measure_in(&mut simulation, plan.clone(), move || asked.is_asked());
+        let account = task
+            .has_account
+            .then(|| Account::of(&simulation, started.elapsed().as_secs_f64()));
         for shortage in &measured.shortages {
             let title = format!("{}: {shortage}", self.name);
             output::message(
@@ -179,8 +200,15 @@ impl Simulated {
         }
         let help = self.why_broken(report.faults.as_ref());
         let broken = |title: String| Ending::Failed(Failure::Broken { title, help });
+        if task.shows_links {
+            report.links = account.as_ref().map(Account::links).unwrap_or_default();
+        }
+        let violation = account.as_ref().and_then(|it| it.violations().first());
         let ending = match measured.ending {
-            Ok(()) => Ending::Complete,
+            Ok(()) => match violation {
+                Some(violation) => Ending::Failed(inspection::broken(violation)),
+                None => Ending::Complete,
+            },
             Err(Broken::Simulation(SimulationError::Stopped { .. })) => Ending::Interrupted,
             Err(Broken::Program(MeasureError::Impossible { reason })) => {
                 Ending::Failed(Failure::plain(reason))
@@ -188,7 +216,11 @@ impl Simulated {
             Err(Broken::Program(error)) => broken(error.to_string()),
             Err(Broken::Simulation(error)) => broken(error.to_string()),
         };
-        Measured { report, ending }
+        Measured {
+            report,
+            account: account.map(Box::new),
+            ending,
+        }
     }
 }
 

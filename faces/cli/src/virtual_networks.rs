@@ -217,6 +217,13 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
             "it is for `viaduct measure timesharing`",
         ));
     }
+    if let Some(option) = arguments.inspection.given() {
+        return Err(meaningless(
+            option,
+            test,
+            "messages of VIs are looked at, as in `viaduct measure latency`",
+        ));
+    }
     let fabrics = "endpoints are the same at every setting of the fabric below";
     let given = [
         (

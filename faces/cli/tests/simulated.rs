@@ -489,3 +489,47 @@ fn what_does_not_go_is_told() {
         "{errors}"
     );
 }
+
+/// What a command prints on stderr that must fail.
+fn refusal(arguments: &[&str]) -> String {
+    let output = viaduct(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn messages_and_links_of_a_measurement_can_be_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (trace, report) = (path("a.pftrace"), path("a.html"));
+    let measure = ["measure", "latency", "--sizes", "64", "--iterations", "20"];
+    let on = ["--on", "sim:giganet-clan@four-hop"];
+    let looks = ["--links", "--why", "0.5", "--json"];
+    let files = ["--trace", &trace, "--report", &report];
+    let output = viaduct(&[&measure[..], &on, &looks, &files].concat());
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let links = value["links"].as_array().unwrap();
+    // Both ways over four links between five switches, and to two hosts.
+    assert_eq!(links.len(), 12);
+    let busiest = |link: &Value| link["busy_fraction"].as_f64().unwrap();
+    assert!(links.iter().all(|link| (0.0..1.0).contains(&busiest(link))));
+    let whole = value["rows"][0]["half_rtt_us"]["median"].as_f64().unwrap();
+    let explained = value["why"]["latency_ps"].as_u64().unwrap() as f64 / 1e6;
+    assert!((whole - explained).abs() < 1e-6, "{whole} {explained}");
+    assert!(std::fs::read(&trace).unwrap().len() > 1000);
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("Where the time goes") && page.contains("busiest links"));
+
+    let plain = viaduct(&[&measure[..], &on, &["--links", "--why", "slowest"]].concat());
+    let text = String::from_utf8(plain.stdout).unwrap();
+    for part in ["busiest of 12 links: ", "the slowest of ", "descriptor"] {
+        assert!(text.contains(part), "{text}");
+    }
+
+    let two = ["--on", "sim:clan-pio,sim:clan-dma", "--why", "slowest"];
+    assert!(refusal(&[&measure[..], &two].concat()).contains("name one"));
+    let real = ["--on", "shm", "--links"];
+    assert!(refusal(&[&measure[..], &real].concat()).contains("`--links` means nothing for `shm`"));
+    let beyond = [&on[..], &["--why", "1000000"]].concat();
+    assert!(refusal(&[&measure[..], &beyond].concat()).contains("there is no message 1000000"));
+}

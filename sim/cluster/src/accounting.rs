@@ -6,6 +6,7 @@ use viaduct_engine::Time;
 use viaduct_statistics::{BatchMeans, Moments, Quantiles, Transient};
 
 use crate::message::Message;
+use crate::programs::OF_PROGRAM;
 use crate::result::{Drops, MessageCounts, MessageRow, SeriesRow};
 use crate::why::Chooser;
 use viaduct_hardware::{STAGES, Stage};
@@ -16,6 +17,9 @@ pub(crate) struct Accounting {
     /// Messages posted before are left out of distributions.
     warmup: Time,
     pub(crate) counts: MessageCounts,
+    /// Drawn messages where there are programs, whose own are meant: they are counted, and no more.
+    pub(crate) around: MessageCounts,
+    has_programs: bool,
     pub(crate) latency_us: Moments,
     pub(crate) latency_ps: Quantiles,
     pub(crate) batches_us: BatchMeans,
@@ -44,10 +48,12 @@ pub(crate) struct Accounting {
 }
 
 impl Accounting {
-    pub(crate) fn new(warmup: Time, rows_max: u32) -> Self {
+    pub(crate) fn new(warmup: Time, rows_max: u32, has_programs: bool) -> Self {
         Self {
             warmup,
             counts: MessageCounts::default(),
+            around: MessageCounts::default(),
+            has_programs,
             latency_us: Moments::default(),
             latency_ps: Quantiles::default(),
             batches_us: BatchMeans::default(),
@@ -69,9 +75,28 @@ impl Accounting {
         }
     }
 
-    pub(crate) fn posted(&mut self) {
-        self.counts.posted += 1;
-        self.window.posted += 1;
+    /// Keeps so many messages as rows.
+    pub(crate) const fn keep_rows(&mut self, rows_max: u32) {
+        self.rows_max = rows_max as usize;
+    }
+
+    /// A message is wanted, of those around programs or not: gives its number.
+    #[inline]
+    pub(crate) fn posted(&mut self, is_around: bool) -> u64 {
+        let number = self.counts.posted + self.around.posted;
+        if is_around {
+            self.around.posted += 1;
+        } else {
+            self.counts.posted += 1;
+            self.window.posted += 1;
+        }
+        number
+    }
+
+    /// Whether a message is drawn, where programs are what is meant.
+    #[inline]
+    const fn is_around(&self, message: &Message) -> bool {
+        self.has_programs && message.connection & OF_PROGRAM == 0
     }
 
     /// A message's receiver has it. `hosts` are the sending and the receiving host.
@@ -131,6 +156,12 @@ impl Accounting {
         queued: Time,
     ) -> bool {
         let floor = message.floor;
+        if self.is_around(message) {
+            self.around.delivered += 1;
+            self.fold(message.number);
+            self.fold(latency.picoseconds());
+            return false;
+        }
         self.counts.delivered += 1;
         self.window.delivered += 1;
         let latency_us = latency.microseconds_f64();
@@ -171,10 +202,15 @@ impl Accounting {
         queued: Time,
         now: Time,
     ) {
-        self.counts.dropped += 1;
-        self.window.dropped += 1;
+        let is_around = self.is_around(message);
         self.fold(message.number);
         self.fold(now.picoseconds() ^ u64::MAX);
+        if is_around {
+            self.around.dropped += 1;
+            return;
+        }
+        self.counts.dropped += 1;
+        self.window.dropped += 1;
         let entry = self.drops.entry((cause, hosts.1)).or_insert((0, now));
         entry.0 += 1;
         self.sample(message, hosts, None, queued);

@@ -39,7 +39,7 @@ use crate::programs::guest::Guests;
 use crate::programs::{NoPrograms, OF_PROGRAM, Programs};
 use crate::result::{Ended, SeriesRow};
 use crate::run::ClosedUse;
-use crate::trace::Observer;
+use crate::trace::{FlowName, Observer};
 use crate::workload::{Pattern, Targets};
 use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
 use viaduct_hardware::{Notice, Step, Switching};
@@ -280,7 +280,7 @@ impl<P: Programs> Cluster<P> {
             idle: Idle::new(config.run.connections_kept, process_count),
             unreaped: BTreeMap::new(),
             messages: Messages::default(),
-            accounting: Accounting::new(config.run.warmup, config.run.message_rows_max),
+            accounting: Accounting::new(config.run.warmup, config.run.message_rows_max, P::EXIST),
             failures,
             sources,
             transfers_pending: 0,
@@ -355,7 +355,11 @@ impl<P: Programs> Cluster<P> {
     #[inline(always)]
     fn next_event(&mut self, limit: Time) -> Option<Event<P::Event>> {
         self.network.settle(&mut self.queue);
-        Some(self.queue.pop_until(limit)?.1)
+        let (time, event) = self.queue.pop_until(limit)?;
+        if P::EXIST && self.has_account() {
+            self.close_windows(time);
+        }
+        Some(event)
     }
 
     /// Lets the next event happen, if it is not after `limit`: whether one did.
@@ -590,7 +594,7 @@ impl<P: Programs> Cluster<P> {
 
     fn handle_window_end(&mut self) {
         self.idle_events -= 1;
-        self.close_window();
+        self.close_window(self.queue.now());
         let next = self.windows.next_end();
         if next <= self.config.run.until {
             self.queue.schedule(next, Event::WindowEnds);
@@ -598,8 +602,7 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    pub(crate) fn close_window(&mut self) {
-        let now = self.queue.now();
+    pub(crate) fn close_window(&mut self, now: Time) {
         let mut row = self.accounting.close_window(now);
         // A run that ends with a window has no time left for another.
         if let Some(last) = self.series.last_mut().filter(|last| last.end == now) {
@@ -620,6 +623,14 @@ impl ClusterConfig {
         let ((source, target), flow) = self.flow_of(source, target);
         let (source, target) = (HostId(source), HostId(target));
         self.topology.route_flow(source, target, flow, path);
+    }
+
+    /// The links that a flow between two hosts takes.
+    pub(crate) fn links_of(&self, ((source, target), flow): FlowName) -> Vec<LinkId> {
+        let mut links = Vec::new();
+        let (source, target) = (HostId(source), HostId(target));
+        self.topology.route_flow(source, target, flow, &mut links);
+        links
     }
 
     /// What the network is given of a message between two processes.

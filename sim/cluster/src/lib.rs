@@ -60,7 +60,7 @@
 //! What faults do is in `failures.rs`, and what RDMA adapters send again in `retransmission.rs`,
 //! for all messages.
 //!
-//! At the end `run.rs: into_result` makes the `RunResult` and checks the run on itself:
+//! At the end `run.rs: result` makes the `RunResult` and checks the run on itself:
 //! conservation, rates, floors, stages, completions. A check that fails is a *violation* and exit
 //! code 2.
 //!

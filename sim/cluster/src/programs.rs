@@ -5,6 +5,7 @@
 //! in one table and take one way, with the same plans, engines, links and faults. They differ in
 //! whose VI they are posted on, and in what hears of them at the end.
 
+mod account;
 mod carry;
 mod control;
 mod failures;
@@ -24,6 +25,7 @@ use viaduct_network::{Begun, Moved};
 
 pub use crate::cluster::Cluster;
 use crate::host::AlignedNic;
+pub use account::Take;
 pub use guest::ProgramCounts;
 pub use requests::Crossing;
 

@@ -338,6 +338,9 @@ impl<P: Programs> Cluster<P> {
             if message.references > 0 {
                 return;
             }
+            if self.guests.sent(id).is_open {
+                self.close_account(id);
+            }
             self.guests.forget(id);
         } else if self.failures.is_some() && self.is_named_still(id) {
             return;

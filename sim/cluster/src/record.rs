@@ -15,7 +15,8 @@ use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::message::Message;
-use crate::trace::{Observer, Span, places_within};
+use crate::programs::Programs;
+use crate::trace::{FlowName, Observer, Span, places_within};
 use crate::why::{Choice, Chooser, MessageName, Work};
 use viaduct_hardware::STAGES;
 use viaduct_network::fluid::FlowId;
@@ -117,19 +118,8 @@ pub fn record(
     selection: Selection,
     control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Recording, RunError> {
-    let is_complete = Arc::new(AtomicBool::new(false));
-    let mut chooser = Chooser::new(Choice::Slowest);
-    let sample = Sample::new(selection, config.hosts.processes, Arc::clone(&is_complete));
-    chooser.sample = Some(sample);
     let mut cluster = Cluster::new(config)?;
-    cluster.accounting.chooser = Some(Box::new(chooser));
-    cluster.observer = Some(Observer::Recorder(Box::new(Recorder {
-        selection,
-        first: None,
-        uses: Vec::new(),
-        devices: BTreeMap::new(),
-        device_transfers: Vec::new(),
-    })));
+    let is_complete = cluster.record(selection);
     let mut is_interrupted = false;
     cluster.run(&mut |progress| {
         // Relaxed: one thread.
@@ -140,27 +130,54 @@ pub fn record(
         is_interrupted |= flow.is_break();
         flow
     });
-    let events = cluster.events();
-    cluster.follow_to_the_end();
-    let sample = cluster.accounting.chooser.take();
-    let sample = sample.and_then(|chooser| chooser.sample);
-    let (mut messages, wished) =
-        sample.map_or((Vec::new(), 0), |sample| (sample.messages, sample.wished));
-    messages.sort_by_key(|message| message.message.number);
-    let ended: BTreeSet<u64> = messages.iter().map(|known| known.message.number).collect();
-    let (mut uses, device_transfers) = match cluster.observer.take() {
-        Some(Observer::Recorder(recorder)) => (recorder.uses, recorder.device_transfers),
-        _ => (Vec::new(), Vec::new()),
-    };
-    uses.retain(|used| ended.contains(&used.message));
     Ok(Recording {
-        under_way: wished.saturating_sub(messages.len() as u64),
-        messages,
-        uses,
-        device_transfers,
-        events,
         is_interrupted,
+        ..cluster.recorded()
     })
+}
+
+impl<P: Programs> Cluster<P> {
+    /// Records some messages of the run that is about to begin; what is returned is set when all of
+    /// them have ended.
+    pub fn record(&mut self, selection: Selection) -> Arc<AtomicBool> {
+        let is_complete = Arc::new(AtomicBool::new(false));
+        let mut chooser = Chooser::new(Choice::Slowest);
+        let processes = self.config.hosts.processes;
+        chooser.sample = Some(Sample::new(selection, processes, Arc::clone(&is_complete)));
+        self.accounting.chooser = Some(Box::new(chooser));
+        self.observer = Some(Observer::Recorder(Box::new(Recorder {
+            selection,
+            first: None,
+            uses: Vec::new(),
+            devices: BTreeMap::new(),
+            device_transfers: Vec::new(),
+        })));
+        is_complete
+    }
+
+    /// What was recorded of the run that has ended.
+    pub fn recorded(&mut self) -> Recording {
+        self.follow_to_the_end();
+        let sample = self.accounting.chooser.take();
+        let sample = sample.and_then(|chooser| chooser.sample);
+        let (mut messages, wished) =
+            sample.map_or((Vec::new(), 0), |sample| (sample.messages, sample.wished));
+        messages.sort_by_key(|message| message.message.number);
+        let ended: BTreeSet<u64> = messages.iter().map(|known| known.message.number).collect();
+        let (mut uses, device_transfers) = match self.observer.take() {
+            Some(Observer::Recorder(recorder)) => (recorder.uses, recorder.device_transfers),
+            _ => (Vec::new(), Vec::new()),
+        };
+        uses.retain(|used| ended.contains(&used.message));
+        Recording {
+            under_way: wished.saturating_sub(messages.len() as u64),
+            messages,
+            uses,
+            device_transfers,
+            events: self.events(),
+            is_interrupted: false,
+        }
+    }
 }
 
 impl Selection {
@@ -325,18 +342,17 @@ impl Recorder {
     pub(crate) fn moved(
         &mut self,
         config: &ClusterConfig,
-        message: MessageName,
+        (message, flow): (MessageName, FlowName),
         places: Range<usize>,
         span: Span,
     ) {
         if !self.selection.has(self.first, message.number) {
             return;
         }
-        let (source, target) = message.hosts(config.hosts.processes);
-        let mut links: Vec<LinkId> = Vec::new();
-        config.route(message.source, message.target, &mut links);
+        let ((source, target), _) = flow;
+        let links = config.links_of(flow);
         let has_buses = !config.host.bus.is_free();
-        let bus = |host| has_buses.then_some(Used::Bus(host));
+        let bus = |host| has_buses.then_some(Used::Bus(HostId(host)));
         let path: Vec<Used> = bus(source)
             .into_iter()
             .chain(links.into_iter().map(Used::Link))

@@ -20,6 +20,9 @@ pub struct RunResult {
     pub ended: Ended,
     /// Messages of the whole run, warm-up included.
     pub messages: MessageCounts,
+    /// Drawn messages where there are programs, whose messages are those above: they are in no
+    /// distribution.
+    pub around: MessageCounts,
     /// One-way latency from post to the receiver's completion, of messages posted after warm-up;
     /// for a ping-pong half of the round trip.
     pub latency: Option<Latency>,
@@ -194,11 +197,26 @@ pub struct SeriesRow {
     pub latency_mean_us: f64,
     /// Mean utilisation of links between switches in it, 0 to 1.
     pub link_utilisation_mean: f64,
-    /// The busiest such link's.
+    /// The busiest such link's; of windows that were joined, since nobody knew how long the run
+    /// would be, the larger.
     pub link_utilisation_max: f64,
 }
 
 impl SeriesRow {
+    /// Two windows of equal width as one; of a last one alone that one.
+    pub(crate) fn joined(windows: &[Self]) -> Self {
+        let [first, last] = windows else {
+            return windows.first().copied().unwrap_or_default();
+        };
+        let mut row = *first;
+        row.join(*last);
+        row.end = last.end;
+        row.link_utilisation_mean =
+            (first.link_utilisation_mean + last.link_utilisation_mean) / 2.0;
+        row.link_utilisation_max = first.link_utilisation_max.max(last.link_utilisation_max);
+        row
+    }
+
     /// Takes what happened at its very end, behind whatever else did then.
     pub(crate) fn join(&mut self, after: Self) {
         let delivered = self.delivered + after.delivered;

@@ -45,18 +45,25 @@ pub fn run(
 ) -> Result<RunResult, RunError> {
     let mut cluster = Cluster::new(config)?;
     let ended = cluster.run(control);
-    Ok(cluster.into_result(ended))
+    Ok(cluster.result(ended))
 }
 
 impl<P: Programs> Cluster<P> {
-    pub(crate) fn into_result(mut self, ended: Ended) -> RunResult {
+    /// What happened up to now, as a run tells it, and whether it was sound. Tables are handed over:
+    /// to be asked once.
+    pub fn result(&mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
+        if self.has_account() {
+            self.close_windows(end);
+        }
         self.close_use(end);
         let used = self.closed_use.take().unwrap_or_default();
         self.network.credit_all(end);
-        self.close_window();
+        self.close_window(end);
         let counts = &mut self.accounting.counts;
         counts.in_flight = counts.posted - counts.delivered - counts.dropped;
+        let around = &mut self.accounting.around;
+        around.in_flight = around.posted - around.delivered - around.dropped;
         let events = self.events();
         let digest = self.accounting.digest(events, end);
         let (link_rows, buses) = (used.links, used.buses);
@@ -72,6 +79,7 @@ impl<P: Programs> Cluster<P> {
             simulated: used.end,
             ended,
             messages: self.accounting.counts,
+            around: self.accounting.around,
             breakdown: self.breakdown(),
             latency,
             links,
@@ -86,9 +94,9 @@ impl<P: Programs> Cluster<P> {
             events,
             events_pending_max: self.queue.pending_max() as u64,
             state_bytes: self.state_bytes(),
-            series: self.series,
-            message_rows: self.accounting.rows,
-            violations: self.violations,
+            series: core::mem::take(&mut self.series),
+            message_rows: core::mem::take(&mut self.accounting.rows),
+            violations: core::mem::take(&mut self.violations),
             warnings,
             has_unasked_drops,
         }
@@ -97,14 +105,18 @@ impl<P: Programs> Cluster<P> {
     /// The latency, and whether it was steady: only a run that is long enough for an interval,
     /// and does not seem to drift, is called so.
     fn latency(&self, end: Time) -> (Option<Latency>, SteadyState) {
-        let steady = self.steady();
+        // What programs send they have chosen, and is no sample of anything.
+        let steady = match P::EXIST {
+            true => SteadyState::Unknown,
+            false => self.steady(),
+        };
         let moments = &self.accounting.latency_us;
         let (Some(mean), Some(min), Some(max)) = (moments.mean(), moments.min(), moments.max())
         else {
             return (None, steady);
         };
         let batches = &self.accounting.batches_us;
-        let drift = batches.drift();
+        let drift = batches.drift().filter(|_| !P::EXIST);
         let steady = match (steady, drift) {
             (SteadyState::Steady | SteadyState::Unknown, Some(drift)) if drift.is_certain() => {
                 SteadyState::Drifting {
@@ -124,7 +136,10 @@ impl<P: Programs> Cluster<P> {
             floor_us: self.accounting.floor_sum as f64 / moments.count() as f64 * 1e-6,
             half_width: batches.half_width(),
         };
-        let interval = half_width(&self.config, steady, measured);
+        let interval = match P::EXIST {
+            true => Err(None),
+            false => half_width(&self.config, steady, measured).map_err(Some),
+        };
         let may_drift = drift.is_some_and(|drift| drift.is_likely());
         let steady = match steady {
             SteadyState::Steady if interval.is_err() || may_drift => SteadyState::Unknown,
@@ -136,7 +151,7 @@ impl<P: Programs> Cluster<P> {
                 mean,
                 ci95: interval.ok(),
             },
-            no_interval: interval.err(),
+            no_interval: interval.err().flatten(),
             sd_us: moments.standard_deviation().unwrap_or(0.0),
             min_us: min,
             max_us: max,
@@ -266,6 +281,15 @@ impl<P: Programs> Cluster<P> {
                 counts.posted
             ));
         }
+        if self.has_account() {
+            let open = self.guests.sent.iter().filter(|sent| sent.is_open).count();
+            if open as u64 != counts.in_flight {
+                self.violations.push(format!(
+                    "{} messages of programs are in flight, and {open} have not ended",
+                    counts.in_flight
+                ));
+            }
+        }
         // A process that dies may have taken what it never looks at.
         let taken = match &self.failures {
             Some(failures) if failures.has_deaths() => self.completions_taken.min(counts.delivered),
@@ -324,10 +348,16 @@ impl<P: Programs> Cluster<P> {
     /// Whether messages found no receive descriptor although nobody said how many there are.
     fn has_unasked_drops(&self) -> bool {
         let mut drops = self.accounting.drops().into_iter();
-        !self.config.hosts.is_prepost_chosen && drops.any(|row| row.cause == "no_descriptor")
+        !P::EXIST
+            && !self.config.hosts.is_prepost_chosen
+            && drops.any(|row| row.cause == "no_descriptor")
     }
 
     fn warnings(&self, steady: SteadyState, no_interval: Option<TooShort>) -> Vec<Warning> {
+        if P::EXIST {
+            // How many receives are posted, and how long a run is, programs say.
+            return self.failure_warnings();
+        }
         let mut warnings = Vec::new();
         let counts = self.accounting.counts;
         if self.has_unasked_drops() {

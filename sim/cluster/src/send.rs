@@ -137,13 +137,12 @@ impl<P: Programs> Cluster<P> {
         let wanted = self.queue.now();
         let host = self.host_of(process);
         let wish = BlockedPost {
-            number: self.accounting.counts.posted,
+            number: self.accounting.posted(P::EXIST),
             process,
             target,
             bytes,
             wanted,
         };
-        self.accounting.posted();
         self.follow_wish(&wish);
         let state = &mut self.hosts[host as usize];
         if state.send_buffers_free == 0 {
@@ -597,6 +596,9 @@ impl<P: Programs> Cluster<P> {
             demand,
         };
         let begun = self.network.begin(&mut self.queue, &transfer);
+        if self.has_account() {
+            self.bound_below(id, begun.alone);
+        }
         self.note_begun(id, &begun);
     }
 

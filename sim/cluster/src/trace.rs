@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::config::ClusterConfig;
 use crate::host::BlockedPost;
 use crate::message::MessageId;
-use crate::programs::Programs;
+use crate::programs::{OF_PROGRAM, Programs};
 use crate::record::{Recorder, Used};
 use crate::why::{MessageName, Work};
 use viaduct_hardware::Stage;
@@ -35,6 +35,9 @@ pub(crate) enum Server {
     /// The sending host's buffers.
     Buffers,
 }
+
+/// Two hosts, and the number of a flow from one to the other.
+pub(crate) type FlowName = ((u32, u32), u32);
 
 /// A stretch of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -101,6 +104,8 @@ pub(crate) struct Follower {
     pub(crate) fetch: Option<Span>,
     /// How its adapter carries it, where that had to be planned.
     pub(crate) plan: Option<Plan>,
+    /// Whether a program has posted it.
+    pub(crate) is_of_program: bool,
     /// Transfers of other devices that have begun on one of its buses.
     devices: Vec<(FlowId, u32, Time)>,
 }
@@ -132,24 +137,28 @@ impl Follower {
             moves: Vec::new(),
             fetch: None,
             plan: None,
+            is_of_program: false,
             devices: Vec::new(),
         };
-        follower.path = follower.path_of(config, message);
+        let flow = config.flow_of(message.source, message.target);
+        follower.path = follower.path_of(config, flow);
         follower
     }
 
-    /// Buses and links that a message crosses.
-    fn path_of(&self, config: &ClusterConfig, message: MessageName) -> Vec<ResourceId> {
-        let (source, target) = message.hosts(self.processes);
-        let mut links: Vec<LinkId> = Vec::new();
-        config.route(message.source, message.target, &mut links);
-        let bus = |host: HostId| {
-            self.has_buses
-                .then_some(ResourceId(self.first_bus + host.0))
-        };
-        let links = links.into_iter().map(|link| ResourceId(link.0));
+    /// Buses and links that a flow between two hosts crosses.
+    fn path_of(&self, config: &ClusterConfig, flow: FlowName) -> Vec<ResourceId> {
+        let ((source, target), _) = flow;
+        let bus = |host| self.has_buses.then_some(ResourceId(self.first_bus + host));
+        let links = config.links_of(flow).into_iter();
+        let links = links.map(|link| ResourceId(link.0));
         let path = bus(source).into_iter().chain(links);
         path.chain(bus(target)).collect()
+    }
+
+    /// Links that the message crosses.
+    pub(crate) fn links(&self) -> Vec<LinkId> {
+        let links = self.path.iter().filter(|place| place.0 < self.first_bus);
+        links.map(|place| LinkId(place.0)).collect()
     }
 
     /// How many buses the path begins with, and ends with: one or none.
@@ -178,7 +187,7 @@ impl Follower {
     fn moved(
         &mut self,
         config: &ClusterConfig,
-        message: MessageName,
+        (message, flow): (MessageName, FlowName),
         places: Range<usize>,
         span: Span,
     ) {
@@ -198,7 +207,7 @@ impl Follower {
         if is_of_same_vi && leaves && config.host.mechanism.moving_per_vi() != u32::MAX {
             self.keep(Server::Vi, Some(message), Work::Move, span);
         }
-        let path = self.path_of(config, message);
+        let path = self.path_of(config, flow);
         for resource in &path[places_within(places, path.len())] {
             if let Some(place) = self.path.iter().position(|own| own == resource) {
                 self.keep(Server::Place(place), Some(message), Work::Move, span);
@@ -294,6 +303,15 @@ impl<P: Programs> Cluster<P> {
             let message = self.messages.get(id);
             if follower.is_own(message.name()) {
                 follower.plan = Some(*self.plans.get(message.plan));
+                if message.is_of::<P>() {
+                    follower.is_of_program = true;
+                    // A program's VI may take another way than a process would.
+                    let flow = (
+                        (message.source, message.target),
+                        message.connection & !OF_PROGRAM,
+                    );
+                    follower.path = follower.path_of(&self.config, flow);
+                }
             }
         }
     }
@@ -357,7 +375,8 @@ impl<P: Programs> Cluster<P> {
     #[cold]
     fn keep_move(&mut self, id: MessageId, places: Range<usize>, span: Span) {
         let places = self.places_of(id, places);
-        let message = self.messages.get(id).name();
+        let message = self.messages.get(id);
+        let message = (message.name(), self.ends_of(message));
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {
                 follower.moved(&self.config, message, places, span);
@@ -455,7 +474,7 @@ impl<P: Programs> Cluster<P> {
         }
         let moving: Vec<_> = self.network.moving().collect();
         for (tag, places) in moving {
-            if tag >= Self::BACKGROUND_TAG {
+            if tag >= Self::BACKGROUND_TAG || P::EXIST && tag & OF_PROGRAM != 0 {
                 continue;
             }
             let id = MessageId(tag);

@@ -16,10 +16,11 @@ use thiserror::Error;
 use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
-pub(crate) use self::choose::Chooser;
+pub(crate) use self::choose::{Candidate, Chooser};
 use crate::cluster::{Cluster, Progress};
 use crate::config::ClusterConfig;
 use crate::error::RunError;
+use crate::programs::Programs;
 use crate::result::Ended;
 use crate::trace::{Follower, Observer};
 use viaduct_hardware::Stage;
@@ -256,6 +257,140 @@ impl Work {
     }
 }
 
+/// Explains one message of something that runs twice, whatever it is: each time a cluster is made
+/// and watched, then runs, and then tells what it saw.
+#[derive(Debug)]
+pub struct Explaining {
+    choice: Choice,
+    first: Option<FirstRun>,
+}
+
+/// What the first run told.
+#[derive(Debug)]
+struct FirstRun {
+    facts: Facts,
+    measured: u64,
+    chosen: Candidate,
+}
+
+impl Explaining {
+    /// Of a message, which the first run finds.
+    #[must_use]
+    pub const fn new(choice: Choice) -> Self {
+        Self {
+            choice,
+            first: None,
+        }
+    }
+
+    /// Watches a cluster that is about to run.
+    pub fn watch<P: Programs>(&self, cluster: &mut Cluster<P>) {
+        let mut choice = self.choice;
+        if let Some(FirstRun { chosen, .. }) = &self.first {
+            choice = Choice::Message(chosen.message.number);
+            let (message, posted) = (chosen.message, chosen.posted);
+            let follower = Follower::new(&cluster.config, message, posted, chosen.latency);
+            cluster.observer = Some(Observer::Follower(Box::new(follower)));
+        }
+        cluster.accounting.chooser = Some(Box::new(Chooser::new(choice)));
+    }
+
+    /// Takes what a cluster saw that has run: the explanation, or nothing if it is to run again.
+    ///
+    /// # Errors
+    /// [`WhyError`] if there is no such message, or the run was stopped.
+    pub fn learn<P: Programs>(
+        &mut self,
+        cluster: &mut Cluster<P>,
+        ended: Ended,
+    ) -> Result<Option<Explanation>, WhyError> {
+        if ended == Ended::Interrupted {
+            return Err(WhyError::Interrupted);
+        }
+        let end = cluster.queue.now();
+        cluster.follow_to_the_end();
+        let mut chooser = *cluster
+            .accounting
+            .chooser
+            .take()
+            .unwrap_or_else(|| Box::new(Chooser::new(self.choice)));
+        let follower = match cluster.observer.take() {
+            Some(Observer::Follower(follower)) => Some(*follower),
+            _ => None,
+        };
+        let result = cluster.result(ended);
+        let facts = Facts {
+            posted: result.messages.posted + result.around.posted,
+            events: result.events,
+            digest: result.digest,
+            violations: result.violations,
+        };
+        if let Some(first) = self.first.take() {
+            return first
+                .explain(&cluster.config, facts, chooser, follower)
+                .map(Some);
+        }
+        let measured = chooser.measured();
+        if let Some(chosen) = chooser.choose() {
+            self.first = Some(FirstRun {
+                facts,
+                measured,
+                chosen,
+            });
+            return Ok(None);
+        }
+        let Choice::Message(number) = self.choice else {
+            return Err(WhyError::NothingMeasured);
+        };
+        if let Some((message, posted, cause, at)) = chooser.dropped_message() {
+            let fate = Fate::Dropped { cause, at };
+            return Ok(Some(facts.explanation(
+                &cluster.config,
+                (message, posted),
+                measured,
+                fate,
+            )));
+        }
+        let Some((message, posted, has_no_buffer)) = cluster.find_under_way(number) else {
+            let posted = facts.posted;
+            return Err(WhyError::NoSuchMessage { number, posted });
+        };
+        let fate = Fate::UnderWay {
+            until: end,
+            has_no_buffer,
+        };
+        let message = (message, posted);
+        Ok(Some(facts.explanation(
+            &cluster.config,
+            message,
+            measured,
+            fate,
+        )))
+    }
+}
+
+impl FirstRun {
+    /// The second run has kept what the message met.
+    fn explain(
+        self,
+        config: &ClusterConfig,
+        mut facts: Facts,
+        chooser: Chooser,
+        follower: Option<Follower>,
+    ) -> Result<Explanation, WhyError> {
+        if facts.digest != self.facts.digest {
+            let violation = "two runs of one configuration gave different results";
+            facts.violations.push(violation.to_owned());
+        }
+        let (Some(record), Some(follower)) = (chooser.into_record(), follower) else {
+            return Err(WhyError::NothingMeasured);
+        };
+        let fate = Fate::Delivered(Box::new(account::account(config, &record, &follower)));
+        let message = (record.message, record.posted);
+        Ok(facts.explanation(config, message, self.measured, fate))
+    }
+}
+
 /// Runs a cluster twice and says where the time of one message went.
 ///
 /// `control` is called as by [`crate::run()`], with the number of the run, 0 or 1.
@@ -268,56 +403,21 @@ pub fn explain(
     choice: Choice,
     control: &mut dyn FnMut(usize, Progress) -> ControlFlow<()>,
 ) -> Result<Explanation, WhyError> {
-    let mut control_first = |progress| control(0, progress);
-    let mut first = run_traced(config, choice, None, &mut control_first)?;
-    let (posted, measured) = (first.facts.posted, first.chooser.measured());
-    let explanation = |message: MessageName, posted_at: Time, fate, facts: Facts| Explanation {
-        message,
-        posted: posted_at,
-        is_measured: posted_at >= config.run.warmup,
-        fate,
-        messages_posted: posted,
-        messages_measured: measured,
-        events: facts.events,
-        digest: facts.digest,
-        violations: facts.violations,
-    };
-    let Some(chosen) = first.chooser.choose() else {
-        let Choice::Message(number) = choice else {
-            return Err(WhyError::NothingMeasured);
-        };
-        if let Some((message, posted_at, cause, at)) = first.chooser.dropped_message() {
-            let fate = Fate::Dropped { cause, at };
-            return Ok(explanation(message, posted_at, fate, first.facts));
+    let mut explaining = Explaining::new(choice);
+    let mut number = 0;
+    loop {
+        let mut cluster = Cluster::new(config)?;
+        explaining.watch(&mut cluster);
+        let ended = cluster.run(&mut |progress| control(number, progress));
+        if let Some(explanation) = explaining.learn(&mut cluster, ended)? {
+            return Ok(explanation);
         }
-        let Some((message, posted_at, has_no_buffer)) = first.under_way else {
-            return Err(WhyError::NoSuchMessage { number, posted });
-        };
-        let until = first.end;
-        let fate = Fate::UnderWay {
-            until,
-            has_no_buffer,
-        };
-        return Ok(explanation(message, posted_at, fate, first.facts));
-    };
-
-    let follower = Follower::new(config, chosen.message, chosen.posted, chosen.latency);
-    let again = Choice::Message(chosen.message.number);
-    let mut control_second = |progress| control(1, progress);
-    let second = run_traced(config, again, Some(follower), &mut control_second)?;
-    let mut facts = second.facts;
-    if facts.digest != first.facts.digest {
-        let violation = "two runs of one configuration gave different results";
-        facts.violations.push(violation.to_owned());
+        number += 1;
     }
-    let (Some(record), Some(follower)) = (second.chooser.into_record(), second.follower) else {
-        return Err(WhyError::NothingMeasured);
-    };
-    let fate = Fate::Delivered(Box::new(account::account(config, &record, &follower)));
-    Ok(explanation(record.message, record.posted, fate, facts))
 }
 
 /// What counts of a run's result, which may have a row for each of millions of links.
+#[derive(Debug)]
 struct Facts {
     posted: u64,
     events: u64,
@@ -325,52 +425,25 @@ struct Facts {
     violations: Vec<String>,
 }
 
-/// A run, and what was kept of it.
-struct Traced {
-    facts: Facts,
-    end: Time,
-    chooser: Chooser,
-    follower: Option<Follower>,
-    /// The message asked for by number, if it was under way at the end; when it was posted, and
-    /// whether it still waited for a buffer.
-    under_way: Option<(MessageName, Time, bool)>,
-}
-
-fn run_traced(
-    config: &ClusterConfig,
-    choice: Choice,
-    follower: Option<Follower>,
-    control: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Traced, WhyError> {
-    let mut cluster = Cluster::new(config)?;
-    cluster.accounting.chooser = Some(Box::new(Chooser::new(choice)));
-    cluster.observer = follower.map(|follower| Observer::Follower(Box::new(follower)));
-    let ended = cluster.run(control);
-    if ended == Ended::Interrupted {
-        return Err(WhyError::Interrupted);
+impl Facts {
+    /// How a message that was posted at a time ended.
+    fn explanation(
+        self,
+        config: &ClusterConfig,
+        (message, posted): (MessageName, Time),
+        measured: u64,
+        fate: Fate,
+    ) -> Explanation {
+        Explanation {
+            message,
+            posted,
+            is_measured: posted >= config.run.warmup,
+            fate,
+            messages_posted: self.posted,
+            messages_measured: measured,
+            events: self.events,
+            digest: self.digest,
+            violations: self.violations,
+        }
     }
-    let end = cluster.queue.now();
-    cluster.follow_to_the_end();
-    let under_way = match choice {
-        Choice::Message(number) => cluster.find_under_way(number),
-        _ => None,
-    };
-    let chooser = cluster.accounting.chooser.take();
-    let follower = match cluster.observer.take() {
-        Some(Observer::Follower(follower)) => Some(*follower),
-        _ => None,
-    };
-    let result = cluster.into_result(ended);
-    Ok(Traced {
-        facts: Facts {
-            posted: result.messages.posted,
-            events: result.events,
-            digest: result.digest,
-            violations: result.violations,
-        },
-        end,
-        chooser: *chooser.unwrap_or_else(|| Box::new(Chooser::new(choice))),
-        follower,
-        under_way,
-    })
 }

@@ -11,6 +11,13 @@ const WINDOWS: u64 = 100;
 /// Links looked at over all windows at most: large networks get fewer windows.
 const LINK_VISITS_MAX: u64 = 20_000_000;
 const WINDOWS_MIN: u64 = 4;
+/// The first windows of those that grow.
+const GROWING: Time = Time::from_picoseconds(1_000_000);
+
+/// How many windows a run with so many links between switches has.
+fn windows(links: usize) -> u64 {
+    (LINK_VISITS_MAX / (links as u64).max(1)).clamp(WINDOWS_MIN, WINDOWS)
+}
 
 /// Utilisation of the links between switches in one window, 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +47,7 @@ impl LinkWindows {
     pub fn new(topology: &Topology, until: Time) -> Self {
         let hosts = topology.host_count();
         let links = 2 * hosts..topology.link_count();
-        let windows = (LINK_VISITS_MAX / (links.len() as u64).max(1)).clamp(WINDOWS_MIN, WINDOWS);
-        let width = until.picoseconds().div_ceil(windows).max(1);
+        let width = until.picoseconds().div_ceil(windows(links.len())).max(1);
         Self {
             width: Time::from_picoseconds(width),
             index: 0,
@@ -49,6 +55,25 @@ impl LinkWindows {
             carried: vec![0.0; links.len()],
             links,
         }
+    }
+
+    /// The windows of a run that lasts nobody knows how long: short ones, until they become too many
+    /// and are doubled.
+    #[must_use]
+    pub fn growing(topology: &Topology) -> Self {
+        Self::new(topology, GROWING.saturating_mul(WINDOWS))
+    }
+
+    /// How many windows there are at most, of those that grow.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        2 * windows(self.links.len()) as usize
+    }
+
+    /// Makes windows of double the width.
+    pub fn double(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        self.index /= 2;
     }
 
     /// The end of the present window.

@@ -7,15 +7,15 @@ use std::task::Waker;
 
 use viaduct_agent::Call;
 use viaduct_cluster::config::ClusterConfig;
-use viaduct_cluster::programs::Programs;
+use viaduct_cluster::programs::{Programs, Take};
 use viaduct_engine::Time;
 use viaduct_hardware::mechanism::Tally;
 use viaduct_network::{Begun, Moved};
-use viaduct_provider::ViHandle;
 use viaduct_provider::via::{
     MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
     Timestamp, ViId, WorkId,
 };
+use viaduct_provider::{ViHandle, Watched};
 
 use crate::bytes;
 use crate::counts::{self, Counts};
@@ -364,11 +364,48 @@ impl Hosted {
         }
     }
 
+    /// A program of a host has taken something, for which its processor is busy: what it was is
+    /// accounted for, if anybody asks.
+    #[inline]
+    pub(crate) fn tell_taken(cluster: &mut Cluster, host: u32, watched: Watched, take: Take) {
+        if !cluster.has_account() {
+            return;
+        }
+        // The entry of a completion queue says where something is, which is taken there.
+        if let Watched::Vi(vi, Queue::Receive) = watched {
+            Self::account_for(cluster, host, vi, take);
+        }
+    }
+
+    /// Accounts for what programs of a host have taken from a VI.
+    #[cold]
+    fn account_for(cluster: &mut Cluster, host: u32, vi: ViHandle, take: Take) {
+        let agent = &cluster.programs.hosts[host as usize].agent;
+        if let (Some(before), Some((_, id))) = (agent.oldest_receive(vi), agent.place_of(vi)) {
+            cluster.taken(host, id, before, take);
+        }
+    }
+
+    /// Handlers of a host have been given what had come, which they take from now on.
+    #[cold]
+    fn account_for_handlers(cluster: &mut Cluster, host: u32, reap: Time) {
+        let notice = Time::ZERO;
+        for vi in cluster.untaken(host) {
+            let agent = &cluster.programs.hosts[host as usize].agent;
+            if let Some(handle) = agent.handle_of(DEVICE, vi) {
+                Self::account_for(cluster, host, handle, Take { notice, reap });
+            }
+        }
+    }
+
     /// The next call of a host's handlers, which has read of the event queue what it is about.
     pub(crate) fn next_call(cluster: &mut Cluster, host: u32) -> Option<Call> {
         let call = cluster.programs.host(host).agent.next_call()?;
         let read = Self::read_event(cluster, host);
         cluster.work_now(host, read);
+        if cluster.has_account() {
+            Self::account_for_handlers(cluster, host, read);
+        }
         Some(call)
     }
 

@@ -16,6 +16,10 @@ use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use viaduct_cluster::config::ClusterConfig;
+use viaduct_cluster::record::{Recording, Selection};
+use viaduct_cluster::result::{Ended, RunResult};
+use viaduct_cluster::why::{Choice, Explaining, Explanation, WhyError};
 use viaduct_engine::Time;
 
 use crate::cluster::{Cluster, Hosted, new_cluster};
@@ -133,6 +137,33 @@ pub fn die() {
     if let (Some(current), Some(shared)) = (current(), running) {
         let host = shared.lock().programs.tasks.host(current.task);
         Process::new(shared, host).die();
+    }
+}
+
+/// Explains one message of programs, as [`viaduct_cluster::why::explain`] does of studies: has the
+/// same programs run twice, each time in a simulation of their own. `run` starts them and lets
+/// them run; false from it stops it all.
+///
+/// # Errors
+///
+/// [`WhyError`] if there is no such message, or it was stopped.
+pub fn explain(
+    config: &SimulationConfig,
+    choice: Choice,
+    mut run: impl FnMut(&mut Simulation) -> bool,
+) -> Result<Explanation, WhyError> {
+    let mut explaining = Explaining::new(choice);
+    loop {
+        let mut simulation = Simulation::new(config.clone());
+        simulation.watch(&explaining);
+        let ended = match run(&mut simulation) {
+            true => Ended::Finished,
+            false => Ended::Interrupted,
+        };
+        let explained = explaining.learn(&mut *simulation.shared.lock(), ended)?;
+        if let Some(explanation) = explained {
+            return Ok(explanation);
+        }
     }
 }
 
@@ -267,6 +298,47 @@ impl Simulation {
             stop: None,
             next_look: 0,
         }
+    }
+
+    /// Keeps an account of each message and of the links, with so many messages as rows:
+    /// [`Simulation::account`] tells it. Before [`Simulation::run`].
+    pub fn keep_account(&self, message_rows_max: u32) {
+        self.shared.lock().keep_account(message_rows_max);
+    }
+
+    /// What was kept since [`Simulation::keep_account`]: messages, their latencies and stages, links
+    /// and how the run went over time. To be asked once, when programs have run; without an account
+    /// links alone are told.
+    #[must_use]
+    pub fn account(&self) -> RunResult {
+        self.shared.lock().result(Ended::Finished)
+    }
+
+    /// Watches for a message that is to be explained, which takes two runs: see [`explain`].
+    fn watch(&self, explaining: &Explaining) {
+        let mut cluster = self.shared.lock();
+        cluster.keep_account(0);
+        explaining.watch(&mut *cluster);
+    }
+
+    /// Records what some messages use; [`Simulation::recorded`] tells it. Before
+    /// [`Simulation::run`].
+    pub fn record(&self, selection: Selection) {
+        let mut cluster = self.shared.lock();
+        cluster.keep_account(0);
+        cluster.record(selection);
+    }
+
+    /// What was recorded since [`Simulation::record`], once programs have run.
+    #[must_use]
+    pub fn recorded(&self) -> Recording {
+        self.shared.lock().recorded()
+    }
+
+    /// The cluster as its run is told of: what reports and explanations are made with.
+    #[must_use]
+    pub fn configuration(&self) -> Arc<ClusterConfig> {
+        Arc::clone(&self.shared.lock().config)
     }
 
     /// Asks now and then whether to stop before the programs have ended.

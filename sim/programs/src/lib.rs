@@ -104,6 +104,6 @@ mod tasks;
 
 pub use breakdown::{breakdown, way, ways};
 pub use counts::Counts;
-pub use executor::{Outcome, Simulation, SimulationError, die};
+pub use executor::{Outcome, Simulation, SimulationError, die, explain};
 pub use notices::{Resource, Shortage};
 pub use process::{Process, SimulatedFabric};

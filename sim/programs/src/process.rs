@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use viaduct_agent::{Agent, AgentProvider, Runtime, Work};
+use viaduct_cluster::programs::Take;
 use viaduct_engine::Time;
 use viaduct_provider::via::{HostAddress, Queue, Timespan, Timestamp};
 use viaduct_provider::{Counts, Error, Result, ReturnCode, ViHandle, Watched};
@@ -281,11 +282,13 @@ impl Process {
         let (mut told, mut has_slept) = (None, false);
         loop {
             if let Some(seen) = look(&mut cluster.programs.host(self.host).agent)? {
-                let mut event = Time::ZERO;
+                let (mut event, mut notice) = (Time::ZERO, Time::ZERO);
                 if let Some(told) = told
                     && has_slept
                 {
+                    let from = self.local(&mut cluster);
                     event = self.wake_up(&mut cluster, told);
+                    notice = self.local(&mut cluster) - from;
                 }
                 if let Some(watched) = watched {
                     let was_asleep = has_slept && matches!(told, Some(Told::Woken(_)));
@@ -293,6 +296,8 @@ impl Process {
                     cluster.programs.host(self.host).counts.wake_ups += u64::from(was_asleep);
                     let reap = cluster.config.host.processor.reap;
                     self.spend(&mut cluster, event + read + reap);
+                    let reap = event + read + reap;
+                    Hosted::tell_taken(&mut cluster, self.host, watched, Take { notice, reap });
                 }
                 return Ok(Some(seen));
             }
@@ -379,6 +384,13 @@ impl Process {
             has_waited = true;
             self.wait(&mut cluster, deadline, true);
         }
+    }
+
+    /// A program has found something in a loop, and pays for that and for taking it.
+    #[inline]
+    fn pay(&self, cluster: &mut Cluster, watched: Watched, notice: Time, reap: Time) {
+        self.spend(cluster, notice + reap);
+        Hosted::tell_taken(cluster, self.host, watched, Take { notice, reap });
     }
 
     /// What there is to read of the event queue by a program that has found something.
@@ -516,7 +528,7 @@ unsafe impl Runtime for Process {
         let seen = look(&mut cluster.programs.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);
-            self.spend(&mut cluster, half(round) + read + reap);
+            self.pay(&mut cluster, watched, half(round), read + reap);
             return Ok(seen);
         }
         if !may_block() {
@@ -529,7 +541,7 @@ unsafe impl Runtime for Process {
         let seen = look(&mut cluster.programs.host(self.host).agent)?;
         if seen.is_some() {
             let read = self.read(&mut cluster, watched);
-            self.spend(&mut cluster, delay + read + reap);
+            self.pay(&mut cluster, watched, delay, read + reap);
         }
         Ok(seen)
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use viaduct_cluster::faults::{Fault, Links};
+use viaduct_conformance::mutants::is_rule_broken;
 use viaduct_conformance::{
     Case, Ending, Environment, Filter, Link, Outcome, Parts, Summary, World, ending_of, main_with,
     run_cases, run_side,
@@ -92,6 +93,7 @@ fn run_case(hosts: &SimulationConfig, case: &Case, token: u64) -> Ending {
         }
     }
     let mut simulation = Simulation::new(hosts);
+    simulation.keep_account(0);
     let ways: [Bytes; 2] = Default::default();
     let endings: Arc<Mutex<Vec<Option<Outcome>>>> =
         Arc::new(Mutex::new(vec![None; case.sides.len()]));
@@ -120,6 +122,12 @@ fn run_case(hosts: &SimulationConfig, case: &Case, token: u64) -> Ending {
     // Whoever is stuck has no ending: it counts as hung.
     if let Err(error) = simulation.run() {
         println!("{error}");
+    }
+    // Whatever programs do, their messages are conserved, and none beats its floor. A rule that is
+    // broken on purpose is for the cases to notice.
+    if !is_rule_broken() {
+        let violations = simulation.account().violations;
+        assert_eq!(violations, Vec::<String>::new(), "{}", case.name);
     }
     let mut endings = endings.lock().unwrap().clone();
     for (side, ending) in endings.iter_mut().enumerate() {

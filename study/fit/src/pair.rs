@@ -45,7 +45,16 @@ pub fn measure_simulated(
     plan: Plan,
     stop: impl Fn() -> bool + 'static,
 ) -> Simulated {
-    let mut simulation = Simulation::new(config);
+    measure_in(&mut Simulation::new(config), plan, stop)
+}
+
+/// The same in a simulation in which nothing has begun: for whoever watches it.
+#[must_use]
+pub fn measure_in(
+    simulation: &mut Simulation,
+    plan: Plan,
+    stop: impl Fn() -> bool + 'static,
+) -> Simulated {
     let last = simulation.hosts() - 1;
     let meeting = Meeting {
         device: "sim0".to_owned(),

@@ -28,6 +28,7 @@ mod host;
 mod lane;
 mod latency;
 mod line;
+mod links;
 mod machine;
 mod order;
 mod origin;
@@ -45,6 +46,7 @@ pub use comparison::Comparison;
 pub use error::MeasureError;
 pub use host::Host;
 pub use line::Placement;
+pub use links::LinkRow;
 pub use machine::{Machine, allowed_cores, pin_to_core};
 pub use origin::Origin;
 pub use plan::{Asker, Mode, Plan, Test, Transfer, Tuning};
@@ -54,7 +56,7 @@ pub use report::{
 };
 pub use requests::{
     Bulk, BulkRow, Burst, BurstPoint, ClientCounts, ContentionReport, ContentionRow, Elapsed,
-    LatencyMode, LatencySummary, LinkRow, LogP, PatternKind, Prober, ProcessorShares, RequestEnds,
+    LatencyMode, LatencySummary, LogP, PatternKind, Prober, ProcessorShares, RequestEnds,
     RequestReport, RequestState, RequestTest, Requests, RoundTripFit, SMALL_BYTES, ServerKind,
     TimesharingReport, TimesharingRow, WaitKind, bulk, contend, logp, request_handlers,
     request_options,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use viaduct_provider::{Counts, Memory};
 
 use crate::line::Placement;
+use crate::links::{LinkRow, busiest};
 use crate::origin::Origin;
 use crate::plan::{Mode, Plan, Test, Transfer, level_name};
 
@@ -39,6 +40,9 @@ pub struct Report {
     /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Happened>,
+    /// What the links of simulated hosts carried from the first to the last, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkRow>,
     /// One row per size, or per number of connections.
     pub rows: Vec<Row>,
 }
@@ -236,6 +240,7 @@ impl Report {
             origin: Origin::default(),
             client_hosts: (plan.asker.of > 1).then_some(plan.asker.of),
             faults: None,
+            links: Vec::new(),
             rows,
         }
     }
@@ -336,7 +341,11 @@ impl Report {
                 .collect();
             let explanation = "\n  simulated time: every run gives these figures again.\n";
             let happened = self.faults.map(|it| format!("  faults: {it}\n"));
-            return aligned(heads, &cells) + explanation + &happened.unwrap_or_default();
+            let links = match self.links.is_empty() {
+                true => String::new(),
+                false => format!("  {}\n", busiest(&self.links, significant)),
+            };
+            return aligned(heads, &cells) + explanation + &happened.unwrap_or_default() + &links;
         }
         let heads: Vec<&str> = heads.iter().copied().chain(noise).collect();
         aligned(&heads, &cells) + self.explanation()
@@ -608,6 +617,7 @@ mod tests {
             origin: Origin::default(),
             client_hosts: None,
             faults: None,
+            links: Vec::new(),
             rows: vec![Row::Latency(LatencyRow {
                 bytes: 8,
                 half_rtt_us: Spread {

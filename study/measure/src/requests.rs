@@ -12,8 +12,8 @@ mod timesharing;
 
 pub use bulk::{Bulk, BulkRow, RoundTripFit, bulk};
 pub use contention::{
-    ClientCounts, ContentionReport, ContentionRow, LatencyMode, LatencySummary, LinkRow,
-    RequestEnds, ServerKind, contend,
+    ClientCounts, ContentionReport, ContentionRow, LatencyMode, LatencySummary, RequestEnds,
+    ServerKind, contend,
 };
 pub use logp::{BurstPoint, LogP, logp};
 pub use prober::{Prober, RequestState, request_handlers, request_options};

@@ -112,6 +112,7 @@ pub(crate) fn result() -> RunResult {
         utilisation_max: 0.125,
     };
     RunResult {
+        around: MessageCounts::default(),
         digest: 0x0123_4567_89ab_cdef,
         simulated: Time::from_milliseconds(10_000),
         ended: Ended::Finished,

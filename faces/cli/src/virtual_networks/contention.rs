@@ -42,19 +42,24 @@ pub(crate) struct ContentionArguments {
     /// each process of `timesharing` computes [default: 1]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// In `contention` on simulated hosts, tell how busy each link was
+    /// On simulated hosts, tell how busy each link was, of `contention` in each row
     #[arg(long)]
     links: bool,
 }
 
 impl ContentionArguments {
+    /// Whether links are to be told of.
+    pub(crate) const fn shows_links(&self) -> bool {
+        self.links
+    }
+
     /// The first that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         self.given_but_for(&[])
     }
 
     /// The first that was given and is none of these.
-    pub(super) fn given_but_for(&self, but_for: &[&str]) -> Option<&'static str> {
+    pub(crate) fn given_but_for(&self, but_for: &[&str]) -> Option<&'static str> {
         let given = [
             ("--clients", !self.clients.is_empty()),
             ("--server", !self.servers.is_empty()),
@@ -433,7 +438,7 @@ fn simulated(
             .into_iter()
             .map(|its| LinkRow {
                 link: its.link,
-                packets: its.packets,
+                packets: Some(its.packets),
                 bytes: its.bytes,
                 busy_fraction: its.busy.seconds_f64() / seconds,
             })

@@ -24,6 +24,8 @@ use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::BlockedPost;
 use crate::message::{Ends, MessageId};
+use crate::receive::drop_cause;
+use crate::why::Work;
 
 impl<P: Programs> Cluster<P> {
     /// Sends of a VI that have not started: to be asked before a post, for [`Cluster::posted`].
@@ -51,8 +53,9 @@ impl<P: Programs> Cluster<P> {
         let place = vi.index();
         self.guests.hosts[host as usize].line(place).connection.vi = vi;
         self.bury(host, place, before);
+        let number = self.number_of_post();
         let wish = BlockedPost {
-            number: 0,
+            number,
             process: host,
             target: self.host_at(peer.host).unwrap_or(host),
             bytes,
@@ -66,6 +69,9 @@ impl<P: Programs> Cluster<P> {
         };
         let id = self.messages.post(&wish, ends);
         self.guests.make(id, segments);
+        self.open_account(id);
+        self.follow_wish(&wish);
+        self.follow_processor(host, id, Work::Post, begin, end);
         let message = self.messages.get_mut(id);
         message.references = 2;
         message.spend(Stage::Post, end);
@@ -252,9 +258,9 @@ impl<P: Programs> Cluster<P> {
         }
         *met = match self.programs.nic_mut(host).start_receive(vi, &header) {
             ReceiveVerdict::Place(receive) => Met::Receive(receive),
-            ReceiveVerdict::Drop(_) => Met::Refusal,
+            ReceiveVerdict::Drop(reason) => Met::Refusal(drop_cause(reason)),
         };
-        if matches!(met, Met::Refusal) {
+        if matches!(met, Met::Refusal(_)) {
             P::settle(self, host, vi);
         }
     }
@@ -365,14 +371,14 @@ impl<P: Programs> Cluster<P> {
         let is_early = !matches!(sent.met, Met::Nothing);
         let receive = match sent.met {
             Met::Nothing => match self.programs.nic_mut(target).start_receive(vi, &header) {
-                ReceiveVerdict::Place(receive) => Some(receive),
-                ReceiveVerdict::Drop(_) => None,
+                ReceiveVerdict::Place(receive) => Ok(receive),
+                ReceiveVerdict::Drop(reason) => Err(drop_cause(reason)),
             },
-            Met::Receive(receive) => Some(receive),
-            Met::Refusal => None,
+            Met::Receive(receive) => Ok(receive),
+            Met::Refusal(cause) => Err(cause),
         };
         let mut is_placed = false;
-        if let Some(receive) = receive {
+        if let Ok(receive) = receive {
             // What was registered when the first byte came may not be any more.
             let payload = &self.guests.sent[id.0 as usize].payload;
             let can = self.programs.place(target, vi, &receive, is_early, payload);
@@ -384,6 +390,15 @@ impl<P: Programs> Cluster<P> {
             let nic = self.programs.nic_mut(target);
             is_placed =
                 nic.finish_receive(vi, receive.work, outcome) && outcome == ReceiveOutcome::Placed;
+            if is_placed {
+                let more = receive.receives.saturating_sub(1);
+                self.placed_in_account(id, Some(receive.work.following(more.into())));
+            } else if !can {
+                self.drop_of_program(id, REFUSED);
+            }
+        }
+        if let Err(cause) = receive {
+            self.drop_of_program(id, cause);
         }
         if is_placed {
             self.programs.received(target);
@@ -401,6 +416,11 @@ impl<P: Programs> Cluster<P> {
             let bytes = &sent.payload;
             let programs = &mut self.programs;
             is_placed = programs.write_remote((target, vi), &header, remote, bytes, outcome);
+        }
+        if is_placed {
+            self.placed_in_account(id, None);
+        } else if outcome == ReceiveOutcome::Placed {
+            self.drop_of_program(id, REFUSED);
         }
         self.placed_of_program(id, is_placed);
     }
@@ -463,6 +483,7 @@ impl<P: Programs> Cluster<P> {
         {
             // The refusal breaks the connection, with what the read gets.
             P::settle(self, target, vi);
+            self.drop_of_program(id, REFUSED);
             self.remove_message(id);
             return;
         }
@@ -491,6 +512,8 @@ impl<P: Programs> Cluster<P> {
         core::mem::swap(&mut message.source_vi, &mut message.target_vi);
         message.is_answer = true;
         message.bytes = header.length;
+        let floor = message.floor;
+        self.guests.sent(id).floor_before = floor;
         self.begin_answer(id);
         self.plans.release(former);
         self.begin_transfer(id);
@@ -513,11 +536,19 @@ impl<P: Programs> Cluster<P> {
                 SendOutcome::TransportFailed
             };
             self.programs.nic_mut(host).finish_send(vi, work, outcome);
+            if is_there {
+                self.placed_in_account(id, None);
+            } else if is_whole {
+                self.drop_of_program(id, REFUSED);
+            }
         }
         self.finish_at_sender(host, vi);
         self.remove_message(id);
     }
 }
+
+/// Why a message is dropped that its target does not let write or read there.
+const REFUSED: &str = "protection";
 
 /// What the receive of a message is told.
 const fn outcome(fate: Fate) -> ReceiveOutcome {

@@ -18,6 +18,7 @@ use super::Programs;
 use super::guest::Met;
 use crate::cluster::Cluster;
 use crate::event::Event;
+use crate::failures::cause;
 use crate::faults::Fate;
 use crate::message::MessageId;
 
@@ -147,6 +148,12 @@ impl<P: Programs> Cluster<P> {
             return false;
         }
         self.guests.counts.lost += 1;
+        let cause = if is_lost {
+            cause::LOST
+        } else {
+            cause::NO_CONNECTION
+        };
+        self.drop_of_program(id, cause);
         self.cut_short(id);
         if !is_answer && self.is_reliable(receiver, vi) {
             self.open_gap(receiver, header.connection);
@@ -170,7 +177,7 @@ impl<P: Programs> Cluster<P> {
         let Met::Receive(receive) = self.guests.sent(id).met else {
             return;
         };
-        self.guests.sent(id).met = Met::Refusal;
+        self.guests.sent(id).met = Met::Refusal(cause::LOST);
         if !self.is_nic_dead(target) {
             let outcome = ReceiveOutcome::CutShort { placed_bytes: 0 };
             let nic = self.programs.nic_mut(target);

@@ -3,6 +3,7 @@
 use viaduct_core::{ConnectionMessage, Peer, RemoteSegment, StartedReceive, ViId};
 use viaduct_engine::Time;
 
+use super::account::Untaken;
 use super::control::Controls;
 use crate::connections::Connection;
 use crate::message::MessageId;
@@ -31,6 +32,8 @@ pub(crate) struct Guests {
     pub(crate) sent: Vec<Sent>,
     pub(crate) controls: Controls,
     pub(crate) counts: ProgramCounts,
+    /// What has come and was not taken, if an account of messages is kept.
+    pub(crate) untaken: Option<Box<Untaken>>,
 }
 
 /// A host's VIs and peers, as its programs have them.
@@ -78,6 +81,10 @@ pub(crate) struct Sent {
     pub(crate) segments: u32,
     /// What it has met at its target.
     pub(crate) met: Met,
+    /// Whether it was counted as posted, and has not ended.
+    pub(crate) is_open: bool,
+    /// Of the answer of a remote read, the least time that its request took.
+    pub(crate) floor_before: Time,
     /// The bytes, as they were when it started.
     pub(crate) payload: Vec<u8>,
 }
@@ -90,8 +97,8 @@ pub(crate) enum Met {
     Nothing,
     /// A receive: its bytes follow.
     Receive(StartedReceive),
-    /// Nothing that could take it: what follows is dropped.
-    Refusal,
+    /// Nothing that could take it, for a cause: what follows is dropped.
+    Refusal(&'static str),
 }
 
 /// Longer payloads are given back, but for those of the first messages.
@@ -122,6 +129,7 @@ impl Guests {
         let sent = &mut self.sent[place];
         (sent.peer, sent.remote, sent.segments) = (None, None, segments);
         sent.met = Met::Nothing;
+        sent.floor_before = Time::ZERO;
     }
 
     /// A message is over: its bytes are given back.
@@ -142,6 +150,8 @@ impl Default for Sent {
             remote: None,
             segments: 0,
             met: Met::Nothing,
+            is_open: false,
+            floor_before: Time::ZERO,
             payload: Vec::new(),
         }
     }

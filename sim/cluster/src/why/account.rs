@@ -21,11 +21,16 @@ use viaduct_network::fluid::FlowDemand;
 
 /// What a delivered message's time went to.
 pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follower) -> Account {
-    let (source, target) = (record.message.source, record.message.target);
-    let mut links = Vec::new();
-    config.route(source, target, &mut links);
+    let links = follower.links();
     let plan = plan_of(config, record, follower);
-    let alone = floor_stages(config, &plan, config.alone(&links, &plan));
+    let mut alone = floor_stages(config, &plan, config.alone(&links, &plan));
+    let mut floor = record.floor;
+    if follower.is_of_program {
+        // How it hears of a message a program chooses itself, and nobody disturbs.
+        let notice = time_in(record, Stage::Notice);
+        alone[Stage::Notice as usize] = notice;
+        floor += notice;
+    }
     let stages = Stage::ALL
         .into_iter()
         .map(|stage| StageTime {
@@ -36,7 +41,7 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
         .collect();
     Account {
         latency: record.latency,
-        floor: record.floor,
+        floor,
         stages,
         waits: waits(config, record, follower),
         way: way(config, record, follower),
@@ -89,8 +94,8 @@ fn waits(config: &ClusterConfig, record: &Record, follower: &Follower) -> Vec<Wa
         send_queue.push((order, Server::Vi));
     }
     let noticed_at_once = match config.host.notice() {
-        Notice::Polling { .. } => Time::ZERO,
-        Notice::Interrupt { .. } => time_in(record, Stage::Notice),
+        Notice::Polling { .. } if !follower.is_of_program => Time::ZERO,
+        _ => time_in(record, Stage::Notice),
     };
     let delivered = record.posted + record.latency;
     let taken = delivered - time_in(record, Stage::Reap) - noticed_at_once;

@@ -167,6 +167,7 @@ pub(crate) fn run_two(
     parts: [Part; 2],
 ) -> (Result<Outcome, SimulationError>, [Option<Told>; 2]) {
     let mut simulation = Simulation::new(config);
+    simulation.keep_account(0);
     let told: Arc<Mutex<[Option<Told>; 2]>> = Arc::default();
     let windows: Arc<Mutex<[Option<RemoteBuffer>; 2]>> = Arc::default();
     for (side, part) in parts.into_iter().enumerate() {
@@ -199,6 +200,8 @@ pub(crate) fn run_two(
         });
     }
     let outcome = simulation.run();
+    let account = simulation.account();
+    assert_eq!(account.violations, Vec::<String>::new());
     let told = told.lock().unwrap().clone();
     (outcome, told)
 }

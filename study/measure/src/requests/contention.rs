@@ -1,5 +1,6 @@
 //! Many clients of one server.
 
+use crate::links::{LinkRow, busiest};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -72,39 +73,15 @@ pub struct ContentionRow {
     pub links: Vec<LinkRow>,
 }
 
-/// What one direction of a link carried.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LinkRow {
-    /// `host0 -> leaf0`.
-    pub link: String,
-    /// Packets and answers that crossed it.
-    pub packets: u64,
-    /// Their bytes, with headers.
-    pub bytes: u64,
-    /// The part of the window in which packets held it; where they share links, its utilisation.
-    pub busy_fraction: f64,
-}
-
 impl ContentionRow {
     /// The busiest links, as text.
     fn busiest(&self) -> String {
-        /// So many are told; the document has them all.
-        const TOLD_MAX: usize = 5;
-
-        let mut links: Vec<&LinkRow> = self.links.iter().collect();
-        links.sort_by(|one, other| other.busy_fraction.total_cmp(&one.busy_fraction));
-        let told = links.iter().take(TOLD_MAX).map(|link| {
-            let percent = significant(link.busy_fraction * 100.0);
-            format!("{} {percent} %", link.link)
-        });
-        let told: Vec<String> = told.collect();
         format!(
-            "  {}, {} frames, {} clients: busiest of {} links: {}\n",
+            "  {}, {} frames, {} clients: {}\n",
             self.server.name(),
             self.frames,
             self.clients,
-            links.len(),
-            told.join(", ")
+            busiest(&self.links, significant)
         )
     }
 }

@@ -1,0 +1,323 @@
+//! What is looked at of a measurement on simulated hosts beside its figures: one message, what
+//! messages use, and all of them on a page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use viaduct_cluster::config::{Arrivals, ClusterConfig};
+use viaduct_cluster::record::Selection;
+use viaduct_cluster::result::RunResult;
+use viaduct_cluster::why::{Choice, WhyError};
+use viaduct_engine::Time;
+use viaduct_fit::measure_in;
+use viaduct_measure::{LinkRow, Report};
+use viaduct_programs::{Simulation, explain};
+use viaduct_report::{
+    Explained, Provenance, Published, ShownCell, ShownRun, ShownStudy, Summary, count,
+    explanation_document, explanation_text, run_page, timeline,
+};
+use viaduct_topology::LinkId;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
+use crate::measure::Task;
+use crate::picture::try_to_open;
+use crate::resources::peak_rss_bytes;
+use crate::simulated::Simulated;
+
+/// Messages that a trace has.
+const TRACED: u64 = 200;
+
+/// What to look at.
+#[derive(Args, Debug)]
+pub(crate) struct InspectionArguments {
+    /// Say where the time of one message went, on simulated hosts: `slowest`, a number in order of
+    /// posting, or a quantile of latency, as in `--why 0.99`
+    #[arg(long, value_name = "WHICH")]
+    why: Option<Which>,
+    /// Write what the first 200 messages use into this file, for ui.perfetto.dev, on simulated hosts
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write a page about all messages into this file, on simulated hosts: latency, stages, links,
+    /// time
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// Which message is explained.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Which(Choice);
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "slowest" {
+            return Ok(Self(Choice::Slowest));
+        }
+        if let Ok(number) = text.parse() {
+            return Ok(Self(Choice::Message(number)));
+        }
+        match text.parse() {
+            Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self(Choice::Quantile(share))),
+            _ => {
+                Err("`slowest`, the number of a message, or a quantile from 0.0 to 1.0".to_owned())
+            }
+        }
+    }
+}
+
+impl InspectionArguments {
+    /// The first that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--why", self.why.is_some()),
+            ("--trace", self.trace.is_some()),
+            ("--report", self.report.is_some()),
+        ];
+        given
+            .iter()
+            .find_map(|(name, is_given)| is_given.then_some(*name))
+    }
+
+    /// Whether an account of all messages is wanted.
+    pub(crate) const fn wants_account(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// Sees to it that its files can be written: whoever measures wants to know that before.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        for path in [&self.trace, &self.report].into_iter().flatten() {
+            try_to_open(path).map_err(|error| unable(path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a measurement that has been made: what is to be said of it, as text or as members
+    /// of the JSON object.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such message, or a file cannot be written.
+    pub(crate) fn look(
+        &self,
+        hosts: &Simulated,
+        task: &Task,
+        (report, account): (&Report, Option<&Account>),
+        interrupt: &Interrupt,
+        is_json: bool,
+    ) -> Result<String, Failure> {
+        let mut said = String::new();
+        if let Some(Which(choice)) = self.why {
+            said += &explained(hosts, task, choice, interrupt, is_json)?;
+        }
+        if let Some(path) = &self.trace {
+            let told = traced(hosts, task, path, interrupt)?;
+            if !is_json {
+                said += &told;
+            }
+        }
+        if let (Some(path), Some(account)) = (&self.report, account) {
+            let page = account.page(report);
+            fs::write(path, page).map_err(|error| unable(path, &error))?;
+            if !is_json {
+                said += &format!("\n  report   {}\n", path.display());
+            }
+        }
+        Ok(said)
+    }
+}
+
+fn unable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::plain(format_args!("cannot write `{}`: {error}", path.display()))
+}
+
+/// All messages of a measurement, and its links.
+#[derive(Debug)]
+pub(crate) struct Account {
+    config: ClusterConfig,
+    result: RunResult,
+    wall_s: f64,
+}
+
+impl Account {
+    /// Of a simulation that has run, and took so long.
+    pub(crate) fn of(simulation: &Simulation, wall_s: f64) -> Self {
+        let result = simulation.account();
+        let mut config = ClusterConfig::clone(&simulation.configuration());
+        // What is said of it is of programs, as long as they took.
+        config.run.until = result.simulated;
+        config.traffic.arrivals = Arrivals::Window(0);
+        Self {
+            config,
+            result,
+            wall_s,
+        }
+    }
+
+    /// Checks of the run on itself that failed.
+    pub(crate) fn violations(&self) -> &[String] {
+        &self.result.violations
+    }
+
+    /// Links that carried anything.
+    pub(crate) fn links(&self) -> Vec<LinkRow> {
+        let rows = self.result.link_rows.iter();
+        let rows = rows.filter(|row| row.wire_bytes > 0.0).map(|row| LinkRow {
+            link: self.result.topology.link_name(LinkId(row.link)),
+            packets: None,
+            bytes: row.wire_bytes.round() as u64,
+            busy_fraction: row.utilisation,
+        });
+        rows.collect()
+    }
+
+    fn page(&self, report: &Report) -> String {
+        let study = format!("measure {} on {}", report.test.name(), report.fabric);
+        let provenance = Provenance {
+            study: study.clone(),
+            version: VERSION.to_owned(),
+            wall_s: self.wall_s,
+            peak_rss_bytes: peak_rss_bytes(),
+        };
+        let summary = Summary::new(&provenance, &self.config, &self.result);
+        let around = match self.result.around.posted {
+            0 => String::new(),
+            posted => format!(
+                ", {} messages of the study's traffic around them",
+                count(posted)
+            ),
+        };
+        let published = Published::default();
+        run_page(&ShownStudy {
+            name: study,
+            title: format!("{} over {}", report.test.name(), report.fabric),
+            question:
+                "Every message that the measuring programs sent, of all sizes, set-up included."
+                    .to_owned(),
+            source: String::new(),
+            headline: format!(
+                "{} hosts, {}{around}",
+                count(u64::from(self.config.topology.host_count())),
+                report.settings()
+            ),
+            version: VERSION.to_owned(),
+            digest: summary.digest.clone(),
+            runs_not_begun: 0,
+            cells: vec![ShownCell {
+                set: &[],
+                published: &published,
+                config: &self.config,
+                scenario_toml: "",
+                runs: vec![ShownRun::new(&summary, &self.result)],
+            }],
+            differences: Vec::new(),
+            commands: Vec::new(),
+        })
+    }
+}
+
+/// Runs a measurement twice more and explains one of its messages.
+fn explained(
+    hosts: &Simulated,
+    task: &Task,
+    choice: Choice,
+    interrupt: &Interrupt,
+    is_json: bool,
+) -> Result<String, Failure> {
+    let mut config = None;
+    let explanation = explain(hosts.config(), choice, |simulation| {
+        config = Some(simulation.configuration());
+        run(simulation, hosts, task, interrupt)
+    });
+    let (explanation, config) = match (explanation, config) {
+        (Ok(explanation), Some(config)) => (explanation, config),
+        (Err(WhyError::NoSuchMessage { number, posted }), _) => {
+            return Err(Failure::new(
+                format!("there is no message {number}: {posted} were posted"),
+                format!("numbers are 0 to {}", posted.saturating_sub(1)),
+            ));
+        }
+        (Err(error), _) => return Err(Failure::plain(error)),
+        (Ok(_), None) => return Err(Failure::plain("nothing was run")),
+    };
+    if let Some(violation) = explanation.violations.first() {
+        return Err(broken(violation));
+    }
+    let told = Explained {
+        study: hosts.name(),
+        version: VERSION,
+        config: &config,
+        choice,
+        explanation: &explanation,
+    };
+    Ok(match is_json {
+        true => format!(",\"why\":{}", explanation_document(&told).trim_end()),
+        false => format!("\n{}", explanation_text(&told)),
+    })
+}
+
+/// Runs a measurement once more and writes what its first messages use.
+fn traced(
+    hosts: &Simulated,
+    task: &Task,
+    path: &Path,
+    interrupt: &Interrupt,
+) -> Result<String, Failure> {
+    let mut simulation = Simulation::new(hosts.config().clone());
+    simulation.record(Selection {
+        from: Time::ZERO,
+        every: 1,
+        count: TRACED,
+    });
+    run(&mut simulation, hosts, task, interrupt);
+    let recording = simulation.recorded();
+    let file = timeline(&simulation.configuration(), &recording);
+    fs::write(path, file).map_err(|error| unable(path, &error))?;
+    Ok(format!(
+        "\n  trace    {}: {} messages, {} uses of hosts and links\n",
+        path.display(),
+        count(recording.messages.len() as u64),
+        count(recording.uses.len() as u64)
+    ))
+}
+
+/// Measures in a simulation that is watched; false if the user stopped it.
+fn run(simulation: &mut Simulation, hosts: &Simulated, task: &Task, interrupt: &Interrupt) -> bool {
+    let asked = interrupt.clone();
+    let _ = measure_in(simulation, hosts.plan(task), move || asked.is_asked());
+    !interrupt.is_asked()
+}
+
+/// A check of a run on itself failed.
+pub(crate) fn broken(violation: &str) -> Failure {
+    Failure::Broken {
+        title: format!("a check of the run on itself failed: {violation}"),
+        help: Some(
+            "do not use these results; this is an error in the program, please report it"
+                .to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_named_by_number_place_or_quantile() {
+        assert_eq!("slowest".parse(), Ok(Which(Choice::Slowest)));
+        assert_eq!("17".parse(), Ok(Which(Choice::Message(17))));
+        assert_eq!("0.99".parse(), Ok(Which(Choice::Quantile(0.99))));
+        for wrong in ["", "fastest", "-1", "1.5", "p99"] {
+            assert!(wrong.parse::<Which>().is_err(), "{wrong}");
+        }
+    }
+}

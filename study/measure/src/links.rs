@@ -1,0 +1,32 @@
+//! What links of simulated hosts carried, for tables and documents.
+
+use serde::{Deserialize, Serialize};
+
+/// What one direction of a link carried.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LinkRow {
+    /// `host0 -> leaf0`.
+    pub link: String,
+    /// Packets and answers that crossed it, where there are packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Bytes, with headers.
+    pub bytes: u64,
+    /// The part of the time in which packets held it; where they share links, its utilisation.
+    pub busy_fraction: f64,
+}
+
+/// The busiest of some links, as text.
+pub(crate) fn busiest(links: &[LinkRow], shown: impl Fn(f64) -> String) -> String {
+    /// So many are told; the document has them all.
+    const TOLD_MAX: usize = 5;
+
+    let mut sorted: Vec<&LinkRow> = links.iter().collect();
+    sorted.sort_by(|one, other| other.busy_fraction.total_cmp(&one.busy_fraction));
+    let told = sorted.iter().take(TOLD_MAX).map(|link| {
+        let percent = shown(link.busy_fraction * 100.0);
+        format!("{} {percent} %", link.link)
+    });
+    let told: Vec<String> = told.collect();
+    format!("busiest of {} links: {}", links.len(), told.join(", "))
+}
