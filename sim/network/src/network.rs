@@ -745,6 +745,12 @@ impl Network {
         self.has_buses
     }
 
+    /// Flows under way that share an event with others, but for one of each crowd.
+    #[must_use]
+    pub fn without_event(&self) -> usize {
+        self.fluid.without_event()
+    }
+
     /// Credits all links and buses with what they have carried up to now.
     pub fn credit_all(&mut self, now: Time) {
         match &mut self.queues {

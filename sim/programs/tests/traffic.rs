@@ -9,6 +9,7 @@ use std::time::Duration;
 use viaduct_cluster::background::Background;
 use viaduct_cluster::workload::{Interval, SizeDistribution};
 use viaduct_engine::Time;
+use viaduct_hardware::Rate;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Outcome, Process, Simulation, SimulationError};
 use viaduct_provider::{Memory, Nic, ReturnCode};
@@ -71,6 +72,10 @@ fn bounded(config: SimulationConfig) -> Simulation {
 fn run(traffic: Vec<Background>, seed: u64) -> (Outcome, Duration) {
     let mut config = load_programs("giganet-clan-linux", None, 3).unwrap();
     (config.background, config.seed) = (traffic, seed);
+    run_in(config)
+}
+
+fn run_in(config: SimulationConfig) -> (Outcome, Duration) {
     let mut simulation = bounded(config);
     let took = Arc::new(Mutex::new(Duration::ZERO));
     let end = Arc::clone(&took);
@@ -93,6 +98,24 @@ fn others_on_the_link_slow_a_program() {
     assert!(shared.counts.transfers > 100, "{shared:?}");
     // A message alone takes some 300 us of its 800; half the link's time is another's.
     assert!(beside > alone.mul_f64(1.05), "{alone:?} {beside:?}");
+}
+
+#[test]
+fn a_program_in_a_crowd_is_not_taken_for_stuck() {
+    // Five times what the link to host 1 can carry, which alone holds them back: hundreds of
+    // transfers share it, and one event.
+    let from = |source| Background {
+        source,
+        interval: Interval::exponential(26e6).unwrap(),
+        until: Some(Time::from_milliseconds(5)),
+        ..others(Some(1))
+    };
+    let mut config = load_programs("giganet-clan-linux", None, 3).unwrap();
+    config.background = vec![from(0), from(2)];
+    config.host.bus.rate = Rate::INFINITE;
+    let (outcome, _) = run_in(config);
+    assert_eq!(outcome.counts.messages, 50);
+    assert!(outcome.counts.transfers > 300, "{outcome:?}");
 }
 
 #[test]
