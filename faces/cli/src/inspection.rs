@@ -38,7 +38,8 @@ pub(crate) struct InspectionArguments {
     /// posting, or a quantile of latency, as in `--why 0.99`
     #[arg(long, value_name = "WHICH")]
     why: Option<Which>,
-    /// Write what the first 200 messages use into this file, for ui.perfetto.dev, on simulated hosts
+    /// Write what the first 200 messages use into this file, for ui.perfetto.dev, on simulated
+    /// hosts
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write a page about all messages into this file, on simulated hosts: latency, stages, links,

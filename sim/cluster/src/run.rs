@@ -49,8 +49,8 @@ pub fn run(
 }
 
 impl<P: Programs> Cluster<P> {
-    /// What happened up to now, as a run tells it, and whether it was sound. Tables are handed over:
-    /// to be asked once.
+    /// What happened up to now, as a run tells it, and whether it was sound. To be asked once:
+    /// tables are handed over.
     pub fn result(&mut self, ended: Ended) -> RunResult {
         let end = self.queue.now();
         if self.has_account() {

@@ -57,8 +57,8 @@ impl LinkWindows {
         }
     }
 
-    /// The windows of a run that lasts nobody knows how long: short ones, until they become too many
-    /// and are doubled.
+    /// The windows of a run that lasts nobody knows how long: short ones, until they become too
+    /// many and are doubled.
     #[must_use]
     pub fn growing(topology: &Topology) -> Self {
         Self::new(topology, GROWING.saturating_mul(WINDOWS))

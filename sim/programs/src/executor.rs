@@ -306,9 +306,9 @@ impl Simulation {
         self.shared.lock().keep_account(message_rows_max);
     }
 
-    /// What was kept since [`Simulation::keep_account`]: messages, their latencies and stages, links
-    /// and how the run went over time. To be asked once, when programs have run; without an account
-    /// links alone are told.
+    /// What was kept since [`Simulation::keep_account`]: messages, their latencies and stages,
+    /// links and how the run went over time. To be asked once, when programs have run; without an
+    /// account links alone are told.
     #[must_use]
     pub fn account(&self) -> RunResult {
         self.shared.lock().result(Ended::Finished)
