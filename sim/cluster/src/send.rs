@@ -690,6 +690,9 @@ impl<P: Programs> Cluster<P> {
             end: moved.at,
         };
         self.follow_move(id, moved.places.clone(), span);
+        if moved.is_gone {
+            self.follow_leaving(id, moved.at);
+        }
         let mut is_held = false;
         if self.failures.is_some() {
             let ends_there = if self.messages.get(id).is_of::<P>() || self.is_repeatable(id) {

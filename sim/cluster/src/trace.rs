@@ -201,17 +201,23 @@ impl Follower {
         }
         // Descriptors of one VI go in order: its messages before this one hold it up until their
         // bytes have left.
-        let ends = (message.source, message.target);
-        let is_of_same_vi = ends == (self.message.source, self.message.target);
-        let leaves = places.start <= self.buses();
-        if is_of_same_vi && leaves && config.host.mechanism.moving_per_vi() != u32::MAX {
-            self.keep(Server::Vi, Some(message), Work::Move, span);
+        if places.start <= self.buses() {
+            self.keep_for_vi(config, message, span);
         }
         let path = self.path_of(config, flow);
         for resource in &path[places_within(places, path.len())] {
             if let Some(place) = self.path.iter().position(|own| own == resource) {
                 self.keep(Server::Place(place), Some(message), Work::Move, span);
             }
+        }
+    }
+
+    /// For so long a message holds up others of its VI, if adapters move them one by one.
+    fn keep_for_vi(&mut self, config: &ClusterConfig, message: MessageName, span: Span) {
+        let ends = (message.source, message.target);
+        let is_of_same_vi = ends == (self.message.source, self.message.target);
+        if is_of_same_vi && config.host.mechanism.moving_per_vi() != u32::MAX {
+            self.keep(Server::Vi, Some(message), Work::Move, span);
         }
     }
 
@@ -385,6 +391,19 @@ impl<P: Programs> Cluster<P> {
                 recorder.moved(&self.config, message, places, span);
             }
             None => {}
+        }
+    }
+
+    /// A sender is done with a message only now, though the message's move is counted up to
+    /// `moved`: as if it had been in all of its queues since it began.
+    #[inline]
+    pub(crate) fn follow_leaving(&mut self, id: MessageId, moved: Time) {
+        let (begin, end) = (moved, self.queue.now());
+        if begin < end
+            && let Some(Observer::Follower(follower)) = &mut self.observer
+        {
+            let message = self.messages.get(id).name();
+            follower.keep_for_vi(&self.config, message, Span { begin, end });
         }
     }
 
