@@ -59,6 +59,8 @@ const PARTS: [&[&str]; 6] = [
     ],
     &["leaf-spine", "torus", "switch"],
     &[
+        "queues stored",
+        "queues",
         "fluid stored",
         "fluid",
         "max-min stored",
@@ -205,6 +207,7 @@ fn study(cell: &Cell) -> Study {
         _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
     };
     let model = match text(cell, 3).split_whitespace().next() {
+        Some("queues") => "model = \"queues\"",
         Some("fluid") => "model = \"fluid\"",
         Some("max-min") => "model = \"max-min\"",
         _ => "",
