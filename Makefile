@@ -40,7 +40,7 @@ release: cargo ## build the viaduct command with optimisation
 	@[ -x $(VIADUCT) ] || echo "building viaduct: about two minutes the first time"
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
 
-test: cargo c-tools release ## every test, the record of results in a release build too, then the commands in the docs
+test: cargo c-tools rdma ## every test, the record of results in a release build too, then the commands in the docs
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 	VIADUCT_COMMAND=$(abspath $(VIADUCT)) $(RECORD)
 	$(CARGO) xtask docs
