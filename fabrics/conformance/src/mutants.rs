@@ -49,7 +49,7 @@ mod whole {
         false
     }
 
-    /// Whether a rule is broken in this process: none is without debug assertions.
+    /// Whether a rule is broken in this process. Without debug assertions rules cannot be broken.
     #[must_use]
     pub const fn is_rule_broken() -> bool {
         false

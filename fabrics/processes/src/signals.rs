@@ -17,9 +17,9 @@ const PASSED: [libc::c_int; 6] = [
     libc::SIGUSR2,
 ];
 
-/// The child; 0: there is none.
+/// The process number of the child, or 0 before it is started.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// The last signal that came before there was a child; 0: none did.
+/// The last signal that came before there was a child, or 0.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// From here on this process is not ended by the signals. Call it before the child is started.

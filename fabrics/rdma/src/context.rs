@@ -64,7 +64,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// EAGAIN when there is none and the descriptor does not block, EINTR after a signal.
+    /// EAGAIN when there is no event and the descriptor does not block, EINTR after a signal.
     pub fn next_async_event(&self) -> Result<AsyncEvent> {
         engine::await_event(|| self.async_fd(), || self.try_next_async_event())
     }
@@ -73,7 +73,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// EAGAIN when there is none.
+    /// EAGAIN when there is no event.
     pub fn try_next_async_event(&self) -> Result<AsyncEvent> {
         engine::try_next_async_event(self.key)
     }

@@ -1,4 +1,4 @@
-//! Faults on request, as they strike this process. Where none is asked for, nothing here is called.
+//! Faults on request, carried out in this process. A process without faults calls nothing here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -28,7 +28,7 @@ impl CompletionChannel {
     ///
     /// # Errors
     ///
-    /// EAGAIN when there is none and the descriptor does not block, EINTR after a signal.
+    /// EAGAIN when there is no event and the descriptor does not block, EINTR after a signal.
     pub fn next_event(&self) -> Result<u64> {
         engine::await_event(|| self.fd(), || self.try_next_event())
     }
@@ -38,7 +38,7 @@ impl CompletionChannel {
     ///
     /// # Errors
     ///
-    /// EAGAIN when there is none.
+    /// EAGAIN when there is no event.
     pub fn try_next_event(&self) -> Result<u64> {
         engine::try_next_completion_event(self.key)
     }
