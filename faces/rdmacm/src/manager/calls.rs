@@ -331,15 +331,16 @@ impl Manager {
         if endpoint.state != State::Connecting {
             return Ok(());
         }
+        let asking = Asking {
+            number,
+            request,
+            until: Instant::now() + NOBODY_PATIENCE,
+        };
         match reached {
-            Ok(Some(socket)) => self.ask(&mut world, number, socket, request),
+            Ok(Some(socket)) => self.ask(&mut world, socket, asking),
             Ok(None) => {
                 let wake = self.wake(&mut world)?;
-                world.asking.push(Asking {
-                    number,
-                    request,
-                    until: Instant::now() + NOBODY_PATIENCE,
-                });
+                world.asking.push(asking);
                 wake.now();
                 Ok(())
             }
@@ -351,19 +352,17 @@ impl Manager {
         }
     }
 
-    fn ask(
-        &self,
-        world: &mut World,
-        number: EndpointNumber,
-        socket: OwnedFd,
-        request: Request,
-    ) -> Result<()> {
+    fn ask(&self, world: &mut World, socket: OwnedFd, asking: Asking) -> Result<()> {
+        let number = asking.number;
+        let request = asking.request.clone();
         super::world::say(&socket, &Message::Request(Box::new(request)));
         if let Err(refusal) = self.watch(world, &socket, Watched::Endpoint(number)) {
             world.finish(number);
             return Err(refusal);
         }
-        world.endpoint_mut(number)?.socket = Some(socket);
+        let endpoint = world.endpoint_mut(number)?;
+        endpoint.socket = Some(socket);
+        endpoint.asking = Some(asking);
         Ok(())
     }
 
@@ -379,7 +378,7 @@ impl Manager {
             let destination = asking.request.destination;
             match self.reach(asking.request.space, destination, Duration::ZERO) {
                 Ok(Some(socket)) => {
-                    if self.ask(world, number, socket, asking.request).is_err() {
+                    if self.ask(world, socket, asking).is_err() {
                         world.fail(number, EventKind::Unreachable, -ETIMEDOUT);
                     }
                 }

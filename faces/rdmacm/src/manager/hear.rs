@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use libc::ETIMEDOUT;
 use rustix::event::{Timespec, epoll};
@@ -10,7 +11,7 @@ use rustix::net::Shutdown;
 use super::calls::{NO_SIDE, datagram_status, reason};
 use super::channel::{Event, EventKind, EventParameters};
 use super::wire::{Message, Request};
-use super::world::{Endpoint, Heard, State, Watched, World, hear, say};
+use super::world::{Asking, Endpoint, Heard, State, Watched, World, hear, say};
 use super::{EndpointNumber, Manager, Parameters, Quota, Result, Side};
 
 /// How many may have come to ports without having said what for. The first who came go first.
@@ -270,6 +271,14 @@ impl World {
             return;
         };
         let is_datagram = endpoint.is_datagram;
+        if endpoint.state == State::Connecting
+            && let Some(asking) = endpoint.asking.take()
+            && message.says_that_nobody_listens()
+            && Instant::now() < asking.until
+        {
+            self.ask_later(asking);
+            return;
+        }
         match (endpoint.state, message) {
             (State::Connecting, Message::Response { side, parameters }) if !is_datagram => {
                 endpoint.learn(side, parameters, Quota::RESPONSE);
@@ -357,12 +366,24 @@ impl World {
         }
     }
 
+    /// Whoever was asked has bound the port, and may listen in a moment.
+    fn ask_later(&mut self, asking: Asking) {
+        self.hang_up(asking.number);
+        self.asking.push(asking);
+    }
+
     /// Ends an endpoint's connection, or what was to be one.
     pub(super) fn finish(&mut self, number: EndpointNumber) {
+        if let Some(endpoint) = self.endpoints.get_mut(&number) {
+            endpoint.state = State::Over;
+            self.hang_up(number);
+        }
+    }
+
+    fn hang_up(&mut self, number: EndpointNumber) {
         let Some(endpoint) = self.endpoints.get_mut(&number) else {
             return;
         };
-        endpoint.state = State::Over;
         if let Some(socket) = endpoint.socket.take() {
             // A child that was forked may hold a copy of it; the peer must hear the end all the
             // same.

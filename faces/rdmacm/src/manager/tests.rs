@@ -300,6 +300,25 @@ fn who_listens_a_moment_later_is_found() {
 }
 
 #[test]
+fn who_has_bound_and_listens_a_moment_later_is_found() {
+    let (client, server) = (Host::new(), Host::new());
+    // On a machine that is too busy the moment may be over before.
+    let is_found = (0..20).any(|_| {
+        let listener = server.endpoint();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let at = server.manager.bind(listener, any).unwrap();
+        let active = client.connecting(at, "");
+        let is_told = client.has_event(Duration::from_millis(50));
+        server.manager.listen(listener, 0).unwrap();
+        let is_found = server.has_event(Duration::from_secs(2));
+        server.manager.destroy(listener).unwrap();
+        client.manager.destroy(active).unwrap();
+        !is_told && is_found
+    });
+    assert!(is_found);
+}
+
+#[test]
 fn an_address_of_another_machine_is_out_of_reach() {
     let client = Host::new();
     let number = client.endpoint();

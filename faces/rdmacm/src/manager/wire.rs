@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
+use super::calls::{datagram_status, reason};
 use super::{Ece, Parameters, Quota, Side, Space};
 
 /// Ahead of every message.
@@ -55,6 +56,15 @@ pub(super) struct Request {
 pub(super) struct Malformed;
 
 impl Message {
+    /// Whether it refuses a request since its port is bound, and nobody listens there.
+    pub(super) fn says_that_nobody_listens(&self) -> bool {
+        match self {
+            Self::Reject { reason, .. } => *reason == reason::NOBODY_LISTENS,
+            Self::Resolved { status, .. } => *status == datagram_status::NOBODY_LISTENS,
+            _ => false,
+        }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut packet = Vec::with_capacity(MESSAGE_BYTES_MAX);
         packet.extend(MAGIC);

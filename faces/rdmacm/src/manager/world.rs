@@ -51,6 +51,8 @@ pub(super) struct Endpoint {
     pub(super) reuses_port: bool,
     pub(super) is_one_family: bool,
     pub(super) socket: Option<OwnedFd>,
+    /// What it asks for, while the socket's other end may have bound its port and not listen yet.
+    pub(super) asking: Option<Asking>,
     pub(super) remote: Option<Side>,
     /// What the other side said.
     pub(super) said: Parameters,
@@ -83,6 +85,7 @@ impl Endpoint {
             reuses_port: false,
             is_one_family: false,
             socket: None,
+            asking: None,
             remote: None,
             said: Parameters::default(),
             listener: None,
