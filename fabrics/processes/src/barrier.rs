@@ -25,6 +25,7 @@ pub fn barrier_everywhere() {
 }
 
 /// Registers this process for the barrier of others; whether there is one.
+#[inline]
 pub fn has_barrier() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {

@@ -7,6 +7,7 @@
 //! - `signals`: what is sent to a process is passed on to its child; `capabilities`: what a file
 //!   gives to who runs it
 //! - `barrier`: barriers for sleepers; `deadline`: when a caller's patience ends
+//! - `lock`: locks that cost nothing while one thread uses them
 
 #[cfg(feature = "kill-points")]
 pub mod kill_points;
@@ -24,8 +25,10 @@ pub mod capabilities;
 pub mod cma;
 pub mod copy;
 pub mod deadline;
+pub mod lock;
 pub mod rendezvous;
 pub mod segment;
 pub mod signals;
 pub mod socket;
+mod sync;
 pub mod user;

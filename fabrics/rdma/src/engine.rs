@@ -8,7 +8,7 @@ mod pairs;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
@@ -19,6 +19,7 @@ use viaduct_core::verbs::{
     QueuePairType, SharedReceiveAttributes,
 };
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
+use viaduct_processes::lock::{self, BiasedMutex};
 use viaduct_processes::rendezvous::{Listener, Place};
 
 use crate::context::{AsyncElement, AsyncEvent};
@@ -31,10 +32,13 @@ use crate::memory::{Regions, Scratch};
 use crate::notices::{Armed, Channel, ContextState, Counter, Notices, Owner, Queue};
 use crate::pair::{QueuePairOptions, ReceiveRequest, SendRequest};
 use crate::queues::CompletionQueueOptions;
+use crate::responder::PACKETS_A_TURN;
 use crate::service;
 pub(crate) use crate::slab::Key;
 use crate::slab::Slab;
-use crate::state::{Address, Domain, Elements, Pair, Phase, Receive, RegionState, Send, Shared};
+use crate::state::{
+    Address, Domain, Elements, Pair, Payload, Phase, Receive, RegionState, Send, Shared, bytes_of,
+};
 use crate::tables::{PairTable, RegionTable};
 
 pub(crate) use self::events::*;
@@ -64,19 +68,28 @@ pub(crate) struct Engine {
     pub(crate) wake: Arc<OwnedFd>,
     /// Scratch memory.
     pub(crate) pieces: Scratch,
+    /// Looks in vain since the processor was last offered to others.
+    pub(crate) vain_looks: u32,
     /// Faults on request.
     pub(crate) faults: Option<Box<Strikes>>,
     key_variant: u32,
 }
 
-static ENGINE: Mutex<Option<Box<Engine>>> = Mutex::new(None);
-/// Told of each acknowledgement.
-static ACKNOWLEDGED: Condvar = Condvar::new();
+/// The engine, behind a lock that costs nothing while one thread uses it.
+type Lock = BiasedMutex<Option<Box<Engine>>>;
+type Held = lock::Guard<'static, Option<Box<Engine>>>;
+
+static ENGINE: OnceLock<Lock> = OnceLock::new();
+/// Whoever waits for an acknowledgement of events looks again at each.
+static ACKNOWLEDGED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 /// Whether the service thread looks by itself now and then.
 pub(crate) static IS_TICKING: AtomicBool = AtomicBool::new(false);
+/// Whether nobody has looked after sends under way since the service thread last asked: whoever
+/// looks for completions in vain does, so that the service thread need not take the lock away.
+pub(crate) static IS_TICK_DUE: AtomicBool = AtomicBool::new(false);
 
 /// The engine, if there is one.
-pub(crate) struct Guard(MutexGuard<'static, Option<Box<Engine>>>);
+pub(crate) struct Guard(Held);
 
 impl std::ops::Deref for Guard {
     type Target = Engine;
@@ -92,25 +105,35 @@ impl std::ops::DerefMut for Guard {
     }
 }
 
-fn gone() -> Error {
+#[cold]
+pub(crate) fn gone() -> Error {
     invalid("there is no such object, or not any more, or it is of a process that forked this one")
 }
 
 #[inline]
 pub(crate) fn engine() -> Result<Guard> {
-    let guard = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = ENGINE.get().ok_or_else(gone)?.lock();
     if guard.is_none() {
         return Err(gone());
     }
     Ok(Guard(guard))
 }
 
-fn wait(guard: Guard) -> Guard {
-    Guard(
-        ACKNOWLEDGED
-            .wait(guard.0)
-            .unwrap_or_else(PoisonError::into_inner),
-    )
+/// Leaves the engine until events are acknowledged.
+fn wait(guard: Guard) -> Result<Guard> {
+    let (lock, condition) = &ACKNOWLEDGED;
+    let waiting = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    // Not before: whoever acknowledges after this is heard.
+    drop(guard);
+    drop(condition.wait(waiting));
+    engine()
+}
+
+/// Has those look again who wait for an acknowledgement. The engine is the caller's.
+fn tell_acknowledged(_engine: &Engine) {
+    let (lock, condition) = &ACKNOWLEDGED;
+    drop(lock.lock());
+    condition.notify_all();
 }
 
 /// Turns in which a peer that is gone is heard: more than a ring has packets for.
@@ -178,6 +201,7 @@ impl Engine {
             active: Vec::new(),
             wake: wake.clone(),
             pieces: Scratch::default(),
+            vain_looks: 0,
             faults: Strikes::from_environment(),
             key_variant: 1,
         });
@@ -193,7 +217,9 @@ impl Engine {
 
     /// The service thread shall look at sends that are under way.
     pub(crate) fn wants_ticks(&self) {
-        if self.has_work() && !IS_TICKING.swap(true, Ordering::Relaxed) {
+        if !IS_TICKING.load(Ordering::Relaxed) && self.has_work() {
+            IS_TICK_DUE.store(true, Ordering::Relaxed);
+            IS_TICKING.store(true, Ordering::Relaxed);
             self.poke();
         }
     }
@@ -284,7 +310,7 @@ impl Engine {
         let block = link.block;
         // What it sent before is heard, and what it acknowledged.
         // One that goes on writing is not heard for ever.
-        let _ = (0..TURNS_AT_END).find(|_| self.hear(index) == 0);
+        let _ = (0..TURNS_AT_END).find(|_| self.hear(index, PACKETS_A_TURN) == 0);
         for at in self.active.clone() {
             if let Some(mut pair) = self.take_pair(at) {
                 if pair.link == Some(index) {

@@ -39,6 +39,7 @@ mod requester;
 mod responder;
 mod ring;
 mod service;
+mod short;
 mod slab;
 mod state;
 mod tables;

@@ -355,6 +355,21 @@ impl Link {
         }
     }
 
+    /// Whether something came, or is owed to the peer. Before saying no, the sender is told how far
+    /// this end is: that is nobody's way then.
+    #[inline]
+    pub(crate) fn has_news(&mut self) -> bool {
+        // Of its link with itself a process knows without looking.
+        let is_quiet = match self.socket {
+            None => self.outgoing.tail() == self.incoming.position(),
+            Some(_) => self.incoming.is_empty(),
+        };
+        if is_quiet {
+            self.incoming.tell();
+        }
+        !is_quiet || !self.responses.is_empty()
+    }
+
     /// Whether something waits in the ring that the peer's program may never look for.
     pub(crate) fn wants_help(&self) -> bool {
         self.assist_at > 0 && !self.outgoing.was_taken(self.assist_at)

@@ -10,7 +10,8 @@ use viaduct_core::verbs::{AsyncEventType, Completion, CompletionStatus};
 use crate::context::{AsyncElement, AsyncEvent};
 use crate::counters::live;
 use crate::device::Device;
-use crate::error::Result;
+use crate::engine::gone;
+use crate::error::{Error, Result};
 use crate::slab::{Key, Slab};
 
 /// Counts what waits behind a descriptor: readable while something does.
@@ -111,7 +112,9 @@ impl Notices {
     /// Puts a completion into its queue.
     pub(crate) fn complete(&mut self, key: Key, mut completion: Completion, is_solicited: bool) {
         let is_error = completion.status != CompletionStatus::Success;
-        live().errors.add(u64::from(is_error));
+        if is_error {
+            live().errors.add(1);
+        }
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
@@ -119,36 +122,76 @@ impl Notices {
             return;
         }
         if queue.completions.len() >= queue.entries as usize {
-            if !queue.ignores_overrun {
-                queue.is_dead = true;
-                let (context, cookie) = (queue.context, queue.cookie);
-                self.tell(
-                    context,
-                    AsyncEventType::CompletionQueueError,
-                    AsyncElement::CompletionQueue(cookie),
-                    Some(Owner::Queue(key)),
-                );
-            }
-            return;
+            return self.overrun(key);
         }
         if queue.has_timestamps {
             completion.timestamp = now();
         }
         queue.completions.push_back(completion);
         let wakes = match queue.armed {
-            Armed::No => false,
+            Armed::No => return,
             Armed::Solicited => is_solicited || is_error,
             Armed::All => true,
         };
         if wakes {
-            queue.armed = Armed::No;
-            self.armed -= 1;
-            let (channel, cookie) = (queue.channel, queue.cookie);
-            if let Some(channel) = channel.and_then(|channel| self.channels.get_mut(channel)) {
-                channel.events.push_back((key, cookie));
-                channel.counter.add();
-            }
+            self.tell_channel(key);
         }
+    }
+
+    /// A completion finds no room.
+    #[cold]
+    fn overrun(&mut self, key: Key) {
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        if !queue.ignores_overrun {
+            queue.is_dead = true;
+            let (context, cookie) = (queue.context, queue.cookie);
+            self.tell(
+                context,
+                AsyncEventType::CompletionQueueError,
+                AsyncElement::CompletionQueue(cookie),
+                Some(Owner::Queue(key)),
+            );
+        }
+    }
+
+    /// An armed queue has what it was armed for.
+    #[inline(never)]
+    fn tell_channel(&mut self, key: Key) {
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        queue.armed = Armed::No;
+        self.armed -= 1;
+        let (channel, cookie) = (queue.channel, queue.cookie);
+        if let Some(channel) = channel.and_then(|channel| self.channels.get_mut(channel)) {
+            channel.events.push_back((key, cookie));
+            channel.counter.add();
+        }
+    }
+
+    /// Takes completions out, oldest first, and tells how many.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        key: Key,
+        most: usize,
+        visit: &mut impl FnMut(&Completion),
+    ) -> Result<usize> {
+        let queue = self.queues.get_mut(key).ok_or_else(gone)?;
+        let mut taken = 0;
+        while taken < most
+            && let Some(completion) = queue.completions.front()
+        {
+            visit(completion);
+            queue.completions.pop_front();
+            taken += 1;
+        }
+        if taken == 0 && queue.is_dead && queue.completions.is_empty() {
+            return Err(Error::new(libc::EIO, "the completion queue overran"));
+        }
+        Ok(taken)
     }
 
     /// Tells an asynchronous event.

@@ -83,7 +83,26 @@ impl CompletionQueue {
     ///
     /// EIO when it overran; EINVAL when it is gone.
     pub fn poll(&self, completions: &mut [Completion]) -> Result<usize> {
-        engine::poll_completions(self.key, completions)
+        let mut places = completions.iter_mut();
+        self.poll_each(places.len(), |completion| {
+            if let Some(place) = places.next() {
+                *place = *completion;
+            }
+        })
+    }
+
+    /// Shows at most so many completions, oldest first, and says how many.
+    ///
+    /// # Errors
+    ///
+    /// As [`CompletionQueue::poll`].
+    ///
+    /// # Panics
+    ///
+    /// When `visit` makes a call of this crate.
+    #[inline]
+    pub fn poll_each(&self, most: usize, visit: impl FnMut(&Completion)) -> Result<usize> {
+        engine::poll_completions(self.key, most, visit)
     }
 
     /// Has the next completion (the next solicited one, or one with an error) tell the channel.

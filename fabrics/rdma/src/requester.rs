@@ -17,14 +17,16 @@ use crate::counters::live;
 use crate::device;
 use crate::engine::Engine;
 use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
+use crate::link::Link;
 use crate::memory::{self, Piece};
-use crate::notices::{Owner, now};
+use crate::notices::{Notices, Owner, now};
 use crate::packet::{
     ATOMIC, ATOMIC_BYTES, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, PLACED, PULL,
-    READ, REMOTE_BYTES, Remote, SOLICITED, WRITE,
+    READ, REMOTE_BYTES, Remote, SOLICITED, WRITE, acknowledged, acknowledging,
 };
+use crate::responder::PACKETS_A_TURN;
 use crate::ring::Header;
-use crate::state::{Pair, Phase, Send};
+use crate::state::{Inline, Pair, Payload, Phase, Send};
 
 /// From here on the receiver copies a message from the sender's memory.
 const PULL_BYTES_MIN: u64 = 8192;
@@ -33,31 +35,45 @@ const PULL_ELEMENTS_MAX: usize = 32;
 /// Bytes that one packet of a message carries.
 const PART_BYTES_MAX: u64 = 16 * 1024;
 /// Looks at a packet that is not taken, after which the peer's service thread is woken.
-const LOOKS_A_KICK: u32 = 256;
-/// The same for requests that the peer's program may never look for.
-const LOOKS_AN_ASSISTED_KICK: u32 = 32;
+const LOOKS_A_KICK: u32 = 768;
+/// Looks before the table of a peer that answers: longer than an answer takes on its way.
+const LOOKS_BEFORE_TABLE: u32 = 64;
+/// The same as [`LOOKS_A_KICK`] for requests that the peer's program may never look for.
+const LOOKS_AN_ASSISTED_KICK: u32 = 96;
 
 impl Engine {
     /// Takes what came, and goes on with sends. Tells how many packets came.
     pub(crate) fn progress(&mut self) -> usize {
-        let count = self.hear_all();
-        self.advance_all();
+        let count = self.hear_all(PACKETS_A_TURN);
+        self.advance_all(false);
         count
     }
 
-    /// Takes what came.
-    pub(crate) fn hear_all(&mut self) -> usize {
-        (0..self.links.len()).map(|index| self.hear(index)).sum()
+    /// Takes what came, at most so many packets of each link.
+    pub(crate) fn hear_all(&mut self, most: usize) -> usize {
+        let mut count = 0;
+        for index in 0..self.links.len() {
+            if self.links[index].as_mut().is_some_and(Link::has_news) {
+                count += self.hear(index, most);
+            }
+        }
+        count
     }
 
-    /// Goes on with sends.
-    pub(crate) fn advance_all(&mut self) {
+    /// Goes on with sends. Who is patient, since it will look again, leaves a peer's table alone
+    /// for a while if the peer's answers say the same.
+    pub(crate) fn advance_all(&mut self, is_patient: bool) {
         let mut at = 0;
         while let Some(&index) = self.active.get(at) {
             let Some(mut pair) = self.take_pair(index) else {
                 self.active.swap_remove(at);
                 continue;
             };
+            if is_patient && pair.patience > 0 {
+                pair.patience -= 1;
+            } else {
+                self.hear_acknowledgements(&mut pair);
+            }
             self.advance(&mut pair);
             if pair.sends.is_empty() {
                 pair.is_active = false;
@@ -69,13 +85,12 @@ impl Engine {
         }
     }
 
-    /// Looks what the peer acknowledged, and begins what can be begun.
-    pub(crate) fn advance(&mut self, pair: &mut Pair) {
+    /// Completes what is done, and begins what can be begun.
+    fn advance(&mut self, pair: &mut Pair) {
         if pair.is_waiting() {
-            self.hear_acknowledgements(pair);
             self.retire(pair);
         }
-        if !pair.sends.is_empty() {
+        if pair.sends.len() > pair.started {
             self.transmit(pair);
         }
         if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
@@ -113,33 +128,33 @@ impl Engine {
         is_ours.then_some(expected)
     }
 
+    /// Looks in the peer's table how far it came.
     pub(crate) fn hear_acknowledgements(&self, pair: &mut Pair) {
-        let Some(expected) = self.expected_by_peer(pair) else {
-            return;
-        };
-        for send in pair.sends.iter_mut().take(pair.started) {
-            if send.phase == Phase::Sent && requester::is_acknowledged(send.sequence, expected) {
-                send.phase = Phase::Done(CompletionStatus::Success);
-            }
+        if pair.is_waiting()
+            && let Some(expected) = self.expected_by_peer(pair)
+        {
+            acknowledge_before(pair, expected);
+        }
+    }
+
+    /// The peer says in a message how far it came.
+    pub(crate) fn hear_answer(&mut self, pair: &mut Pair, code: u16) {
+        if pair.is_waiting() {
+            acknowledge_before(pair, acknowledged(code, pair.next_sequence));
+            self.retire(pair);
+            pair.patience = patience(pair);
         }
     }
 
     /// Completes what is done, in order.
     pub(crate) fn retire(&mut self, pair: &mut Pair) {
-        while let Some(Send {
-            phase: Phase::Done(status),
-            ..
-        }) = pair.sends.front()
+        while let Some(send) = pair.sends.front()
+            && let Phase::Done(status) = send.phase
         {
-            let status = *status;
-            let Some(send) = pair.sends.pop_front() else {
-                return;
-            };
+            self.notices.complete_send(pair, send, status);
+            pair.sends.pop_front();
             pair.started = pair.started.saturating_sub(1);
-            pair.heard_at = 0;
-            pair.retry_count = 0;
-            pair.not_ready_count = 0;
-            self.complete_send(pair, &send, status);
+            pair.begin_anew();
             if status != CompletionStatus::Success {
                 match check::state_after_send_error(pair.options.kind) {
                     QueuePairState::Error => self.fail(pair),
@@ -165,32 +180,6 @@ impl Engine {
         self.notices.tell(pair.context, kind, element, owner);
     }
 
-    fn complete_send(&mut self, pair: &Pair, send: &Send, status: CompletionStatus) {
-        if status == CompletionStatus::Success {
-            let (count, bytes) = match requester::completed(send.opcode) {
-                CompletionOpcode::RdmaWrite => (&live().writes, &live().write_bytes),
-                CompletionOpcode::RdmaRead => (&live().reads, &live().read_bytes),
-                CompletionOpcode::Send => (&live().sends, &live().send_bytes),
-                _ => (&live().atomics, &live().atomic_bytes),
-            };
-            count.add(1);
-            bytes.add(send.length);
-        }
-        if !check::is_told(status, send.flags, pair.options.is_every_send_signaled) {
-            return;
-        }
-        let completion = Completion {
-            request: send.request,
-            status,
-            opcode: requester::completed(send.opcode),
-            byte_length: send.length as u32,
-            queue_pair: pair.number,
-            ..Completion::default()
-        };
-        self.notices
-            .complete(pair.options.send_queue.key, completion, false);
-    }
-
     /// Goes to the error state: everything is flushed.
     pub(crate) fn fail(&mut self, pair: &mut Pair) {
         pair.state = QueuePairState::Error;
@@ -210,7 +199,8 @@ impl Engine {
                 Phase::Done(status) => Some(status),
                 _ => None,
             };
-            self.complete_send(pair, &send, requester::status_when_flushed(done));
+            self.notices
+                .complete_send(pair, &send, requester::status_when_flushed(done));
         }
         let flushed = requester::flushed_receives(pair.state, pair.has_shared_queue());
         if flushed == FlushedReceives::None {
@@ -334,19 +324,31 @@ impl Engine {
             Begin::Later => return false,
             Begin::Fails(status) => return self.refuse(pair, status),
         }
-        if let Some(inline) = &send.inline {
-            pieces.clear();
-            pieces.push((inline.as_ptr().cast_mut(), inline.len()));
-        } else {
-            let needed = if opcode.is_answered() {
-                access::LOCAL_WRITE
-            } else {
-                0
-            };
-            let elements = send.elements.as_slice();
-            let domain = pair.domain.index();
-            if !memory::pieces(&self.regions, elements, domain, needed, pieces) {
-                return self.refuse(pair, CompletionStatus::LocalProtectionError);
+        // What lies in the send itself moves with it.
+        let few;
+        match &send.payload {
+            Payload::Inline(inline) => {
+                let bytes = match inline {
+                    Inline::Few(bytes, length) => {
+                        few = *bytes;
+                        few.get(..usize::from(*length)).unwrap_or_default()
+                    }
+                    Inline::Many(bytes) => bytes,
+                };
+                pieces.clear();
+                pieces.push((bytes.as_ptr().cast_mut(), bytes.len()));
+            }
+            Payload::Elements(elements) => {
+                let needed = if opcode.is_answered() {
+                    access::LOCAL_WRITE
+                } else {
+                    0
+                };
+                let elements = elements.as_slice();
+                let domain = pair.domain.index();
+                if !memory::pieces(&self.regions, elements, domain, needed, pieces) {
+                    return self.refuse(pair, CompletionStatus::LocalProtectionError);
+                }
             }
         }
         if self.faults.is_some()
@@ -555,7 +557,7 @@ impl Engine {
         let pulls = is_reliable
             && !writes
             && send.offset == 0
-            && send.inline.is_none()
+            && matches!(send.payload, Payload::Elements(_))
             && link.peer_copies
             && send.length >= PULL_BYTES_MIN
             && pieces.len() <= PULL_ELEMENTS_MAX;
@@ -570,6 +572,7 @@ impl Engine {
                 sequence: pair.next_sequence,
                 immediate: send.immediate,
                 total: send.length as u32,
+                code: acknowledging(pair.expected),
                 ..Header::default()
             };
             if is_first {
@@ -583,12 +586,7 @@ impl Engine {
             if writes && is_first {
                 head = REMOTE_BYTES;
             }
-            let mut list = [0_u8; PULL_ELEMENTS_MAX * 16];
             if pulls {
-                for (place, (address, length)) in list.chunks_exact_mut(16).zip(pieces) {
-                    place[..8].copy_from_slice(&(address.addr() as u64).to_le_bytes());
-                    place[8..].copy_from_slice(&(*length as u64).to_le_bytes());
-                }
                 head = pieces.len() * 16;
                 header.flags |= PULL;
             }
@@ -605,7 +603,10 @@ impl Engine {
             // bytes; there is room.
             unsafe {
                 if pulls {
-                    link.outgoing.write(0, list.as_ptr(), head);
+                    for (at, (address, length)) in pieces.iter().enumerate() {
+                        let place = [address.addr() as u64, *length as u64].map(u64::to_le);
+                        link.outgoing.write(at * 16, place.as_ptr().cast(), 16);
+                    }
                 } else if head > 0 {
                     let remote = Remote {
                         address: send.remote_address,
@@ -822,6 +823,56 @@ impl Engine {
         }
         self.rewind(pair, 0);
         self.transmit(pair);
+    }
+}
+
+impl Notices {
+    /// A send is done: its completion goes into its queue, if it is told.
+    #[inline]
+    pub(crate) fn complete_send(&mut self, pair: &Pair, send: &Send, status: CompletionStatus) {
+        if status == CompletionStatus::Success {
+            let (count, bytes) = match requester::completed(send.opcode) {
+                CompletionOpcode::RdmaWrite => (&live().writes, &live().write_bytes),
+                CompletionOpcode::RdmaRead => (&live().reads, &live().read_bytes),
+                CompletionOpcode::Send => (&live().sends, &live().send_bytes),
+                _ => (&live().atomics, &live().atomic_bytes),
+            };
+            count.add(1);
+            bytes.add(send.length);
+        }
+        if !check::is_told(status, send.flags, pair.options.is_every_send_signaled) {
+            return;
+        }
+        let completion = Completion {
+            request: send.request,
+            status,
+            opcode: requester::completed(send.opcode),
+            byte_length: send.length as u32,
+            queue_pair: pair.number,
+            ..Completion::default()
+        };
+        self.complete(pair.options.send_queue.key, completion, false);
+    }
+}
+
+/// How long a peer's table is left alone after it answered.
+pub(crate) fn patience(pair: &Pair) -> u32 {
+    if pair.is_waiting() {
+        0
+    } else {
+        LOOKS_BEFORE_TABLE
+    }
+}
+
+/// Marks what a peer has that expects a number.
+fn acknowledge_before(pair: &mut Pair, expected: u32) {
+    let waiting = pair.sends.iter_mut().take(pair.started);
+    // Those behind have later numbers.
+    let acknowledged = waiting.take_while(|send| {
+        matches!(send.phase, Phase::Done(_)) || requester::is_acknowledged(send.sequence, expected)
+    });
+    for send in acknowledged.filter(|send| send.phase == Phase::Sent) {
+        send.phase = Phase::Done(CompletionStatus::Success);
     }
 }
 

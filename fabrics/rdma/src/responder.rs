@@ -23,7 +23,7 @@ use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
 use crate::state::{Incoming, Pair, Phase, Receive};
 
 /// Packets taken at once, before others have their turn.
-const PACKETS_A_TURN: usize = 256;
+pub(crate) const PACKETS_A_TURN: usize = 256;
 /// Packets after which the sender is told how far this end is.
 const PACKETS_A_TELL: usize = 64;
 /// Answers that wait for room; with more nothing further is heard.
@@ -32,14 +32,14 @@ const RESPONSES_MAX: usize = 256;
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 impl Engine {
-    /// Takes what came over a link, and tells how many packets that were.
-    pub(crate) fn hear(&mut self, index: usize) -> usize {
+    /// Takes what came over a link, at most so many packets, and tells how many that were.
+    pub(crate) fn hear(&mut self, index: usize, most: usize) -> usize {
         let mut count = 0;
         loop {
             let Some(link) = &mut self.links[index] else {
                 return count;
             };
-            if count == PACKETS_A_TURN || link.responses.len() > RESPONSES_MAX {
+            if count == most || link.responses.len() > RESPONSES_MAX {
                 break;
             }
             let header = match link.incoming.peek() {
@@ -52,7 +52,9 @@ impl Engine {
             };
             let consumer = link.incoming;
             let block = link.block;
-            self.take(index, block, &header, &consumer);
+            if !self.take_short(block, &header, &consumer) {
+                self.take(index, block, &header, &consumer);
+            }
             let Some(link) = &mut self.links[index] else {
                 return count;
             };
@@ -111,8 +113,13 @@ impl Engine {
         let is_struck = self.faults.is_some() && self.strike_packet(&mut pair, header);
         if check::hears(pair.state) && !is_struck {
             let is_message = header.kind == MESSAGE;
-            let is_next = is_peer
+            let mut is_next = is_peer
                 && responder::takes_request(kind, is_message, header.sequence, pair.expected);
+            if is_next && is_message && is_reliable {
+                self.hear_answer(&mut pair, header.code);
+                // One of the sends that are done by now may have failed.
+                is_next = check::hears(pair.state);
+            }
             match header.kind {
                 DATAGRAM => self.take_datagram(&mut pair, link, header, consumer),
                 MESSAGE if is_next => self.take_message(&mut pair, link, header, consumer),
@@ -222,7 +229,7 @@ impl Engine {
         let has = |flag| header.flags & flag != 0;
         let kind = pair.options.kind;
         let mut head = 0;
-        if has(FIRST) {
+        let mut incoming = if has(FIRST) {
             self.establish(pair);
             // The rest of an earlier message of an unreliable connection was lost.
             if let Some(receive) = pair.incoming.take().and_then(|earlier| earlier.receive) {
@@ -264,11 +271,12 @@ impl Engine {
                 }
             }
             pair.expected = header.sequence;
-            pair.incoming = Some(incoming);
+            incoming
         } else if header.sequence != pair.expected {
             return;
-        }
-        let Some(mut incoming) = pair.incoming.take() else {
+        } else if let Some(incoming) = pair.incoming.take() {
+            incoming
+        } else {
             return;
         };
         let length = (header.length as usize).saturating_sub(head);
@@ -361,10 +369,21 @@ impl Engine {
         if responder::receive_bytes(pair.options.kind, end) > receive.elements.bytes() {
             return Err(Incident::TooLong);
         }
-        let mut pieces = std::mem::take(&mut self.pieces);
         let elements = receive.elements.as_slice();
         let domain = pair.domain.index();
         let needed = access::LOCAL_WRITE;
+        if let ([element], false) = (elements, pulls || length == 0) {
+            let (key, bytes) = (element.local_key, u64::from(element.length));
+            let found = memory::find(&self.regions, key, domain, needed, element.address, bytes);
+            let start = found.ok_or(Incident::ReceiveClosed)? as *mut u8;
+            let start = start.wrapping_add(incoming.offset as usize);
+            // SAFETY: registered memory of this program, open to local writes; the end of the part
+            // is inside, as was checked.
+            unsafe { consumer.read(0, start, length as usize) };
+            incoming.offset = end;
+            return Ok(());
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
         let mut placed = if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
             Ok(())
         } else {
@@ -632,7 +651,7 @@ impl Engine {
         let mut status = requester::answered(send.length, end, is_last);
         if status == CompletionStatus::Success {
             let mut pieces = std::mem::take(&mut self.pieces);
-            let elements = send.elements.as_slice();
+            let elements = send.payload.elements();
             let domain = pair.domain.index();
             let needed = access::LOCAL_WRITE;
             if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {

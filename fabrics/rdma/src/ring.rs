@@ -82,9 +82,10 @@ impl Ring {
         unsafe { self.base.as_ptr().add(CONTROL_BYTES + at) }
     }
 
-    fn line_word(&self, position: u64, index: usize) -> &AtomicU32 {
+    #[inline]
+    fn line_word(&self, position: u64, index: usize) -> &AtomicU64 {
         // SAFETY: a word of a line, aligned.
-        unsafe { AtomicU32::from_ptr(self.line(position).cast::<u32>().add(index)) }
+        unsafe { AtomicU64::from_ptr(self.line(position).cast::<u64>().add(index)) }
     }
 
     /// The two pieces of a range of a packet's bytes.
@@ -164,7 +165,13 @@ impl Producer {
     /// # Safety
     ///
     /// `bytes` can be read for `length` bytes, and the packet finds room.
+    #[inline]
     pub(crate) unsafe fn write(&self, offset: usize, bytes: *const u8, length: usize) {
+        if offset + length <= LINE_BYTES - HEADER_BYTES {
+            let line = self.ring.line(self.tail);
+            // SAFETY: as promised by the caller; the first line has room for them.
+            return unsafe { copy(line.add(HEADER_BYTES + offset), bytes, length) };
+        }
         let [(first, count), (second, rest)] =
             self.ring.pieces(self.tail, HEADER_BYTES + offset, length);
         // SAFETY: as promised by the caller; the pieces are `length` bytes of the ring that the
@@ -178,32 +185,32 @@ impl Producer {
     }
 
     /// Lets the receiver see the packet.
+    #[inline]
     pub(crate) fn publish(&mut self, header: &Header) {
         let lines = lines_of(header.length as usize);
         let ring = &self.ring;
         let next = self.tail + lines;
         ring.line_word(next, 0).store(0, Ordering::Relaxed);
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let kind = u32::from(header.kind) | u32::from(header.flags) << 8;
         let words = [
-            kind | u32::from(header.code) << 16,
-            header.target,
-            header.source,
-            header.sequence,
-            header.immediate,
-            header.length,
-            header.total,
+            pair(header.target, header.source),
+            pair(header.sequence, header.immediate),
+            pair(header.length, header.total),
         ];
         for (index, word) in (1..).zip(words) {
             ring.line_word(self.tail, index)
                 .store(word, Ordering::Relaxed);
         }
-        ring.line_word(self.tail, 0).store(STAMP, Ordering::Release);
+        let first = pair(STAMP, kind | u32::from(header.code) << 16);
+        ring.line_word(self.tail, 0).store(first, Ordering::Release);
         self.tail = next;
         prefetch_line_to_write(ring.line(next).wrapping_add(LINE_BYTES));
     }
 
     /// Whether the receiver wants to be woken for what was published; it is then the caller's to
     /// do.
+    #[inline]
     pub(crate) fn takes_attention(&self) -> bool {
         light_barrier();
         let attention = self.ring.attention();
@@ -231,37 +238,43 @@ impl Consumer {
         }
     }
 
+    /// Lines taken so far.
+    pub(crate) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether there is no next packet.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        let word = self.ring.line_word(self.position, 0);
+        word.load(Ordering::Relaxed) as u32 == 0
+    }
+
     /// The header of the next packet.
     ///
     /// # Errors
     ///
     /// Garbage, where a peer wrote what no peer writes.
+    #[inline]
     pub(crate) fn peek(&self) -> Result<Option<Header>, Garbage> {
-        match self
-            .ring
-            .line_word(self.position, 0)
-            .load(Ordering::Acquire)
-        {
+        let word = |index, order| self.ring.line_word(self.position, index).load(order);
+        let first = word(0, Ordering::Acquire);
+        match first as u32 {
             0 => return Ok(None),
             STAMP => {}
             _ => return Err(Garbage),
         }
-        let word = |index| {
-            self.ring
-                .line_word(self.position, index)
-                .load(Ordering::Relaxed)
-        };
-        let kind = word(1);
+        let [ends, numbers, lengths] = [1, 2, 3].map(|index| word(index, Ordering::Relaxed));
         let header = Header {
-            kind: kind as u8,
-            flags: (kind >> 8) as u8,
-            code: (kind >> 16) as u16,
-            target: word(2),
-            source: word(3),
-            sequence: word(4),
-            immediate: word(5),
-            length: word(6),
-            total: word(7),
+            kind: (first >> 32) as u8,
+            flags: (first >> 40) as u8,
+            code: (first >> 48) as u16,
+            target: ends as u32,
+            source: (ends >> 32) as u32,
+            sequence: numbers as u32,
+            immediate: (numbers >> 32) as u32,
+            length: lengths as u32,
+            total: (lengths >> 32) as u32,
         };
         if header.length as usize > PAYLOAD_BYTES_MAX {
             return Err(Garbage);
@@ -274,7 +287,13 @@ impl Consumer {
     /// # Safety
     ///
     /// `bytes` can be written for `length` bytes. The range is inside the payload.
+    #[inline]
     pub(crate) unsafe fn read(&self, offset: usize, bytes: *mut u8, length: usize) {
+        if offset + length <= LINE_BYTES - HEADER_BYTES {
+            let line = self.ring.line(self.position);
+            // SAFETY: as promised by the caller; the first line has them.
+            return unsafe { copy(bytes, line.add(HEADER_BYTES + offset), length) };
+        }
         let [(first, count), (second, rest)] =
             self.ring
                 .pieces(self.position, HEADER_BYTES + offset, length);

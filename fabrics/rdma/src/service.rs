@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use viaduct_processes::socket;
 
-use crate::engine::{self, Engine, IS_TICKING};
+use crate::engine::{self, Engine, IS_TICK_DUE, IS_TICKING};
 use crate::error::Result;
 use crate::link::{Link, MESSAGE_BYTES, Message};
 
 /// Between two looks at sends under way.
 const TICK: Duration = Duration::from_millis(1);
+/// So often the thread leaves sends under way to a program that looks after them.
+const TICKS_ALONE: u32 = 20;
 /// Looks without sends under way, after which the thread sleeps until it is woken.
 const IDLE_TICKS: u32 = 20;
 /// How long it goes on looking after it was woken for requests.
@@ -75,8 +77,16 @@ fn run(wake: &Arc<OwnedFd>) {
             tv_sec: limit.as_secs() as i64,
             tv_nsec: i64::from(limit.subsec_nanos()),
         });
-        let _ = rustix::event::poll(&mut polled, limit.as_ref());
-        let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut ticks = 0;
+        let ready: Vec<bool> = loop {
+            let found = rustix::event::poll(&mut polled, limit.as_ref());
+            // The lock is left to a program that looks by itself.
+            let is_looked_after = tick.is_some() && !IS_TICK_DUE.swap(true, Ordering::Relaxed);
+            ticks += 1;
+            if found != Ok(0) || !is_looked_after || port_change.is_some() || ticks == TICKS_ALONE {
+                break polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+            }
+        };
         drop(polled);
         let _ = rustix::io::read(wake.as_fd(), &mut [0_u8; 8]);
         let Ok(mut engine) = engine::engine() else {

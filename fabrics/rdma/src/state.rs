@@ -8,6 +8,7 @@ use viaduct_core::verbs::{
     AddressAttributes, CompletionStatus, QueuePairAttributes, QueuePairState, QueuePairType,
     ScatterGatherElement, SendOpcode,
 };
+use viaduct_processes::copy::copy;
 
 use crate::faults::Struck;
 use crate::packet::Remote;
@@ -15,33 +16,115 @@ use crate::pair::QueuePairOptions;
 use crate::slab::Key;
 
 /// Elements without memory of their own, while they are few.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Elements {
-    few: [ScatterGatherElement; 2],
-    count: usize,
-    many: Vec<ScatterGatherElement>,
+#[derive(Clone, Debug)]
+pub(crate) enum Elements {
+    Few([ScatterGatherElement; 2], u8),
+    Many(Vec<ScatterGatherElement>),
 }
 
 impl Elements {
+    #[inline]
     pub(crate) fn new(elements: &[ScatterGatherElement]) -> Self {
-        let mut all = Self {
-            count: elements.len(),
-            ..Self::default()
-        };
-        match all.few.get_mut(..elements.len()) {
-            Some(few) => few.copy_from_slice(elements),
-            None => all.many = elements.to_vec(),
+        let mut few = [ScatterGatherElement::default(); 2];
+        match elements {
+            [] => {}
+            [one] => few[0] = *one,
+            [one, two] => few = [*one, *two],
+            many => return Self::Many(many.to_vec()),
         }
-        all
+        Self::Few(few, elements.len() as u8)
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[ScatterGatherElement] {
-        self.few.get(..self.count).unwrap_or(&self.many)
+        match self {
+            Self::Few(few, count) => few.get(..usize::from(*count)).unwrap_or_default(),
+            Self::Many(many) => many,
+        }
     }
 
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        let lengths = self.as_slice().iter().map(|element| element.length);
-        lengths.map(u64::from).sum()
+        bytes_of(self.as_slice())
+    }
+}
+
+/// Bytes of elements.
+#[inline]
+pub(crate) fn bytes_of(elements: &[ScatterGatherElement]) -> u64 {
+    let lengths = elements.iter().map(|element| element.length);
+    lengths.map(u64::from).sum()
+}
+
+/// Bytes that a send brought, without memory of their own while they are few.
+#[derive(Clone, Debug)]
+pub(crate) enum Inline {
+    Few([u8; INLINE_FEW], u8),
+    Many(Box<[u8]>),
+}
+
+/// Bytes that need no memory of their own.
+pub(crate) const INLINE_FEW: usize = 38;
+
+impl Inline {
+    /// # Safety
+    ///
+    /// The elements' bytes can be read.
+    #[inline]
+    pub(crate) unsafe fn new(elements: &[ScatterGatherElement]) -> Self {
+        let mut few = [0; INLINE_FEW];
+        if let [one] = elements
+            && one.length as usize <= INLINE_FEW
+        {
+            let length = one.length as usize;
+            // SAFETY: as promised by the caller; the array has room.
+            unsafe { copy(few.as_mut_ptr(), one.address as *const u8, length) };
+            return Self::Few(few, length as u8);
+        }
+        let mut many = Vec::with_capacity(bytes_of(elements) as usize);
+        for element in elements.iter().filter(|element| element.length > 0) {
+            // SAFETY: as promised by the caller.
+            many.extend_from_slice(unsafe {
+                std::slice::from_raw_parts(element.address as *const u8, element.length as usize)
+            });
+        }
+        match few.get_mut(..many.len()) {
+            Some(place) => {
+                place.copy_from_slice(&many);
+                Self::Few(few, many.len() as u8)
+            }
+            None => Self::Many(many.into_boxed_slice()),
+        }
+    }
+}
+
+/// Where a send's bytes are, or where those come that it asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Inline(Inline),
+    Elements(Elements),
+}
+
+impl Payload {
+    /// # Safety
+    ///
+    /// If they are inline, the elements' bytes can be read.
+    #[inline]
+    pub(crate) unsafe fn new(elements: &[ScatterGatherElement], is_inline: bool) -> Self {
+        if is_inline {
+            // SAFETY: as promised by the caller.
+            Self::Inline(unsafe { Inline::new(elements) })
+        } else {
+            Self::Elements(Elements::new(elements))
+        }
+    }
+
+    /// Elements in registered memory: none of what is inline.
+    pub(crate) fn elements(&self) -> &[ScatterGatherElement] {
+        match self {
+            Self::Inline(_) => &[],
+            Self::Elements(elements) => elements.as_slice(),
+        }
     }
 }
 
@@ -75,9 +158,7 @@ pub(crate) struct Send {
     pub(crate) request: u64,
     pub(crate) opcode: SendOpcode,
     pub(crate) flags: u32,
-    pub(crate) elements: Elements,
-    /// Its bytes, if it brought them.
-    pub(crate) inline: Option<Vec<u8>>,
+    pub(crate) payload: Payload,
     pub(crate) length: u64,
     pub(crate) immediate: u32,
     pub(crate) remote_address: u64,
@@ -139,6 +220,9 @@ pub(crate) struct Pair {
     pub(crate) wait_until: u64,
     pub(crate) not_ready_count: u32,
     pub(crate) retry_count: u32,
+    /// Looks at what came before the peer's table is looked at: a peer that answers says in its
+    /// answer what it has, and a look at what it writes would delay that.
+    pub(crate) patience: u32,
     /// When something was last heard of the oldest send.
     pub(crate) heard_at: u64,
     pub(crate) expected: u32,
@@ -155,6 +239,14 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// A send is done: what is counted of the oldest is counted anew.
+    #[inline]
+    pub(crate) fn begin_anew(&mut self) {
+        self.heard_at = 0;
+        self.retry_count = 0;
+        self.not_ready_count = 0;
+    }
+
     /// Sends begun and not complete.
     pub(crate) fn is_waiting(&self) -> bool {
         self.started > 0

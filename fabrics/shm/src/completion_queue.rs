@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use viaduct_processes::lock::BiasedMutex;
 use viaduct_provider::{
     CompletionEntry, CompletionHandler, CompletionQueueHandle, Error, NicHandle, Result, ReturnCode,
 };
@@ -25,7 +26,6 @@ use crate::deadline::Deadline;
 use crate::events;
 use crate::fork;
 use crate::handle::{Kind, Slab, Slot};
-use crate::lock::BiasedMutex;
 use crate::nic::{self, Nic};
 use crate::service::locked;
 use crate::vi::Vi;

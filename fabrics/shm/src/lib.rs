@@ -152,7 +152,7 @@
 //! - segment: sealed memory without a name, mapped by several processes: `Segment` (`segment.rs`)
 //! - region table: registered memory, readable by trusted peers: `RegionTable`, `RemoteRegionTable`
 //!   (`regions.rs`, `regions/remote.rs`)
-//! - biased lock: costs nothing while one thread uses it: `BiasedMutex` (`lock.rs`)
+//! - biased lock: costs nothing while one thread uses it: `viaduct_processes::lock::BiasedMutex`
 //! - service thread: hears links, notices deaths, helps the slow: `Service` (`service.rs`)
 //! - host: what a process holds, and which others know: `Host` (`host.rs`)
 
@@ -175,7 +175,6 @@ mod fork;
 mod handle;
 mod host;
 mod link;
-mod lock;
 mod meeting;
 mod names;
 mod nic;

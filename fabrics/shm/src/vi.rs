@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use viaduct_core::outcome::{self, Outcome};
 use viaduct_core::transition::{self, Transition};
 use viaduct_core::{Queue, Status, ViAttributes, ViState, check};
+use viaduct_processes::lock::BiasedMutex;
 use viaduct_provider::{
     CompletionQueueHandle, Counts, Error, NicHandle, Result, ReturnCode, ViHandle, ViInformation,
 };
@@ -24,7 +25,6 @@ use crate::completion_queue::{self, CompletionQueue};
 use crate::connect::{CloseReason, Connectable};
 use crate::handle::{Kind, Slab, Slot};
 use crate::host::Host;
-use crate::lock::BiasedMutex;
 use crate::nic::Nic;
 use crate::receive::ReceiveSide;
 use crate::send::SendSide;

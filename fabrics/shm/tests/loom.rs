@@ -8,12 +8,13 @@
 
 #![allow(
     dead_code,
+    unreachable_pub,
     unused_imports,
     clippy::unwrap_used,
-    reason = "each protocol is used in part; helpers of tests"
+    reason = "each protocol is used in part, the lock is a library's; helpers of tests"
 )]
 
-#[path = "../src/lock/biased.rs"]
+#[path = "../../processes/src/lock/biased.rs"]
 mod biased;
 #[path = "../src/pool/bits.rs"]
 mod bits;

@@ -199,14 +199,12 @@ pub(crate) unsafe extern "C" fn poll_cq(
         let most = usize::try_from(most).map_err(|_| invalid("fewer than no completions"))?;
         // SAFETY: the program passes a live queue.
         let queue = unsafe { &(*trust::<CompletionQueue>(queue)).handle };
-        let mut count = 0;
-        // Most polls find nothing or one completion: there is room for one, then for more.
-        let mut one = [Completion::default(); 1];
-        while count < most && queue.poll(&mut one)? == 1 {
+        let mut place = completions;
+        let count = queue.poll_each(most, |completion| {
             // SAFETY: the program has room for `most`.
-            unsafe { completions.add(count).write(to_c(&one[0])) };
-            count += 1;
-        }
+            unsafe { place.write(to_c(completion)) };
+            place = place.wrapping_add(1);
+        })?;
         Ok(count as c_int)
     });
     found.unwrap_or_else(|number| -number)

@@ -4,8 +4,9 @@ use super::*;
 
 pub(crate) fn open_context(device: Device) -> Result<Key> {
     fork::check()?;
+    let engine = ENGINE.get_or_init(|| BiasedMutex::new(None));
     fork::watch();
-    let mut guard = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut guard = engine.lock();
     if guard.is_none() {
         *guard = Some(Engine::start()?);
     }
@@ -107,7 +108,7 @@ pub(crate) fn acknowledge_async_events(owner: Owner, count: u32) {
     if let Some(left) = left {
         *left = left.saturating_sub(count);
     }
-    ACKNOWLEDGED.notify_all();
+    tell_acknowledged(&engine);
 }
 
 pub(crate) fn close_context(context: Key) -> Result<()> {
@@ -243,53 +244,55 @@ pub(crate) fn create_completion_queue(
     key.ok_or_else(|| Error::new(libc::ENOMEM, "too many completion queues"))
 }
 
-pub(crate) fn poll_completions(key: Key, completions: &mut [Completion]) -> Result<usize> {
+/// Looks in vain, of which each so many offer the processor to others: the peer may need this one.
+const LOOKS_A_YIELD: u32 = 256;
+
+/// Shows at most so many completions, oldest first, and tells how many.
+pub(crate) fn poll_completions(
+    key: Key,
+    most: usize,
+    mut visit: impl FnMut(&Completion),
+) -> Result<usize> {
     let mut engine = engine()?;
-    let mut taken = 0;
     // First what is there, then what came, then what was acknowledged: each only if there was
     // nothing before, since each looks at lines that the peer writes.
-    for turn in 0..3 {
-        let queue = engine.notices.queues.get_mut(key).ok_or_else(gone)?;
-        if queue.is_dead && queue.completions.is_empty() {
-            return Err(Error::new(libc::EIO, "the completion queue overran"));
-        }
-        while let Some(place) = completions.get_mut(taken) {
-            let Some(completion) = queue.completions.pop_front() else {
-                break;
-            };
-            *place = completion;
-            taken += 1;
-        }
-        if taken > 0 {
-            break;
-        }
-        match turn {
-            0 => {
-                engine.hear_all();
-            }
-            1 => engine.advance_all(),
-            _ => {}
-        }
-    }
-    drop(engine);
-    if taken == 0 {
-        looked_in_vain();
+    let mut taken = engine.notices.take(key, most, &mut visit)?;
+    // Who has waited for a packet takes that alone: a look for the next would be one at a line that
+    // the peer has just written, and has nothing in it, as a rule.
+    let packets = if engine.vain_looks > 0 {
+        1
     } else {
-        VAIN_LOOKS.store(0, Ordering::Relaxed);
+        PACKETS_A_TURN
+    };
+    if taken == 0 && engine.hear_all(packets) > 0 {
+        taken = engine.notices.take(key, most, &mut visit)?;
     }
-    Ok(taken)
+    if taken == 0 && !engine.active.is_empty() {
+        engine.advance_all(true);
+        taken = engine.notices.take(key, most, &mut visit)?;
+    }
+    if taken > 0 || most == 0 {
+        engine.vain_looks = 0;
+        return Ok(taken);
+    }
+    engine.looked_in_vain();
+    let offers = engine.vain_looks == 0;
+    drop(engine);
+    if offers {
+        std::thread::yield_now();
+    }
+    Ok(0)
 }
 
-/// Looks in vain since the last that was not.
-static VAIN_LOOKS: AtomicU32 = AtomicU32::new(0);
-/// So many of them, after which the processor is offered to others: the peer may need this one.
-const LOOKS_A_YIELD: u32 = 128;
-
-fn looked_in_vain() {
-    let looks = VAIN_LOOKS.load(Ordering::Relaxed).wrapping_add(1);
-    VAIN_LOOKS.store(looks, Ordering::Relaxed);
-    if looks.is_multiple_of(LOOKS_A_YIELD) {
-        std::thread::yield_now();
+impl Engine {
+    /// Counts, and looks after sends under way when the service thread asks.
+    #[inline]
+    fn looked_in_vain(&mut self) {
+        self.vain_looks = (self.vain_looks + 1) % LOOKS_A_YIELD;
+        if IS_TICK_DUE.load(Ordering::Relaxed) {
+            IS_TICK_DUE.store(false, Ordering::Relaxed);
+            self.tick();
+        }
     }
 }
 
@@ -336,7 +339,7 @@ pub(crate) fn acknowledge_completion_events(key: Key, count: u32) {
         && let Some(queue) = engine.notices.queues.get_mut(key)
     {
         queue.unacknowledged = queue.unacknowledged.saturating_sub(count);
-        ACKNOWLEDGED.notify_all();
+        tell_acknowledged(&engine);
     }
 }
 
@@ -357,7 +360,7 @@ pub(crate) fn destroy_completion_queue(key: Key) -> Result<()> {
         if queue.unacknowledged == 0 && queue.async_unacknowledged == 0 {
             break;
         }
-        engine = wait(engine);
+        engine = wait(engine)?;
     }
     engine.notices.queues.remove(key);
     if let Some(channel) = channel.and_then(|channel| engine.notices.channels.get_mut(channel)) {

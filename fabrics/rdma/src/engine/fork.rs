@@ -21,12 +21,12 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 static IS_ORPHAN: AtomicBool = AtomicBool::new(false);
 
 /// The lock of the engine, from before a fork to after it.
-struct Held(UnsafeCell<Option<MutexGuard<'static, Option<Box<Engine>>>>>);
+struct Kept(UnsafeCell<Option<Held>>);
 
 // SAFETY: whoever holds the lock alone looks into it, in the thread that forks.
-unsafe impl Sync for Held {}
+unsafe impl Sync for Kept {}
 
-static HELD: Held = Held(UnsafeCell::new(None));
+static HELD: Kept = Kept(UnsafeCell::new(None));
 
 /// Has forks of this process noticed.
 pub(crate) fn watch() {
@@ -54,20 +54,15 @@ pub(crate) fn check() -> Result<()> {
 }
 
 extern "C" fn prepare() {
+    let Some(engine) = ENGINE.get() else { return };
     let start = Instant::now();
-    loop {
-        let guard = match ENGINE.try_lock() {
-            Ok(guard) => guard,
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
-                std::thread::yield_now();
-                continue;
-            }
-            Err(std::sync::TryLockError::WouldBlock) => return,
-        };
-        // SAFETY: the lock is held.
-        unsafe { *HELD.0.get() = Some(guard) };
-        return;
+    while start.elapsed() < PATIENCE {
+        if let Some(guard) = engine.try_lock() {
+            // SAFETY: the lock is held.
+            unsafe { *HELD.0.get() = Some(guard) };
+            return;
+        }
+        std::thread::yield_now();
     }
 }
 
@@ -95,6 +90,7 @@ extern "C" fn begin_child() {
     mem::forget(engine);
     FORKS.fetch_add(1, Ordering::Relaxed);
     IS_TICKING.store(false, Ordering::Relaxed);
+    IS_TICK_DUE.store(false, Ordering::Relaxed);
     faults::begin_child();
     crate::counters::begin_child();
 }

@@ -254,7 +254,7 @@ pub(crate) fn destroy_shared_receive_queue(key: Key) -> Result<()> {
         .async_unacknowledged
         > 0
     {
-        engine = wait(engine);
+        engine = wait(engine)?;
     }
     engine.shared.remove(key);
     if let Some(domain) = engine.domains.get_mut(domain) {

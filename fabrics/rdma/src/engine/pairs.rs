@@ -56,6 +56,7 @@ pub(crate) fn create_queue_pair(domain: Key, options: &QueuePairOptions) -> Resu
         wait_until: 0,
         not_ready_count: 0,
         retry_count: 0,
+        patience: 0,
         heard_at: 0,
         expected: 0,
         incoming: None,
@@ -146,7 +147,7 @@ pub(crate) fn destroy_queue_pair(key: Key) -> Result<()> {
     let context = engine.pair(key)?.context;
     engine.notices.forget_async(context, Owner::Pair(key));
     while engine.pair(key)?.async_unacknowledged > 0 {
-        engine = wait(engine);
+        engine = wait(engine)?;
     }
     engine.remove_pair(key);
     Ok(())
@@ -188,6 +189,13 @@ pub(crate) fn post_receive(key: Key, request: &ReceiveRequest<'_>) -> Result<()>
 pub(crate) unsafe fn post_sends(key: Key, requests: &[SendRequest<'_>]) -> Result<()> {
     let mut engine = engine()?;
     let engine = &mut *engine;
+    if let [request] = requests {
+        // SAFETY: as promised by the caller.
+        let is_sent = unsafe { engine.post_short(key, request) };
+        if is_sent {
+            return Ok(());
+        }
+    }
     let pair = engine.pair(key)?;
     if !check::takes_sends(pair.state) {
         return Err(invalid(format!("sends are not posted in {:?}", pair.state)));
@@ -201,17 +209,13 @@ pub(crate) unsafe fn post_sends(key: Key, requests: &[SendRequest<'_>]) -> Resul
         elements: sizes.max_send_elements,
         inline_bytes: sizes.max_inline_bytes,
     };
-    let length = |request: &SendRequest<'_>| {
-        let lengths = request.elements.iter().map(|element| element.length);
-        lengths.map(u64::from).sum::<u64>()
-    };
     for request in requests {
         check::send(
             kind,
             request.opcode,
             request.flags,
             request.elements.len(),
-            length(request),
+            bytes_of(request.elements),
             limits,
         )
         .map_err(refused)?;
@@ -231,24 +235,13 @@ pub(crate) unsafe fn post_sends(key: Key, requests: &[SendRequest<'_>]) -> Resul
             }
             _ => None,
         };
-        let inline = (request.flags & send::INLINE != 0).then(|| {
-            let mut bytes = Vec::with_capacity(length(request) as usize);
-            for element in request.elements.iter().filter(|element| element.length > 0) {
-                let start = element.address as *const u8;
-                // SAFETY: as promised by the caller.
-                bytes.extend_from_slice(unsafe {
-                    std::slice::from_raw_parts(start, element.length as usize)
-                });
-            }
-            bytes
-        });
         let send = Send {
             request: request.request,
             opcode: request.opcode,
             flags: request.flags,
-            elements: Elements::new(request.elements),
-            inline,
-            length: length(request),
+            // SAFETY: as promised by the caller.
+            payload: unsafe { Payload::new(request.elements, request.flags & send::INLINE != 0) },
+            length: bytes_of(request.elements),
             immediate: request.immediate,
             remote_address: request.remote_address,
             remote_key: request.remote_key,

@@ -289,6 +289,46 @@ fn grows(world: &World) {
     victim.destroy().unwrap();
 }
 
+/// A message acknowledges what its sender says that it has, and nothing that was not sent.
+fn acknowledges(world: &World) {
+    let mut link = liar();
+    let victim = world.victim(QueuePairType::Rc);
+    let elements = [world.element(8)];
+    let request = SendRequest::new(77, SendOpcode::Send).with_elements(&elements);
+    // SAFETY: nothing is inline.
+    unsafe { victim.post_send(&request) }.unwrap();
+    let mut is_done_after = |code, sequence| {
+        let header = Header {
+            kind: MESSAGE,
+            flags: FIRST | LAST,
+            code,
+            target: victim.number(),
+            source: NUMBER,
+            sequence,
+            length: 8,
+            total: 8,
+            ..Header::default()
+        };
+        tell(&mut link, &header, &[0; 8]);
+        let mut found = [Completion::default(); 4];
+        let count = world.queue.poll(&mut found).unwrap();
+        found[..count].iter().any(|done| done.request == 77)
+    };
+    let first = expected(&victim);
+    assert!(!is_done_after(0, first));
+    assert!(
+        !is_done_after(2, first + 1),
+        "one was sent, and two acknowledged"
+    );
+    assert!(
+        !is_done_after(1, first + 5),
+        "the message is not the next one"
+    );
+    assert!(is_done_after(1, first + 2));
+    leave(link);
+    victim.destroy().unwrap();
+}
+
 /// Packets at random, most of them nearly right.
 fn writes_at_random(world: &World, seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -319,7 +359,7 @@ fn writes_at_random(world: &World, seed: u64) {
         let header = Header {
             kind,
             flags: random.next(128) as u8,
-            code: random.one(&[0, 1, 5, 0x100, 0xffff]),
+            code: random.one(&[0, 1, 5, 0x100, 0x7fff, 0xffff]),
             target: random.one(&[victim.number(), victim.number(), victim.number(), any]),
             source: random.one(&[NUMBER, NUMBER, NUMBER, any]),
             sequence: random.one(&[expected(&victim), expected(&victim), any]),
@@ -327,6 +367,13 @@ fn writes_at_random(world: &World, seed: u64) {
             length: length as u32,
             total: random.one(&[0, 8, 64, 4096, 8192, any, u32::MAX]),
         };
+        if random.next(4) == 0 {
+            // What the liar may acknowledge.
+            let elements = [world.element(8)];
+            let request = SendRequest::new(1, SendOpcode::Send).with_elements(&elements);
+            // SAFETY: nothing is inline. Refused when the queue is full, or without an address.
+            let _ = unsafe { victim.post_send(&request) };
+        }
         tell(&mut link, &header, &payload[..length]);
         if random.next(40) == 0 {
             // What no ring has in it.
@@ -382,6 +429,7 @@ fn greets_at_random(world: &World, seed: u64) {
 fn a_liar_harms_nobody_else() {
     let world = World::new();
     grows(&world);
+    acknowledges(&world);
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let seeds = match number("VIADUCT_RDMA_SEED") {
         Some(seed) => seed..seed + 1,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use viaduct_core::{MemoryHandle, Queue, transition};
+use viaduct_processes::lock::{Guard, OwnGuard};
 use viaduct_provider::{Descriptor, DescriptorHandler, Done, Error, Result, ReturnCode, ViHandle};
 
 use super::{Connected, VIS, Vi, find};
@@ -13,7 +14,6 @@ use crate::counting::Asleep;
 use crate::deadline::Deadline;
 use crate::handle::Slot;
 use crate::host::{Host, Pace};
-use crate::lock::{Guard, OwnGuard};
 use crate::receive::{Look, ReceiveSide};
 use crate::send::{SendSide, Step};
 use crate::side::{bound_to_completion_queue, dead_vi, done};

@@ -8,13 +8,14 @@
 mod biased;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-pub(crate) use self::biased::{BiasedMutex, Guard, OwnGuard};
+pub use self::biased::{BiasedMutex, Guard, OwnGuard};
 
 /// Whether stores of other threads can be made visible without their help; asks once.
-pub(crate) fn barrier_is_available() -> bool {
+pub fn barrier_is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
         !cfg!(miri)
@@ -24,14 +25,31 @@ pub(crate) fn barrier_is_available() -> bool {
 }
 
 /// Makes the stores of all threads of this process visible to this one, and its own to them.
-pub(crate) fn heavy_barrier() {
+pub fn heavy_barrier() {
     // It succeeded when `barrier_is_available` registered this process.
     let _ = membarrier(MembarrierCommand::PrivateExpedited);
 }
 
-/// A number that no other living thread has, above [`SHARED`].
+/// Keeps what is before it before what is behind it, as far as the compiler goes: whoever relies
+/// on the processor as well makes a barrier for both sides. A model has a full fence here and in
+/// place of that barrier.
+#[inline(always)]
+pub fn light_barrier() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Lets time pass in a loop that waits for another thread.
+pub(crate) fn spin(turns: u32) {
+    if turns < 100 {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+/// A number that no other living thread has, above those that the lock has for none.
 #[inline]
-pub(crate) fn current_thread() -> u64 {
+pub fn current_thread() -> u64 {
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
     {
         let pointer: u64;

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 use crate::sync::{
     AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, barrier_is_available, current_thread,
@@ -20,7 +20,7 @@ pub(crate) const REBIAS_AFTER: u32 = 64;
 const REBIAS_AFTER_MAX: u32 = 4096;
 
 /// A value that one thread at a time reaches, cheapest for the thread that reaches it most.
-pub(crate) struct BiasedMutex<T> {
+pub struct BiasedMutex<T> {
     /// The thread that may take the lock by plain stores.
     pub(crate) owner: AtomicU64,
     /// Whether it has.
@@ -43,7 +43,8 @@ unsafe impl<T: Send> Send for BiasedMutex<T> {}
 unsafe impl<T: Send> Sync for BiasedMutex<T> {}
 
 impl<T> BiasedMutex<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// A lock that nobody has used.
+    pub fn new(value: T) -> Self {
         let owner = if barrier_is_available() {
             NOBODY
         } else {
@@ -61,20 +62,39 @@ impl<T> BiasedMutex<T> {
         }
     }
 
-    /// Waits for the value. Taking it twice in one thread waits for ever.
+    /// Waits for the value. Taking it twice in one thread panics or waits for ever.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub fn lock(&self) -> Guard<'_, T> {
         match self.lock_own() {
             Some(own) => own.into(),
             None => self.lock_contended(current_thread()),
         }
     }
 
+    /// The value, unless another thread uses it as an ordinary lock, or this one has it already:
+    /// for whoever may have interrupted that.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let me = current_thread();
+        if self.owner.load(Ordering::Relaxed) == me && self.held.load(Ordering::Relaxed) {
+            return None;
+        }
+        match self.contended.try_lock() {
+            Ok(bias) => Some(self.enter(bias, me)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.enter(poisoned.into_inner(), me)),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// The value, if this thread has the bias: for a way that takes few steps.
     #[inline(always)]
-    pub(crate) fn lock_own(&self) -> Option<OwnGuard<'_, T>> {
+    pub fn lock_own(&self) -> Option<OwnGuard<'_, T>> {
         let me = current_thread();
         if self.owner.load(Ordering::Relaxed) == me {
+            // A second guard of one thread would reach what the first one does.
+            assert!(
+                !self.held.load(Ordering::Relaxed),
+                "the lock is this thread's already"
+            );
             self.held.store(true, Ordering::Relaxed);
             // Pairs with the barrier in `revoke`: either it sees `held`, or this load sees it.
             light_barrier();
@@ -88,10 +108,14 @@ impl<T> BiasedMutex<T> {
 
     #[cold]
     fn lock_contended(&self, me: u64) -> Guard<'_, T> {
-        let mut bias = self
+        let bias = self
             .contended
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        self.enter(bias, me)
+    }
+
+    fn enter<'a>(&'a self, mut bias: MutexGuard<'a, Bias>, me: u64) -> Guard<'a, T> {
         match self.owner.load(Ordering::Relaxed) {
             NOBODY => self.owner.store(me, Ordering::Relaxed),
             SHARED => {
@@ -148,14 +172,14 @@ impl<T> fmt::Debug for BiasedMutex<T> {
 }
 
 /// The right to reach the value.
-pub(crate) struct Guard<'a, T> {
+pub struct Guard<'a, T> {
     mutex: &'a BiasedMutex<T>,
     contended: Option<MutexGuard<'a, Bias>>,
 }
 
 impl<T> Guard<'_, T> {
     /// Whether [`BiasedMutex::lock_own`] did not give it.
-    pub(crate) const fn is_shared(&self) -> bool {
+    pub const fn is_shared(&self) -> bool {
         self.contended.is_some()
     }
 }
@@ -188,7 +212,7 @@ impl<T> Drop for Guard<'_, T> {
 }
 
 /// The right to reach the value, of the thread that has the bias.
-pub(crate) struct OwnGuard<'a, T>(&'a BiasedMutex<T>);
+pub struct OwnGuard<'a, T>(&'a BiasedMutex<T>);
 
 impl<T> Deref for OwnGuard<'_, T> {
     type Target = T;
@@ -224,5 +248,17 @@ impl<T> Drop for OwnGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         self.0.held.store(false, Ordering::Release);
+    }
+}
+
+impl<T> fmt::Debug for Guard<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for OwnGuard<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OwnGuard").finish_non_exhaustive()
     }
 }

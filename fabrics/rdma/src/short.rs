@@ -1,0 +1,258 @@
+//! The way of short messages, which most are: one that may begin at once goes from the program's
+//! memory into the ring in one step, and one that has come whole from there into its receive.
+//! What does not, since something is in the way or wrong, is left to the general way
+//! ([`Engine::transmit`], [`Engine::hear`]), which finds the same and acts on it; the rules are
+//! asked here as there.
+
+use std::sync::atomic::Ordering;
+
+use viaduct_core::verbs::check::{self, SendLimits};
+use viaduct_core::verbs::flags::{access, completion, send};
+use viaduct_core::verbs::requester::{self, Begin, Request, Turn};
+use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, SendOpcode, responder};
+
+use crate::counters::live;
+use crate::engine::Engine;
+use crate::faults::Struck;
+use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
+use crate::memory;
+use crate::notices::Notices;
+use crate::packet::{FIRST, IMMEDIATE, LAST, MESSAGE, SOLICITED, acknowledged, acknowledging};
+use crate::pair::SendRequest;
+use crate::requester::patience;
+use crate::ring::{Consumer, Header};
+use crate::slab::Key;
+use crate::state::{Pair, Payload, Phase, Send, bytes_of};
+
+/// Messages up to here go this way. Longer ones are copied for longer than they are looked at.
+const BYTES_MAX: u64 = 1024;
+
+impl Engine {
+    /// Posts a short message of a connection and sends it, if nothing is in the way. If something
+    /// is, nothing has been done.
+    ///
+    /// # Safety
+    ///
+    /// With the flag `INLINE` the elements' bytes can be read.
+    pub(crate) unsafe fn post_short(&mut self, key: Key, request: &SendRequest<'_>) -> bool {
+        let pair = self.pairs.get_mut(key);
+        let Some(pair) = pair.and_then(Option::as_deref_mut) else {
+            return false;
+        };
+        let (kind, opcode, flags) = (pair.options.kind, request.opcode, request.flags);
+        let has_immediate = opcode == SendOpcode::SendWithImmediate;
+        let is_short = match kind {
+            QueuePairType::Rc | QueuePairType::Uc => has_immediate || opcode == SendOpcode::Send,
+            QueuePairType::Ud => false,
+        };
+        let length = bytes_of(request.elements);
+        let sizes = &pair.options.capabilities;
+        let limits = SendLimits {
+            elements: sizes.max_send_elements,
+            inline_bytes: sizes.max_inline_bytes,
+        };
+        let asked = Request {
+            kind,
+            opcode,
+            flags,
+            length,
+        };
+        if !is_short
+            || length > BYTES_MAX
+            || self.faults.is_some()
+            || pair.started != pair.sends.len()
+            || pair.wait_until != 0
+            || pair.sends.len() >= sizes.max_send_requests as usize
+            || !check::takes_sends(pair.state)
+            || requester::turn(pair.state, false) != Turn::Begins
+            || check::send(kind, opcode, flags, request.elements.len(), length, limits).is_err()
+        {
+            return false;
+        }
+        let max_read_atomic = pair.attributes.max_read_atomic;
+        let bytes_max = u64::from(MESSAGE_BYTES_MAX);
+        let Begin::Now = requester::begin(&asked, pair.asked, max_read_atomic, bytes_max) else {
+            return false;
+        };
+        let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) else {
+            return false;
+        };
+        if !link.outgoing.has_room(length as usize) {
+            return false;
+        }
+        let is_inline = flags & send::INLINE != 0;
+        let mut to = 0;
+        for element in request.elements {
+            let bytes = u64::from(element.length);
+            let start = if is_inline || bytes == 0 {
+                Some(element.address)
+            } else {
+                let domain = pair.domain.index();
+                let (key, address) = (element.local_key, element.address);
+                memory::find(&self.regions, key, domain, 0, address, bytes)
+            };
+            // What has been written nobody sees.
+            let Some(start) = start else { return false };
+            let count = element.length as usize;
+            // SAFETY: inline bytes, or registered memory; there is room for all of them.
+            unsafe { link.outgoing.write(to, start as *const u8, count) };
+            to += count;
+        }
+        let mut header = Header {
+            kind: MESSAGE,
+            flags: FIRST | LAST,
+            code: acknowledging(pair.expected),
+            target: pair.attributes.destination,
+            source: pair.number,
+            sequence: pair.next_sequence,
+            immediate: request.immediate,
+            length: length as u32,
+            total: length as u32,
+        };
+        if has_immediate {
+            header.flags |= IMMEDIATE;
+        }
+        if flags & send::SOLICITED != 0 {
+            header.flags |= SOLICITED;
+        }
+        link.outgoing.publish(&header);
+        let phase = Phase::handed_over(kind, opcode);
+        pair.sends.push_back(Send {
+            request: request.request,
+            opcode,
+            flags,
+            // SAFETY: as promised by the caller.
+            payload: unsafe { Payload::new(request.elements, is_inline) },
+            length,
+            immediate: request.immediate,
+            remote_address: 0,
+            remote_key: 0,
+            compare_add: 0,
+            swap: 0,
+            destination: None,
+            phase,
+            sequence: pair.next_sequence,
+            offset: length,
+            end: link.outgoing.tail(),
+            is_placed: false,
+            struck: Struck::default(),
+        });
+        pair.started += 1;
+        pair.next_sequence = pair.next_sequence.wrapping_add(1);
+        live().packets.add(1);
+        let mut wakes_self = false;
+        if link.outgoing.takes_attention() {
+            link.kick();
+            live().kicks.add(1);
+            wakes_self = link.socket.is_none();
+        }
+        let is_under_way = !matches!(phase, Phase::Done(_));
+        if is_under_way && !pair.is_active {
+            pair.is_active = true;
+            self.active.push(key.index());
+        }
+        if wakes_self {
+            self.poke();
+        }
+        if is_under_way {
+            self.wants_ticks();
+        } else if let Some(mut pair) = self.take_pair(key.index()) {
+            self.retire(&mut pair);
+            self.put_pair(pair);
+        }
+        true
+    }
+
+    /// Takes a message of one packet into a receive of one element. If that is not what there is,
+    /// nothing has been done but to hear what it acknowledges.
+    #[inline]
+    pub(crate) fn take_short(&mut self, block: u32, header: &Header, consumer: &Consumer) -> bool {
+        let has_immediate = header.flags & IMMEDIATE != 0;
+        if header.kind != MESSAGE
+            || header.flags & !(IMMEDIATE | SOLICITED) != FIRST | LAST
+            || header.source >> QUEUE_PAIR_BITS != block
+            || header.target >> QUEUE_PAIR_BITS != self.block
+            || self.faults.is_some()
+            || !responder::takes_receive(false, has_immediate)
+        {
+            return false;
+        }
+        let index = header.target & ((1 << QUEUE_PAIR_BITS) - 1);
+        let Some(Some(pair)) = self.pairs.at_mut(index) else {
+            return false;
+        };
+        let pair = &mut **pair;
+        let kind = pair.options.kind;
+        if pair.attributes.destination != header.source
+            || pair.incoming.is_some()
+            || pair.drain_wanted
+            || pair.has_shared_queue()
+            || !check::hears(pair.state)
+            || !responder::takes_request(kind, true, header.sequence, pair.expected)
+            || responder::event_at_first_request(pair.state, pair.is_established).is_some()
+        {
+            return false;
+        }
+        if kind == QueuePairType::Rc && pair.started > 0 {
+            hear_answer(&mut self.notices, pair, header.code);
+        }
+        let Some(receive) = pair.receives.front() else {
+            return false;
+        };
+        let [element] = receive.elements.as_slice() else {
+            return false;
+        };
+        let bytes = u64::from(element.length);
+        if responder::receive_bytes(kind, u64::from(header.length)) > bytes || header.length == 0 {
+            return false;
+        }
+        let domain = pair.domain.index();
+        let (key, address) = (element.local_key, element.address);
+        let needed = access::LOCAL_WRITE;
+        let found = memory::find(&self.regions, key, domain, needed, address, bytes);
+        let Some(start) = found else { return false };
+        // SAFETY: registered memory of this program, open to local writes, and long enough.
+        unsafe { consumer.read(0, start as *mut u8, header.length as usize) };
+        let done = Completion {
+            request: receive.request,
+            opcode: responder::completed(false),
+            byte_length: header.length,
+            immediate: if has_immediate { header.immediate } else { 0 },
+            queue_pair: pair.number,
+            source_queue_pair: header.source,
+            flags: if has_immediate {
+                completion::WITH_IMMEDIATE
+            } else {
+                0
+            },
+            ..Completion::default()
+        };
+        pair.receives.pop_front();
+        pair.expected = header.sequence.wrapping_add(1);
+        let entry = self.tables.pairs.at(index);
+        entry.expected.store(pair.expected, Ordering::Release);
+        live().receives.add(1);
+        live().receive_bytes.add(u64::from(header.length));
+        let queue = pair.options.receive_queue.key;
+        let is_solicited = header.flags & SOLICITED != 0;
+        self.notices.complete(queue, done, is_solicited);
+        true
+    }
+}
+
+/// The oldest sends are done that a message acknowledges; [`Engine::retire`] does the rest.
+#[inline]
+fn hear_answer(notices: &mut Notices, pair: &mut Pair, code: u16) {
+    let expected = acknowledged(code, pair.next_sequence);
+    while pair.started > 0
+        && let Some(send) = pair.sends.front()
+        && send.phase == Phase::Sent
+        && requester::is_acknowledged(send.sequence, expected)
+    {
+        notices.complete_send(pair, send, CompletionStatus::Success);
+        pair.sends.pop_front();
+        pair.started -= 1;
+        pair.begin_anew();
+    }
+    pair.patience = patience(pair);
+}
