@@ -27,7 +27,7 @@ fn main() -> Result<(), Error> {
     let rounds: u32 = rounds.and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let context = devices()[0].open()?;
     let domain = context.allocate_protection_domain()?;
-    let memory = vec![0_u8; 64];
+    let memory = [0_u8; 64];
     let start = memory.as_ptr() as u64;
     // SAFETY: the memory lives as long as the program.
     let region = unsafe { domain.register_memory(start, 64, start, access::LOCAL_WRITE) }?;

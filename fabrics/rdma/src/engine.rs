@@ -32,7 +32,6 @@ use crate::memory::{Regions, Scratch};
 use crate::notices::{Armed, Channel, ContextState, Counter, Notices, Owner, Queue};
 use crate::pair::{QueuePairOptions, ReceiveRequest, SendRequest};
 use crate::queues::CompletionQueueOptions;
-use crate::responder::PACKETS_A_TURN;
 use crate::service;
 pub(crate) use crate::slab::Key;
 use crate::slab::Slab;
@@ -68,8 +67,11 @@ pub(crate) struct Engine {
     pub(crate) wake: Arc<OwnedFd>,
     /// Scratch memory.
     pub(crate) pieces: Scratch,
-    /// Looks in vain since the processor was last offered to others.
-    pub(crate) vain_looks: u32,
+    /// Looks for completions in vain, and at which of them sends are next gone on with.
+    pub(crate) looks: u64,
+    pub(crate) advance_at: u64,
+    /// Whether the last look was in vain.
+    pub(crate) is_waiting: bool,
     /// Faults on request.
     pub(crate) faults: Option<Box<Strikes>>,
     key_variant: u32,
@@ -94,12 +96,14 @@ pub(crate) struct Guard(Held);
 impl std::ops::Deref for Guard {
     type Target = Engine;
 
+    #[inline]
     fn deref(&self) -> &Engine {
         self.0.as_ref().expect("checked when it was made")
     }
 }
 
 impl std::ops::DerefMut for Guard {
+    #[inline]
     fn deref_mut(&mut self) -> &mut Engine {
         self.0.as_mut().expect("checked when it was made")
     }
@@ -201,7 +205,9 @@ impl Engine {
             active: Vec::new(),
             wake: wake.clone(),
             pieces: Scratch::default(),
-            vain_looks: 0,
+            looks: 0,
+            advance_at: 0,
+            is_waiting: false,
             faults: Strikes::from_environment(),
             key_variant: 1,
         });
@@ -310,7 +316,7 @@ impl Engine {
         let block = link.block;
         // What it sent before is heard, and what it acknowledged.
         // One that goes on writing is not heard for ever.
-        let _ = (0..TURNS_AT_END).find(|_| self.hear(index, PACKETS_A_TURN) == 0);
+        let _ = (0..TURNS_AT_END).find(|_| self.hear(index) == 0);
         for at in self.active.clone() {
             if let Some(mut pair) = self.take_pair(at) {
                 if pair.link == Some(index) {

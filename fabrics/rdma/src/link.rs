@@ -16,6 +16,7 @@ use viaduct_processes::rendezvous::{self, Name, Place, digest};
 use viaduct_processes::segment::{Access, Segment};
 use viaduct_processes::{cma, socket, user};
 
+use crate::counters::live;
 use crate::packet::Remote;
 use crate::ring::{Consumer, Producer, RING_BYTES};
 use crate::tables::{PairTable, RegionTable};
@@ -373,6 +374,16 @@ impl Link {
     /// Whether something waits in the ring that the peer's program may never look for.
     pub(crate) fn wants_help(&self) -> bool {
         self.assist_at > 0 && !self.outgoing.was_taken(self.assist_at)
+    }
+
+    /// Something came: the peer is awake, or, if it sleeps, is woken to hear that it has come.
+    #[inline]
+    pub(crate) fn heard(&mut self) {
+        self.vain_looks = 0;
+        if self.socket.is_some() && self.outgoing.takes_attention() {
+            self.kick();
+            live().kicks.add(1);
+        }
     }
 
     /// Wakes the peer's service thread.

@@ -24,8 +24,8 @@ use crate::packet::{
     ATOMIC, ATOMIC_BYTES, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, PLACED, PULL,
     READ, REMOTE_BYTES, Remote, SOLICITED, WRITE, acknowledged, acknowledging,
 };
-use crate::responder::PACKETS_A_TURN;
 use crate::ring::Header;
+use crate::service::TICK;
 use crate::state::{Inline, Pair, Payload, Phase, Send};
 
 /// From here on the receiver copies a message from the sender's memory.
@@ -35,26 +35,26 @@ const PULL_ELEMENTS_MAX: usize = 32;
 /// Bytes that one packet of a message carries.
 const PART_BYTES_MAX: u64 = 16 * 1024;
 /// Looks at a packet that is not taken, after which the peer's service thread is woken.
-const LOOKS_A_KICK: u32 = 768;
+const LOOKS_A_KICK: u32 = 2048;
 /// Looks before the table of a peer that answers: longer than an answer takes on its way.
-const LOOKS_BEFORE_TABLE: u32 = 64;
+const LOOKS_BEFORE_TABLE: u64 = 64;
 /// The same as [`LOOKS_A_KICK`] for requests that the peer's program may never look for.
 const LOOKS_AN_ASSISTED_KICK: u32 = 96;
 
 impl Engine {
     /// Takes what came, and goes on with sends. Tells how many packets came.
     pub(crate) fn progress(&mut self) -> usize {
-        let count = self.hear_all(PACKETS_A_TURN);
+        let count = self.hear_all();
         self.advance_all(false);
         count
     }
 
-    /// Takes what came, at most so many packets of each link.
-    pub(crate) fn hear_all(&mut self, most: usize) -> usize {
+    /// Takes what came.
+    pub(crate) fn hear_all(&mut self) -> usize {
         let mut count = 0;
         for index in 0..self.links.len() {
             if self.links[index].as_mut().is_some_and(Link::has_news) {
-                count += self.hear(index, most);
+                count += self.hear(index);
             }
         }
         count
@@ -64,14 +64,13 @@ impl Engine {
     /// for a while if the peer's answers say the same.
     pub(crate) fn advance_all(&mut self, is_patient: bool) {
         let mut at = 0;
+        let mut next = u64::MAX;
         while let Some(&index) = self.active.get(at) {
             let Some(mut pair) = self.take_pair(index) else {
                 self.active.swap_remove(at);
                 continue;
             };
-            if is_patient && pair.patience > 0 {
-                pair.patience -= 1;
-            } else {
+            if !is_patient || self.looks >= pair.table_at {
                 self.hear_acknowledgements(&mut pair);
             }
             self.advance(&mut pair);
@@ -79,10 +78,13 @@ impl Engine {
                 pair.is_active = false;
                 self.active.swap_remove(at);
             } else {
+                let has_more = pair.sends.len() > pair.started;
+                next = next.min(if has_more { 0 } else { pair.table_at });
                 at += 1;
             }
             self.put_pair(pair);
         }
+        self.advance_at = next;
     }
 
     /// Completes what is done, and begins what can be begun.
@@ -142,7 +144,7 @@ impl Engine {
         if pair.is_waiting() {
             acknowledge_before(pair, acknowledged(code, pair.next_sequence));
             self.retire(pair);
-            pair.patience = patience(pair);
+            pair.table_at = table_at(pair, self.looks);
         }
     }
 
@@ -268,6 +270,7 @@ impl Engine {
             pair.is_active = true;
             self.active.push(pair.key.index());
         }
+        self.advance_at = 0;
     }
 
     /// Ends the send that is to be begun with an error of this side, when those before it are done.
@@ -793,6 +796,9 @@ impl Engine {
             let is_lost = end == 0 || link.outgoing.is_taken(end) && !is_heard;
             if !is_lost {
                 // The peer lives, and has not looked, or has not answered.
+                if time - pair.heard_at < TICK.as_nanos() as u64 {
+                    return;
+                }
                 pair.heard_at = time;
                 if !link.outgoing.is_taken(end) {
                     link.kick();
@@ -855,12 +861,13 @@ impl Notices {
     }
 }
 
-/// How long a peer's table is left alone after it answered.
-pub(crate) fn patience(pair: &Pair) -> u32 {
+/// At which look the table is looked at of a peer that has answered by now.
+#[inline]
+pub(crate) fn table_at(pair: &Pair, looks: u64) -> u64 {
     if pair.is_waiting() {
         0
     } else {
-        LOOKS_BEFORE_TABLE
+        looks + LOOKS_BEFORE_TABLE
     }
 }
 

@@ -12,7 +12,7 @@ use viaduct_processes::cma;
 use crate::counters::live;
 use crate::engine::Engine;
 use crate::limits::QUEUE_PAIR_BITS;
-use crate::link::{Answer, Response};
+use crate::link::{Answer, Link, Response};
 use crate::memory;
 use crate::notices::now;
 use crate::packet::{
@@ -23,7 +23,7 @@ use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
 use crate::state::{Incoming, Pair, Phase, Receive};
 
 /// Packets taken at once, before others have their turn.
-pub(crate) const PACKETS_A_TURN: usize = 256;
+const PACKETS_A_TURN: usize = 256;
 /// Packets after which the sender is told how far this end is.
 const PACKETS_A_TELL: usize = 64;
 /// Answers that wait for room; with more nothing further is heard.
@@ -32,14 +32,49 @@ const RESPONSES_MAX: usize = 256;
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 impl Engine {
-    /// Takes what came over a link, at most so many packets, and tells how many that were.
-    pub(crate) fn hear(&mut self, index: usize, most: usize) -> usize {
+    /// Takes what came, as [`Engine::hear_all`]. Who has waited for a packet takes that alone, and
+    /// at once: a look for the next would be one at a line that the peer has just written, and has
+    /// nothing in it, as a rule.
+    #[inline]
+    pub(crate) fn hear_news(&mut self) -> usize {
+        if !self.is_waiting {
+            return self.hear_all();
+        }
+        let mut count = 0;
+        for index in 0..self.links.len() {
+            if self.links[index].as_mut().is_some_and(Link::has_news) {
+                count += self.hear_one(index);
+            }
+        }
+        count
+    }
+
+    /// Takes what came over a link, if it is a short message; if not, as [`Engine::hear`].
+    fn hear_one(&mut self, index: usize) -> usize {
+        if let Some(link) = &mut self.links[index]
+            && link.responses.is_empty()
+            && let Ok(Some(header)) = link.incoming.peek()
+        {
+            let (consumer, block) = (link.incoming, link.block);
+            if self.take_short(block, &header, &consumer)
+                && let Some(link) = &mut self.links[index]
+            {
+                link.incoming.advance(&header);
+                link.heard();
+                return 1;
+            }
+        }
+        self.hear(index)
+    }
+
+    /// Takes what came over a link, and tells how many packets that were.
+    pub(crate) fn hear(&mut self, index: usize) -> usize {
         let mut count = 0;
         loop {
             let Some(link) = &mut self.links[index] else {
                 return count;
             };
-            if count == most || link.responses.len() > RESPONSES_MAX {
+            if count == PACKETS_A_TURN || link.responses.len() > RESPONSES_MAX {
                 break;
             }
             let header = match link.incoming.peek() {
@@ -74,14 +109,10 @@ impl Engine {
         if !link.responses.is_empty() {
             count += self.answer(index);
         }
-        // A peer that sleeps hears of acknowledgements, too.
         if count > 0
             && let Some(link) = &mut self.links[index]
-            && link.socket.is_some()
-            && link.outgoing.takes_attention()
         {
-            link.kick();
-            live().kicks.add(1);
+            link.heard();
         }
         count
     }
@@ -107,6 +138,8 @@ impl Engine {
         let Some(mut pair) = self.take_pair(index) else {
             return;
         };
+        // What comes may let a send go on.
+        self.advance_at = 0;
         let is_peer = pair.attributes.destination == header.source;
         let kind = pair.options.kind;
         let is_reliable = kind == QueuePairType::Rc;

@@ -3,13 +3,14 @@
 //!
 //! A packet is a header of 32 bytes and its payload, in as many lines as that takes. The first word
 //! of its first line says that it is there: it is stored last, and that of the packet to come is
-//! cleared before, since old payload may lie there.
+//! cleared before, since old payload may lie there. It is cleared long before, as a rule: the
+//! receiver's processor fetches lines ahead, and to take one back would delay what is stored next.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use viaduct_processes::barrier::light_barrier;
-use viaduct_processes::copy::{copy, prefetch_line_to_write};
+use viaduct_processes::copy::copy;
 
 /// Bytes of a line.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -25,6 +26,8 @@ pub(crate) const RING_BYTES: usize = CONTROL_BYTES + DATA_BYTES;
 const HEADER_BYTES: usize = 32;
 /// The longest payload.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 32 * 1024;
+/// Lines that are cleared ahead of the packets that may begin there.
+const CLEAR_AHEAD: u64 = 16;
 /// Says that a packet is there.
 const STAMP: u32 = 0x5649_4131;
 
@@ -111,6 +114,8 @@ pub(crate) struct Producer {
     ring: Ring,
     tail: u64,
     head_seen: u64,
+    /// Up to here, from the tail on, the first words of lines are clear.
+    clear: u64,
 }
 
 impl Producer {
@@ -122,6 +127,7 @@ impl Producer {
             ring: Ring { base },
             tail: 0,
             head_seen: 0,
+            clear: LINES,
         }
     }
 
@@ -190,7 +196,10 @@ impl Producer {
         let lines = lines_of(header.length as usize);
         let ring = &self.ring;
         let next = self.tail + lines;
-        ring.line_word(next, 0).store(0, Ordering::Relaxed);
+        if self.clear <= next {
+            ring.line_word(next, 0).store(0, Ordering::Relaxed);
+            self.clear = next + 1;
+        }
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let kind = u32::from(header.kind) | u32::from(header.flags) << 8;
         let words = [
@@ -205,7 +214,19 @@ impl Producer {
         let first = pair(STAMP, kind | u32::from(header.code) << 16);
         ring.line_word(self.tail, 0).store(first, Ordering::Release);
         self.tail = next;
-        prefetch_line_to_write(ring.line(next).wrapping_add(LINE_BYTES));
+        if self.clear < next + CLEAR_AHEAD / 2 {
+            self.clear_ahead();
+        }
+    }
+
+    /// Clears lines that packets to come may begin with, as far as the receiver has given them
+    /// back.
+    fn clear_ahead(&mut self) {
+        let end = (self.tail + CLEAR_AHEAD).min(self.head_seen + LINES);
+        for position in self.clear..end {
+            self.ring.line_word(position, 0).store(0, Ordering::Relaxed);
+        }
+        self.clear = self.clear.max(end);
     }
 
     /// Whether the receiver wants to be woken for what was published; it is then the caller's to

@@ -14,10 +14,10 @@ use crate::error::Result;
 use crate::link::{Link, MESSAGE_BYTES, Message};
 
 /// Between two looks at sends under way.
-const TICK: Duration = Duration::from_millis(1);
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 /// So often the thread leaves sends under way to a program that looks after them.
 const TICKS_ALONE: u32 = 20;
-/// Looks without sends under way, after which the thread sleeps until it is woken.
+/// Ticks without sends under way, after which the thread sleeps until it is woken.
 const IDLE_TICKS: u32 = 20;
 /// How long it goes on looking after it was woken for requests.
 const LINGER: Duration = Duration::from_micros(50);
@@ -80,10 +80,11 @@ fn run(wake: &Arc<OwnedFd>) {
         let mut ticks = 0;
         let ready: Vec<bool> = loop {
             let found = rustix::event::poll(&mut polled, limit.as_ref());
-            // The lock is left to a program that looks by itself.
-            let is_looked_after = tick.is_some() && !IS_TICK_DUE.swap(true, Ordering::Relaxed);
+            let has_ticked = found == Ok(0) && tick.is_some();
             ticks += 1;
-            if found != Ok(0) || !is_looked_after || port_change.is_some() || ticks == TICKS_ALONE {
+            // The lock is left to a program that looks by itself.
+            let is_looked_after = has_ticked && !IS_TICK_DUE.swap(true, Ordering::Relaxed);
+            if !is_looked_after || port_change.is_some() || ticks == TICKS_ALONE {
                 break polled.iter().map(|fd| !fd.revents().is_empty()).collect();
             }
         };
@@ -112,9 +113,11 @@ fn run(wake: &Arc<OwnedFd>) {
         if engine.has_work() {
             idle = 0;
             IS_TICKING.store(true, Ordering::Relaxed);
-        } else {
-            idle += 1;
+        } else if !ready.contains(&true) {
+            idle += ticks;
             if idle > IDLE_TICKS {
+                // The next send finds the thread asleep, and gives it as many ticks again.
+                idle = 0;
                 IS_TICKING.store(false, Ordering::Relaxed);
             }
         }
@@ -132,10 +135,11 @@ fn fd_static<'a>(fd: BorrowedFd<'_>) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd.as_raw_fd()) }
 }
 
-/// Requests that need this thread seldom come alone.
+/// Requests that need this thread seldom come alone. A program that looks itself is left alone.
 fn linger() {
     let mut end = Instant::now() + LINGER;
     let last = end + LINGER_MAX;
+    let mut looks = None;
     loop {
         let now = Instant::now();
         if now > end || now > last {
@@ -144,6 +148,10 @@ fn linger() {
         let Ok(mut engine) = engine::engine() else {
             return;
         };
+        if looks.is_some_and(|looks| looks != engine.looks) {
+            return;
+        }
+        looks = Some(engine.looks);
         let count = engine.progress();
         drop(engine);
         if count > 0 {

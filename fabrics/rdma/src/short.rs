@@ -19,7 +19,7 @@ use crate::memory;
 use crate::notices::Notices;
 use crate::packet::{FIRST, IMMEDIATE, LAST, MESSAGE, SOLICITED, acknowledged, acknowledging};
 use crate::pair::SendRequest;
-use crate::requester::patience;
+use crate::requester::table_at;
 use crate::ring::{Consumer, Header};
 use crate::slab::Key;
 use crate::state::{Pair, Payload, Phase, Send, bytes_of};
@@ -147,9 +147,12 @@ impl Engine {
             wakes_self = link.socket.is_none();
         }
         let is_under_way = !matches!(phase, Phase::Done(_));
-        if is_under_way && !pair.is_active {
-            pair.is_active = true;
-            self.active.push(key.index());
+        if is_under_way {
+            self.advance_at = self.advance_at.min(pair.table_at);
+            if !pair.is_active {
+                pair.is_active = true;
+                self.active.push(key.index());
+            }
         }
         if wakes_self {
             self.poke();
@@ -195,6 +198,10 @@ impl Engine {
         }
         if kind == QueuePairType::Rc && pair.started > 0 {
             hear_answer(&mut self.notices, pair, header.code);
+            pair.table_at = table_at(pair, self.looks);
+            if pair.is_waiting() {
+                self.advance_at = 0;
+            }
         }
         let Some(receive) = pair.receives.front() else {
             return false;
@@ -254,5 +261,4 @@ fn hear_answer(notices: &mut Notices, pair: &mut Pair, code: u16) {
         pair.started -= 1;
         pair.begin_anew();
     }
-    pair.patience = patience(pair);
 }

@@ -220,9 +220,9 @@ pub(crate) struct Pair {
     pub(crate) wait_until: u64,
     pub(crate) not_ready_count: u32,
     pub(crate) retry_count: u32,
-    /// Looks at what came before the peer's table is looked at: a peer that answers says in its
-    /// answer what it has, and a look at what it writes would delay that.
-    pub(crate) patience: u32,
+    /// At which of the engine's looks the peer's table is looked at, if no message says before what
+    /// the peer has: a look at what it writes would delay its answer.
+    pub(crate) table_at: u64,
     /// When something was last heard of the oldest send.
     pub(crate) heard_at: u64,
     pub(crate) expected: u32,

@@ -245,7 +245,7 @@ pub(crate) fn create_completion_queue(
 }
 
 /// Looks in vain, of which each so many offer the processor to others: the peer may need this one.
-const LOOKS_A_YIELD: u32 = 256;
+const LOOKS_A_YIELD: u64 = 256;
 
 /// Shows at most so many completions, oldest first, and tells how many.
 pub(crate) fn poll_completions(
@@ -257,43 +257,28 @@ pub(crate) fn poll_completions(
     // First what is there, then what came, then what was acknowledged: each only if there was
     // nothing before, since each looks at lines that the peer writes.
     let mut taken = engine.notices.take(key, most, &mut visit)?;
-    // Who has waited for a packet takes that alone: a look for the next would be one at a line that
-    // the peer has just written, and has nothing in it, as a rule.
-    let packets = if engine.vain_looks > 0 {
-        1
-    } else {
-        PACKETS_A_TURN
-    };
-    if taken == 0 && engine.hear_all(packets) > 0 {
+    if taken == 0 && engine.hear_news() > 0 {
         taken = engine.notices.take(key, most, &mut visit)?;
     }
-    if taken == 0 && !engine.active.is_empty() {
+    if taken == 0 && engine.looks >= engine.advance_at {
         engine.advance_all(true);
         taken = engine.notices.take(key, most, &mut visit)?;
     }
-    if taken > 0 || most == 0 {
-        engine.vain_looks = 0;
+    engine.is_waiting = taken == 0;
+    if taken > 0 {
         return Ok(taken);
     }
-    engine.looked_in_vain();
-    let offers = engine.vain_looks == 0;
+    engine.looks += 1;
+    if IS_TICK_DUE.load(Ordering::Relaxed) {
+        IS_TICK_DUE.store(false, Ordering::Relaxed);
+        engine.tick();
+    }
+    let offers = engine.looks.is_multiple_of(LOOKS_A_YIELD);
     drop(engine);
     if offers {
         std::thread::yield_now();
     }
     Ok(0)
-}
-
-impl Engine {
-    /// Counts, and looks after sends under way when the service thread asks.
-    #[inline]
-    fn looked_in_vain(&mut self) {
-        self.vain_looks = (self.vain_looks + 1) % LOOKS_A_YIELD;
-        if IS_TICK_DUE.load(Ordering::Relaxed) {
-            IS_TICK_DUE.store(false, Ordering::Relaxed);
-            self.tick();
-        }
-    }
 }
 
 pub(crate) fn arm(key: Key, is_solicited_only: bool) -> Result<()> {

@@ -56,7 +56,7 @@ pub(crate) fn create_queue_pair(domain: Key, options: &QueuePairOptions) -> Resu
         wait_until: 0,
         not_ready_count: 0,
         retry_count: 0,
-        patience: 0,
+        table_at: 0,
         heard_at: 0,
         expected: 0,
         incoming: None,
