@@ -77,7 +77,7 @@ record: cargo release ## compare all results with those recorded, of longer runs
 accept-record: cargo release ## take what comes out now as the record; say in CHANGELOG.md what was and what is
 	VIADUCT_COMMAND=$(abspath $(VIADUCT)) VIADUCT_RECORD=full,accept $(RECORD)
 
-bench: release ## speed and memory against the targets, beside SimGrid and other transports where they are installed
+bench: rdma ## speed and memory against the targets, beside SimGrid, other transports and RDMA programs where they are installed
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-vipl
 	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- --viaduct $(VIADUCT)
 	@$(CARGO) run $(CARGO_FLAGS) --quiet --release --package viaduct-bench -- transports --viaduct $(VIADUCT)

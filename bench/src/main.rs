@@ -16,6 +16,7 @@ mod studies;
 mod sweeps;
 mod table;
 mod transports;
+mod verbs;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -36,7 +37,7 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
   --only GROUP    hold, study, ideal, load, heavy, bursts, programs, calls,
-                  endpoints, contention, sweep, scale, million or start
+                  endpoints, verbs, contention, sweep, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -52,6 +53,7 @@ const GROUPS: &[&str] = &[
     "programs",
     "calls",
     "endpoints",
+    "verbs",
     "contention",
     "sweep",
     "scale",
@@ -91,6 +93,9 @@ fn main() -> ExitCode {
     match arguments.first().map(String::as_str) {
         Some(transports::LEASHED) => return ended(transports::become_leashed(&arguments[1..])),
         Some(endpoints::SERVER) => return ended(endpoints::serve(&arguments[1..])),
+        Some(verbs::kernel_copy::TARGET) => {
+            return ended(verbs::kernel_copy::be_target(&arguments[1..]));
+        }
         Some("transports") => {
             return ended(transports::command(arguments.into_iter().skip(1)));
         }
@@ -197,6 +202,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "programs" => programs::measure(repeat),
             "calls" => calls::measure(&options.viaduct, repeat),
             "endpoints" => endpoints::measure(repeat),
+            "verbs" => verbs::measure(&options.viaduct, repeat),
             "contention" => studies::contention(&viaduct, repeat),
             "sweep" => sweeps::measure(&viaduct, &options.out, repeat),
             "scale" => studies::scale(&viaduct, repeat),

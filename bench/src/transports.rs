@@ -21,8 +21,9 @@ use viaduct_provider::NEAR_LINE_BELOW_NS;
 use crate::table::{self, Row};
 use cell::Cell;
 use contestants::{Contestant, GROUPS, Places, Skipped};
+pub(crate) use perftest::{free_port, listens, median_latency_us};
 use placement::Prober;
-pub(crate) use process::{LEASHED, become_leashed};
+pub(crate) use process::{LEASHED, Running, become_leashed, leashed, run};
 use sheet::{Sheet, SheetRow};
 
 pub(crate) const USAGE: &str = "\

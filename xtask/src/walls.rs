@@ -336,6 +336,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-am",
             "viaduct-engine",
+            "viaduct-processes",
             "viaduct-programs",
             "viaduct-provider",
             "viaduct-scenario",

@@ -150,6 +150,11 @@ fn read(cell: Cell, output: &str) -> Option<f64> {
     }
 }
 
+/// The median latency that it printed.
+pub(crate) fn median_latency_us(output: &str) -> Option<f64> {
+    read(Cell::new(Test::Latency, 8, false), output)
+}
+
 fn version(output: &str) -> String {
     let word = output
         .split_whitespace()
@@ -157,14 +162,15 @@ fn version(output: &str) -> String {
     word.unwrap_or_default().to_owned()
 }
 
-fn free_port() -> std::io::Result<u16> {
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
 }
 
 /// Whether somebody listens, without a connection that the server would take for its client.
-fn listens(port: u16) -> bool {
+pub(crate) fn listens(port: u16) -> bool {
     const LISTENING: &str = "0A";
     let local = format!(":{port:04X}");
     ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|path| {
