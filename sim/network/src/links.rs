@@ -35,6 +35,14 @@ impl LinkConfig {
         }
     }
 
+    /// Whether a message may hold a link up while it waits for the next. At none of these levels.
+    #[must_use]
+    pub const fn has_back_pressure(&self) -> bool {
+        match self.sharing {
+            Sharing::Fluid | Sharing::MaxMin | Sharing::Queues => false,
+        }
+    }
+
     /// The propagation of one link: its own, if the network's file gives one.
     #[must_use]
     pub fn propagation_of(&self, topology: &Topology, link: LinkId) -> Time {

@@ -6,7 +6,7 @@ use crate::draft::{NAME_HELP, UNUSED_ATTRIBUTES_MAX, name_problem};
 use crate::error::{TopologyError, shortened};
 use crate::graph::{GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, limit};
 use crate::names::Names;
-use crate::parts::{Edge, Edges, Fault, LinkAttributes, assemble};
+use crate::parts::{Edge, Edges, Fault, GraphParts, LinkAttributes, assemble};
 use crate::{EqualPaths, GraphFormat, HostId, Node, SwitchId, Topology, file, rule};
 
 /// A graph that a program makes.
@@ -47,6 +47,9 @@ pub struct GraphBuilder {
     known_attributes: BTreeMap<(Option<u64>, Option<u64>), u32>,
     unused: BTreeMap<String, u32>,
     index: Index,
+    /// The network by rule that it was made of; what it is now is proved in the end.
+    described: Option<Box<Topology>>,
+    equal_paths: Option<EqualPaths>,
 }
 
 /// A node in four bytes.
@@ -139,6 +142,10 @@ impl GraphBuilder {
         for (name, count) in topology.unused_attributes() {
             graph.unused.insert(name.clone(), *count);
         }
+        if topology.is_routed_by_rule() && !topology.is_recognised() {
+            graph.described = Some(Box::new(topology.clone()));
+        }
+        graph.equal_paths = (topology.has_unusual_paths()).then(|| topology.equal_paths());
         Ok(graph)
     }
 
@@ -150,6 +157,8 @@ impl GraphBuilder {
     pub fn read(text: &str, format: GraphFormat) -> Fallible<Self> {
         let parts = file::read(text, format)?;
         let mut graph = Self::new(parts.directed, parts.multigraph);
+        graph.described = parts.described;
+        graph.equal_paths = parts.equal_paths;
         graph.hosts = parts.host_names;
         graph.switches = parts.switch_names;
         graph.ports = parts
@@ -521,6 +530,12 @@ impl GraphBuilder {
             // Names by number, given later, may repeat those.
             self.enter_names()?;
         }
+        let parts = self.parts(usual)?;
+        rule::recognise(parts).or_else(|parts| Topology::by_shortest_path(*parts, EqualPaths::Hash))
+    }
+
+    /// The network, checked as a whole, without routes.
+    pub(crate) fn parts(&self, usual: UsualLinks) -> Fallible<GraphParts> {
         let rests = [false, true].map(|is_host| {
             let rest = self
                 .attributes
@@ -543,8 +558,10 @@ impl GraphBuilder {
         parts.names_are_free = !self.has_own_names;
         parts.directed = self.directed;
         parts.unused_attributes = self.unused.clone().into_iter().collect();
+        parts.described = self.described.clone();
+        parts.equal_paths = self.equal_paths;
         parts.check_ports()?;
-        rule::recognise(parts).or_else(|parts| Topology::by_shortest_path(*parts, EqualPaths::Hash))
+        Ok(parts)
     }
 
     /// The network with all that was said of its links.

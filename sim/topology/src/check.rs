@@ -6,13 +6,14 @@
 //! still for ever (Dally and Seitz, 1987). The models here do not: messages are not held up by
 //! buffers. So a cycle is a warning about the hardware that the topology stands for.
 
-use std::collections::VecDeque;
 use std::fmt;
 
+use crate::cycles::{CYCLE_PAIRS_MAX, Waiting, find_cycle};
+use crate::generated::Generated;
 use crate::graph::Graph;
 use crate::grid::Grid;
 use crate::topology::Kind;
-use crate::{HostId, LinkId, Node, Topology};
+use crate::{EqualPaths, HostId, LinkId, Node, Topology};
 
 /// Names that a finding shows at most; the others are counted.
 pub const NAMES_SHOWN_MAX: usize = 5;
@@ -121,6 +122,8 @@ impl fmt::Display for Report {
     }
 }
 
+const TOO_LARGE: &str = "the topology is too large to look for deadlocks";
+const NOT_CHECKED_HELP: &str = "the run is not affected; check a smaller network of the same kind";
 const DEADLOCK_HELP: &str = "real cut-through hardware needs a second virtual channel, or other \
                              routes, not to stand still; the models here do not deadlock";
 
@@ -133,15 +136,21 @@ impl Topology {
     pub fn check(&self) -> Report {
         let mut report = Report::default();
         match &self.kind {
-            Kind::Grid(grid) => self.check_rings(grid, &mut report),
-            // Up-down routes of a tree depend upwards on up links, then downwards: never in a ring.
-            Kind::Tree(_) | Kind::LeafSpine(_) => {}
+            Kind::Grid(grid) if self.equal_paths() == EqualPaths::Single && !self.has_detours() => {
+                self.check_rings(grid, &mut report);
+            }
             Kind::Graph(graph) => {
                 self.check_faults(graph, &mut report);
                 self.check_reach(graph, &mut report);
                 self.check_idle_paths(graph, &mut report);
-                self.check_dependencies(graph, &mut report);
+                match self.has_detours() {
+                    true => self.check_waiting(&mut report),
+                    false => self.check_dependencies(graph, &mut report),
+                }
             }
+            // Up-down routes of a tree depend upwards on up links, then downwards: never in a ring.
+            Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Clos(_) if !self.has_detours() => {}
+            _ => self.check_waiting(&mut report),
         }
         check_attributes(self.unused_attributes(), &mut report);
         report
@@ -151,7 +160,7 @@ impl Topology {
     fn check_rings(&self, grid: &Grid, report: &mut Report) {
         let mut rings = 0u64;
         let mut first = Vec::new();
-        for (number, dimension) in grid.dimensions().iter().enumerate() {
+        for (number, dimension) in grid.lines().iter().enumerate() {
             if !dimension.wraps {
                 continue;
             }
@@ -185,6 +194,30 @@ impl Topology {
                 DEADLOCK_HELP,
             )
             .links = first;
+    }
+
+    /// Rings of waiting links on the routes of a rule.
+    fn check_waiting(&self, report: &mut Report) {
+        match self.waiting(1) {
+            Waiting::Never => {}
+            Waiting::TooLarge => {
+                let text = format!("{TOO_LARGE}: over {CYCLE_PAIRS_MAX} pairs of switches");
+                report.add(
+                    Severity::Warning,
+                    FindingKind::NotChecked,
+                    text,
+                    NOT_CHECKED_HELP,
+                );
+            }
+            Waiting::Ring(channels) => {
+                let links: Vec<_> = channels.iter().map(|channel| channel.link).collect();
+                let text = format!("possible deadlock: {}", self.cycle_name(&links));
+                let kind = FindingKind::Deadlock;
+                report
+                    .add(Severity::Warning, kind, text, DEADLOCK_HELP)
+                    .links = links;
+            }
+        }
     }
 
     /// The nodes of a cycle of links: `s0-0 -> s1-0 -> ... -> s0-0 (16 links, 1 virtual channel)`.
@@ -350,8 +383,7 @@ impl Topology {
 
     fn check_dependencies(&self, graph: &Graph, report: &mut Report) {
         let entries = graph.routes.next.len() as u64;
-        let too_large = "the topology is too large to look for deadlocks";
-        let help = "the run is not affected; check a smaller network of the same kind";
+        let (too_large, help) = (TOO_LARGE, NOT_CHECKED_HELP);
         if entries > CHECK_ENTRIES_MAX {
             let text = format!("{too_large}: {entries} table entries, at most {CHECK_ENTRIES_MAX}");
             report.add(Severity::Warning, FindingKind::NotChecked, text, help);
@@ -475,76 +507,4 @@ fn dependencies(graph: &Graph) -> Option<Vec<(u32, u32)>> {
     pairs.sort_unstable();
     pairs.dedup();
     (pairs.len() <= CHECK_DEPENDENCIES_MAX).then_some(pairs)
-}
-
-/// A cycle in a graph of sorted edges, if there is one; short, though not always the shortest.
-fn find_cycle(edges: &[(u32, u32)]) -> Option<Vec<u32>> {
-    let vertices = edges
-        .iter()
-        .map(|&(from, to)| from.max(to) as usize + 1)
-        .max()?;
-    let first = |vertex: u32| edges.partition_point(|&(from, _)| from < vertex);
-    let next = |vertex: u32| {
-        edges[first(vertex)..]
-            .iter()
-            .take_while(move |e| e.0 == vertex)
-    };
-    // Take away vertices without a predecessor, again and again: what is left lies on a cycle or
-    // behind one.
-    let mut predecessors = vec![0u32; vertices];
-    for &(_, to) in edges {
-        predecessors[to as usize] += 1;
-    }
-    let mut queue: VecDeque<u32> = (0..vertices as u32)
-        .filter(|&vertex| predecessors[vertex as usize] == 0)
-        .collect();
-    let mut left = vertices;
-    while let Some(vertex) = queue.pop_front() {
-        left -= 1;
-        for &(_, to) in next(vertex) {
-            predecessors[to as usize] -= 1;
-            if predecessors[to as usize] == 0 {
-                queue.push_back(to);
-            }
-        }
-    }
-    if left == 0 {
-        return None;
-    }
-    // Backwards from any vertex that is left there is always another one, so some comes again.
-    let mut before = vec![u32::MAX; vertices];
-    for &(from, to) in edges {
-        if predecessors[from as usize] > 0 {
-            before[to as usize] = before[to as usize].min(from);
-        }
-    }
-    let mut at = (0..vertices as u32).find(|&vertex| predecessors[vertex as usize] > 0)?;
-    let mut met = vec![false; vertices];
-    while !met[at as usize] {
-        met[at as usize] = true;
-        at = before[at as usize];
-    }
-    // That one is on a cycle: breadth first gives the shortest through it.
-    let start = at;
-    let mut came_from = vec![u32::MAX; vertices];
-    let mut queue = VecDeque::from([start]);
-    while let Some(vertex) = queue.pop_front() {
-        for &(_, to) in next(vertex) {
-            if to == start {
-                let mut cycle = vec![vertex];
-                let mut at = vertex;
-                while at != start {
-                    at = came_from[at as usize];
-                    cycle.push(at);
-                }
-                cycle.reverse();
-                return Some(cycle);
-            }
-            if came_from[to as usize] == u32::MAX {
-                came_from[to as usize] = vertex;
-                queue.push_back(to);
-            }
-        }
-    }
-    None
 }

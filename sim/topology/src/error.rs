@@ -43,6 +43,21 @@ pub enum TopologyError {
         /// What to do instead.
         help: &'static str,
     },
+    /// A network of this kind does not exist in that size.
+    #[error(
+        "{what}: there is no {size}, since {rule}; nearest are {}",
+        listed(nearest)
+    )]
+    NoSuchSize {
+        /// Which size.
+        what: &'static str,
+        /// Its value.
+        size: u64,
+        /// Which sizes there are.
+        rule: String,
+        /// The next that exist, below and above.
+        nearest: Vec<u64>,
+    },
     /// A file of a graph or of routing tables is not understood.
     #[error(transparent)]
     File(#[from] Box<FileError>),
@@ -92,6 +107,12 @@ pub struct FileError {
 
 /// Characters of the offending text that an error repeats.
 pub const QUOTED_CHARACTERS_MAX: usize = 60;
+
+/// `4 and 5`.
+fn listed(sizes: &[u64]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+    sizes.join(" and ")
+}
 
 fn quoted(text: &str) -> String {
     if text.is_empty() {

@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
 
-use crate::leaf_spine::LeafSpine;
-use crate::topology::Kind;
 use crate::{HostId, LinkId, Node, SwitchId, Topology};
 
 impl Topology {
@@ -13,13 +11,15 @@ impl Topology {
     ///
     /// Hosts, switches and the links of a graph keep their order, so that reading gives an equal
     /// graph. A generated topology gives a graph of the same nodes and links; its links between
-    /// switches are numbered in another order, and reading it back routes by shortest path. Given
-    /// routing tables are not part of it. The text has some 100 bytes for each node and link.
+    /// switches are numbered in another order, and reading it back routes by shortest path, or as
+    /// it did with [`crate::GraphRouting::Rule`]: what its links do not tell stands in `graph`.
+    /// Given routing tables are not part of it. The text has some 100 bytes for each node and link.
     #[must_use]
     pub fn to_node_link_json(&self) -> String {
         let (directed, multigraph) = (self.is_directed(), self.is_multigraph());
+        let graph = self.described();
         let mut json = format!(
-            "{{\"directed\": {directed}, \"multigraph\": {multigraph}, \"graph\": {{}},\n\
+            "{{\"directed\": {directed}, \"multigraph\": {multigraph}, \"graph\": {{{graph}}},\n\
              \"nodes\": ["
         );
         let mut separator = "\n";
@@ -45,6 +45,26 @@ impl Topology {
         }
         json.push_str("]}\n");
         json
+    }
+
+    /// What it is by rule, as members of JSON, where its links alone do not tell.
+    fn described(&self) -> String {
+        let Some(plan) = self.plan().filter(|_| !self.is_recognised()) else {
+            return String::new();
+        };
+        let (topology, measures) = plan.words();
+        let mut members = format!("\"topology\": \"{topology}\"");
+        for (key, value) in measures {
+            let _ = write!(members, ", \"{key}\": {value}");
+        }
+        if self.has_unusual_paths() {
+            let _ = write!(
+                members,
+                ", \"equal_paths\": \"{}\"",
+                self.equal_paths().word()
+            );
+        }
+        members
     }
 
     /// The topology as GraphML, as [`crate::parse_graphml`] reads it; in the same order as
@@ -123,17 +143,6 @@ impl Topology {
             rate.map(|rate| format!("{rate} bit/s")),
             latency.map(|latency| format!("{latency} ps")),
         )
-    }
-
-    /// Whether a link between switches stands for both directions in an undirected graph.
-    pub(crate) fn is_first_of_pair(&self, link: LinkId) -> bool {
-        match &self.kind {
-            // Pairs of links with opposite directions follow one another.
-            Kind::Graph(_) => (link.0 - 2 * self.host_count()).is_multiple_of(2),
-            Kind::Grid(grid) => grid.is_positive(link.0 - 2 * self.host_count()),
-            Kind::Tree(tree) => tree.is_up(link.0 - 2 * self.host_count()),
-            Kind::LeafSpine(_) => LeafSpine::is_up(link.0 - 2 * self.host_count()),
-        }
     }
 
     fn edge(&self, link: LinkId) -> String {

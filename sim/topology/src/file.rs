@@ -1,7 +1,8 @@
 //! Graphs from files of any kind, with the routes that are asked for.
 
 use crate::error::TopologyError;
-use crate::graph::{EqualPaths, Graph};
+use crate::flow::EqualPaths;
+use crate::graph::Graph;
 use crate::parts::GraphParts;
 use crate::topology::{Kind, Topology};
 use crate::{edge_list, graphml, node_link, rule};
@@ -76,9 +77,7 @@ impl Topology {
         parts: GraphParts,
         equal_paths: EqualPaths,
     ) -> Result<Self, TopologyError> {
-        Ok(Self {
-            kind: Kind::Graph(Box::new(Graph::new(parts, equal_paths)?)),
-            labels: None,
-        })
+        let graph = Graph::new(parts, equal_paths)?;
+        Ok(Self::of(Kind::Graph(Box::new(graph))))
     }
 }

@@ -8,8 +8,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::error::TopologyError;
+use crate::flow::{EqualPaths, FlowKey};
+use crate::generated::{alternated, hosts_in_words};
 use crate::names::Names;
 use crate::parts::{AttributeColumns, GraphParts};
+use crate::up_down::Order;
 use crate::{HostId, LinkId, SwitchId};
 
 /// Most hosts of a graph from a file.
@@ -27,16 +30,6 @@ pub const ROUTE_STEPS_MAX: u64 = 4_000_000_000;
 
 /// Table entry: no way from here.
 pub(crate) const HOLE: u16 = u16::MAX;
-
-/// Which of several equally good links a message takes in a graph.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum EqualPaths {
-    /// One for each flow, by a hash of its source, its target and its number, and of the switch.
-    #[default]
-    Hash,
-    /// The lowest-numbered, always; the others stay idle.
-    Single,
-}
 
 /// A graph that was read, with its routes.
 #[derive(Clone, Debug, PartialEq)]
@@ -237,8 +230,17 @@ impl Graph {
             equal_paths,
             routes: Routes::default(),
         };
-        graph.routes = graph.shortest_paths()?;
+        graph.routes = graph.shortest_paths(None)?;
         Ok(graph)
+    }
+
+    /// The graph in words.
+    pub(crate) fn description(&self) -> String {
+        let hosts = hosts_in_words(self.host_count());
+        match self.switch_count() {
+            1 => format!("graph of 1 switch, {hosts}"),
+            switches => format!("graph of {switches} switches, {hosts}"),
+        }
     }
 
     pub(crate) fn equal_paths(&self) -> EqualPaths {
@@ -326,6 +328,11 @@ impl Graph {
         let switches = self.switch_names.len();
         let first = row as usize * switches;
         &self.routes.next[first..first + switches]
+    }
+
+    /// The row of a target host.
+    pub(crate) fn row_of(&self, target: HostId) -> &[u16] {
+        self.row(self.routes.row_of_host[target.0 as usize])
     }
 
     /// The links that `row` may take from `switch`, counted from the first link between switches.
@@ -432,13 +439,7 @@ impl Graph {
                 ways
             })
             .collect();
-        // The first way of each branch, then the second of each.
-        let longest = branches.iter().map(Vec::len).max().unwrap_or_default();
-        let ways: Vec<_> = (0..longest)
-            .flat_map(|number| branches.iter().filter_map(move |ways| ways.get(number)))
-            .take(most)
-            .cloned()
-            .collect();
+        let ways = alternated(&branches, most);
         known.insert(switch, ways.clone());
         ways
     }
@@ -454,6 +455,17 @@ impl Graph {
             distance += 1;
         }
         Some(distance)
+    }
+
+    /// Whether there is a way from each host to each other.
+    pub(crate) fn reaches_all(&self) -> bool {
+        let mut rows = 0..self.routes.row_host.len() as u32;
+        rows.all(|row| {
+            let goal = self.host_switches[self.routes.row_host[row as usize] as usize];
+            let row = self.row(row);
+            let mut switches = self.host_switches.iter();
+            switches.all(|&switch| switch == goal || row[switch as usize] != HOLE)
+        })
     }
 
     /// Bytes of the route tables.
@@ -476,8 +488,9 @@ impl Graph {
         self.table_bytes() + names + self.attributes.memory_bytes() + lists as u64
     }
 
-    /// Tables of shortest paths.
-    fn shortest_paths(&self) -> Result<Routes, TopologyError> {
+    /// Tables of shortest paths; with an order of the switches, of the shortest that go down from
+    /// where a way down begins, and up before.
+    pub(crate) fn shortest_paths(&self, order: Option<&Order>) -> Result<Routes, TopologyError> {
         let switches = self.switch_names.len();
         let mut row_of_switch = vec![u32::MAX; switches];
         let mut row_host = Vec::new();
@@ -513,19 +526,32 @@ impl Graph {
                 let first = in_first[switch as usize] as usize;
                 for &link in &in_links[first..in_first[switch as usize + 1] as usize] {
                     let source = self.links[link as usize].0;
-                    if distances[source as usize] == u32::MAX {
+                    let leads_up = order.is_some_and(|order| order.leads_up(source, switch));
+                    if distances[source as usize] == u32::MAX && !leads_up {
                         distances[source as usize] = distances[switch as usize] + 1;
                         queue.push_back(source);
                     }
                 }
             }
+            let comes_down = order.map(|order| order.go_up(self, &mut distances));
             for (switch, entry) in row.iter_mut().enumerate() {
                 let distance = distances[switch];
                 if distance == 0 || distance == u32::MAX {
                     continue;
                 }
-                let closer =
-                    |link: &u32| distances[self.links[*link as usize].1 as usize] == distance - 1;
+                let closer = |link: &u32| {
+                    let to = self.links[*link as usize].1;
+                    let may_go = match (order, &comes_down) {
+                        (Some(order), Some(comes_down)) => {
+                            match order.leads_up(switch as u32, to) {
+                                true => !comes_down[switch],
+                                false => comes_down[switch] && comes_down[to as usize],
+                            }
+                        }
+                        _ => true,
+                    };
+                    may_go && distances[to as usize] == distance - 1
+                };
                 // Some neighbour is closer, since the distance came from one.
                 let links = self.out_links(switch as u32).iter().zip(0..);
                 ports.clear();
@@ -535,33 +561,6 @@ impl Graph {
         }
         Ok(entries.into_routes(row_of_host.into(), row_host.into(), next))
     }
-}
-
-/// What a flow's links are chosen by.
-#[derive(Clone, Copy)]
-struct FlowKey(u64);
-
-impl FlowKey {
-    #[inline]
-    fn new(source: HostId, target: HostId, flow: u32) -> Self {
-        Self((u64::from(source.0) << 32 | u64::from(target.0)) ^ u64::from(flow).rotate_right(16))
-    }
-
-    /// One of `count` links of a switch. Each switch chooses by a hash of its own, so that flows
-    /// that took one link of the switch before are spread over all of its.
-    #[inline]
-    fn choose(self, switch: u32, count: usize) -> usize {
-        // SplitMix64, once for the flow and once with the switch.
-        let hash = mixed(mixed(self.0).wrapping_add(u64::from(switch)));
-        ((u128::from(hash) * count as u128) >> 64) as usize
-    }
-}
-
-const fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
 }
 
 /// Refuses tables that would take too much memory.

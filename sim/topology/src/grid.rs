@@ -16,7 +16,8 @@
 
 use crate::divider::Divider;
 use crate::error::TopologyError;
-use crate::{HostId, LinkId, Ports, SwitchId};
+use crate::generated::{Generated, Step, hosts_in_words};
+use crate::{EqualPaths, HostId, LinkId, Plan, Ports, SwitchId};
 
 /// Most dimensions of a mesh or torus.
 pub const DIMENSIONS_MAX: usize = 8;
@@ -210,49 +211,12 @@ impl Grid {
         })
     }
 
-    pub(crate) fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    pub(crate) fn ports(&self) -> Ports {
-        self.ports
-    }
-
-    pub(crate) fn dimensions(&self) -> &[Dimension] {
+    pub(crate) fn lines(&self) -> &[Dimension] {
         &self.dimensions
-    }
-
-    pub(crate) fn sizes(&self) -> &[u32] {
-        &self.sizes
-    }
-
-    pub(crate) fn host_count(&self) -> u32 {
-        self.hosts
-    }
-
-    pub(crate) fn switch_count(&self) -> u32 {
-        self.switches
-    }
-
-    pub(crate) fn switch_link_count(&self) -> u32 {
-        self.switch_links
-    }
-
-    pub(crate) fn hosts_per_switch(&self) -> u32 {
-        self.hosts_per_switch
     }
 
     pub(crate) fn has_hosts_at_ends_only(&self) -> bool {
         self.placement == Placement::Ends
-    }
-
-    #[inline]
-    pub(crate) fn host_switch(&self, host: HostId) -> SwitchId {
-        match self.placement {
-            Placement::Every(by_hosts) => SwitchId(by_hosts.quotient(host.0)),
-            Placement::Ends if host.0 < self.hosts_per_switch => SwitchId(0),
-            Placement::Ends => SwitchId(self.switches - 1),
-        }
     }
 
     /// Number of `host` among those of its switch.
@@ -322,58 +286,6 @@ impl Grid {
             }
             at = at.wrapping_add(goal.wrapping_sub(coordinate).wrapping_mul(stride));
         }
-    }
-
-    /// Links between the switches `source` and `target`.
-    pub(crate) fn distance(&self, source: SwitchId, target: SwitchId) -> u32 {
-        let (mut source_rest, mut target_rest, mut distance) = (source.0, target.0, 0);
-        for dimension in &self.dimensions {
-            let (source_above, coordinate) = dimension.by_size.split(source_rest);
-            let (target_above, goal) = dimension.by_size.split(target_rest);
-            distance += dimension.hops(coordinate, goal).0;
-            (source_rest, target_rest) = (source_above, target_above);
-        }
-        distance
-    }
-
-    /// Ends of a link between switches, counted from the first of them.
-    pub(crate) fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
-        // Dimensions of size 1 have no link and begin where the next one does: the last that
-        // begins at or before the index is the one.
-        let place = self
-            .dimensions
-            .partition_point(|dimension| dimension.first_link <= index);
-        let dimension = &self.dimensions[place - 1];
-        let (edge, negative) = {
-            let offset = index - dimension.first_link;
-            (offset / 2, offset % 2 == 1)
-        };
-        let Dimension { size, stride, .. } = *dimension;
-        if dimension.wraps {
-            let coordinate = edge / stride % size;
-            let around = stride * (size - 1);
-            let other = match (negative, coordinate) {
-                (false, c) if c + 1 == size => edge - around,
-                (false, _) => edge + stride,
-                (true, 0) => edge + around,
-                (true, _) => edge - stride,
-            };
-            return (SwitchId(edge), SwitchId(other));
-        }
-        let layer = stride * (size - 1);
-        let lower = edge / layer * (stride * size) + edge % layer;
-        let (lower, upper) = (SwitchId(lower), SwitchId(lower + stride));
-        if negative {
-            (upper, lower)
-        } else {
-            (lower, upper)
-        }
-    }
-
-    /// Whether a link between switches, counted from the first of them, goes in positive direction.
-    pub(crate) fn is_positive(&self, index: u32) -> bool {
-        // Dimensions have an even number of links each.
-        index.is_multiple_of(2)
     }
 
     /// The links in positive direction of the ring of a dimension that begins at switch 0.
@@ -457,17 +369,237 @@ impl Grid {
         text
     }
 
-    pub(crate) fn switch_name(&self, switch: SwitchId) -> String {
+    /// The dimension of a link between switches, by its place.
+    fn dimension_of(&self, index: u32) -> usize {
+        // Dimensions of size 1 have no link and begin where the next one does: the last that
+        // begins at or before the index is the one.
+        let dimensions = &self.dimensions;
+        dimensions.partition_point(|dimension| dimension.first_link <= index) - 1
+    }
+
+    /// Whether one link follows the other in the same dimension.
+    pub(crate) fn are_of_one_ring(&self, one: u32, other: u32) -> bool {
+        self.dimension_of(one) == self.dimension_of(other)
+    }
+
+    /// Whether a link joins the two ends of a line to a ring.
+    pub(crate) fn passes_end(&self, index: u32) -> bool {
+        let (from, to) = self.link_ends(index);
+        let dimension = &self.dimensions[self.dimension_of(index)];
+        let (from, to) = self.places(dimension, from, to);
+        from.abs_diff(to) > 1
+    }
+
+    /// Where a switch is in a dimension, and where a goal is.
+    fn places(&self, dimension: &Dimension, at: SwitchId, goal: SwitchId) -> (u32, u32) {
+        let place = |switch: SwitchId| {
+            let line = dimension.by_stride.quotient(switch.0);
+            dimension.by_size.split(line).1
+        };
+        (place(at), place(goal))
+    }
+
+    /// The link from a switch to its neighbour in a dimension.
+    fn step_along(&self, dimension: &Dimension, at: SwitchId, is_negative: bool) -> Step {
+        let Dimension {
+            size,
+            stride,
+            wraps,
+            first_link,
+            ..
+        } = *dimension;
+        let coordinate = self.places(dimension, at, at).0;
+        let around = stride * (size - 1);
+        let to = match is_negative {
+            false if coordinate + 1 == size => at.0 - around,
+            false => at.0 + stride,
+            true if coordinate == 0 => at.0 + around,
+            true => at.0 - stride,
+        };
+        let edge = match wraps {
+            true => at.0,
+            // That of the lower switch, less a layer for each line below.
+            false => at.0.min(to) - at.0 / (stride * size) * stride,
+        };
+        Step {
+            link: first_link + 2 * edge + u32::from(is_negative),
+            to: SwitchId(to),
+        }
+    }
+
+    /// The shortest steps, each as a dimension and whether it goes in negative direction.
+    fn steps(&self, at: SwitchId, goal: SwitchId) -> impl Iterator<Item = (&Dimension, bool)> {
+        self.dimensions.iter().flat_map(move |dimension| {
+            let (here, there) = self.places(dimension, at, goal);
+            let (hops, is_negative) = dimension.hops(here, there);
+            // Half a ring is as far in both directions.
+            let is_half = dimension.wraps && 2 * hops == dimension.size;
+            let first = (hops > 0).then_some((dimension, is_negative));
+            first
+                .into_iter()
+                .chain(is_half.then_some((dimension, !is_negative)))
+        })
+    }
+}
+
+impl Generated for Grid {
+    fn host_count(&self) -> u32 {
+        self.hosts
+    }
+
+    fn switch_count(&self) -> u32 {
+        self.switches
+    }
+
+    fn switch_link_count(&self) -> u32 {
+        self.switch_links
+    }
+
+    #[inline]
+    fn host_switch(&self, host: HostId) -> SwitchId {
+        match self.placement {
+            Placement::Every(by_hosts) => SwitchId(by_hosts.quotient(host.0)),
+            Placement::Ends if host.0 < self.hosts_per_switch => SwitchId(0),
+            Placement::Ends => SwitchId(self.switches - 1),
+        }
+    }
+
+    fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
+        let dimension = &self.dimensions[self.dimension_of(index)];
+        let (edge, negative) = {
+            let offset = index - dimension.first_link;
+            (offset / 2, offset % 2 == 1)
+        };
+        let Dimension { size, stride, .. } = *dimension;
+        if dimension.wraps {
+            let coordinate = edge / stride % size;
+            let around = stride * (size - 1);
+            let other = match (negative, coordinate) {
+                (false, c) if c + 1 == size => edge - around,
+                (false, _) => edge + stride,
+                (true, 0) => edge + around,
+                (true, _) => edge - stride,
+            };
+            return (SwitchId(edge), SwitchId(other));
+        }
+        let layer = stride * (size - 1);
+        let lower = edge / layer * (stride * size) + edge % layer;
+        let (lower, upper) = (SwitchId(lower), SwitchId(lower + stride));
+        if negative {
+            (upper, lower)
+        } else {
+            (lower, upper)
+        }
+    }
+
+    fn is_first_of_pair(&self, index: u32) -> bool {
+        // Dimensions have an even number of links each: the even ones go in positive direction.
+        index.is_multiple_of(2)
+    }
+
+    fn step_count(&self, at: SwitchId, goal: SwitchId) -> u32 {
+        self.steps(at, goal).count() as u32
+    }
+
+    fn step(&self, at: SwitchId, goal: SwitchId, number: u32) -> Step {
+        let step = self.steps(at, goal).nth(number as usize);
+        let (dimension, is_negative) = step.unwrap_or((&self.dimensions[0], false));
+        self.step_along(dimension, at, is_negative)
+    }
+
+    fn distance(&self, source: HostId, target: HostId) -> u32 {
+        let (mut source_rest, mut target_rest) =
+            (self.host_switch(source).0, self.host_switch(target).0);
+        let mut distance = 0;
+        for dimension in &self.dimensions {
+            let (source_above, coordinate) = dimension.by_size.split(source_rest);
+            let (target_above, goal) = dimension.by_size.split(target_rest);
+            distance += dimension.hops(coordinate, goal).0;
+            (source_rest, target_rest) = (source_above, target_above);
+        }
+        distance
+    }
+
+    /// One: dimension order is what makes it a grid's.
+    fn equal_ways(&self, source: HostId, target: HostId, _most: usize) -> Vec<Vec<LinkId>> {
+        let mut path = Vec::new();
+        self.route(
+            self.host_switch(source),
+            self.host_switch(target),
+            &mut path,
+        );
+        vec![path]
+    }
+
+    fn switch_name(&self, switch: SwitchId) -> String {
         format!("s{}", self.coordinates(switch))
     }
 
-    pub(crate) fn host_name(&self, host: HostId) -> String {
+    fn host_name(&self, host: HostId) -> String {
         let switch = self.host_switch(host);
         format!(
             "n{}-{}",
             self.coordinates(switch),
             self.index_at_switch(host)
         )
+    }
+
+    fn description(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
+        let sizes = sizes.join("x");
+        let each = hosts_in_words(self.hosts_per_switch);
+        match self.shape {
+            Shape::SingleSwitch => format!("one switch with {each}"),
+            Shape::Chain if self.has_hosts_at_ends_only() => {
+                format!("chain of {sizes} switches, {each} at each end")
+            }
+            Shape::Chain => format!("chain of {sizes} switches, {each} a switch"),
+            Shape::Mesh => format!("mesh of {sizes} switches, {each} a switch"),
+            Shape::Torus => format!("torus of {sizes} switches, {each} a switch"),
+        }
+    }
+
+    fn plan(&self) -> Plan<'_> {
+        let each = self.hosts_per_switch;
+        match self.shape {
+            Shape::SingleSwitch => Plan::SingleSwitch { hosts: each },
+            Shape::Chain => Plan::Chain {
+                switches: self.switches,
+                hosts: match self.has_hosts_at_ends_only() {
+                    true => ChainHosts::Ends(each),
+                    false => ChainHosts::EverySwitch(each),
+                },
+            },
+            Shape::Mesh => Plan::Mesh {
+                dimensions: &self.sizes,
+                hosts_per_switch: each,
+            },
+            Shape::Torus => Plan::Torus {
+                dimensions: &self.sizes,
+                hosts_per_switch: each,
+            },
+        }
+    }
+
+    fn dimensions(&self) -> Option<&[u32]> {
+        Some(&self.sizes)
+    }
+
+    fn hosts_per_switch(&self) -> Option<u32> {
+        Some(self.hosts_per_switch)
+    }
+
+    fn ports(&self) -> Option<Ports> {
+        Some(self.ports)
+    }
+
+    /// Dimension by dimension.
+    fn usual_paths(&self) -> EqualPaths {
+        EqualPaths::Single
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        (size_of_val(&*self.dimensions) + size_of_val(&*self.sizes)) as u64
     }
 }
 

@@ -9,11 +9,16 @@
 //! Host h is at leaf h / hosts of a leaf; the last leaf may have fewer. Names are `host0`, `leaf0`,
 //! `spine0` and so on. A route to a host goes over the switch of the spine whose number is the
 //! host's modulo their count, so that all traffic to one host comes down one link.
+//!
+//! With rails a host stands for an adapter of a server, and the adapters of one number of all
+//! servers of a unit are at one leaf: adapter r of server s is host s * rails + r, `n<s>-<r>`, at
+//! leaf `leaf<unit>-<r>`.
 
 use crate::divider::Divider;
 use crate::error::TopologyError;
+use crate::generated::{Generated, Step, at_least_one, hosts_in_words};
 use crate::grid::within;
-use crate::{HostId, LinkId, SwitchId};
+use crate::{EqualPaths, HostId, LinkClass, LinkId, Plan, SwitchId};
 
 /// A tree of two levels.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,63 +28,79 @@ pub(crate) struct LeafSpine {
     hosts_per_leaf: u32,
     leaves: u32,
     spines: u32,
+    /// 1 without rails.
+    rails: u32,
+    /// Hosts of a unit: one leaf of each rail.
+    by_unit: Divider,
+    by_rails: Divider,
+}
+
+/// The measures of a network with a rail for each adapter of a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RailShape {
+    /// Adapters of a server, each a host of its own here, and leaves of a unit.
+    pub rails: u32,
+    /// Servers, the last unit perhaps not full of them.
+    pub servers: u32,
+    /// Servers of a unit, and hosts of a leaf.
+    pub servers_per_unit: u32,
+    /// Switches above the leaves, each joined to all of them.
+    pub spines: u32,
 }
 
 impl LeafSpine {
+    /// Servers with an adapter on each rail.
+    pub(crate) fn rail(shape: RailShape) -> Result<Self, TopologyError> {
+        let RailShape {
+            rails,
+            servers,
+            servers_per_unit,
+            spines,
+        } = shape;
+        at_least_one("the number of rails", rails)?;
+        at_least_one("the number of servers", servers)?;
+        at_least_one("the number of servers of a unit", servers_per_unit)?;
+        let units = u64::from(servers.div_ceil(servers_per_unit));
+        let leaves = within("the number of switches", units * u64::from(rails))?;
+        let hosts = u64::from(servers) * u64::from(rails);
+        let hosts = within("the number of hosts", hosts)? as u32;
+        // Room for all units in full, which their numbers need.
+        let of_unit = u64::from(servers_per_unit) * u64::from(rails);
+        let of_unit = within("the number of hosts", of_unit)? as u32;
+        let mut network = Self::new(hosts, servers_per_unit, spines)?;
+        network.leaves = leaves as u32;
+        network.rails = rails;
+        network.by_unit = Divider::new(of_unit);
+        network.by_rails = Divider::new(rails);
+        network.check_counts()?;
+        Ok(network)
+    }
+
     pub(crate) fn new(hosts: u32, hosts_per_leaf: u32, spines: u32) -> Result<Self, TopologyError> {
-        for (what, count) in [
-            ("the number of hosts", hosts),
-            ("the number of hosts at a leaf", hosts_per_leaf),
-            ("the number of switches of the spine", spines),
-        ] {
-            if count == 0 {
-                return Err(TopologyError::TooSmall {
-                    what,
-                    count: 0,
-                    minimum: 1,
-                });
-            }
-        }
-        let leaves = hosts.div_ceil(hosts_per_leaf);
-        let (wide_leaves, wide_spines) = (u64::from(leaves), u64::from(spines));
-        within("the number of switches", wide_leaves + wide_spines)?;
-        let between = wide_leaves.saturating_mul(wide_spines);
-        let links = u64::from(hosts).saturating_add(between).saturating_mul(2);
-        within("the number of directed links", links)?;
-        Ok(Self {
+        at_least_one("the number of hosts", hosts)?;
+        at_least_one("the number of hosts at a leaf", hosts_per_leaf)?;
+        at_least_one("the number of switches of the spine", spines)?;
+        let network = Self {
             hosts,
             by_leaf: Divider::new(hosts_per_leaf),
             hosts_per_leaf,
-            leaves,
+            leaves: hosts.div_ceil(hosts_per_leaf),
             spines,
-        })
+            rails: 1,
+            by_unit: Divider::new(hosts_per_leaf),
+            by_rails: Divider::new(1),
+        };
+        network.check_counts()?;
+        Ok(network)
     }
 
-    /// Hosts, hosts of a leaf, switches of the spine.
-    pub(crate) const fn measures(&self) -> (u32, u32, u32) {
-        (self.hosts, self.hosts_per_leaf, self.spines)
-    }
-
-    pub(crate) const fn host_count(&self) -> u32 {
-        self.hosts
-    }
-
-    pub(crate) const fn switch_count(&self) -> u32 {
-        self.leaves + self.spines
-    }
-
-    pub(crate) const fn switch_link_count(&self) -> u32 {
-        2 * self.leaves * self.spines
-    }
-
-    /// Whether a link between switches, counted from the first of them, goes up.
-    pub(crate) const fn is_up(index: u32) -> bool {
-        index.is_multiple_of(2)
-    }
-
-    #[inline]
-    pub(crate) fn host_switch(&self, host: HostId) -> SwitchId {
-        SwitchId(self.by_leaf.quotient(host.0))
+    fn check_counts(&self) -> Result<(), TopologyError> {
+        let (leaves, spines) = (u64::from(self.leaves), u64::from(self.spines));
+        within("the number of switches", leaves + spines)?;
+        let between = leaves.saturating_mul(spines);
+        let links = u64::from(self.hosts).saturating_add(between);
+        within("the number of directed links", links.saturating_mul(2))?;
+        Ok(())
     }
 
     /// Appends the links between the switches of `source` and `target`.
@@ -97,59 +118,146 @@ impl LeafSpine {
     fn link(&self, leaf: SwitchId, spine: u32, down: u32) -> LinkId {
         LinkId(2 * self.hosts + 2 * (leaf.0 * self.spines + spine) + down)
     }
+}
 
-    /// Ways between the switches of `source` and `target`: one for each switch of the spine.
-    pub(crate) fn equal_ways(
-        &self,
-        source: HostId,
-        target: HostId,
-        most: usize,
-    ) -> Vec<Vec<LinkId>> {
-        let (from, to) = (self.host_switch(source), self.host_switch(target));
-        if from == to {
-            return vec![Vec::new()];
-        }
-        let spines = (0..self.spines).take(most);
-        spines
-            .map(|spine| vec![self.link(from, spine, 0), self.link(to, spine, 1)])
-            .collect()
+impl Generated for LeafSpine {
+    fn host_count(&self) -> u32 {
+        self.hosts
     }
 
-    /// Links between the switches of `source` and `target`.
-    pub(crate) fn distance(&self, source: HostId, target: HostId) -> u32 {
+    fn switch_count(&self) -> u32 {
+        self.leaves + self.spines
+    }
+
+    fn switch_link_count(&self) -> u32 {
+        2 * self.leaves * self.spines
+    }
+
+    fn link_class(&self, index: u32) -> LinkClass {
+        match self.is_first_of_pair(index) {
+            true => LinkClass::TreeUp,
+            false => LinkClass::TreeDown,
+        }
+    }
+
+    /// Whether it goes up.
+    fn is_first_of_pair(&self, index: u32) -> bool {
+        index.is_multiple_of(2)
+    }
+
+    #[inline]
+    fn host_switch(&self, host: HostId) -> SwitchId {
+        if self.rails == 1 {
+            return SwitchId(self.by_leaf.quotient(host.0));
+        }
+        let rail = self.by_rails.split(host.0).1;
+        SwitchId(self.by_unit.quotient(host.0) * self.rails + rail)
+    }
+
+    fn step_count(&self, at: SwitchId, _goal: SwitchId) -> u32 {
+        match at.0 < self.leaves {
+            true => self.spines,
+            false => 1,
+        }
+    }
+
+    fn step(&self, at: SwitchId, goal: SwitchId, number: u32) -> Step {
+        match at.0.checked_sub(self.leaves) {
+            None => Step {
+                link: 2 * (at.0 * self.spines + number),
+                to: SwitchId(self.leaves + number),
+            },
+            Some(spine) => Step {
+                link: 2 * (goal.0 * self.spines + spine) + 1,
+                to: goal,
+            },
+        }
+    }
+
+    /// By the target's number.
+    fn fixed_step(&self, _at: SwitchId, target: HostId, count: u32) -> u32 {
+        target.0 % count
+    }
+
+    fn distance(&self, source: HostId, target: HostId) -> u32 {
         2 * u32::from(self.host_switch(source) != self.host_switch(target))
     }
 
-    /// Ends of a link between switches, counted from the first of them.
-    pub(crate) fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
+    fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
         let pair = index / 2;
         let leaf = SwitchId(pair / self.spines);
         let spine = SwitchId(self.leaves + pair % self.spines);
-        if Self::is_up(index) {
-            (leaf, spine)
-        } else {
-            (spine, leaf)
+        match self.is_first_of_pair(index) {
+            true => (leaf, spine),
+            false => (spine, leaf),
         }
     }
 
-    /// Ports that a switch needs.
-    pub(crate) fn switch_ports(&self, switch: SwitchId) -> u32 {
-        if switch.0 < self.leaves {
-            self.hosts_per_leaf + self.spines
-        } else {
-            self.leaves
-        }
+    fn switch_ports(&self, switch: SwitchId) -> Option<u32> {
+        Some(match switch.0 < self.leaves {
+            true => self.hosts_per_leaf + self.spines,
+            false => self.leaves,
+        })
     }
 
-    pub(crate) fn switch_name(&self, switch: SwitchId) -> String {
+    fn switch_name(&self, switch: SwitchId) -> String {
         match switch.0.checked_sub(self.leaves) {
+            None if self.rails > 1 => {
+                format!("leaf{}-{}", switch.0 / self.rails, switch.0 % self.rails)
+            }
             None => format!("leaf{}", switch.0),
             Some(spine) => format!("spine{spine}"),
         }
     }
 
-    pub(crate) fn host_name(host: HostId) -> String {
-        format!("host{}", host.0)
+    fn host_name(&self, host: HostId) -> String {
+        match self.rails {
+            1 => format!("host{}", host.0),
+            rails => format!("n{}-{}", host.0 / rails, host.0 % rails),
+        }
+    }
+
+    fn description(&self) -> String {
+        if let Plan::Rail(shape) = self.plan() {
+            let RailShape {
+                rails,
+                servers,
+                servers_per_unit,
+                spines,
+            } = shape;
+            return format!(
+                "{rails} rails of {servers} servers, {servers_per_unit} servers a unit, {spines} \
+                 switches above"
+            );
+        }
+        let hosts = hosts_in_words(self.hosts);
+        let each = hosts_in_words(self.hosts_per_leaf);
+        let spines = self.spines;
+        format!("tree of two levels, {hosts}, {each} a leaf, {spines} switches above")
+    }
+
+    fn plan(&self) -> Plan<'_> {
+        if self.rails > 1 {
+            return Plan::Rail(RailShape {
+                rails: self.rails,
+                servers: self.hosts / self.rails,
+                servers_per_unit: self.hosts_per_leaf,
+                spines: self.spines,
+            });
+        }
+        Plan::LeafSpine {
+            hosts: self.hosts,
+            hosts_per_leaf: self.hosts_per_leaf,
+            spines: self.spines,
+        }
+    }
+
+    /// Without rails all traffic to one host comes down one link.
+    fn usual_paths(&self) -> EqualPaths {
+        match self.rails {
+            1 => EqualPaths::Single,
+            _ => EqualPaths::Hash,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hosts, switches, directed links and routes of a cluster's network.
 //!
-//! A [`Topology`] is generated (chain, mesh, torus, fat tree, tree of two levels: nothing is kept
-//! per host or link, all is arithmetic) or read from a file (any graph, routed by tables). It
+//! A [`Topology`] is generated (grids, trees, dragonflies and more: [`Plan`]; nothing is kept per
+//! host or link, all is arithmetic) or read from a file or drawn (any graph, routed by tables). It
 //! answers which links a message crosses:
 //!
 //! ```
@@ -57,45 +57,68 @@
 //! # Words
 //!
 //! - plan of a generated network; labels: what a graph that is routed by rule has of its own:
-//!   `Plan`; `Labels` (`topology.rs`, `rule.rs`)
+//!   `Plan`; `Labels` (`topology/plan.rs`, `rule.rs`)
+//! - step: a link between switches on a shortest way: `Step` (`generated.rs`)
+//! - detour: over the switch of a host by chance: [`Topology::with_detours`]
+//! - channel: of a link, for messages that may hold it up: [`Channel`] (`cycles.rs`)
 
 mod builder;
 mod check;
+mod clos;
+mod cycles;
 mod divider;
 mod draft;
+mod dragonfly;
+mod dragonfly_plus;
 mod edge_list;
 mod error;
 mod export;
+mod field;
 mod file;
+mod flow;
+mod generated;
 mod graph;
 mod graphml;
 mod grid;
+mod groups;
+mod hyperx;
+mod jellyfish;
 mod json;
 mod leaf_spine;
 mod names;
 mod node_link;
 mod parts;
+mod polar_fly;
 mod quantity;
 mod rule;
+mod slim_fly;
 mod tables;
 mod topology;
 mod tree;
+mod up_down;
 
 pub use builder::{GraphBuilder, UsualLinks};
 pub use check::{
     CHECK_DEPENDENCIES_MAX, CHECK_ENTRIES_MAX, Finding, FindingKind, NAMES_SHOWN_MAX, Report,
     Severity,
 };
+pub use clos::ClosShape;
+pub use cycles::{CYCLE_PAIRS_MAX, Channel, Waiting};
 pub use draft::{NAME_BYTES_MAX, UNUSED_ATTRIBUTES_MAX};
+pub use dragonfly::DragonflyShape;
 pub use edge_list::parse_edge_list;
 pub use error::{FileError, QUOTED_CHARACTERS_MAX, TopologyError};
+pub use field::ORDER_MAX;
 pub use file::{GraphFormat, GraphRouting, parse_graph};
+pub use flow::EqualPaths;
 pub use graph::{
-    EqualPaths, GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX,
-    ROUTE_STEPS_MAX, ROUTE_TABLE_BYTES_MAX,
+    GRAPH_DEGREE_MAX, GRAPH_HOSTS_MAX, GRAPH_LINKS_MAX, GRAPH_SWITCHES_MAX, ROUTE_STEPS_MAX,
+    ROUTE_TABLE_BYTES_MAX,
 };
 pub use graphml::parse_graphml;
 pub use grid::{ChainHosts, DIMENSIONS_MAX};
+pub use jellyfish::JellyfishShape;
+pub use leaf_spine::RailShape;
 pub use node_link::parse_node_link_json;
 pub use parts::LinkAttributes;
 pub use topology::{Plan, Topology};

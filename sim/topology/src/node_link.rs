@@ -12,11 +12,13 @@
 use std::ops::Range;
 
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::draft::{Draft, End};
 use crate::error::TopologyError;
 use crate::json::{Member, list, members, place, root, text};
 use crate::parts::{GraphParts, LinkAttributes};
+use crate::topology::described;
 use crate::{EqualPaths, GraphRouting, Topology};
 
 const SHAPE: &str = "write {\"nodes\": [{\"id\": ..., \"kind\": ...}], \"edges\": \
@@ -37,6 +39,7 @@ pub(crate) fn read(source: &str) -> Result<GraphParts, TopologyError> {
     let mut draft = Draft::new(source, "write \"multigraph\": true");
     let mut directed = false;
     let (mut nodes, mut edges) = (None, None);
+    let (mut described_network, mut equal_paths) = (None, None);
     let document = root(source)?;
     for Member { name, value, .. } in &members(source, document, SHAPE)? {
         match name.as_ref() {
@@ -48,7 +51,14 @@ pub(crate) fn read(source: &str) -> Result<GraphParts, TopologyError> {
                 return Err(draft.error(&place(source, value), problem, "give `edges` alone"));
             }
             "edges" | "links" => edges = Some(list(source, value, SHAPE)?),
-            "graph" => {}
+            // What it is by rule, if this program wrote it; anything else is nobody's business.
+            "graph" => {
+                let words: Option<Map<String, Value>> = serde_json::from_str(value.get()).ok();
+                let words = words.unwrap_or_default();
+                described_network = described(&words).map(Box::new);
+                let word = words.get("equal_paths").and_then(Value::as_str);
+                equal_paths = word.and_then(EqualPaths::from_word);
+            }
             _ => draft.note_unused("file", name),
         }
     }
@@ -62,7 +72,10 @@ pub(crate) fn read(source: &str) -> Result<GraphParts, TopologyError> {
     for edge in edges {
         read_edge(&mut draft, edge, directed)?;
     }
-    draft.finish()
+    let mut parts = draft.finish()?;
+    parts.described = described_network;
+    parts.equal_paths = equal_paths;
+    Ok(parts)
 }
 
 fn boolean(draft: &Draft<'_>, name: &str, value: &RawValue) -> Result<bool, TopologyError> {

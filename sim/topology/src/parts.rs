@@ -4,7 +4,7 @@ use crate::error::TopologyError;
 use crate::graph::{GRAPH_LINKS_MAX, limit};
 use crate::grid::port_reason;
 use crate::names::Names;
-use crate::{HostId, Node, SwitchId};
+use crate::{EqualPaths, HostId, Node, SwitchId, Topology};
 
 /// Rate of a link that has none of its own.
 const RATE_NONE: f64 = 0.0;
@@ -136,6 +136,10 @@ pub(crate) struct GraphParts {
     pub(crate) attributes: AttributeColumns,
     /// Names of attributes that mean nothing here, and how often they were met.
     pub(crate) unused_attributes: Vec<(String, u32)>,
+    /// The network by rule that it is said to be.
+    pub(crate) described: Option<Box<Topology>>,
+    /// How flows choose between its equal ways, if not as is usual there.
+    pub(crate) equal_paths: Option<EqualPaths>,
 }
 
 /// A mark for a host that has no link yet.

@@ -43,14 +43,21 @@ impl Labels {
 /// are none.
 pub(crate) fn recognise(mut parts: GraphParts) -> Result<Topology, Box<GraphParts>> {
     let ports = common_ports(&parts.switch_ports);
-    let found = candidates(&parts)
-        .into_iter()
-        .filter_map(|candidate| candidate.kind(ports.unwrap_or(Ports(u32::MAX))))
-        .find_map(|kind| Some((link_order(&kind, &parts)?, kind)));
-    let Some((order, kind)) = found else {
+    let described = parts.described.take();
+    let described = described
+        .and_then(|network| Some((link_order(&network.kind, &parts)?, network.without_labels())));
+    let found = described.or_else(|| {
+        candidates(&parts)
+            .into_iter()
+            .filter_map(|candidate| candidate.kind(ports.unwrap_or(Ports(u32::MAX))))
+            .find_map(|kind| Some((link_order(&kind, &parts)?, Topology::of(kind))))
+    });
+    let Some((order, mut topology)) = found else {
         return Err(Box::new(parts));
     };
-    let mut topology = Topology { kind, labels: None };
+    if let Some(equal_paths) = parts.equal_paths {
+        topology = topology.with_equal_paths(equal_paths);
+    }
     let mut attributes = AttributeColumns::default();
     if !parts.attributes.is_empty() {
         let host_links = 2 * parts.host_switches.len();
@@ -63,6 +70,7 @@ pub(crate) fn recognise(mut parts: GraphParts) -> Result<Topology, Box<GraphPart
     let labels = Labels {
         names: (!names_are_its_own).then_some((parts.host_names, parts.switch_names)),
         switch_ports: match ports {
+            _ if ports_are_its_own(&topology, &parts.switch_ports) => Vec::new(),
             Some(_) => Vec::new(),
             None => std::mem::take(&mut parts.switch_ports),
         },
@@ -82,6 +90,12 @@ fn common_ports(ports: &[Option<u32>]) -> Option<Ports> {
         .iter()
         .all(|&ports| ports == first)
         .then_some(Ports(first.unwrap_or(u32::MAX)))
+}
+
+/// Whether each switch has the ports that it must have.
+fn ports_are_its_own(topology: &Topology, ports: &[Option<u32>]) -> bool {
+    let mut switches = (0..).map(SwitchId).zip(ports);
+    switches.all(|(switch, ports)| ports.is_some() && topology.switch_ports(switch) == *ports)
 }
 
 fn names_are_generated(topology: &Topology, parts: &GraphParts) -> bool {
@@ -232,19 +246,10 @@ fn mesh_sizes(neighbours: &[u32], switches: u32) -> Option<Vec<u32>> {
 /// For each link of the candidate that of the graph which joins the same switches; none if the
 /// two differ in a host or a link.
 fn link_order(candidate: &Kind, parts: &GraphParts) -> Option<Vec<u32>> {
-    let (links, ends): (u32, &dyn Fn(u32) -> (SwitchId, SwitchId)) = match candidate {
-        Kind::Grid(grid) => (grid.switch_link_count(), &|link| grid.link_ends(link)),
-        Kind::Tree(tree) => (tree.switch_link_count(), &|link| tree.link_ends(link)),
-        Kind::LeafSpine(_) | Kind::Graph(_) => return None,
-    };
-    let host_switch = |host| match candidate {
-        Kind::Grid(grid) => grid.host_switch(host),
-        Kind::Tree(tree) => tree.host_switch(host),
-        Kind::LeafSpine(tree) => tree.host_switch(host),
-        Kind::Graph(graph) => graph.host_switch(host),
-    };
+    let network = candidate.generated()?;
+    let (links, ends) = (network.switch_link_count(), |link| network.link_ends(link));
     let hosts = (0..).zip(&parts.host_switches);
-    let mut hosts = hosts.map(|(host, &switch)| host_switch(HostId(host)).0 == switch);
+    let mut hosts = hosts.map(|(host, &switch)| network.host_switch(HostId(host)).0 == switch);
     if links as usize != parts.links.len() || !hosts.all(|is_same| is_same) {
         return None;
     }

@@ -1,13 +1,34 @@
 //! The network as the rest of the program sees it.
+//!
+//! Each kind of network has a file of its own and answers there what follows from its measures:
+//! [`crate::generated::Generated`]. Here is what holds for all, and what a graph from a file has
+//! besides.
 
-use crate::error::TopologyError;
-use crate::graph::{EqualPaths, Graph};
-use crate::grid::{Grid, Shape};
+mod make;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::clos::Clos;
+use crate::dragonfly::Dragonfly;
+use crate::dragonfly_plus::DragonflyPlus;
+use crate::flow::{Choice, EqualPaths, FlowKey};
+use crate::generated::{Generated, walk};
+use crate::graph::Graph;
+use crate::grid::Grid;
+use crate::hyperx::HyperX;
 use crate::leaf_spine::LeafSpine;
 use crate::parts::LinkAttributes;
+use crate::polar_fly::PolarFly;
 use crate::rule::Labels;
+use crate::slim_fly::SlimFly;
 use crate::tree::Tree;
-use crate::{ChainHosts, HostId, LinkClass, LinkId, Node, Ports, SwitchId, TreeShape};
+use crate::{HostId, LinkClass, LinkId, Node, Ports, SwitchId};
+
+pub use plan::Plan;
+pub(crate) use plan::described;
 
 /// A network of hosts, switches and directed links, with a route from each host to each other for
 /// each flow.
@@ -21,6 +42,10 @@ pub struct Topology {
     pub(crate) kind: Kind,
     /// Of a graph that is routed by rule: what it has of its own.
     pub(crate) labels: Option<Box<Labels>>,
+    /// Of a network that is routed by rule. A graph has its choices in its tables.
+    equal_paths: EqualPaths,
+    /// Whether each flow goes to a host by chance first.
+    detours: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,216 +53,87 @@ pub(crate) enum Kind {
     Grid(Grid),
     Tree(Tree),
     LeafSpine(LeafSpine),
+    Clos(Clos),
+    Dragonfly(Dragonfly),
+    DragonflyPlus(DragonflyPlus),
+    HyperX(HyperX),
+    SlimFly(Arc<SlimFly>),
+    PolarFly(Arc<PolarFly>),
     Graph(Box<Graph>),
 }
 
-/// What makes a generated network, but for the ports of its switches.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Plan<'a> {
-    /// See [`Topology::single_switch`].
-    SingleSwitch {
-        /// All hosts.
-        hosts: u32,
-    },
-    /// See [`Topology::chain`].
-    Chain {
-        /// All switches.
-        switches: u32,
-        /// Where the hosts are.
-        hosts: ChainHosts,
-    },
-    /// See [`Topology::mesh`].
-    Mesh {
-        /// Switches in each dimension.
-        dimensions: &'a [u32],
-        /// Hosts at each.
-        hosts_per_switch: u32,
-    },
-    /// See [`Topology::torus`].
-    Torus {
-        /// Switches in each dimension.
-        dimensions: &'a [u32],
-        /// Hosts at each.
-        hosts_per_switch: u32,
-    },
-    /// See [`Topology::fat_tree`].
-    FatTree(TreeShape),
-    /// See [`Topology::leaf_spine`].
-    LeafSpine {
-        /// All hosts.
-        hosts: u32,
-        /// Of a leaf.
-        hosts_per_leaf: u32,
-        /// Switches of the spine.
-        spines: u32,
-    },
+/// The same expression for each kind of network.
+macro_rules! of_each {
+    ($kind:expr, $network:ident => $value:expr) => {
+        match $kind {
+            Kind::Grid($network) => $value,
+            Kind::Tree($network) => $value,
+            Kind::LeafSpine($network) => $value,
+            Kind::Clos($network) => $value,
+            Kind::Dragonfly($network) => $value,
+            Kind::DragonflyPlus($network) => $value,
+            Kind::HyperX($network) => $value,
+            Kind::SlimFly($network) => $value,
+            Kind::PolarFly($network) => $value,
+            Kind::Graph($network) => $value,
+        }
+    };
+}
+
+impl Kind {
+    /// What follows a rule; none of a graph.
+    pub(crate) fn generated(&self) -> Option<&dyn Generated> {
+        Some(match self {
+            Self::Grid(network) => network,
+            Self::Tree(network) => network,
+            Self::LeafSpine(network) => network,
+            Self::Clos(network) => network,
+            Self::Dragonfly(network) => network,
+            Self::DragonflyPlus(network) => network,
+            Self::HyperX(network) => network,
+            Self::SlimFly(network) => &**network,
+            Self::PolarFly(network) => &**network,
+            Self::Graph(_) => return None,
+        })
+    }
+
+    fn graph(&self) -> Option<&Graph> {
+        match self {
+            Self::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
 }
 
 impl Topology {
-    /// Switches in a row. Routes go straight.
-    ///
-    /// Switch i is `s<i>`; its hosts are `n<i>-0`, `n<i>-1` and so on.
-    ///
-    /// # Errors
-    ///
-    /// No switch, no host, too few ports, or more of anything than has numbers.
-    pub fn chain(switches: u32, hosts: ChainHosts, ports: Ports) -> Result<Self, TopologyError> {
-        Self::grid(Shape::Chain, &[switches], hosts, ports)
-    }
-
-    /// One switch with `hosts` hosts: switch `s0`, hosts `n0-0`, `n0-1` and so on.
-    ///
-    /// # Errors
-    ///
-    /// No host, or more hosts than ports.
-    pub fn single_switch(hosts: u32, ports: Ports) -> Result<Self, TopologyError> {
-        Self::grid(
-            Shape::SingleSwitch,
-            &[1],
-            ChainHosts::EverySwitch(hosts),
-            ports,
-        )
-    }
-
-    /// A mesh: neighbours in each dimension are joined, the edges are open.
-    ///
-    /// `dimensions` are the switches in each dimension. Routes correct the first dimension first.
-    /// Switch (x, y) is `s<x>-<y>`, its hosts `n<x>-<y>-0` and so on.
-    ///
-    /// # Errors
-    ///
-    /// No dimension or an empty one, no host, too few ports (an inner switch needs two for each
-    /// dimension, and its hosts), or more of anything than has numbers.
-    pub fn mesh(
-        dimensions: &[u32],
-        hosts_per_switch: u32,
-        ports: Ports,
-    ) -> Result<Self, TopologyError> {
-        Self::grid(
-            Shape::Mesh,
-            dimensions,
-            ChainHosts::EverySwitch(hosts_per_switch),
-            ports,
-        )
-    }
-
-    /// A torus: a mesh whose lines are closed to rings.
-    ///
-    /// A dimension of size 2 has one pair of links between its two switches, not two; one of size 1
-    /// has none. Routes correct the first dimension first and go the shorter way round; when both
-    /// ways are equally long, in the positive direction. Names are as in [`Topology::mesh`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Topology::mesh`].
-    pub fn torus(
-        dimensions: &[u32],
-        hosts_per_switch: u32,
-        ports: Ports,
-    ) -> Result<Self, TopologyError> {
-        Self::grid(
-            Shape::Torus,
-            dimensions,
-            ChainHosts::EverySwitch(hosts_per_switch),
-            ports,
-        )
-    }
-
-    /// A fat tree, the k-ary n-tree: k^n hosts, n levels of k^(n-1) switches.
-    ///
-    /// Routes go up to the first level at which source and target have a common switch, then down;
-    /// of the k ways up at level l the one is taken whose number is digit l, in base k, of the
-    /// target's number. Level 0 has the hosts; switch i of level l is `s<l>-<i>`, host i is `n<i>`.
-    ///
-    /// # Errors
-    ///
-    /// An arity below 2, no level, fewer than 2 k ports (k with one level), or more of anything
-    /// than has numbers.
-    pub fn fat_tree(shape: TreeShape, ports: Ports) -> Result<Self, TopologyError> {
-        Ok(Self {
-            kind: Kind::Tree(Tree::new(shape, ports)?),
+    /// A network of this kind, with nothing of its own.
+    pub(crate) fn of(kind: Kind) -> Self {
+        let usual = kind.generated().map(Generated::usual_paths);
+        Self {
+            kind,
             labels: None,
-        })
+            equal_paths: usual.unwrap_or_default(),
+            detours: false,
+        }
     }
 
-    /// A tree of two levels: leaves with hosts, each joined to every switch of the spine.
-    ///
-    /// Names are `host0`, `leaf0`, `spine0` and so on; the last leaf may have fewer hosts than the
-    /// others. Routes to host h go over switch h modulo their count of the spine.
-    ///
-    /// # Errors
-    ///
-    /// None of something, or more of anything than has numbers.
-    pub fn leaf_spine(hosts: u32, hosts_per_leaf: u32, spines: u32) -> Result<Self, TopologyError> {
-        let tree = LeafSpine::new(hosts, hosts_per_leaf, spines)?;
-        Ok(Self {
-            kind: Kind::LeafSpine(tree),
-            labels: None,
-        })
-    }
-
-    /// The same graph with routes from given tables, JSON text: for each switch, for each target
-    /// host, the next node.
-    ///
-    /// ```
-    /// # use viaduct_topology::{HostId, parse_edge_list};
-    /// let graph = parse_edge_list("hosts n*\nn0 s0\ns0 s1\ns1 n1\n")?;
-    /// let graph = graph.with_tables(r#"{"s0": {"n1": "s1"}, "s1": {"*": "s0"}}"#)?;
-    /// assert_eq!(graph.path_length(HostId(0), HostId(1)), Some(3));
-    /// assert!(!graph.check().has_errors());
-    /// # Ok::<(), viaduct_topology::TopologyError>(())
-    /// ```
-    ///
-    /// `*` stands for all hosts that a switch does not name; a host at the switch itself needs no
-    /// entry. Loops and holes leave pairs of hosts without a route: [`Topology::check`] tells them.
-    ///
-    /// # Errors
-    ///
-    /// A generated topology; JSON that is not understood, a name that the graph does not have, or a
-    /// next node that is no neighbour, with its place; tables beyond
-    /// [`crate::ROUTE_TABLE_BYTES_MAX`].
-    pub fn with_tables(mut self, tables: &str) -> Result<Self, TopologyError> {
-        let Kind::Graph(graph) = &mut self.kind else {
-            return Err(TopologyError::TablesForGenerated {
-                topology: self.description(),
-            });
-        };
-        crate::tables::apply(graph, tables)?;
-        Ok(self)
-    }
-
-    fn grid(
-        shape: Shape,
-        sizes: &[u32],
-        hosts: ChainHosts,
-        ports: Ports,
-    ) -> Result<Self, TopologyError> {
-        Ok(Self {
-            kind: Kind::Grid(Grid::new(shape, sizes, hosts, ports)?),
-            labels: None,
-        })
+    /// The same without what a graph has of its own.
+    pub(crate) fn without_labels(mut self) -> Self {
+        self.labels = None;
+        self
     }
 
     /// Hosts.
     #[must_use]
+    #[inline]
     pub fn host_count(&self) -> u32 {
-        match &self.kind {
-            Kind::Grid(grid) => grid.host_count(),
-            Kind::Tree(tree) => tree.host_count(),
-            Kind::LeafSpine(tree) => tree.host_count(),
-            Kind::Graph(graph) => graph.host_count(),
-        }
+        of_each!(&self.kind, network => network.host_count())
     }
 
     /// Switches.
     #[must_use]
     pub fn switch_count(&self) -> u32 {
-        match &self.kind {
-            Kind::Grid(grid) => grid.switch_count(),
-            Kind::Tree(tree) => tree.switch_count(),
-            Kind::LeafSpine(tree) => tree.switch_count(),
-            Kind::Graph(graph) => graph.switch_count(),
-        }
+        of_each!(&self.kind, network => network.switch_count())
     }
 
     /// Directed links, those of the hosts included.
@@ -249,12 +145,7 @@ impl Topology {
     /// Directed links between switches.
     #[must_use]
     pub fn switch_link_count(&self) -> u32 {
-        match &self.kind {
-            Kind::Grid(grid) => grid.switch_link_count(),
-            Kind::Tree(tree) => tree.switch_link_count(),
-            Kind::LeafSpine(tree) => tree.switch_link_count(),
-            Kind::Graph(graph) => graph.switch_link_count(),
-        }
+        of_each!(&self.kind, network => network.switch_link_count())
     }
 
     /// The class of a link.
@@ -269,11 +160,10 @@ impl Topology {
             return LinkClass::HostDown;
         };
         match &self.kind {
-            Kind::Grid(_) | Kind::Graph(_) => LinkClass::Mesh,
-            Kind::Tree(tree) if tree.is_up(index) => LinkClass::TreeUp,
-            Kind::Tree(_) => LinkClass::TreeDown,
-            Kind::LeafSpine(_) if LeafSpine::is_up(index) => LinkClass::TreeUp,
-            Kind::LeafSpine(_) => LinkClass::TreeDown,
+            Kind::Tree(tree) => tree.link_class(index),
+            Kind::LeafSpine(tree) => tree.link_class(index),
+            Kind::Clos(tree) => tree.link_class(index),
+            _ => LinkClass::Mesh,
         }
     }
 
@@ -295,19 +185,14 @@ impl Topology {
     #[must_use]
     #[inline]
     pub fn host_switch(&self, host: HostId) -> SwitchId {
-        match &self.kind {
-            Kind::Grid(grid) => grid.host_switch(host),
-            Kind::Tree(tree) => tree.host_switch(host),
-            Kind::LeafSpine(tree) => tree.host_switch(host),
-            Kind::Graph(graph) => graph.host_switch(host),
-        }
+        of_each!(&self.kind, network => network.host_switch(host))
     }
 
     /// Appends the directed links from `source` to `target`, host links included, in order: those
-    /// of flow 0, as [`Topology::route_flow`] does.
+    /// of flow 0, as [`Topology::route_flow`] does, but without its detour.
     #[inline]
     pub fn route<L: From<LinkId>>(&self, source: HostId, target: HostId, path: &mut Vec<L>) {
-        self.route_flow(source, target, 0, path);
+        self.route_straight(source, target, 0, path);
     }
 
     /// Appends the directed links that a flow takes from `source` to `target`, host links included,
@@ -325,21 +210,106 @@ impl Topology {
         flow: u32,
         path: &mut Vec<L>,
     ) {
+        if self.detours {
+            self.route_around(source, target, flow, path);
+        } else {
+            self.route_straight(source, target, flow, path);
+        }
+    }
+
+    #[inline]
+    fn route_straight<L: From<LinkId>>(
+        &self,
+        source: HostId,
+        target: HostId,
+        flow: u32,
+        path: &mut Vec<L>,
+    ) {
         path.push(self.host_up(source).into());
+        if self.route_between(source, target, flow, path) {
+            path.push(self.host_down(target).into());
+        } else {
+            path.pop();
+        }
+    }
+
+    /// Over the switch of a host by chance, which the flow decides; hosts of one switch need none.
+    fn route_around<L: From<LinkId>>(
+        &self,
+        source: HostId,
+        target: HostId,
+        flow: u32,
+        path: &mut Vec<L>,
+    ) {
+        /// No switch has this number: the choice is another than any of theirs.
+        const NO_SWITCH: u32 = u32::MAX;
+
+        if self.host_switch(source) == self.host_switch(target) {
+            return self.route_straight(source, target, flow, path);
+        }
+        let key = FlowKey::new(source, target, flow);
+        let over = HostId(key.choose(NO_SWITCH, self.host_count() as usize) as u32);
+        let before = path.len();
+        path.push(self.host_up(source).into());
+        if self.route_between(source, over, flow, path)
+            && self.route_between(over, target, flow, path)
+        {
+            path.push(self.host_down(target).into());
+        } else {
+            path.truncate(before);
+        }
+    }
+
+    /// Appends the links between the switches of two hosts; false if there is no way.
+    #[inline]
+    fn route_between<L: From<LinkId>>(
+        &self,
+        source: HostId,
+        target: HostId,
+        flow: u32,
+        path: &mut Vec<L>,
+    ) -> bool {
         match &self.kind {
-            Kind::Grid(grid) => {
+            Kind::Grid(grid) if self.equal_paths == EqualPaths::Single => {
                 grid.route(grid.host_switch(source), grid.host_switch(target), path);
             }
-            Kind::Tree(tree) => tree.route(source, target, path),
-            Kind::LeafSpine(tree) => tree.route(source, target, path),
-            Kind::Graph(graph) => {
-                if !graph.route(source, target, flow, path) {
-                    path.pop();
-                    return;
-                }
+            Kind::Tree(tree) if self.equal_paths == EqualPaths::Single => {
+                tree.route(source, target, path);
             }
+            Kind::LeafSpine(tree) if self.equal_paths == EqualPaths::Single => {
+                tree.route(source, target, path);
+            }
+            Kind::Graph(graph) => return graph.route(source, target, flow, path),
+            _ => self.route_by_steps(source, target, flow, path),
         }
-        path.push(self.host_down(target).into());
+        true
+    }
+
+    /// As a rule's choices at each switch say.
+    fn route_by_steps<L: From<LinkId>>(
+        &self,
+        source: HostId,
+        target: HostId,
+        flow: u32,
+        path: &mut Vec<L>,
+    ) {
+        let choice = match self.equal_paths {
+            EqualPaths::Single => Choice::Fixed,
+            EqualPaths::Hash => Choice::Of(FlowKey::new(source, target, flow)),
+        };
+        let from = self.host_switch(source);
+        match &self.kind {
+            Kind::Grid(network) => walk(network, from, target, choice, path),
+            Kind::Tree(network) => walk(network, from, target, choice, path),
+            Kind::LeafSpine(network) => walk(network, from, target, choice, path),
+            Kind::Clos(network) => walk(network, from, target, choice, path),
+            Kind::Dragonfly(network) => walk(network, from, target, choice, path),
+            Kind::DragonflyPlus(network) => walk(network, from, target, choice, path),
+            Kind::HyperX(network) => walk(network, from, target, choice, path),
+            Kind::SlimFly(network) => walk(&**network, from, target, choice, path),
+            Kind::PolarFly(network) => walk(&**network, from, target, choice, path),
+            Kind::Graph(_) => {}
+        }
     }
 
     /// The ways from `source` to `target` that are as good as each other, host links included, at
@@ -353,17 +323,7 @@ impl Topology {
     /// host's way to itself goes to its switch and back; where there is no way, the list is empty.
     #[must_use]
     pub fn equal_ways(&self, source: HostId, target: HostId, most: usize) -> Vec<Vec<LinkId>> {
-        let between = match &self.kind {
-            Kind::Grid(grid) => {
-                let mut path = Vec::new();
-                let switches = [source, target].map(|host| grid.host_switch(host));
-                grid.route(switches[0], switches[1], &mut path);
-                vec![path]
-            }
-            Kind::Tree(tree) => tree.equal_ways(source, target, most),
-            Kind::LeafSpine(tree) => tree.equal_ways(source, target, most),
-            Kind::Graph(graph) => graph.equal_ways(source, target, most),
-        };
+        let between = of_each!(&self.kind, network => network.equal_ways(source, target, most));
         let with_hosts = |path: Vec<LinkId>| {
             let mut whole = vec![self.host_up(source)];
             whole.extend(path);
@@ -377,29 +337,47 @@ impl Topology {
     #[must_use]
     #[inline]
     pub fn has_equal_paths(&self) -> bool {
-        matches!(&self.kind, Kind::Graph(graph) if graph.has_equal_paths())
+        let spreads = match &self.kind {
+            Kind::Graph(graph) => graph.has_equal_paths(),
+            _ => self.equal_paths != EqualPaths::Single,
+        };
+        spreads || self.detours
     }
 
-    /// How messages choose between equally good links; none in a network that is routed by rule.
+    /// Whether each flow goes to the switch of a host by chance first, and from there to its target
+    /// (Valiant).
     #[must_use]
-    pub fn equal_paths(&self) -> Option<EqualPaths> {
-        match &self.kind {
-            Kind::Graph(graph) => Some(graph.equal_paths()),
-            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => None,
-        }
+    pub fn has_detours(&self) -> bool {
+        self.detours
+    }
+
+    /// How messages choose between equally good links.
+    #[must_use]
+    pub fn equal_paths(&self) -> EqualPaths {
+        let graph = self.kind.graph();
+        graph.map_or(self.equal_paths, Graph::equal_paths)
+    }
+
+    /// Whether its rule chooses otherwise between equally good links where nothing is said.
+    #[must_use]
+    pub fn has_unusual_paths(&self) -> bool {
+        let usual = self.kind.generated().map(Generated::usual_paths);
+        usual.is_some_and(|usual| usual != self.equal_paths)
+    }
+
+    /// Whether its links tell what it is: [`crate::GraphRouting::Rule`] finds it.
+    pub(crate) fn is_recognised(&self) -> bool {
+        matches!(self.kind, Kind::Grid(_) | Kind::Tree(_)) && !self.has_unusual_paths()
     }
 
     /// Links that [`Topology::route`] appends; none if there is no way.
     #[must_use]
     pub fn path_length(&self, source: HostId, target: HostId) -> Option<u32> {
-        match &self.kind {
-            Kind::Grid(grid) => {
-                Some(grid.distance(grid.host_switch(source), grid.host_switch(target)) + 2)
-            }
-            Kind::Tree(tree) => Some(tree.distance(source, target) + 2),
-            Kind::LeafSpine(tree) => Some(tree.distance(source, target) + 2),
-            Kind::Graph(graph) => Some(graph.distance(source, target)? + 2),
-        }
+        let between = match &self.kind {
+            Kind::Graph(graph) => graph.distance(source, target)?,
+            rule => rule.generated()?.distance(source, target),
+        };
+        Some(between + 2)
     }
 
     /// The nodes that a link leads from and to.
@@ -414,13 +392,18 @@ impl Topology {
             let host = HostId(link.0 - hosts);
             return (Node::Switch(self.host_switch(host)), Node::Host(host));
         };
-        let (source, target) = match &self.kind {
-            Kind::Grid(grid) => grid.link_ends(index),
-            Kind::Tree(tree) => tree.link_ends(index),
-            Kind::LeafSpine(tree) => tree.link_ends(index),
-            Kind::Graph(graph) => graph.link_ends(index),
-        };
+        let (source, target) = of_each!(&self.kind, network => network.link_ends(index));
         (Node::Switch(source), Node::Switch(target))
+    }
+
+    /// Whether a link between switches stands for both directions in an undirected graph.
+    pub(crate) fn is_first_of_pair(&self, link: LinkId) -> bool {
+        let index = link.0 - 2 * self.host_count();
+        match self.kind.generated() {
+            Some(network) => network.is_first_of_pair(index),
+            // Pairs of links with opposite directions follow one another.
+            None => index.is_multiple_of(2),
+        }
     }
 
     /// The name of a node: generated ones tell the place, those of a file are as given.
@@ -433,14 +416,13 @@ impl Topology {
             };
         }
         match (&self.kind, node) {
-            (Kind::Grid(grid), Node::Host(host)) => grid.host_name(host),
-            (Kind::Grid(grid), Node::Switch(switch)) => grid.switch_name(switch),
-            (Kind::Tree(tree), Node::Host(host)) => tree.host_name(host),
-            (Kind::Tree(tree), Node::Switch(switch)) => tree.switch_name(switch),
-            (Kind::LeafSpine(_), Node::Host(host)) => LeafSpine::host_name(host),
-            (Kind::LeafSpine(tree), Node::Switch(switch)) => tree.switch_name(switch),
             (Kind::Graph(graph), Node::Host(host)) => graph.host_name(host).to_owned(),
             (Kind::Graph(graph), Node::Switch(switch)) => graph.switch_name(switch).to_owned(),
+            (rule, node) => match (rule.generated(), node) {
+                (Some(network), Node::Host(host)) => network.host_name(host),
+                (Some(network), Node::Switch(switch)) => network.switch_name(switch),
+                (None, _) => String::new(),
+            },
         }
     }
 
@@ -455,10 +437,8 @@ impl Topology {
     #[must_use]
     pub fn link_rate_bits_per_second(&self, link: LinkId) -> Option<f64> {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => {
-                self.labels()?.attributes.rate(link.0 as usize)
-            }
             Kind::Graph(graph) => graph.rate(link),
+            _ => self.labels()?.attributes.rate(link.0 as usize),
         }
     }
 
@@ -466,10 +446,8 @@ impl Topology {
     #[must_use]
     pub fn link_latency_picoseconds(&self, link: LinkId) -> Option<u64> {
         match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => {
-                self.labels()?.attributes.latency(link.0 as usize)
-            }
             Kind::Graph(graph) => graph.latency(link),
+            _ => self.labels()?.attributes.latency(link.0 as usize),
         }
     }
 
@@ -485,13 +463,16 @@ impl Topology {
     /// Whether its links are given one way each, as those of a directed graph are.
     #[must_use]
     pub fn is_directed(&self) -> bool {
-        matches!(&self.kind, Kind::Graph(graph) if graph.is_directed())
+        self.kind.graph().is_some_and(Graph::is_directed)
     }
 
     /// Whether switches may have several links between them.
     #[must_use]
     pub fn is_multigraph(&self) -> bool {
-        matches!(&self.kind, Kind::Graph(graph) if graph.is_multigraph())
+        match &self.kind {
+            Kind::Graph(graph) => graph.is_multigraph(),
+            rule => rule.generated().is_some_and(Generated::is_multigraph),
+        }
     }
 
     /// Attributes of a file that mean nothing here, with how often they were met.
@@ -507,22 +488,15 @@ impl Topology {
     /// Bytes of routing tables: two for each target and switch of a graph, none if generated.
     #[must_use]
     pub fn table_bytes(&self) -> u64 {
-        match &self.kind {
-            Kind::Grid(_) | Kind::Tree(_) | Kind::LeafSpine(_) => 0,
-            Kind::Graph(graph) => graph.table_bytes(),
-        }
+        self.kind.graph().map_or(0, Graph::table_bytes)
     }
 
     /// Bytes that the topology takes in all, tables and names included.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let heap = match &self.kind {
-            Kind::Grid(grid) => {
-                size_of_val(grid.dimensions()) as u64 + size_of_val(grid.sizes()) as u64
-            }
-            Kind::Tree(tree) => tree.memory_bytes(),
-            Kind::LeafSpine(_) => 0,
             Kind::Graph(graph) => size_of::<Graph>() as u64 + graph.memory_bytes(),
+            rule => rule.generated().map_or(0, Generated::heap_bytes),
         };
         let labels = self.labels().map_or(0, |labels| {
             size_of::<Labels>() as u64 + labels.memory_bytes()
@@ -533,39 +507,30 @@ impl Topology {
     /// Switches in each dimension of a chain, mesh or torus.
     #[must_use]
     pub fn dimensions(&self) -> Option<&[u32]> {
-        match &self.kind {
-            Kind::Grid(grid) => Some(grid.sizes()),
-            Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Graph(_) => None,
-        }
+        self.kind.generated()?.dimensions()
     }
 
-    /// Hosts at a switch that has any, in a generated topology.
+    /// Hosts at a switch that has any, of a chain, mesh, torus or fat tree.
     #[must_use]
     pub fn hosts_per_switch(&self) -> Option<u32> {
-        match &self.kind {
-            Kind::Grid(grid) => Some(grid.hosts_per_switch()),
-            Kind::Tree(tree) => Some(tree.shape().arity),
-            Kind::LeafSpine(_) | Kind::Graph(_) => None,
-        }
+        self.kind.generated()?.hosts_per_switch()
     }
 
     /// Ports of a switch of a generated topology, where all have the same.
     #[must_use]
     pub fn ports(&self) -> Option<Ports> {
-        match &self.kind {
-            Kind::Grid(grid) => Some(grid.ports()),
-            Kind::Tree(tree) => Some(tree.ports()),
-            Kind::LeafSpine(_) | Kind::Graph(_) => None,
-        }
+        self.kind.generated()?.ports()
     }
 
     /// Ports of a switch, where they are said.
     #[must_use]
     pub fn switch_ports(&self, switch: SwitchId) -> Option<u32> {
-        match &self.kind {
-            Kind::Graph(graph) => return graph.switch_ports(switch),
-            Kind::LeafSpine(tree) => return Some(tree.switch_ports(switch)),
-            Kind::Grid(_) | Kind::Tree(_) => {}
+        if let Some(graph) = self.kind.graph() {
+            return graph.switch_ports(switch);
+        }
+        let of_rule = self.kind.generated()?.switch_ports(switch);
+        if of_rule.is_some() {
+            return of_rule;
         }
         match self.labels().map(|labels| &*labels.switch_ports) {
             Some([]) | None => {
@@ -579,7 +544,7 @@ impl Topology {
     /// Whether routes follow the rule of a generated network, and no tables.
     #[must_use]
     pub fn is_routed_by_rule(&self) -> bool {
-        !matches!(self.kind, Kind::Graph(_))
+        self.kind.graph().is_none()
     }
 
     /// Whether nothing but its measures and the ports of its switches makes it: a generated
@@ -600,39 +565,7 @@ impl Topology {
     /// The measures of the generated network that it is, or that rules its routes.
     #[must_use]
     pub fn plan(&self) -> Option<Plan<'_>> {
-        Some(match &self.kind {
-            Kind::Grid(grid) => {
-                let each = grid.hosts_per_switch();
-                match grid.shape() {
-                    Shape::SingleSwitch => Plan::SingleSwitch { hosts: each },
-                    Shape::Chain => Plan::Chain {
-                        switches: grid.switch_count(),
-                        hosts: match grid.has_hosts_at_ends_only() {
-                            true => ChainHosts::Ends(each),
-                            false => ChainHosts::EverySwitch(each),
-                        },
-                    },
-                    Shape::Mesh => Plan::Mesh {
-                        dimensions: grid.sizes(),
-                        hosts_per_switch: each,
-                    },
-                    Shape::Torus => Plan::Torus {
-                        dimensions: grid.sizes(),
-                        hosts_per_switch: each,
-                    },
-                }
-            }
-            Kind::Tree(tree) => Plan::FatTree(tree.shape()),
-            Kind::LeafSpine(tree) => {
-                let (hosts, hosts_per_leaf, spines) = tree.measures();
-                Plan::LeafSpine {
-                    hosts,
-                    hosts_per_leaf,
-                    spines,
-                }
-            }
-            Kind::Graph(_) => return None,
-        })
+        Some(self.kind.generated()?.plan())
     }
 
     pub(crate) fn labels(&self) -> Option<&Labels> {
@@ -657,7 +590,7 @@ impl Topology {
     pub fn straight_line(&self, host: HostId, direction: u32, hops: u32) -> Option<HostId> {
         match &self.kind {
             Kind::Grid(grid) => grid.straight_line(host, direction, hops),
-            Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Graph(_) => None,
+            _ => None,
         }
     }
 
@@ -666,7 +599,7 @@ impl Topology {
         (0..self.directions())
             .filter(|&direction| match &self.kind {
                 Kind::Grid(grid) => !grid.repeats_direction(direction),
-                Kind::Tree(_) | Kind::LeafSpine(_) | Kind::Graph(_) => false,
+                _ => false,
             })
             .filter_map(move |direction| self.straight_line(host, direction, 1))
     }
@@ -674,297 +607,6 @@ impl Topology {
     /// The topology in words: `torus of 16x16 switches, 4 hosts a switch`.
     #[must_use]
     pub fn description(&self) -> String {
-        let hosts = |count: u32| match count {
-            1 => "1 host".to_owned(),
-            _ => format!("{count} hosts"),
-        };
-        match &self.kind {
-            Kind::Grid(grid) => {
-                let sizes: Vec<String> = grid.sizes().iter().map(u32::to_string).collect();
-                let sizes = sizes.join("x");
-                let each = hosts(grid.hosts_per_switch());
-                match grid.shape() {
-                    Shape::SingleSwitch => format!("one switch with {each}"),
-                    Shape::Chain if grid.has_hosts_at_ends_only() => {
-                        format!("chain of {sizes} switches, {each} at each end")
-                    }
-                    Shape::Chain => format!("chain of {sizes} switches, {each} a switch"),
-                    Shape::Mesh => format!("mesh of {sizes} switches, {each} a switch"),
-                    Shape::Torus => format!("torus of {sizes} switches, {each} a switch"),
-                }
-            }
-            Kind::Tree(tree) => {
-                let TreeShape { arity, levels } = tree.shape();
-                let count = tree.host_count();
-                format!("fat tree of {levels} levels, arity {arity}, {count} hosts")
-            }
-            Kind::LeafSpine(tree) => {
-                let (count, each, spines) = tree.measures();
-                let (count, each) = (hosts(count), hosts(each));
-                format!("tree of two levels, {count}, {each} a leaf, {spines} switches above")
-            }
-            Kind::Graph(graph) => {
-                let count = hosts(graph.host_count());
-                match graph.switch_count() {
-                    1 => format!("graph of 1 switch, {count}"),
-                    switches => format!("graph of {switches} switches, {count}"),
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::DIMENSIONS_MAX;
-
-    fn names(topology: &Topology, source: u32, target: u32) -> Vec<String> {
-        let mut path = Vec::new();
-        topology.route(HostId(source), HostId(target), &mut path);
-        path.iter().map(|&link| topology.link_name(link)).collect()
-    }
-
-    #[test]
-    fn study_torus_has_its_counts() {
-        let torus = Topology::torus(&[16, 16], 4, Ports(8)).unwrap();
-        assert_eq!(torus.host_count(), 1024);
-        assert_eq!(torus.switch_count(), 256);
-        assert_eq!(torus.switch_link_count(), 1024);
-        assert_eq!(torus.link_count(), 1024 + 2048);
-        assert_eq!(
-            torus.description(),
-            "torus of 16x16 switches, 4 hosts a switch"
-        );
-    }
-
-    #[test]
-    fn four_hop_chain_goes_straight() {
-        let chain = Topology::chain(5, ChainHosts::Ends(1), Ports(2)).unwrap();
-        assert_eq!(
-            names(&chain, 0, 1),
-            [
-                "n0-0 -> s0",
-                "s0 -> s1",
-                "s1 -> s2",
-                "s2 -> s3",
-                "s3 -> s4",
-                "s4 -> n4-0"
-            ]
-        );
-        assert_eq!(
-            names(&chain, 1, 0),
-            [
-                "n4-0 -> s4",
-                "s4 -> s3",
-                "s3 -> s2",
-                "s2 -> s1",
-                "s1 -> s0",
-                "s0 -> n0-0"
-            ]
-        );
-        assert_eq!(chain.straight_line(HostId(0), 0, 4), Some(HostId(1)));
-        assert_eq!(chain.straight_line(HostId(0), 0, 3), None);
-        assert_eq!(chain.straight_line(HostId(0), 0, 5), None);
-        assert_eq!(chain.straight_line(HostId(1), 1, 4), Some(HostId(0)));
-        assert_eq!(chain.directions(), 2);
-    }
-
-    #[test]
-    fn torus_routes_first_dimension_first_and_the_shorter_way() {
-        let torus = Topology::torus(&[5, 4], 1, Ports(5)).unwrap();
-        // (0, 0) to (3, 2): two back in x, exactly half in y goes up.
-        let target = 3 + 5 * 2;
-        assert_eq!(
-            names(&torus, 0, target),
-            [
-                "n0-0-0 -> s0-0",
-                "s0-0 -> s4-0",
-                "s4-0 -> s3-0",
-                "s3-0 -> s3-1",
-                "s3-1 -> s3-2",
-                "s3-2 -> n3-2-0"
-            ]
-        );
-    }
-
-    #[test]
-    fn fat_tree_goes_up_by_the_digits_of_the_target() {
-        let tree = Topology::fat_tree(
-            TreeShape {
-                arity: 2,
-                levels: 3,
-            },
-            Ports(4),
-        )
-        .unwrap();
-        assert_eq!(
-            (tree.host_count(), tree.switch_count(), tree.link_count()),
-            (8, 12, 48)
-        );
-        // Host 0 to 5 = binary 101: port 1 at level 0, port 0 at level 1.
-        assert_eq!(
-            names(&tree, 0, 5),
-            [
-                "n0 -> s0-0",
-                "s0-0 -> s1-1",
-                "s1-1 -> s2-1",
-                "s2-1 -> s1-3",
-                "s1-3 -> s0-2",
-                "s0-2 -> n5"
-            ]
-        );
-        assert_eq!(names(&tree, 4, 5), ["n4 -> s0-2", "s0-2 -> n5"]);
-        assert_eq!(names(&tree, 3, 3), ["n3 -> s0-1", "s0-1 -> n3"]);
-    }
-
-    #[test]
-    fn too_few_ports_name_the_switch() {
-        let error = |result: Result<Topology, TopologyError>| result.unwrap_err().to_string();
-        assert_eq!(
-            error(Topology::torus(&[16, 16], 4, Ports(7))),
-            "switch s0-0 needs 8 ports (4 hosts, 4 switches) but has 7: \
-             raise the ports of a switch to at least 8, or attach less to it"
-        );
-        assert!(Topology::torus(&[16, 16], 4, Ports(8)).is_ok());
-        assert!(
-            error(Topology::mesh(&[3, 3], 1, Ports(4)))
-                .starts_with("switch s1-1 needs 5 ports (1 host, 4 switches) but has 4")
-        );
-        assert!(Topology::mesh(&[3, 3], 1, Ports(5)).is_ok());
-        assert!(Topology::mesh(&[2, 2], 1, Ports(3)).is_ok());
-        assert!(Topology::torus(&[2, 1, 3], 1, Ports(4)).is_ok());
-        assert!(Topology::torus(&[2, 1, 3], 1, Ports(3)).is_err());
-        assert!(
-            error(Topology::chain(5, ChainHosts::Ends(1), Ports(1)))
-                .starts_with("switch s0 needs 2 ports (1 host, 1 switch) but has 1")
-        );
-        assert!(
-            error(Topology::single_switch(9, Ports(8)))
-                .starts_with("switch s0 needs 9 ports (9 hosts, 0 switches) but has 8")
-        );
-        let tree = TreeShape {
-            arity: 4,
-            levels: 2,
-        };
-        assert!(
-            error(Topology::fat_tree(tree, Ports(7)))
-                .starts_with("switch s0-0 needs 8 ports (4 hosts, 4 switches) but has 7")
-        );
-        assert!(
-            Topology::fat_tree(
-                TreeShape {
-                    arity: 4,
-                    levels: 1
-                },
-                Ports(4)
-            )
-            .is_ok()
-        );
-    }
-
-    #[test]
-    fn counts_beyond_the_numbers_are_refused() {
-        let ports = Ports(u32::MAX);
-        assert_eq!(
-            Topology::torus(&[u32::MAX, u32::MAX, u32::MAX], 1, ports)
-                .unwrap_err()
-                .to_string(),
-            "the number of switches: 18446744073709551615 is more than the limit of 4294967294; \
-             make the network smaller: links, switches and hosts have 32-bit numbers"
-        );
-        assert!(Topology::torus(&[1 << 30], 2, ports).is_err());
-        assert!(Topology::single_switch(u32::MAX, ports).is_err());
-        assert!(Topology::chain(1 << 31, ChainHosts::Ends(1), ports).is_err());
-        assert!(Topology::chain((1 << 31) - 4, ChainHosts::Ends(1), ports).is_ok());
-        assert!(
-            Topology::fat_tree(
-                TreeShape {
-                    arity: 2,
-                    levels: 32
-                },
-                ports
-            )
-            .is_err()
-        );
-        assert!(
-            Topology::fat_tree(
-                TreeShape {
-                    arity: 2,
-                    levels: 31
-                },
-                ports
-            )
-            .is_err()
-        );
-        assert!(
-            Topology::fat_tree(
-                TreeShape {
-                    arity: u32::MAX,
-                    levels: 2
-                },
-                ports
-            )
-            .is_err()
-        );
-        assert!(Topology::mesh(&[1; DIMENSIONS_MAX], 1, ports).is_ok());
-        assert!(Topology::mesh(&[1; DIMENSIONS_MAX + 1], 1, ports).is_err());
-        for sizes in [&[][..], &[0], &[4, 0]] {
-            assert!(Topology::mesh(sizes, 1, ports).is_err());
-        }
-        assert_eq!(
-            Topology::mesh(&[2], 0, ports).unwrap_err().to_string(),
-            "the number of hosts at a switch is 0, but must be at least 1"
-        );
-        assert!(
-            Topology::fat_tree(
-                TreeShape {
-                    arity: 1,
-                    levels: 2
-                },
-                ports
-            )
-            .is_err()
-        );
-        assert!(
-            Topology::fat_tree(
-                TreeShape {
-                    arity: 2,
-                    levels: 0
-                },
-                ports
-            )
-            .is_err()
-        );
-    }
-
-    #[test]
-    fn million_hosts_have_their_counts() {
-        let torus = Topology::torus(&[512, 512], 4, Ports(8)).unwrap();
-        assert_eq!(torus.host_count(), 1 << 20);
-        assert_eq!(torus.link_count(), 3 << 20);
-        let target = torus.straight_line(HostId(3), 3, 4).unwrap();
-        assert_eq!(torus.node_name(Node::Host(target)), "n0-508-3");
-        assert_eq!(torus.path_length(HostId(3), target), Some(6));
-    }
-
-    #[test]
-    fn neighbours_are_corresponding_hosts_and_none_twice() {
-        let torus = Topology::torus(&[2, 3, 1], 2, Ports(8)).unwrap();
-        let neighbours: Vec<u32> = torus.neighbours(HostId(1)).map(|host| host.0).collect();
-        // Host 1 of switch (0, 0): switch (1, 0), then (0, 1) and (0, 2).
-        assert_eq!(neighbours, [3, 5, 9]);
-        let mesh = Topology::mesh(&[3, 3], 1, Ports(8)).unwrap();
-        let neighbours: Vec<u32> = mesh.neighbours(HostId(0)).map(|host| host.0).collect();
-        assert_eq!(neighbours, [1, 3]);
-        let tree = Topology::fat_tree(
-            TreeShape {
-                arity: 2,
-                levels: 2,
-            },
-            Ports(4),
-        )
-        .unwrap();
-        assert_eq!(tree.neighbours(HostId(0)).count(), 0);
+        of_each!(&self.kind, network => network.description())
     }
 }

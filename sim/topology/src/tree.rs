@@ -17,8 +17,9 @@
 
 use crate::divider::Divider;
 use crate::error::TopologyError;
+use crate::generated::{Generated, Step};
 use crate::grid::{port_reason, within};
-use crate::{HostId, LinkId, Ports, SwitchId};
+use crate::{EqualPaths, HostId, LinkClass, LinkId, Plan, Ports, SwitchId};
 
 /// Most levels of a fat tree: with two hosts a switch more have no numbers.
 pub const LEVELS_MAX: u32 = 31;
@@ -104,41 +105,6 @@ impl Tree {
         Ok(tree)
     }
 
-    pub(crate) fn shape(&self) -> TreeShape {
-        self.shape
-    }
-
-    pub(crate) fn ports(&self) -> Ports {
-        self.ports
-    }
-
-    /// Bytes on the heap.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        size_of_val(&*self.powers) as u64
-    }
-
-    pub(crate) fn host_count(&self) -> u32 {
-        self.hosts
-    }
-
-    pub(crate) fn switch_count(&self) -> u32 {
-        self.width * self.shape.levels
-    }
-
-    pub(crate) fn switch_link_count(&self) -> u32 {
-        2 * self.up_links
-    }
-
-    /// Whether a link between switches, counted from the first of them, goes up.
-    pub(crate) fn is_up(&self, index: u32) -> bool {
-        index < self.up_links
-    }
-
-    #[inline]
-    pub(crate) fn host_switch(&self, host: HostId) -> SwitchId {
-        SwitchId(self.by_arity.quotient(host.0))
-    }
-
     /// Appends the links between the switches of `source` and `target`.
     #[inline]
     pub(crate) fn route<L: From<LinkId>>(&self, source: HostId, target: HostId, path: &mut Vec<L>) {
@@ -177,22 +143,6 @@ impl Tree {
         }
     }
 
-    /// Ways between the switches of `source` and `target`, at most `most`: one for each choice of
-    /// links up, those of the first level first.
-    pub(crate) fn equal_ways(
-        &self,
-        source: HostId,
-        target: HostId,
-        most: usize,
-    ) -> Vec<Vec<LinkId>> {
-        let levels = self.distance(source, target) / 2;
-        let count = u64::from(self.shape.arity).saturating_pow(levels);
-        let count = count.min(most as u64);
-        (0..count)
-            .map(|way| self.way(source, target, levels as usize, way))
-            .collect()
-    }
-
     /// One of them: its number in base k says how far each choice is from the one of
     /// [`Tree::route`].
     fn way(&self, source: HostId, target: HostId, levels: usize, number: u64) -> Vec<LinkId> {
@@ -224,8 +174,93 @@ impl Tree {
         path
     }
 
-    /// Links between the switches of `source` and `target`.
-    pub(crate) fn distance(&self, source: HostId, target: HostId) -> u32 {
+    /// Whether a lowest switch lies below another.
+    fn is_above(&self, at: SwitchId, lowest: SwitchId) -> bool {
+        let (level, place) = (at.0 / self.width, at.0 % self.width);
+        let power = self.powers[level as usize];
+        level > 0 && place / power == lowest.0 / power
+    }
+}
+
+impl Generated for Tree {
+    fn host_count(&self) -> u32 {
+        self.hosts
+    }
+
+    fn switch_count(&self) -> u32 {
+        self.width * self.shape.levels
+    }
+
+    fn switch_link_count(&self) -> u32 {
+        2 * self.up_links
+    }
+
+    fn link_class(&self, index: u32) -> LinkClass {
+        match self.is_first_of_pair(index) {
+            true => LinkClass::TreeUp,
+            false => LinkClass::TreeDown,
+        }
+    }
+
+    /// Whether it goes up.
+    fn is_first_of_pair(&self, index: u32) -> bool {
+        index < self.up_links
+    }
+
+    #[inline]
+    fn host_switch(&self, host: HostId) -> SwitchId {
+        SwitchId(self.by_arity.quotient(host.0))
+    }
+
+    fn step_count(&self, at: SwitchId, goal: SwitchId) -> u32 {
+        match self.is_above(at, goal) {
+            true => 1,
+            false => self.shape.arity,
+        }
+    }
+
+    fn step(&self, at: SwitchId, goal: SwitchId, number: u32) -> Step {
+        let arity = self.shape.arity;
+        let (level, place) = (at.0 / self.width, at.0 % self.width);
+        // A place with another digit.
+        let with = |level: u32, digit: u32| {
+            let power = self.powers[level as usize];
+            let old = place / power % arity;
+            (place + digit * power - old * power, old)
+        };
+        if self.is_above(at, goal) {
+            let level = level - 1;
+            let digit = goal.0 / self.powers[level as usize] % arity;
+            let (lower, port) = with(level, digit);
+            return Step {
+                link: self.up_links + (level * self.width + lower) * arity + port,
+                to: SwitchId(level * self.width + lower),
+            };
+        }
+        let (upper, _) = with(level, number);
+        Step {
+            link: at.0 * arity + number,
+            to: SwitchId((level + 1) * self.width + upper),
+        }
+    }
+
+    /// By the digit of the target's number.
+    fn fixed_step(&self, at: SwitchId, target: HostId, _count: u32) -> u32 {
+        let level = at.0 / self.width;
+        target.0 / self.powers[level as usize] % self.shape.arity
+    }
+
+    /// One for each choice of links up, those of the first level first.
+    fn equal_ways(&self, source: HostId, target: HostId, most: usize) -> Vec<Vec<LinkId>> {
+        let levels = self.distance(source, target) / 2;
+        let count = u64::from(self.shape.arity).saturating_pow(levels);
+        let count = count.min(most as u64);
+        (0..count)
+            .map(|way| self.way(source, target, levels as usize, way))
+            .collect()
+    }
+
+    fn distance(&self, source: HostId, target: HostId) -> u32 {
         let mut source_rest = self.by_arity.quotient(source.0);
         let mut target_rest = self.by_arity.quotient(target.0);
         let mut levels = 0;
@@ -237,9 +272,8 @@ impl Tree {
         2 * levels
     }
 
-    /// Ends of a link between switches, counted from the first of them.
-    pub(crate) fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
-        let up = self.is_up(index);
+    fn link_ends(&self, index: u32) -> (SwitchId, SwitchId) {
+        let up = index < self.up_links;
         let number = if up { index } else { index - self.up_links };
         let (lower, port) = self.by_arity.split(number);
         let (level, place) = (lower / self.width, lower % self.width);
@@ -254,11 +288,39 @@ impl Tree {
         }
     }
 
-    pub(crate) fn switch_name(&self, switch: SwitchId) -> String {
+    fn switch_name(&self, switch: SwitchId) -> String {
         format!("s{}-{}", switch.0 / self.width, switch.0 % self.width)
     }
 
-    pub(crate) fn host_name(&self, host: HostId) -> String {
+    fn host_name(&self, host: HostId) -> String {
         format!("n{}", host.0)
+    }
+
+    fn description(&self) -> String {
+        let TreeShape { arity, levels } = self.shape;
+        format!(
+            "fat tree of {levels} levels, arity {arity}, {} hosts",
+            self.hosts
+        )
+    }
+
+    fn plan(&self) -> Plan<'_> {
+        Plan::FatTree(self.shape)
+    }
+
+    fn hosts_per_switch(&self) -> Option<u32> {
+        Some(self.shape.arity)
+    }
+
+    fn ports(&self) -> Option<Ports> {
+        Some(self.ports)
+    }
+
+    fn usual_paths(&self) -> EqualPaths {
+        EqualPaths::Single
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        size_of_val(&*self.powers) as u64
     }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use viaduct_cluster::workload::{Pattern, PatternError, Targets};
 use viaduct_topology::{
-    ChainHosts, EqualPaths, Finding, FindingKind, GraphFormat, GraphRouting, Plan, Ports, Severity,
-    SwitchId, Topology, TopologyError, TreeShape, parse_graph,
+    ChainHosts, ClosShape, DragonflyShape, EqualPaths, Finding, FindingKind, GraphFormat,
+    GraphRouting, JellyfishShape, Ports, RailShape, Severity, SwitchId, Topology, TopologyError,
+    TreeShape, parse_graph,
 };
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
@@ -84,66 +85,33 @@ pub(crate) fn topology(
 /// whose text is [`Topology::to_node_link_json`].
 #[must_use]
 pub fn network_toml(network: &Topology, file: &str) -> String {
-    let plan = network.plan().filter(|_| network.is_generated());
-    let mut toml = match plan {
-        None => {
-            let routing = match network.is_routed_by_rule() {
-                true => "rule",
-                false => "shortest-path",
-            };
-            let file = quote(file);
-            return format!(
-                "[network]\ntopology = \"graph\"\nfile = {file}\nformat = \"json\"\n\
-                 routing = \"{routing}\"\n"
-            );
-        }
-        Some(Plan::SingleSwitch { hosts }) => {
-            format!("topology = \"switch\"\nhosts = {hosts}\n")
-        }
-        Some(Plan::Chain { switches, hosts }) => {
-            let (each, ends_only) = match hosts {
-                ChainHosts::EverySwitch(each) => (each, false),
-                ChainHosts::Ends(each) => (each, true),
-            };
-            format!(
-                "topology = \"chain\"\nswitches = {switches}\nhosts_per_switch = {each}\n\
-                 ends_only = {ends_only}\n"
-            )
-        }
-        Some(Plan::Mesh {
-            dimensions,
-            hosts_per_switch,
-        }) => grid_toml("mesh", dimensions, hosts_per_switch),
-        Some(Plan::Torus {
-            dimensions,
-            hosts_per_switch,
-        }) => grid_toml("torus", dimensions, hosts_per_switch),
-        Some(Plan::FatTree(TreeShape { arity, levels })) => {
-            format!("topology = \"fat-tree\"\narity = {arity}\nlevels = {levels}\n")
-        }
-        Some(Plan::LeafSpine {
-            hosts,
-            hosts_per_leaf,
-            spines,
-        }) => {
-            // Its switches have the ports that they need.
-            return format!(
-                "[network]\ntopology = \"leaf-spine\"\nhosts = {hosts}\n\
-                 hosts_per_switch = {hosts_per_leaf}\nspines = {spines}\n"
-            );
-        }
+    let Some(plan) = network.plan().filter(|_| network.is_generated()) else {
+        let routing = match network.is_routed_by_rule() {
+            true => "rule",
+            false => "shortest-path",
+        };
+        let file = quote(file);
+        return format!(
+            "[network]\ntopology = \"graph\"\nfile = {file}\nformat = \"json\"\n\
+             routing = \"{routing}\"\n"
+        );
     };
-    toml.insert_str(0, "[network]\n");
-    if let Some(ports) = network.switch_ports(SwitchId(0)) {
+    let (topology, measures) = plan.words();
+    let mut toml = format!("[network]\ntopology = \"{topology}\"\n");
+    for (key, value) in measures {
+        toml.push_str(&format!("{key} = {value}\n"));
+    }
+    if network.has_unusual_paths() {
+        let word = network.equal_paths().word();
+        toml.push_str(&format!("equal_paths = \"{word}\"\n"));
+    }
+    // The switches of other networks have the ports that they need.
+    if network.ports().is_some()
+        && let Some(ports) = network.switch_ports(SwitchId(0))
+    {
         toml.push_str(&format!("switch_ports = {ports}\n"));
     }
     toml
-}
-
-fn grid_toml(shape: &str, dimensions: &[u32], hosts_per_switch: u32) -> String {
-    format!(
-        "topology = \"{shape}\"\ndimensions = {dimensions:?}\nhosts_per_switch = {hosts_per_switch}\n"
-    )
 }
 
 fn cache_key(settings: &schema::Network) -> String {
@@ -158,7 +126,9 @@ fn cache_key(settings: &schema::Network) -> String {
 fn is_routed(graph: &Topology, routing: GraphRouting) -> bool {
     match routing {
         GraphRouting::Rule => graph.is_routed_by_rule(),
-        GraphRouting::ShortestPath(equal_paths) => graph.equal_paths() == Some(equal_paths),
+        GraphRouting::ShortestPath(equal_paths) => {
+            !graph.is_routed_by_rule() && graph.equal_paths() == equal_paths
+        }
     }
 }
 
@@ -180,26 +150,20 @@ impl Network<'_> {
         let shape = settings.topology.get()?;
         self.check_routing(shape)?;
         let ports = Ports(settings.switch_ports.optional()?.unwrap_or(u32::MAX));
+        let each = settings.hosts_per_switch.optional()?;
+        let one_or_more = each.unwrap_or(1);
+        let equal_paths = settings.equal_paths.optional()?;
         let made = match shape {
             Shape::Chain => {
-                let hosts = settings.hosts_per_switch.get()?;
                 let hosts = match settings.ends_only.get()? {
-                    true => ChainHosts::Ends(hosts),
-                    false => ChainHosts::EverySwitch(hosts),
+                    true => ChainHosts::Ends(one_or_more),
+                    false => ChainHosts::EverySwitch(one_or_more),
                 };
                 Topology::chain(settings.switches.get()?, hosts, ports)
             }
             Shape::Switch => Topology::single_switch(settings.hosts.get()?, ports),
-            Shape::Mesh => Topology::mesh(
-                &settings.dimensions.get()?,
-                settings.hosts_per_switch.get()?,
-                ports,
-            ),
-            Shape::Torus => Topology::torus(
-                &settings.dimensions.get()?,
-                settings.hosts_per_switch.get()?,
-                ports,
-            ),
+            Shape::Mesh => Topology::mesh(&settings.dimensions.get()?, one_or_more, ports),
+            Shape::Torus => Topology::torus(&settings.dimensions.get()?, one_or_more, ports),
             Shape::FatTree => {
                 let shape = TreeShape {
                     arity: settings.arity.get()?,
@@ -207,20 +171,92 @@ impl Network<'_> {
                 };
                 Topology::fat_tree(shape, ports)
             }
-            Shape::LeafSpine => Topology::leaf_spine(
-                settings.hosts.get()?,
-                settings.hosts_per_switch.get()?,
-                settings.spines.get()?,
-            ),
+            Shape::LeafSpine => {
+                let (hosts, spines) = (settings.hosts.get()?, settings.spines.get()?);
+                Topology::leaf_spine(hosts, one_or_more, spines)
+            }
+            Shape::Clos => Topology::clos(ClosShape {
+                radix: settings.radix.get()?,
+                tiers: settings.tiers.get()?,
+                oversubscription: settings.oversubscription.get()?,
+                pods: settings.pods.optional()?,
+            }),
+            Shape::Rail => Topology::rail(RailShape {
+                rails: settings.rails.get()?,
+                servers: settings.servers.get()?,
+                servers_per_unit: settings.servers_per_unit.get()?,
+                spines: settings.spines.get()?,
+            }),
+            Shape::Dragonfly => {
+                let mut shape = DragonflyShape {
+                    hosts_per_switch: one_or_more,
+                    switches_per_group: settings.switches_per_group.get()?,
+                    global_links: settings.global_links.get()?,
+                    groups: 0,
+                };
+                let most = u32::try_from(shape.groups_max()).unwrap_or(u32::MAX);
+                shape.groups = settings.groups.optional()?.unwrap_or(most);
+                Topology::dragonfly(shape)
+            }
+            Shape::DragonflyPlus => {
+                Topology::dragonfly_plus(settings.radix.get()?, settings.groups.optional()?)
+            }
+            Shape::HyperX => Topology::hyperx(&settings.dimensions.get()?, one_or_more),
+            Shape::SlimFly => Topology::slim_fly(settings.order.get()?, each),
+            Shape::PolarFly => Topology::polar_fly(settings.order.get()?, each),
+            Shape::Jellyfish => {
+                let shape = JellyfishShape {
+                    switches: settings.switches.get()?,
+                    hosts_per_switch: one_or_more,
+                    switch_links: settings.switch_links.get()?,
+                    seed: settings.graph_seed.get()?,
+                };
+                Topology::jellyfish(shape, equal_paths.unwrap_or_default())
+            }
             Shape::Graph => return self.graph(),
         };
-        made.map(Arc::new).map_err(|error| {
-            let setting = match error {
-                TopologyError::TooFewPorts { .. } => settings.switch_ports.place(),
-                _ => settings.topology.place(),
-            };
-            self.wrong(refusal(&error).at(setting))
-        })
+        let made = made.map_err(|error| {
+            let place = self.cause(&error);
+            self.wrong(refusal(&error).at(place))
+        })?;
+        let made = match equal_paths {
+            Some(equal_paths) => made.with_equal_paths(equal_paths),
+            None => made,
+        };
+        self.routed(made).map(Arc::new)
+    }
+
+    /// With routes up and down, or with detours, if these are asked for.
+    fn routed(&mut self, made: Topology) -> Result<Topology, Absent> {
+        let routing = &self.settings.routing;
+        match routing.optional()? {
+            Some(Routing::Valiant) => Ok(made.with_detours(true)),
+            Some(Routing::UpDown) => {
+                let place = routing.place();
+                made.with_up_down()
+                    .map_err(|error| self.wrong(refusal(&error).at(place)))
+            }
+            _ => Ok(made),
+        }
+    }
+
+    /// The setting that an error is about.
+    fn cause(&self, error: &TopologyError) -> Place {
+        let settings = self.settings;
+        let what = match error {
+            TopologyError::TooFewPorts { .. } => return settings.switch_ports.place(),
+            TopologyError::NoSuchSize { what, .. } | TopologyError::TooLarge { what, .. } => *what,
+            _ => "",
+        };
+        match what {
+            "the order of the field" => settings.order.place(),
+            "the number of ports of a switch" => settings.radix.place(),
+            "the number of tiers" => settings.tiers.place(),
+            "the number of pods" => settings.pods.place(),
+            "the number of groups" => settings.groups.place(),
+            "the number of links of a switch to others" => settings.switch_links.place(),
+            _ => settings.topology.place(),
+        }
     }
 
     /// A graph from its file, with its routes.
@@ -232,18 +268,20 @@ impl Network<'_> {
             None => Routing::ShortestPath,
         });
         let equal_paths = settings.equal_paths.optional()?;
-        if routing == Routing::Rule && equal_paths.is_some() {
-            let diagnostic = Diagnostic::error("routes by rule have no equal paths to choose from")
-                .at(settings.equal_paths.place())
-                .label("a rule gives one way between two hosts")
-                .help("leave it out, or write routing = \"shortest-path\"");
-            return Err(self.wrong(diagnostic));
-        }
-        let equal_paths = equal_paths.unwrap_or(EqualPaths::Hash);
-        let shortest = GraphRouting::ShortestPath(equal_paths);
+        let shortest = GraphRouting::ShortestPath(equal_paths.unwrap_or(EqualPaths::Hash));
         match routing {
-            Routing::Rule => self.routed_graph(GraphRouting::Rule),
+            Routing::Rule => {
+                let graph = self.routed_graph(GraphRouting::Rule)?;
+                Ok(match equal_paths {
+                    Some(paths) => Arc::new(Arc::unwrap_or_clone(graph).with_equal_paths(paths)),
+                    None => graph,
+                })
+            }
             Routing::ShortestPath => self.routed_graph(shortest),
+            Routing::UpDown | Routing::Valiant => {
+                let graph = Arc::unwrap_or_clone(self.routed_graph(shortest)?);
+                self.routed(graph).map(Arc::new)
+            }
             Routing::Table => {
                 let graph = Arc::unwrap_or_clone(self.routed_graph(shortest)?);
                 let path = settings.routes.get()?;
@@ -333,13 +371,23 @@ impl Network<'_> {
 
     /// Whether the way in which routes are made is one that the topology has.
     fn check_routing(&mut self, shape: Shape) -> Result<(), Absent> {
+        let is_tree = matches!(
+            shape,
+            Shape::FatTree | Shape::LeafSpine | Shape::Clos | Shape::Rail
+        );
+        let has_it = match self.settings.routing.optional()? {
+            None | Some(Routing::Rule | Routing::Valiant) => true,
+            Some(Routing::UpDown) => is_tree || shape == Shape::Jellyfish,
+            Some(Routing::ShortestPath) => shape == Shape::Jellyfish,
+            Some(Routing::Table) => false,
+        };
         // A graph may be routed in each way: whether it has a rule shows when it is read.
-        let routing = self.settings.routing.optional()?;
-        if shape == Shape::Graph || matches!(routing, None | Some(Routing::Rule)) {
+        if has_it || shape == Shape::Graph {
             return Ok(());
         }
         let label = format!("a {} routes by rule", shape.word());
-        let help = "leave it out; other routes need topology = \"graph\" and its file";
+        let help = "leave it out, or write \"valiant\"; other routes need topology = \"graph\" and \
+                    its file";
         Err(self.wrong(
             Diagnostic::error("this topology has no such routing")
                 .at(self.settings.routing.place())
@@ -379,6 +427,17 @@ fn refusal(error: &TopologyError) -> Diagnostic {
         } => Diagnostic::error("the network is too small")
             .label(format!("{what} is {count}"))
             .help(format!("it must be at least {minimum}")),
+        TopologyError::NoSuchSize {
+            what,
+            size,
+            rule,
+            nearest,
+        } => {
+            let nearest: Vec<String> = nearest.iter().map(u64::to_string).collect();
+            Diagnostic::error("there is no network of this size")
+                .label(format!("{what} is {size}, but {rule}"))
+                .help(format!("write {}", nearest.join(" or ")))
+        }
         TopologyError::NoRule => Diagnostic::error("the graph has no rule to route by")
             .label("it is no chain, mesh, torus, fat tree or single switch, numbered as these are")
             .help("write \"shortest-path\", or \"table\" and `routes`"),

@@ -102,6 +102,14 @@ words! {
         Torus = "torus",
         FatTree = "fat-tree",
         LeafSpine = "leaf-spine",
+        Clos = "clos",
+        Rail = "rail",
+        Dragonfly = "dragonfly",
+        DragonflyPlus = "dragonfly-plus",
+        HyperX = "hyperx",
+        SlimFly = "slim-fly",
+        PolarFly = "polar-fly",
+        Jellyfish = "jellyfish",
         Graph = "graph",
     }
 }
@@ -110,6 +118,8 @@ words! {
     pub(crate) enum Routing {
         Rule = "rule",
         ShortestPath = "shortest-path",
+        UpDown = "up-down",
+        Valiant = "valiant",
         Table = "table",
     }
 }
@@ -121,20 +131,51 @@ section! {
     Network "network": "hosts, switches and how they are joined" {
         topology: Setting<Shape> = choice("how the switches are joined");
         dimensions: Setting<Vec<u32>> = counts("switches along each dimension: [16, 16]"),
-            when topology = Shape::Mesh | Shape::Torus;
-        switches: Setting<u32> = count("switches in the chain"), when topology = Shape::Chain;
+            when topology = Shape::Mesh | Shape::Torus | Shape::HyperX;
+        switches: Setting<u32> = count("switches in the chain, or of the random graph"),
+            when topology = Shape::Chain | Shape::Jellyfish;
         hosts: Setting<u32> = count("hosts on the switch, or on all leaves"),
             when topology = Shape::Switch | Shape::LeafSpine;
-        hosts_per_switch: Setting<u32> = count("hosts on each switch that has any").or("1"),
-            when topology = Shape::Chain | Shape::Mesh | Shape::Torus | Shape::LeafSpine;
+        hosts_per_switch: Setting<u32> = count("hosts on each switch that has any")
+            .otherwise("1; of slim-fly and polar-fly half as many as links to other switches"),
+            when topology = Shape::Chain | Shape::Mesh | Shape::Torus | Shape::LeafSpine
+                | Shape::Dragonfly | Shape::HyperX | Shape::SlimFly | Shape::PolarFly
+                | Shape::Jellyfish;
+        rails: Setting<u32> = count("adapters of a server, each a host of its own, and leaves of a unit"),
+            when topology = Shape::Rail;
+        servers: Setting<u32> = count("machines with an adapter on each rail"),
+            when topology = Shape::Rail;
+        servers_per_unit: Setting<u32> = count("servers whose adapters of one number share a leaf"),
+            when topology = Shape::Rail;
         spines: Setting<u32> = count("switches above the leaves, each joined to all of them"),
-            when topology = Shape::LeafSpine;
+            when topology = Shape::LeafSpine | Shape::Rail;
         ends_only: Setting<bool> = boolean("hosts only on the first and last switch").or("false"),
             when topology = Shape::Chain;
         arity: Setting<u32> = count("k of the k-ary n-tree: links up, and down, of a switch"),
             when topology = Shape::FatTree;
         levels: Setting<u32> = count("n of the k-ary n-tree: levels of switches"),
             when topology = Shape::FatTree;
+        radix: Setting<u32> = count("ports of every switch, an even number"),
+            when topology = Shape::Clos | Shape::DragonflyPlus;
+        tiers: Setting<u32> = count("levels of switches, 2 or 3").or("3"),
+            when topology = Shape::Clos;
+        oversubscription: Setting<u32> =
+            count("links down of a switch with hosts for each of its links up").or("1"),
+            when topology = Shape::Clos;
+        pods: Setting<u32> = count("pods, or leaves of two tiers").otherwise("as many as ports"),
+            when topology = Shape::Clos;
+        switches_per_group: Setting<u32> = count("a: switches of a group"),
+            when topology = Shape::Dragonfly;
+        global_links: Setting<u32> = count("h: links of a switch to other groups"),
+            when topology = Shape::Dragonfly;
+        groups: Setting<u32> = count("g: groups").otherwise("as many as can be joined"),
+            when topology = Shape::Dragonfly | Shape::DragonflyPlus;
+        order: Setting<u32> = count("q: elements of the field, a prime power"),
+            when topology = Shape::SlimFly | Shape::PolarFly;
+        switch_links: Setting<u32> = count("links of each switch to others"),
+            when topology = Shape::Jellyfish;
+        graph_seed: Setting<u64> = whole(0, u64::MAX, "which of all random graphs").or("1"),
+            when topology = Shape::Jellyfish;
         switch_ports: Setting<u32> = count("ports of a switch").otherwise("as many as it takes"),
             when topology =
                 Shape::Chain | Shape::Switch | Shape::Mesh | Shape::Torus | Shape::FatTree;
@@ -144,11 +185,12 @@ section! {
             choice("how `file` is written").otherwise("by the file's ending"),
             when topology = Shape::Graph;
         routing: Setting<Routing> =
-            choice("how routes are made").otherwise("rule; for a graph shortest-path");
+            choice("how routes are made; valiant: over a host by chance, one for each flow")
+            .otherwise("rule; for a graph shortest-path");
         routes: Setting<String> = file("file of routing tables"), when routing = Routing::Table;
         equal_paths: Setting<EqualPaths> =
-            choice("of equally good links: one per flow, or always the first").otherwise("hash"),
-            when topology = Shape::Graph;
+            choice("of equally good links: one per flow, or always the same")
+            .otherwise("hash; single for chain, mesh, torus, fat-tree and leaf-spine");
     }
 }
 

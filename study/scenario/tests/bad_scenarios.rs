@@ -291,11 +291,6 @@ fn graphs() {
             "routing = \"rule\"",
             "hosts a b\na x\nb y\nx y\ny z\n",
         ),
-        graph(
-            "net.txt",
-            "routing = \"rule\"\nequal_paths = \"single\"",
-            "hosts a b\na x\nb x\n",
-        ),
     ];
     let said = parts.concat();
     insta::assert_snapshot!(said);

@@ -57,7 +57,17 @@ const PARTS: [&[&str]; 6] = [
         "giganet-clan",
         "ideal",
     ],
-    &["leaf-spine", "torus", "switch"],
+    &[
+        "clos",
+        "rail",
+        "dragonfly",
+        "dragonfly-plus",
+        "hyperx",
+        "jellyfish",
+        "leaf-spine",
+        "torus",
+        "switch",
+    ],
     &[
         "queues stored",
         "queues",
@@ -204,6 +214,17 @@ fn study(cell: &Cell) -> Study {
     let network = match text(cell, 2) {
         "switch" => "topology = \"switch\"\nhosts = 8",
         "torus" => "topology = \"torus\"\ndimensions = [2, 2]\nhosts_per_switch = 2",
+        "clos" => "topology = \"clos\"\nradix = 4\npods = 2",
+        "rail" => "topology = \"rail\"\nrails = 2\nservers = 4\nservers_per_unit = 2\nspines = 2",
+        "dragonfly" => {
+            "topology = \"dragonfly\"\nswitches_per_group = 2\nglobal_links = 1\ngroups = 2\n\
+             hosts_per_switch = 2"
+        }
+        "dragonfly-plus" => "topology = \"dragonfly-plus\"\nradix = 4\ngroups = 2",
+        "hyperx" => "topology = \"hyperx\"\ndimensions = [2, 2]\nhosts_per_switch = 2",
+        "jellyfish" => {
+            "topology = \"jellyfish\"\nswitches = 4\nswitch_links = 3\nhosts_per_switch = 2"
+        }
         _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
     };
     let model = match text(cell, 3).split_whitespace().next() {

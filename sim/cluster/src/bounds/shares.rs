@@ -84,7 +84,7 @@ enum Symmetry<'topology> {
 
 impl<'topology> Symmetry<'topology> {
     fn of(topology: &'topology Topology, targets: &Targets) -> Option<Self> {
-        if !topology.are_links_alike() {
+        if !topology.are_links_alike() || topology.has_equal_paths() {
             return None;
         }
         let Some(sizes) = topology.dimensions() else {
@@ -300,12 +300,14 @@ fn add_uniform(walk: &mut Walk<'_>, uniform: &[f64], loads: &mut [f64]) -> bool 
     let topology = walk.topology;
     let hosts = uniform.len() as u32;
     let others = f64::from(hosts - 1);
-    // The routes of a grid follow from the switches: one host stands for those of its switch.
+    // The routes of a grid follow from the switches, but for flows that choose: one host stands for
+    // those of its switch.
+    let by_switch = topology.dimensions().is_some() && !topology.has_equal_paths();
     let mut places: Vec<Place> = Vec::new();
     for (host, &sends) in (0..).map(HostId).zip(uniform) {
         let switch = topology.host_switch(host);
         match places.last_mut() {
-            Some(place) if topology.dimensions().is_some() && place.switch == switch => {
+            Some(place) if by_switch && place.switch == switch => {
                 place.sends += sends;
                 place.hosts += 1.0;
             }
