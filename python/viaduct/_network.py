@@ -211,6 +211,253 @@ class Network:
         native.complete_links(rate, latency)
         return cls._of(native, title or f"fat tree of {levels} levels", nic)
 
+    @classmethod
+    def leaf_spine(
+        cls,
+        hosts: int,
+        *,
+        hosts_per_switch: int,
+        spines: int,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a tree of two levels: leaves with hosts, each joined to every spine."""
+        native = _native.Network.leaf_spine(
+            _arguments.whole("hosts", hosts, 0, _COUNT_MAX),
+            _arguments.whole("hosts_per_switch", hosts_per_switch, 0, _COUNT_MAX),
+            _arguments.whole("spines", spines, 0, _COUNT_MAX),
+        )
+        return cls._made(native, rate, latency, title or f"leaf-spine of {hosts} hosts", nic)
+
+    @classmethod
+    def clos(
+        cls,
+        radix: int,
+        *,
+        tiers: int = 3,
+        oversubscription: int = 1,
+        pods: int | None = None,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a tree of equal switches: what is sold as a fat tree of `radix`-port switches.
+
+        Parameters
+        ----------
+        radix : int
+            Ports of every switch, an even number.
+        tiers : int
+            Levels of switches, 2 or 3.
+        oversubscription : int
+            Links down of a switch with hosts for each of its links up.
+        pods : int, optional
+            Pods, or leaves of two tiers; as many as ports, if left out.
+        rate, latency : str, optional
+            Of all links.
+        title, nic : str, optional
+            As of `Network`.
+
+        Examples
+        --------
+        >>> import viaduct as via
+        >>> via.Network.clos(8, rate="100 Gbit/s")
+        <viaduct network tree of 8-port switches: 128 hosts, 80 switches, 384 links>
+        """
+        native = _native.Network.clos(
+            _arguments.whole("radix", radix, 0, _COUNT_MAX),
+            _arguments.whole("tiers", tiers, 0, _COUNT_MAX),
+            _arguments.whole("oversubscription", oversubscription, 0, _COUNT_MAX),
+            _whole_or_none("pods", pods),
+        )
+        return cls._made(native, rate, latency, title or f"tree of {radix}-port switches", nic)
+
+    @classmethod
+    def rail(
+        cls,
+        rails: int,
+        *,
+        servers: int,
+        servers_per_unit: int,
+        spines: int,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make rails: adapters of one number of all servers of a unit share a leaf.
+
+        Each adapter is a host: adapter r of server s is host s * rails + r.
+        """
+        native = _native.Network.rail(
+            _arguments.whole("rails", rails, 0, _COUNT_MAX),
+            _arguments.whole("servers", servers, 0, _COUNT_MAX),
+            _arguments.whole("servers_per_unit", servers_per_unit, 0, _COUNT_MAX),
+            _arguments.whole("spines", spines, 0, _COUNT_MAX),
+        )
+        return cls._made(native, rate, latency, title or f"{rails} rails of {servers} servers", nic)
+
+    @classmethod
+    def dragonfly(
+        cls,
+        *,
+        switches_per_group: int,
+        global_links: int,
+        hosts_per_switch: int = 1,
+        groups: int | None = None,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a dragonfly: full groups, each with links to each other.
+
+        Parameters
+        ----------
+        switches_per_group, global_links, hosts_per_switch : int
+            a switches of a group, h links of each to other groups, and p hosts at each.
+        groups : int, optional
+            As many as can be joined, a h + 1, if left out.
+        rate, latency : str, optional
+            Of all links.
+        title, nic : str, optional
+            As of `Network`.
+
+        Examples
+        --------
+        >>> import viaduct as via
+        >>> net = via.Network.dragonfly(switches_per_group=4, global_links=2, hosts_per_switch=2)
+        >>> net.description
+        'dragonfly of 9 groups of 4 switches, 2 hosts and 2 global links a switch'
+        """
+        native = _native.Network.dragonfly(
+            _arguments.whole("hosts_per_switch", hosts_per_switch, 0, _COUNT_MAX),
+            _arguments.whole("switches_per_group", switches_per_group, 0, _COUNT_MAX),
+            _arguments.whole("global_links", global_links, 0, _COUNT_MAX),
+            _whole_or_none("groups", groups),
+        )
+        return cls._made(native, rate, latency, title or "dragonfly", nic)
+
+    @classmethod
+    def dragonfly_plus(
+        cls,
+        radix: int,
+        *,
+        groups: int | None = None,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a dragonfly whose groups are trees of two levels of `radix`-port switches."""
+        native = _native.Network.dragonfly_plus(
+            _arguments.whole("radix", radix, 0, _COUNT_MAX),
+            _whole_or_none("groups", groups),
+        )
+        return cls._made(native, rate, latency, title or "dragonfly+", nic)
+
+    @classmethod
+    def hyperx(
+        cls,
+        dimensions: Sequence[int],
+        *,
+        hosts_per_switch: int = 1,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a HyperX: a grid in which all switches of a line are joined to each other."""
+        sizes = _sizes(dimensions)
+        native = _native.Network.hyperx(
+            sizes,
+            _arguments.whole("hosts_per_switch", hosts_per_switch, 0, _COUNT_MAX),
+        )
+        return cls._made(native, rate, latency, title or "HyperX", nic)
+
+    @classmethod
+    def slim_fly(
+        cls,
+        order: int,
+        *,
+        hosts_per_switch: int | None = None,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a Slim Fly over a field of `order` elements: 2 q q switches of diameter 2.
+
+        Without `hosts_per_switch` each switch has half as many as links to others.
+        """
+        native = _native.Network.slim_fly(
+            _arguments.whole("order", order, 0, _COUNT_MAX),
+            _whole_or_none("hosts_per_switch", hosts_per_switch),
+        )
+        return cls._made(native, rate, latency, title or f"Slim Fly of order {order}", nic)
+
+    @classmethod
+    def polar_fly(
+        cls,
+        order: int,
+        *,
+        hosts_per_switch: int | None = None,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a PolarFly over a field of `order` elements: q q + q + 1 switches of diameter 2.
+
+        Without `hosts_per_switch` each switch has half as many as links to others.
+        """
+        native = _native.Network.polar_fly(
+            _arguments.whole("order", order, 0, _COUNT_MAX),
+            _whole_or_none("hosts_per_switch", hosts_per_switch),
+        )
+        return cls._made(native, rate, latency, title or f"PolarFly of order {order}", nic)
+
+    @classmethod
+    def jellyfish(
+        cls,
+        switches: int,
+        *,
+        switch_links: int,
+        hosts_per_switch: int = 1,
+        seed: int = 1,
+        rate: str | None = None,
+        latency: str | None = None,
+        title: str = "",
+        nic: str | None = None,
+    ) -> Network:
+        """Make a random graph in which each switch has `switch_links` links to others.
+
+        The same `seed` gives the same graph.
+        """
+        native = _native.Network.jellyfish(
+            _arguments.whole("switches", switches, 0, _COUNT_MAX),
+            _arguments.whole("hosts_per_switch", hosts_per_switch, 0, _COUNT_MAX),
+            _arguments.whole("switch_links", switch_links, 0, _COUNT_MAX),
+            _arguments.whole("seed", seed, 0, 2**64 - 1),
+        )
+        return cls._made(native, rate, latency, title or "jellyfish", nic)
+
+    @classmethod
+    def _made(
+        cls,
+        native: _native.Network,
+        rate: str | None,
+        latency: str | None,
+        title: str,
+        nic: str | None,
+    ) -> Network:
+        _links(rate, latency)
+        native.complete_links(rate, latency)
+        return cls._of(native, title, nic)
+
     # Nodes and links.
 
     def switch(self, name: str | None = None, *, ports: int | None = None) -> int:
@@ -629,8 +876,12 @@ def _counts(hosts_per_switch: int, ports: int | None) -> tuple[int, int | None]:
     return hosts, _ports_of(ports)
 
 
+def _whole_or_none(what: str, count: int | None) -> int | None:
+    return None if count is None else _arguments.whole(what, count, 0, _COUNT_MAX)
+
+
 def _ports_of(ports: int | None) -> int | None:
-    return None if ports is None else _arguments.whole("ports", ports, 0, _COUNT_MAX)
+    return _whole_or_none("ports", ports)
 
 
 def _links(rate: str | None, latency: str | None) -> None:

@@ -9,8 +9,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use viaduct_scenario::{KeyName, UnitError, key, network_toml, parse_rate, parse_time};
 use viaduct_topology::{
-    ChainHosts, GraphBuilder, GraphFormat, HostId, LinkAttributes, Node, Ports, SwitchId, Topology,
-    TopologyError, TreeShape, UsualLinks,
+    ChainHosts, ClosShape, DragonflyShape, EqualPaths, GraphBuilder, GraphFormat, HostId,
+    JellyfishShape, LinkAttributes, Node, Ports, RailShape, SwitchId, Topology, TopologyError,
+    TreeShape, UsualLinks,
 };
 
 use crate::arrays::numbers;
@@ -229,6 +230,94 @@ impl Network {
     fn fat_tree(arity: u32, levels: u32, ports: Option<u32>) -> PyResult<Self> {
         let shape = TreeShape { arity, levels };
         Self::of(Topology::fat_tree(shape, ports_of(ports)))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (radix, tiers, oversubscription, pods))]
+    fn clos(radix: u32, tiers: u32, oversubscription: u32, pods: Option<u32>) -> PyResult<Self> {
+        Self::of(Topology::clos(ClosShape {
+            radix,
+            tiers,
+            oversubscription,
+            pods,
+        }))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (rails, servers, servers_per_unit, spines))]
+    fn rail(rails: u32, servers: u32, servers_per_unit: u32, spines: u32) -> PyResult<Self> {
+        Self::of(Topology::rail(RailShape {
+            rails,
+            servers,
+            servers_per_unit,
+            spines,
+        }))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (hosts_per_switch, switches_per_group, global_links, groups))]
+    fn dragonfly(
+        hosts_per_switch: u32,
+        switches_per_group: u32,
+        global_links: u32,
+        groups: Option<u32>,
+    ) -> PyResult<Self> {
+        let mut shape = DragonflyShape {
+            hosts_per_switch,
+            switches_per_group,
+            global_links,
+            groups: 0,
+        };
+        let most = u32::try_from(shape.groups_max()).unwrap_or(u32::MAX);
+        shape.groups = groups.unwrap_or(most);
+        Self::of(Topology::dragonfly(shape))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (radix, groups))]
+    fn dragonfly_plus(radix: u32, groups: Option<u32>) -> PyResult<Self> {
+        Self::of(Topology::dragonfly_plus(radix, groups))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (sizes, hosts_per_switch))]
+    fn hyperx(sizes: Vec<u32>, hosts_per_switch: u32) -> PyResult<Self> {
+        Self::of(Topology::hyperx(&sizes, hosts_per_switch))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (order, hosts_per_switch))]
+    fn slim_fly(order: u32, hosts_per_switch: Option<u32>) -> PyResult<Self> {
+        Self::of(Topology::slim_fly(order, hosts_per_switch))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (order, hosts_per_switch))]
+    fn polar_fly(order: u32, hosts_per_switch: Option<u32>) -> PyResult<Self> {
+        Self::of(Topology::polar_fly(order, hosts_per_switch))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (switches, hosts_per_switch, switch_links, seed))]
+    fn jellyfish(
+        switches: u32,
+        hosts_per_switch: u32,
+        switch_links: u32,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let shape = JellyfishShape {
+            switches,
+            hosts_per_switch,
+            switch_links,
+            seed,
+        };
+        Self::of(Topology::jellyfish(shape, EqualPaths::Hash))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (hosts, hosts_per_switch, spines))]
+    fn leaf_spine(hosts: u32, hosts_per_switch: u32, spines: u32) -> PyResult<Self> {
+        Self::of(Topology::leaf_spine(hosts, hosts_per_switch, spines))
     }
 
     #[pyo3(signature = (name))]
