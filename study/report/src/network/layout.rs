@@ -1,11 +1,11 @@
-//! Where hosts and switches stand: meshes in their dimensions, trees by level, graphs from their
-//! middle outwards. Everything is linear in the size of the network, but for small graphs, which
-//! springs then pull apart.
+//! Where hosts and switches stand: meshes in their dimensions, trees by level, dragonflies by
+//! group, graphs from their middle outwards. Everything is linear in the size of the network, but
+//! for small graphs, which springs then pull apart.
 
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
 
-use viaduct_topology::{HostId, LinkId, Node, Topology};
+use viaduct_topology::{HostId, LinkId, Node, Plan, Topology};
 
 /// A place; one unit is the distance of neighbouring switches.
 pub(super) type Point = (f64, f64);
@@ -188,6 +188,18 @@ fn switches(topology: &Topology, pairs: &[(u32, u32)]) -> (Vec<Point>, bool) {
         let places = (0..count).map(|switch| grid_place(sizes, switch));
         return (places.collect(), false);
     }
+    match topology.plan() {
+        Some(Plan::LeafSpine { .. } | Plan::Rail(_) | Plan::Clos(_)) => {
+            return (level_places(topology, pairs), true);
+        }
+        Some(Plan::Dragonfly(shape)) => {
+            return (group_places(shape.groups, shape.switches_per_group), false);
+        }
+        Some(Plan::DragonflyPlus { radix, groups }) => {
+            return (group_places(groups, radix), false);
+        }
+        _ => {}
+    }
     if let Some(arity) = topology.hosts_per_switch() {
         // A tree: all levels are equally wide, and level 0 has the hosts.
         let width = (topology.host_count() / arity.max(1)).max(1);
@@ -202,6 +214,71 @@ fn switches(topology: &Topology, pairs: &[(u32, u32)]) -> (Vec<Point>, bool) {
         return (places.collect(), true);
     }
     (graph_places(count as usize, pairs), false)
+}
+
+/// Rows of switches by how far they are from the hosts, each in the order of its numbers and as
+/// wide as the widest.
+fn level_places(topology: &Topology, pairs: &[(u32, u32)]) -> Vec<Point> {
+    let count = topology.switch_count() as usize;
+    let mut level = vec![usize::MAX; count];
+    let mut hosts = vec![0_u32; count];
+    for host in 0..topology.host_count() {
+        let switch = topology.host_switch(HostId(host)).0 as usize;
+        level[switch] = 0;
+        hosts[switch] += 1;
+    }
+    // Links lead from a level to the next: in the order of their switches each is met from below.
+    for &(lower, upper) in pairs {
+        let next = level[lower as usize].saturating_add(1);
+        level[upper as usize] = level[upper as usize].min(next);
+    }
+    let levels = 1 + level
+        .iter()
+        .copied()
+        .filter(|&it| it < count)
+        .max()
+        .unwrap_or(0);
+    let mut sizes = vec![0_u32; levels];
+    let places: Vec<u32> = level
+        .iter()
+        .map(|&level| {
+            let size = &mut sizes[level.min(levels - 1)];
+            *size += 1;
+            *size - 1
+        })
+        .collect();
+    let most = hosts.iter().copied().max().unwrap_or(0);
+    let width = f64::from(sizes.iter().copied().max().unwrap_or(1)) * tree_gap(most);
+    let place = |(&place, &level): (&u32, &usize)| {
+        let level = level.min(levels - 1);
+        let gap = width / f64::from(sizes[level]);
+        let x = (f64::from(place) + 0.5) * gap;
+        (x, -(level as f64) * (1.0 + width / 12.0))
+    };
+    places.iter().zip(&level).map(place).collect()
+}
+
+/// Groups in a circle, the switches of each in a smaller one.
+fn group_places(groups: u32, switches: u32) -> Vec<Point> {
+    let around = |place: u32, count: u32, radius: f64| {
+        let angle = TAU * f64::from(place) / f64::from(count.max(1));
+        (radius * angle.cos(), radius * angle.sin())
+    };
+    // Neighbours in a circle are at least a unit apart, and groups as much from each other.
+    let radius = |count: u32, apart: f64| match count {
+        0 | 1 => 0.0,
+        _ => apart / 2.0 / (TAU / 2.0 / f64::from(count)).sin(),
+    };
+    let small = radius(switches, 1.0);
+    let large = radius(groups, 2.0 * small + 2.0);
+    let groups = (0..groups).map(|group| around(group, groups, large));
+    let places = groups.flat_map(|(x, y)| {
+        (0..switches).map(move |switch| {
+            let (dx, dy) = around(switch, switches, small);
+            (x + dx, y + dy)
+        })
+    });
+    places.collect()
 }
 
 /// Room for a switch's hosts beside each other.
