@@ -4,7 +4,7 @@ use viaduct_cluster::bounds::{LoadBounds, beyond_fluid, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::result::Warning;
 use viaduct_report::{count, duration};
-use viaduct_topology::Severity;
+use viaduct_topology::{FindingKind, Severity, Waiting};
 
 use crate::arguments::CheckArguments;
 use crate::cost::{Cost, bytes_text};
@@ -12,6 +12,9 @@ use crate::describe;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::planning::Prepared;
+
+/// More channels than switches have.
+const CHANNELS_MAX: u32 = 8;
 
 /// Reads a study and says what is known of it beforehand.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
@@ -72,6 +75,10 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
 fn report_network(config: &ClusterConfig) -> bool {
     let report = config.topology.check();
     for finding in &report.findings {
+        if finding.kind == FindingKind::Deadlock {
+            report_deadlock(config, &finding.text);
+            continue;
+        }
         let level = match finding.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -79,6 +86,32 @@ fn report_network(config: &ClusterConfig) -> bool {
         output::message(level, &finding.text, Some(finding.help));
     }
     report.has_errors()
+}
+
+/// That links may wait for each other in a ring, and how many channels would end it: worth knowing
+/// where messages do not hold links up, and a warning where they do.
+fn report_deadlock(config: &ClusterConfig, text: &str) {
+    let mut found =
+        (2..=CHANNELS_MAX).map(|channels| (channels, config.topology.waiting(channels)));
+    let end = match found.find(|(_, waiting)| !matches!(waiting, Waiting::Ring(_))) {
+        Some((channels, Waiting::Never)) => {
+            format!("{channels} channels on each link, changed on the way, end it")
+        }
+        Some(_) => "it is too large to say how many channels on each link end it".to_owned(),
+        None => format!("{CHANNELS_MAX} channels on each link, changed on the way, do not end it"),
+    };
+    let model = config.links.sharing.name();
+    match config.links.has_back_pressure() {
+        true => {
+            let help = format!("messages hold links up at `{model}` and may stand still; {end}");
+            output::message("warning", text, Some(&help));
+        }
+        false => {
+            let help =
+                format!("no message holds a link up at `{model}`; hardware may stand still; {end}");
+            output::message("note", text, Some(&help));
+        }
+    }
 }
 
 /// Overload that the scenario's own checks, which know no routes, cannot see.

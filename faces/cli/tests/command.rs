@@ -604,7 +604,7 @@ fn check_says_the_cost_and_what_can_go_wrong() {
         warned.contains("the rule `fluid` overstates waiting"),
         "{warned}"
     );
-    assert!(warned.contains("warning: possible deadlock"), "{warned}");
+    assert!(warned.contains("note: possible deadlock"), "{warned}");
     assert!(
         warned.contains("messages/s a process are offered, but"),
         "{warned}"
