@@ -296,7 +296,7 @@ impl Generated for Clos {
     fn switch_name(&self, switch: SwitchId) -> String {
         match self.place(switch) {
             Place::Edge { pod } => format!("edge{pod}-{}", switch.0 % self.half),
-            Place::Aggregation { pod, index } => format!("aggregation{pod}-{index}"),
+            Place::Aggregation { pod, index } => format!("agg{pod}-{index}"),
             Place::Core { index, link } => format!("core{index}-{link}"),
         }
     }

@@ -188,7 +188,7 @@ impl Topology {
     /// is sold as a fat tree of k-port switches, k/2 of them to a pod and level.
     ///
     /// Flows are spread over the equal ways. Names of three levels are `edge<pod>-<i>`,
-    /// `aggregation<pod>-<i>`, `core<i>-<j>` and `n<pod>-<edge>-<i>`.
+    /// `agg<pod>-<i>`, `core<i>-<j>` and `n<pod>-<edge>-<i>`.
     ///
     /// # Errors
     ///
