@@ -109,6 +109,23 @@ def test_what_is_wrong_is_said(change: Any, said: str) -> None:
     assert said in str(error.value)
 
 
+def test_each_message_may_be_of_another_operation() -> None:
+    kinds = ["read", "write", "send"]
+    listed = via.Messages(
+        time_us=[1, 2, 3], operation=kinds, reliability="reliable-delivery", **LISTED
+    )
+    result = switch().run(traffic=listed, until="1 ms")
+    assert result.messages.delivered == 3
+    assert "time_us,source,target,bytes,operation" in listed._native.csv()
+    with pytest.raises(via.ScenarioError, match="no remote reads at unreliable delivery"):
+        reads = via.Messages(time_us=[1, 2, 3], operation="read", **LISTED)
+        switch().run(traffic=reads, until="1 ms")
+    with pytest.raises(via.ScenarioError, match="`reed` is no operation"):
+        via.Messages(time_us=[1, 2, 3], operation="reed", **LISTED)
+    with pytest.raises(via.ScenarioError, match="3 times, 2 operations"):
+        via.Messages(time_us=[1, 2, 3], operation=["read", "send"], **LISTED)
+
+
 def test_one_unit_of_time_is_given() -> None:
     with pytest.raises(TypeError, match="not none"):
         via.Messages(**LISTED)

@@ -75,7 +75,13 @@ def test_networks_messages_sweeps_and_errors_come_back() -> None:
     net = via.Network.torus([3, 3], hosts_per_switch=2, rate="1 Gbit/s", latency="20 ns")
     assert again(net).to_node_link() == net.to_node_link()
     assert again(net).description == net.description
-    messages = via.Messages(time_ns=[5, 7.001], source=[0, 1], target=[1, 0], bytes=[64, 128])
+    messages = via.Messages(
+        time_ns=[5, 7.001],
+        source=[0, 1],
+        target=[1, 0],
+        bytes=[64, 128],
+        operation=["send", "write"],
+    )
     assert again(messages)._native.csv() == messages._native.csv()
     traffic = via.Traffic(size="1 KiB", rate=10, to=via.hot_spot(1, 0.5))
     assert again(traffic).settings == traffic.settings

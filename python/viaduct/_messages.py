@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,12 @@ class Messages:
         plus the process's number on its host.
     bytes : array or int
         Payloads, or one for all.
+    operation : str or sequence of str
+        What each message is, or one for all: `"send"`, `"write"` or `"write-with-immediate"` for a
+        remote write, `"read"` for a remote read, which needs a reliable level.
     **keys : str or number
-        `start` and `stop` of `[traffic]`: what is due at `stop` or later is not posted.
+        `start`, `stop` and `reliability` of `[traffic]`: what is due at `stop` or later is not
+        posted.
 
     Arrays are NumPy's, anything else with a buffer, or sequences of numbers.
 
@@ -59,6 +63,7 @@ class Messages:
         source: Any,
         target: Any,
         bytes: Any,
+        operation: str | Sequence[str] = "send",
         time_ns: Any = None,
         time_us: Any = None,
         time_ms: Any = None,
@@ -70,10 +75,13 @@ class Messages:
         if len(given) != 1:
             names = ", ".join(given) or "none"
             raise TypeError(f"one of time_ns, time_us, time_ms and time_s is given, not {names}")
-        if others := keys.keys() - {"start", "stop"}:
-            raise TypeError(f"beside the arrays there are start and stop, not {sorted(others)}")
+        if others := keys.keys() - {"start", "stop", "reliability"}:
+            raise TypeError(
+                f"beside the arrays there are start, stop and reliability, not {sorted(others)}"
+            )
         ((unit, time),) = given.items()
-        self._native = _native.Messages(time, _UNITS_PS[unit], source, target, bytes)
+        unit_ps = _UNITS_PS[unit]
+        self._native = _native.Messages(time, unit_ps, source, target, bytes, operation)
         self._keys = keys
 
     def __len__(self) -> int:

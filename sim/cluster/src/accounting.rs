@@ -294,6 +294,7 @@ impl Accounting {
             source: hosts.0,
             target: hosts.1,
             bytes: message.bytes,
+            operation: message.operation,
             posted: message.posted,
             latency,
             queued,

@@ -156,6 +156,30 @@ impl Background {
 }
 
 impl<P: Programs> Cluster<P> {
+    /// Another device on a host's bus begins a transfer.
+    pub(crate) fn handle_device_transfer(&mut self, host: u32) {
+        self.idle_events -= 1;
+        let Some(load) = &self.config.hosts.bus_load else {
+            return;
+        };
+        let now = self.queue.now();
+        let stream = &mut self.device_streams[host as usize];
+        let bytes = f64::from(load.size.sample(stream));
+        let next = now + load.interval.sample(stream);
+        let demand = FlowDemand {
+            wire_bytes: bytes,
+            scale: 1.0,
+            rate_max: f64::INFINITY,
+            tag: Self::DEVICE_TAG,
+        };
+        let flow = self.network.begin_on_bus(&mut self.queue, host, demand);
+        self.follow_device(flow, host, bytes as u64);
+        if next <= self.config.run.until {
+            self.queue.schedule(next, Event::DeviceTransfer(host));
+            self.idle_events += 1;
+        }
+    }
+
     /// The tag of flows of background traffic.
     pub(crate) const BACKGROUND_TAG: u32 = u32::MAX - 1;
 

@@ -12,14 +12,15 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
 use crate::config::{Arrivals, ClusterConfig};
+use crate::path::leg_of;
 use crate::result::Warning;
-use crate::workload::{PatternError, SizeDistribution, Targets};
+use crate::workload::{MessageOperation, PatternError, SizeDistribution, Targets};
 use viaduct_hardware::mechanism::{Mover, Plan};
-use viaduct_hardware::{HostModel, Notice, Step};
+use viaduct_hardware::{HostModel, Leg, Notice, Step};
 use viaduct_network::Sharing;
 
-use shares::Degree;
 pub use shares::ROUTE_STEPS_MAX;
+use shares::{Degree, Parts};
 
 /// The expected load of links and hosts, 1 is full; above 1, more is offered than can be carried.
 ///
@@ -162,10 +163,19 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
     let targets = Targets::new(&config.traffic.pattern, &config.topology, config.run.seed)?;
     let processes = f64::from(config.hosts.processes);
     let rate = processes / interval.mean_picoseconds();
-    let shares = shares::link_shares(topology, &targets, config.hosts.processes);
+    let costs = HostCosts::new(config, &config.traffic.size, config.traffic.operation);
+    let [there, back] = costs.wire_bytes;
+    let wire_bytes = there + back;
+    let parts = match back {
+        0.0 => Parts::THERE,
+        back => Parts {
+            there: there / wire_bytes,
+            back: back / wire_bytes,
+        },
+    };
+    let shares = shares::link_shares(topology, &targets, config.hosts.processes, parts);
 
     let mut busiest = Busiest::default();
-    let wire_bytes = mean_wire_bytes(config);
     let mut classes = Classes::default();
     for entry in &shares.entries {
         let time = entry.share * wire_bytes / config.link_rate(entry.link).bytes_per_picosecond();
@@ -173,7 +183,6 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         classes.add(topology, entry.link, rate * time, entry.count);
     }
 
-    let costs = HostCosts::new(config, &config.traffic.size);
     let devices = device_load(config);
     let mut server = |name, base: f64, time_of: &dyn Fn(&Degree) -> f64| {
         let mut load = ServerLoad::default();
@@ -187,17 +196,18 @@ pub fn load_bounds(config: &ClusterConfig) -> Result<Option<LoadBounds>, Pattern
         load.mean /= f64::from(topology.host_count());
         load
     };
+    let HostCosts { source, target, .. } = costs;
     let processor = server("processor", 0.0, &|host| {
-        host.sends * costs.processor_send + host.receives * costs.processor_receive
+        host.sends * source.processor + host.receives * target.processor
     });
     let bus = server("bus", devices, &|host| {
-        host.sends * costs.bus_send + host.receives * costs.bus_receive
+        host.sends * source.bus + host.receives * target.bus
     });
     let nic_send = server("sending NIC", 0.0, &|host| {
-        host.sends * costs.nic_send + host.receives * costs.nic_send_of_receives
+        host.sends * source.nic_send + host.receives * target.nic_send
     });
     let nic_receive = server("receiving NIC", 0.0, &|host| {
-        host.receives * costs.nic_receive
+        host.sends * source.nic_receive + host.receives * target.nic_receive
     });
     // Each process has its own VIs.
     server("a VI", 0.0, &|host| {
@@ -296,22 +306,59 @@ impl Place {
     }
 }
 
-/// Picoseconds for which a mean message keeps each server of a host.
+/// What a mean message asks of its two hosts.
 #[derive(Clone, Copy)]
 struct HostCosts {
-    processor_send: f64,
-    processor_receive: f64,
-    bus_send: f64,
-    bus_receive: f64,
-    nic_send: f64,
-    /// What the sending engine does for a message that comes, where one engine does both.
-    nic_send_of_receives: f64,
-    nic_receive: f64,
+    source: EndCosts,
+    target: EndCosts,
+    /// Picoseconds for which it keeps its VI.
     vi: f64,
+    /// On the links from its source to its target, and back.
+    wire_bytes: [f64; 2],
+}
+
+/// Picoseconds for which a mean message keeps each server of a host.
+#[derive(Clone, Copy, Default)]
+struct EndCosts {
+    processor: f64,
+    bus: f64,
+    nic_send: f64,
+    nic_receive: f64,
+}
+
+impl EndCosts {
+    fn and(self, other: Self) -> Self {
+        Self {
+            processor: self.processor + other.processor,
+            bus: self.bus + other.bus,
+            nic_send: self.nic_send + other.nic_send,
+            nic_receive: self.nic_receive + other.nic_receive,
+        }
+    }
 }
 
 impl HostCosts {
-    fn new(config: &ClusterConfig, size: &SizeDistribution) -> Self {
+    fn new(config: &ClusterConfig, size: &SizeDistribution, operation: MessageOperation) -> Self {
+        let notice = match config.host.notice() {
+            Notice::Polling { .. } => Time::ZERO,
+            notice @ Notice::Interrupt { .. } => notice.alone(),
+        };
+        let leg = leg_of(operation, false, notice);
+        if operation != MessageOperation::Read {
+            return Self::of_leg(config, size, leg);
+        }
+        let request = Self::of_leg(config, &SizeDistribution::constant(0), leg);
+        let answer = Self::of_leg(config, size, Leg::Answer);
+        Self {
+            source: request.source.and(answer.target),
+            target: request.target.and(answer.source),
+            vi: request.vi,
+            wire_bytes: [request.wire_bytes[0], answer.wire_bytes[0]],
+        }
+    }
+
+    /// What a message that crosses the network once asks of the two hosts.
+    fn of_leg(config: &ClusterConfig, size: &SizeDistribution, leg: Leg) -> Self {
         let HostModel {
             processor,
             bus,
@@ -321,10 +368,6 @@ impl HostCosts {
         let picoseconds = |time: Time| time.picoseconds() as f64;
         let dma_rate = bus.dma_rate();
         let link_rate = config.links.host_rate.bytes_per_picosecond();
-        let notice = match config.host.notice() {
-            Notice::Polling { .. } => Time::ZERO,
-            notice @ Notice::Interrupt { .. } => notice.alone(),
-        };
         let mean = |of: &dyn Fn(&Plan) -> f64| size.mean_of(|bytes| of(&config.plan_alone(bytes)));
         let mean_time = |of: &dyn Fn(&Plan) -> Time| mean(&|plan| picoseconds(of(plan)));
         // With nobody else on the way, and as if no link between switches were slower.
@@ -354,18 +397,35 @@ impl HostCosts {
             let is_shared = plan.is_one_engine;
             f64::from(u8::from(is_shared)) * picoseconds(plan.match_service.alone())
         });
-        Self {
-            processor_send: picoseconds(processor.post + processor.reap)
-                + mean_time(&|plan| plan.processor + writing(plan)),
+        let source = match leg {
+            Leg::Taken(_) | Leg::Placed => EndCosts {
+                processor: picoseconds(processor.post + processor.reap)
+                    + mean_time(&|plan| plan.processor + writing(plan)),
+                bus: data + picoseconds(doorbell.bus) + mean_time(&|plan| plan.service.bus),
+                nic_send: mean_time(&|plan| plan.service.alone()) + held,
+                nic_receive: 0.0,
+            },
+            Leg::Answer => EndCosts {
+                bus: data,
+                ..EndCosts::default()
+            },
+        };
+        let taking = match leg {
             // The descriptor is posted again.
-            processor_receive: picoseconds(notice + processor.reap + processor.post)
-                + mean_time(&|plan| plan.receive_processor),
-            bus_send: data + picoseconds(doorbell.bus) + mean_time(&|plan| plan.service.bus),
-            bus_receive: data + mean_time(&|plan| plan.match_service.bus + plan.completion.bus),
-            nic_send: mean_time(&|plan| plan.service.alone()) + held,
-            nic_send_of_receives: shared,
+            Leg::Taken(notice) => picoseconds(notice + processor.reap + processor.post),
+            Leg::Placed | Leg::Answer => 0.0,
+        };
+        let target = EndCosts {
+            processor: taking + mean_time(&|plan| plan.receive_processor),
+            bus: data + mean_time(&|plan| plan.match_service.bus + plan.completion.bus),
+            nic_send: shared,
             nic_receive: receive,
+        };
+        Self {
+            source,
+            target,
             vi: moving / f64::from(mechanism.moving_per_vi().max(1)),
+            wire_bytes: [mean_wire_bytes(config, size), 0.0],
         }
     }
 }
@@ -379,8 +439,7 @@ fn device_load(config: &ClusterConfig) -> f64 {
 }
 
 /// The payload's mean is exact; only the frames' share is from draws.
-fn mean_wire_bytes(config: &ClusterConfig) -> f64 {
-    let size = &config.traffic.size;
+fn mean_wire_bytes(config: &ClusterConfig, size: &SizeDistribution) -> f64 {
     let framing = size.mean_of(|bytes| config.plan_alone(bytes).wire_bytes - f64::from(bytes));
     size.mean_bytes() + framing
 }
@@ -485,6 +544,7 @@ mod tests {
                 pattern: Pattern::StraightLine { hops: 4 },
                 arrivals: Arrivals::Open(Interval::exponential(1e10).unwrap()),
                 size: SizeDistribution::constant(32 << 10),
+                operation: MessageOperation::Send,
                 reliability: ReliabilityLevel::Unreliable,
                 start: Time::ZERO,
                 stop: Time::MAX,

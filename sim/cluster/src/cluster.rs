@@ -119,6 +119,11 @@ pub struct Cluster<P: Programs> {
     pub(crate) are_heads_in_order: bool,
     /// Whether messages of one VI may arrive in another order than that of their posts.
     pub(crate) may_overtake: bool,
+    /// Whether drawn messages of one VI are placed one behind the other, though what it costs to
+    /// place them differs.
+    pub(crate) keeps_order: bool,
+    /// When the last message from one process to another is placed, where some are no sends.
+    pub(crate) last_placed: Option<BTreeMap<(u32, u32), Time>>,
     /// Those that did, and wait: by host, VI and receive.
     pub(crate) overtakers: BTreeMap<(u32, ViId, WorkId), MessageId>,
     /// Receives posted after the first ones of a VI, by its process.
@@ -191,6 +196,7 @@ impl<P: Programs> Cluster<P> {
             .checked_mul(config.hosts.processes)
             .ok_or(RunError::TooManyProcesses)?;
         config.check_list()?;
+        config.traffic.check()?;
         let targets = match &config.traffic.pattern {
             // Programs alone.
             Pattern::Pairs(pairs) if P::EXIST && pairs.is_empty() => {
@@ -235,6 +241,9 @@ impl<P: Programs> Cluster<P> {
         let mut hosts: Vec<Host> = (0..host_count)
             .map(|_| Host::new(config.hosts.send_buffers))
             .collect();
+        // VIA keeps the order of a VI's remote writes and reads, and of sends among them.
+        let is_one_by_one = P::EXIST || mechanism.moving_per_vi() == 1;
+        let orders_remote = is_one_by_one && !config.traffic.has_sends_alone();
         let failures = Failures::new(&config, &mut hosts)?;
         let sources = Sources::new(&config.background, host_count, config.run.seed)?;
         let mut cluster = Self {
@@ -263,6 +272,8 @@ impl<P: Programs> Cluster<P> {
             may_overtake: !P::EXIST
                 && mechanism.moving_per_vi() > 1
                 && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
+            keeps_order: mechanism.reads_ahead() || orders_remote,
+            last_placed: orders_remote.then(BTreeMap::new),
             overtakers: BTreeMap::new(),
             late_receives: BTreeMap::new(),
             heads_matched: 0,

@@ -9,8 +9,9 @@ use viaduct_network::{LinkConfig, SwitchModel};
 use viaduct_topology::Topology;
 
 use crate::background::Background;
+use crate::error::RunError;
 use crate::faults::{Detection, Fault};
-use crate::workload::{Interval, MessageList, Pattern, SizeDistribution};
+use crate::workload::{Interval, MessageList, MessageOperation, Pattern, SizeDistribution};
 
 /// Everything that decides a run. Equal configurations give equal results to the bit.
 #[derive(Clone, Debug)]
@@ -82,6 +83,8 @@ pub struct TrafficConfig {
     pub arrivals: Arrivals,
     /// How many bytes.
     pub size: SizeDistribution,
+    /// What each message is; those of a list say it themselves.
+    pub operation: MessageOperation,
     /// The level of all connections.
     pub reliability: ReliabilityLevel,
     /// No message is posted before.
@@ -98,10 +101,45 @@ impl TrafficConfig {
             pattern: Pattern::Pairs(list.host_pairs()),
             size: SizeDistribution::listed(&list),
             arrivals: Arrivals::Listed(list),
+            operation: MessageOperation::Send,
             reliability: ReliabilityLevel::Unreliable,
             start,
             stop,
         }
+    }
+
+    /// Whether there may be messages of an operation.
+    #[must_use]
+    pub fn has(&self, operation: MessageOperation) -> bool {
+        match &self.arrivals {
+            Arrivals::Listed(list) => list.has(operation),
+            Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => {
+                self.operation == operation
+            }
+        }
+    }
+
+    /// Whether all messages are sends.
+    pub(crate) fn has_sends_alone(&self) -> bool {
+        let mut all = MessageOperation::ALL.into_iter();
+        all.all(|it| it == MessageOperation::Send || !self.has(it))
+    }
+
+    /// Whether there may be messages that take a receive.
+    pub(crate) fn takes_receives(&self) -> bool {
+        let mut all = MessageOperation::ALL.into_iter();
+        all.any(|it| it.is_heard() && self.has(it))
+    }
+
+    /// Whether VIA can do what is asked of it.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        if self.has(MessageOperation::Read) && !self.reliability.is_reliable() {
+            return Err(RunError::UnreliableReads);
+        }
+        if matches!(self.arrivals, Arrivals::PingPong) && !self.operation.is_heard() {
+            return Err(RunError::NoAnswers);
+        }
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::programs::Programs;
 use viaduct_hardware::pages::BUFFER_OFFSET_BYTES;
 
 /// Where a process's registered memory begins, in its own addresses.
-const BUFFER_BASE: u64 = 1 << 32;
+pub(crate) const BUFFER_BASE: u64 = 1 << 32;
 
 /// The cookie of every receive. They all read into like buffers, so that nothing hangs on which one
 /// it is, and `viaduct-core` keeps equal ones as one.
@@ -120,8 +120,11 @@ impl<P: Programs> Cluster<P> {
                 endpoint
             }
         };
+        let (rdma_write, rdma_read) = self.remote_rights();
         let attributes = ViAttributes {
             reliability: self.config.traffic.reliability,
+            rdma_write,
+            rdma_read,
             ..ViAttributes::unreliable(endpoint.tag, self.buffer_bytes())
         };
         Ok(self.programs.nic_mut(host as u32).create_vi(
@@ -132,12 +135,18 @@ impl<P: Programs> Cluster<P> {
     }
 
     fn create_endpoint(&mut self, host: usize) -> Result<Endpoint, SetUpError> {
+        let (rdma_write, rdma_read) = self.remote_rights();
         let nic = self.programs.nic_mut(host as u32);
         let tag = nic.create_protection_tag()?;
         // One region holds all buffers; a buffer's place in it matters for pages only, and each
         // begins alike.
         let length = BUFFER_OFFSET_BYTES + u64::from(self.config.traffic.size.max_bytes()).max(1);
-        let memory = nic.register_memory(BUFFER_BASE, length, MemoryAttributes::local(tag))?;
+        let attributes = MemoryAttributes {
+            rdma_write,
+            rdma_read,
+            ..MemoryAttributes::local(tag)
+        };
+        let memory = nic.register_memory(BUFFER_BASE, length, attributes)?;
         let receive_completions = nic.create_completion_queue(self.config.hosts.prepost.max(1))?;
         Ok(Endpoint {
             tag,
@@ -147,6 +156,9 @@ impl<P: Programs> Cluster<P> {
     }
 
     fn pre_post(&mut self, process: u32, vi: ViId) -> Result<(), SetUpError> {
+        if !self.config.traffic.takes_receives() {
+            return Ok(());
+        }
         let prepost = self.config.hosts.prepost.min(RECEIVES_AT_FIRST);
         let buffer = self.buffer(process, self.buffer_bytes());
         let host = self.host_of(process);

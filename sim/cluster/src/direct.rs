@@ -16,7 +16,7 @@ use viaduct_engine::Time;
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, ClusterConfig};
 use crate::event::Event;
-use crate::host::BlockedPost;
+use crate::host::{BlockedPost, Drawn};
 use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::receive::drop_cause;
@@ -25,8 +25,8 @@ use viaduct_network::Sharing;
 use viaduct_network::fluid::FlowDemand;
 
 impl ClusterConfig {
-    /// Whether no stage of a host or its adapter takes time, and messages are neither stored nor in
-    /// queues that know nothing of each other.
+    /// Whether no stage of a host or its adapter takes time, and messages are all sends, and
+    /// neither stored nor in queues that know nothing of each other.
     pub(crate) fn is_direct(&self) -> bool {
         let host = &self.host;
         let processor = &host.processor;
@@ -36,6 +36,7 @@ impl ClusterConfig {
             && self.is_all_cut_through()
             && self.links.sharing != Sharing::Queues
             && !self.may_fail()
+            && self.traffic.has_sends_alone()
             && self.background.is_empty()
     }
 
@@ -210,6 +211,7 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let operation = message.operation;
         let hosts = (self.host_of(source), self.host_of(target));
         if let Some(work) = message.receive_work {
             let nic = self.programs.nic_mut(hosts.1);
@@ -222,7 +224,12 @@ impl<P: Programs> Cluster<P> {
         if matches!(self.config.traffic.arrivals, Arrivals::PingPong) {
             let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
             if is_open {
-                self.want_to_post(target, source, bytes);
+                let answer = Drawn {
+                    target: source,
+                    bytes,
+                    operation,
+                };
+                self.want_to_post(target, answer);
             }
         }
         self.messages.remove(id);

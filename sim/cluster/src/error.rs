@@ -44,4 +44,10 @@ pub enum RunError {
         /// What the configuration says.
         sizes: (u32, u32),
     },
+    /// Remote reads at unreliable delivery.
+    #[error("VIA has no remote reads at unreliable delivery; use one of the reliable levels")]
+    UnreliableReads,
+    /// Messages to be answered of which their receivers do not hear.
+    #[error("nobody hears of a remote write without immediate data or a remote read, to answer it")]
+    NoAnswers,
 }

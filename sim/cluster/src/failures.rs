@@ -36,6 +36,7 @@ use crate::programs::Programs;
 use crate::programs::guest::Slots;
 use crate::result::Warning;
 use crate::retransmission::Retransmission;
+use crate::workload::MessageOperation;
 
 /// Causes of drops, beside those that the semantics names.
 pub(crate) mod cause {
@@ -261,7 +262,11 @@ impl<P: Programs> Cluster<P> {
         }
         let (ends, flow) = self.ends_of(self.messages.get(id));
         let message = self.messages.get_mut(id);
-        let frames = self.config.links.frame.count(message.bytes.into());
+        let frames = self
+            .config
+            .links
+            .frame
+            .count(message.carried_bytes().into());
         let way = self.network.way(ends, flow);
         if let Some(failures) = &mut self.failures {
             (message.fate, _) = failures.faults.draw(way, frames);
@@ -362,13 +367,18 @@ impl<P: Programs> Cluster<P> {
         let target_host = self.host_of(message.target);
         let connection = message.header.map(|header| header.connection);
         let is_moving = message.tail_arrives == Time::MAX;
-        let is_lost =
-            message.fate == Fate::Lost || self.is_silent(id) || is_moving && self.was_cut(id);
+        let is_answer = message.is_answer;
+        // A request has no bytes but its header, of which nothing can be believed.
+        let is_request = message.operation == MessageOperation::Read && !is_answer;
+        let is_lost = message.fate == Fate::Lost
+            || is_request && message.fate == Fate::Corrupt
+            || self.is_silent(id)
+            || is_moving && self.was_cut(id);
         let Some(failures) = &mut self.failures else {
             return false;
         };
         let is_reliable = self.config.traffic.reliability.is_reliable();
-        let Some(connection) = connection.filter(|_| is_reliable) else {
+        let Some(connection) = connection.filter(|_| is_reliable && !is_answer) else {
             if is_lost {
                 self.messages.get_mut(id).fate = Fate::Lost;
                 self.drop_message(id, cause::LOST);
@@ -415,7 +425,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn prepare_for_failures(&mut self, id: MessageId) {
         let level = self.config.traffic.reliability;
         let message = self.messages.get_mut(id);
-        message.is_awaited = level == ReliabilityLevel::ReliableReception;
+        message.is_awaited |= level == ReliabilityLevel::ReliableReception;
         self.number(id);
     }
 
@@ -425,7 +435,8 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get_mut(id);
         message.is_dropped = true;
         let message = self.messages.get(id);
-        let hosts = (self.host_of(message.source), self.host_of(message.target));
+        let (source, target) = message.ends_as_posted();
+        let hosts = (self.host_of(source), self.host_of(target));
         let queued = message.queued();
         self.accounting.dropped(message, hosts, cause, queued, now);
     }
@@ -509,8 +520,8 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// The sender of a message that it awaited hears of it: its buffer is free.
-    fn hear(&mut self, id: MessageId) {
-        let process = self.messages.get(id).source;
+    pub(crate) fn hear(&mut self, id: MessageId) {
+        let (process, _) = self.messages.get(id).ends_as_posted();
         self.follow_buffer(id);
         self.send_again(process, self.queue.now());
         self.free_buffer(self.host_of(process));

@@ -10,6 +10,7 @@ use crate::connections::Connections;
 use crate::faults::Slowing;
 use crate::message::MessageId;
 use crate::why::MessageName;
+use crate::workload::MessageOperation;
 
 /// A NIC's semantics on cache lines of its own: an event reads one of many, and mostly of that one
 /// line alone.
@@ -96,6 +97,7 @@ pub(crate) struct BlockedPost {
     pub(crate) process: u32,
     pub(crate) target: u32,
     pub(crate) bytes: u32,
+    pub(crate) operation: MessageOperation,
     pub(crate) wanted: Time,
 }
 
@@ -107,6 +109,7 @@ impl BlockedPost {
             source: self.process,
             target: self.target,
             bytes: self.bytes,
+            operation: self.operation,
         }
     }
 }
@@ -133,6 +136,7 @@ pub(crate) struct Process {
 pub(crate) struct Drawn {
     pub(crate) target: u32,
     pub(crate) bytes: u32,
+    pub(crate) operation: MessageOperation,
 }
 
 /// What a process holds at its NIC beside its VIs.

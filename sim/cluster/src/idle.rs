@@ -181,7 +181,8 @@ impl<P: Programs> Cluster<P> {
             .collect();
         for id in self.messages.under_way() {
             let message = self.messages.get_mut(id);
-            if let Some(&place) = places[message.source as usize].get(message.connection as usize) {
+            let (poster, _) = message.ends_as_posted();
+            if let Some(&place) = places[poster as usize].get(message.connection as usize) {
                 message.connection = place;
             }
         }

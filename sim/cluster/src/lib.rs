@@ -57,6 +57,8 @@
 //! follows from faults for them. A cluster without programs (`NoPrograms`) is compiled without all
 //! that.
 //!
+//! Remote writes and reads take that way too; `remote.rs` says where theirs is another.
+//!
 //! What faults do is in `failures.rs`, and what RDMA adapters send again in `retransmission.rs`,
 //! for all messages.
 //!
@@ -134,6 +136,7 @@ pub mod path;
 pub mod programs;
 mod receive;
 pub mod record;
+mod remote;
 pub mod result;
 mod retransmission;
 mod run;

@@ -8,6 +8,7 @@ use crate::connections::Connection;
 use crate::faults::Fate;
 use crate::host::BlockedPost;
 use crate::programs::{OF_PROGRAM, Programs};
+use crate::workload::MessageOperation;
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{STAGES, Stage};
 use viaduct_network::JourneyId;
@@ -38,7 +39,7 @@ pub(crate) struct Message {
     pub(crate) unshared: Time,
     /// From the first byte's start to its arrival at the receiving NIC.
     pub(crate) head_delay: Time,
-    /// The least latency that it can have.
+    /// The least latency that it can have; of a remote read's answer, with that of its request.
     pub(crate) floor: Time,
     /// Sending and receiving process.
     pub(crate) source: u32,
@@ -54,6 +55,10 @@ pub(crate) struct Message {
     /// When the last byte arrives; [`Time::MAX`] until it is on its way.
     pub(crate) tail_arrives: Time,
     pub(crate) is_dropped: bool,
+    pub(crate) operation: MessageOperation,
+    /// Whether it is the answer of a remote read, on its way back: its source and target have
+    /// changed places.
+    pub(crate) is_answer: bool,
 
     /// What the sending NIC puts in front, once it has started.
     pub(crate) header: Option<MessageHeader>,
@@ -75,6 +80,8 @@ pub(crate) struct Message {
     pub(crate) journey: JourneyId,
     /// The receive descriptor that it used, until it is posted again.
     pub(crate) repost: Option<Repost>,
+    /// Of the answer of a remote read, the least latency of its request.
+    pub(crate) floor_before: Time,
 
     // What follows is for clusters where something may fail ([`crate::failures`]).
     /// When its bytes began to move, over its whole way or its present hop.
@@ -87,8 +94,6 @@ pub(crate) struct Message {
     pub(crate) references: u8,
     /// Whether its sender keeps its buffer until it hears of the message.
     pub(crate) is_awaited: bool,
-    /// Whether it is the answer of a program's remote read, on its way back.
-    pub(crate) is_answer: bool,
     /// Whether it stands for a message that was delivered, whose acknowledgement was lost.
     pub(crate) is_copy: bool,
 }
@@ -122,6 +127,8 @@ impl Message {
             target: wish.target,
             connection: ends.place,
             bytes: wish.bytes,
+            operation: wish.operation,
+            is_answer: false,
             source_vi: ends.source_vi,
             target_vi: ends.target_vi,
             header: None,
@@ -147,8 +154,9 @@ impl Message {
             links: (0, u16::MAX),
             fate: Fate::Whole,
             references: 1,
-            is_awaited: false,
-            is_answer: false,
+            // Of a remote read the sender hears when its answer is there.
+            is_awaited: wish.operation == MessageOperation::Read,
+            floor_before: Time::ZERO,
             is_copy: false,
         }
     }
@@ -157,6 +165,23 @@ impl Message {
     #[inline(always)]
     pub(crate) fn is_of<P: Programs>(&self) -> bool {
         P::EXIST && self.connection & OF_PROGRAM != 0
+    }
+
+    /// Bytes that cross the network now: those of a remote read come with its answer.
+    #[inline]
+    pub(crate) fn carried_bytes(&self) -> u32 {
+        if self.operation == MessageOperation::Read && !self.is_answer {
+            return 0;
+        }
+        self.bytes
+    }
+
+    /// Who posted it, and whom it is for.
+    pub(crate) fn ends_as_posted(&self) -> (u32, u32) {
+        if self.is_answer {
+            return (self.target, self.source);
+        }
+        (self.source, self.target)
     }
 
     /// How long it has shared its way with others.

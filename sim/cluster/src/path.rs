@@ -4,7 +4,8 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
-use viaduct_hardware::STAGES;
+use crate::workload::MessageOperation;
+use viaduct_hardware::Leg;
 use viaduct_hardware::mechanism::Plan;
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::hops::{Alone, Delays};
@@ -34,27 +35,56 @@ impl ClusterConfig {
         };
         delays.alone_over(links, &plan.demand(0), &self.host.ends())
     }
+
+    /// As [`floor_latency`], between two processes.
+    pub(crate) fn floor_between(
+        &self,
+        (source, target): (u32, u32),
+        bytes: u32,
+        operation: MessageOperation,
+    ) -> Time {
+        let over = |from, to, plan: &Plan, leg| {
+            let mut links: Vec<LinkId> = Vec::new();
+            self.route(from, to, &mut links);
+            floor_of(self, plan, self.alone(&links, plan), leg)
+        };
+        let leg = leg_of(operation, false, self.host.notice().alone());
+        if operation != MessageOperation::Read {
+            return over(source, target, &self.plan_alone(bytes), leg);
+        }
+        let (request, answer) = (self.plan_alone(0), self.plan_alone(bytes).of_answer());
+        let there = over(source, target, &request, leg);
+        there + over(target, source, &answer, Leg::Answer)
+    }
 }
 
 /// The latency of a message alone in the network: the floor that no message can beat.
 ///
-/// One way, from the application's post until its receiver has it.
+/// From the application's post until its receiver has it: its application, or of a remote write its
+/// memory; of a remote read, there and back, until its bytes are in the memory of whoever reads.
 #[must_use]
-pub fn floor_latency(config: &ClusterConfig, source: HostId, target: HostId, bytes: u32) -> Time {
-    let mut links = Vec::new();
-    config.topology.route(source, target, &mut links);
-    let plan = config.plan_alone(bytes);
-    floor_of(config, &plan, config.alone(&links, &plan))
+pub fn floor_latency(
+    config: &ClusterConfig,
+    source: HostId,
+    target: HostId,
+    bytes: u32,
+    operation: MessageOperation,
+) -> Time {
+    let each = config.hosts.processes;
+    config.floor_between((source.0 * each, target.0 * each), bytes, operation)
+}
+
+/// What a message is on its way, of which an application hears in so long if it does.
+pub(crate) const fn leg_of(operation: MessageOperation, is_answer: bool, notice: Time) -> Leg {
+    match operation {
+        MessageOperation::Send | MessageOperation::WriteWithImmediate => Leg::Taken(notice),
+        MessageOperation::Read if is_answer => Leg::Answer,
+        MessageOperation::Write | MessageOperation::Read => Leg::Placed,
+    }
 }
 
 /// The whole latency of a message that is planned so, over a way on which it is alone for so long.
-pub(crate) fn floor_of(config: &ClusterConfig, plan: &Plan, alone: Alone) -> Time {
-    let stages = floor_stages(config, plan, alone);
+pub(crate) fn floor_of(config: &ClusterConfig, plan: &Plan, alone: Alone, leg: Leg) -> Time {
+    let stages = config.host.stages_alone(plan, alone, leg);
     stages.into_iter().fold(Time::ZERO, |sum, time| sum + time)
-}
-
-/// How much of the floor each stage is.
-pub(crate) fn floor_stages(config: &ClusterConfig, plan: &Plan, alone: Alone) -> [Time; STAGES] {
-    let host = &config.host;
-    host.stages_alone(plan, alone, host.notice().alone())
 }

@@ -17,8 +17,8 @@ use core::fmt;
 use std::sync::Arc;
 
 use viaduct_core::{
-    MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive, ViId,
-    WorkId,
+    MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
+    StartedRemote, ViId, WorkId,
 };
 use viaduct_hardware::mechanism::Tally;
 use viaduct_network::{Begun, Moved};
@@ -72,8 +72,8 @@ pub trait Programs: Sized + fmt::Debug {
         false
     }
 
-    /// A remote write has come to a VI of a host, and ends so if that may be written: whether it
-    /// was placed.
+    /// A remote write has come to a VI of a host, and ends so if that may be written: what it took,
+    /// if it was placed.
     fn write_remote(
         &mut self,
         _to: (u32, ViId),
@@ -81,8 +81,8 @@ pub trait Programs: Sized + fmt::Debug {
         _remote: RemoteSegment,
         _bytes: &[u8],
         _outcome: ReceiveOutcome,
-    ) -> bool {
-        false
+    ) -> Option<StartedRemote> {
+        None
     }
 
     /// A remote read has come to a VI of a host: takes the bytes, if it may.

@@ -8,9 +8,11 @@ use crate::config::Arrivals;
 use crate::connect::RECEIVES_AT_FIRST;
 use crate::connections::connection;
 use crate::event::Event;
+use crate::host::Drawn;
 use crate::message::MessageId;
 use crate::programs::Programs;
 use crate::why::Work;
+use crate::workload::MessageOperation;
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{Notice, Stage, Step};
 
@@ -32,8 +34,10 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         let is_withheld = self.failures.is_some() && self.withholds_head(id);
-        let is_placed =
-            !is_withheld && (!self.matches_first || self.match_receive(id, host, &header));
+        let message = self.messages.get(id);
+        // A remote write takes its receive, if any, when all of it is there.
+        let is_matched = self.matches_first && message.operation == MessageOperation::Send;
+        let is_placed = !is_withheld && (!is_matched || self.match_receive(id, host, &header));
         let is_placed = is_placed || self.failures.is_some() && self.is_to_come_again(id);
         if is_placed && !self.is_direct {
             self.receive_data(id, host);
@@ -49,19 +53,33 @@ impl<P: Programs> Cluster<P> {
 
     /// A message takes its VI's next receive descriptor, or is dropped; whether it has one.
     #[inline]
-    fn match_receive(&mut self, id: MessageId, host: u32, header: &MessageHeader) -> bool {
+    pub(crate) fn match_receive(
+        &mut self,
+        id: MessageId,
+        host: u32,
+        header: &MessageHeader,
+    ) -> bool {
         let now = self.queue.now();
         let message = self.messages.get(id);
         let (target, target_vi) = (message.target, message.target_vi);
+        let is_send = message.operation == MessageOperation::Send;
         if self.config.hosts.prepost > RECEIVES_AT_FIRST {
             self.has_receive(target, host, target_vi);
         }
-        match self.programs.nic_mut(host).start_receive(target_vi, header) {
-            ReceiveVerdict::Place(started) => {
-                self.messages.get_mut(id).receive_work = Some(started.work);
+        let nic = self.programs.nic_mut(host);
+        let matched = match is_send {
+            true => match nic.start_receive(target_vi, header) {
+                ReceiveVerdict::Place(started) => Ok(started.work),
+                ReceiveVerdict::Drop(reason) => Err(reason),
+            },
+            false => self.match_immediate(target, header, target_vi),
+        };
+        match matched {
+            Ok(work) => {
+                self.messages.get_mut(id).receive_work = Some(work);
                 true
             }
-            ReceiveVerdict::Drop(reason) => {
+            Err(reason) => {
                 let message = self.messages.get(id);
                 let hosts = (self.host_of(message.source), host);
                 let queued = if !self.is_direct {
@@ -102,8 +120,9 @@ impl<P: Programs> Cluster<P> {
         let state = &mut self.hosts[host as usize];
         let message = self.messages.get_mut(id);
         message.receive_delay = Some(begin + span - now);
-        // Beside a program the processor does it piece by piece: see `schedule_tail`.
-        if message.is_of::<P>() {
+        // Beside a program the processor does it piece by piece, and so it does what no program
+        // takes: see `schedule_tail`.
+        if message.is_of::<P>() || message.operation != MessageOperation::Send {
             message.receive_worked = now;
         } else if processor > Time::ZERO {
             let (start, end) = state.work(now, processor);
@@ -158,14 +177,15 @@ impl<P: Programs> Cluster<P> {
         let (step, last) = (plan.completion, plan.receive_last);
         let is_of_program = message.is_of::<P>();
         let mut worked = message.receive_worked;
-        if is_of_program && plan.receive_processor > Time::ZERO {
+        let is_by_frames = is_of_program || message.operation != MessageOperation::Send;
+        if is_by_frames && plan.receive_processor > Time::ZERO {
             // The kernel took frame after frame, and programs ran in between.
             let (begun, span) = (worked, plan.receive_processor);
             worked = self.hosts[host as usize].work(begun, span).1;
         }
         let message = self.messages.get(id);
         let mut there = (arrives + delay + last).max(worked);
-        if (self.reads_ahead || is_of_program) && !message.is_answer {
+        if (self.keeps_order || is_of_program) && !message.is_answer {
             // None of a VI's messages overtakes another.
             let (process, place) = (message.source, message.connection);
             let connection = connection!(self, process, place);
@@ -180,6 +200,8 @@ impl<P: Programs> Cluster<P> {
         let mut written = there + step.own + write;
         if is_of_program {
             written = self.in_order(id, written);
+        } else if self.last_placed.is_some() {
+            written = self.behind_the_last(id, written);
         }
         let message = self.messages.get_mut(id);
         message.spend(Stage::Completion, written);
@@ -191,6 +213,11 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn arrive(&mut self, id: MessageId) {
         if self.messages.get(id).is_of::<P>() {
             return self.arrive_of_program(id);
+        }
+        match self.messages.get(id).operation {
+            MessageOperation::Send => {}
+            MessageOperation::WriteWithImmediate => self.match_before_order(id),
+            MessageOperation::Write | MessageOperation::Read => return self.arrive_unheard(id),
         }
         if !self.may_overtake {
             return self.complete(id);
@@ -293,7 +320,12 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn handle_reaped(&mut self, id: MessageId) {
         let now = self.queue.now();
         let message = self.messages.get(id);
-        let (source, target, bytes) = (message.source, message.target, message.bytes);
+        let (source, target) = (message.source, message.target);
+        let answer = Drawn {
+            target: source,
+            bytes: message.bytes,
+            operation: message.operation,
+        };
         let host = self.host_of(target);
         let hosts = (self.host_of(source), host);
         let is_dropped = message.is_dropped;
@@ -307,7 +339,7 @@ impl<P: Programs> Cluster<P> {
         let is_open = now < self.config.traffic.stop && now <= self.config.run.until;
         let is_answered = matches!(self.config.traffic.arrivals, Arrivals::PingPong);
         if is_answered && is_open && !is_dropped {
-            self.want_to_post(target, source, bytes);
+            self.want_to_post(target, answer);
         }
         let post = self.config.host.processor.post;
         let (begin, end) = self.hosts[host as usize].work(now, post);

@@ -7,6 +7,7 @@ use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Topology};
 
 pub use crate::interval::TooShort;
+use crate::workload::MessageOperation;
 
 /// Everything measured in one run.
 #[derive(Clone, Debug)]
@@ -237,12 +238,14 @@ impl SeriesRow {
 pub struct MessageRow {
     /// Number of the message in order of posting, from 0.
     pub message: u64,
-    /// Sending host.
+    /// The host that posted it.
     pub source: u32,
-    /// Receiving host.
+    /// The host that it was for.
     pub target: u32,
     /// Payload.
     pub bytes: u32,
+    /// What it was.
+    pub operation: MessageOperation,
     /// When the application posted it.
     pub posted: Time,
     /// Latency; none if it was dropped.

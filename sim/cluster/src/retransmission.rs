@@ -36,7 +36,6 @@ use crate::event::Event;
 use crate::failures::{Consequence, cause};
 use crate::faults::{Fate, Faults};
 use crate::message::MessageId;
-use crate::path::floor_of;
 use crate::programs::{OF_PROGRAM, Programs};
 
 /// What reliable connections remember in order to send again.
@@ -231,10 +230,10 @@ impl<P: Programs> Cluster<P> {
         message.tail_arrives = Time::MAX;
         message.receive_delay = None;
         message.receive_worked = Time::ZERO;
-        let plan = *self.plans.get(self.messages.get(id).plan);
+        let plan = self.plans.get(self.messages.get(id).plan);
         let way = self.network.way(transfer.ends, transfer.flow);
-        let alone = self.config.alone(way, &plan);
-        self.messages.get_mut(id).floor = floor_of(&self.config, &plan, alone);
+        let alone = self.config.alone(way, plan);
+        self.messages.get_mut(id).floor = self.floor_of_remote(id, alone);
         // What comes behind something else is taken for lost.
         transfer.is_ordered = true;
         transfer.demand.wire_bytes = part_bytes.unwrap_or(transfer.demand.wire_bytes);
@@ -246,7 +245,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn draw_part(&mut self, id: MessageId) -> Option<f64> {
         let message = self.messages.get(id);
         let (ends, flow) = self.ends_of(message);
-        let (bytes, is_answer) = (u64::from(message.bytes), message.is_answer);
+        let (bytes, is_answer) = (u64::from(message.carried_bytes()), message.is_answer);
         let poster = self.poster(id);
         let way = self.network.way(ends, flow);
         let failures = self.failures.as_mut()?;
@@ -306,7 +305,11 @@ impl<P: Programs> Cluster<P> {
     /// Such a message was moving wholly when a link of its way went down, after a part of its time.
     pub(crate) fn note_cut(&mut self, id: MessageId, part: f64) {
         let message = self.messages.get(id);
-        let frames = self.config.links.frame.count(message.bytes.into());
+        let frames = self
+            .config
+            .links
+            .frame
+            .count(message.carried_bytes().into());
         let came = |start: u64| start + ((frames - start) as f64 * part) as u64;
         let go = self.go(id);
         if message.is_answer {
@@ -392,7 +395,7 @@ impl<P: Programs> Cluster<P> {
             if fate == Fate::Whole {
                 return false;
             }
-            self.guests.counts.lost += 1;
+            self.guests.counts.lost += u64::from(is_of_program);
             self.repeat_answer(id);
             return true;
         }
@@ -602,12 +605,20 @@ impl<P: Programs> Cluster<P> {
         } else {
             self.queue.now() + rule.timeout
         };
+        let is_of_program = self.messages.get(id).is_of::<P>();
         if has_failed {
+            if !is_of_program {
+                self.drop_message(id, cause::LOST);
+            }
             self.queue.schedule(due, Event::GivesUp(id));
-        } else {
-            self.guests.counts.retransmissions += 1;
-            self.follows_at(due, Consequence::AnswerAgain(id));
+            return;
         }
+        if is_of_program {
+            self.guests.counts.retransmissions += 1;
+        } else if let Some(failures) = &mut self.failures {
+            failures.retransmission.resent += 1;
+        }
+        self.follows_at(due, Consequence::AnswerAgain(id));
     }
 }
 

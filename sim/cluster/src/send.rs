@@ -16,8 +16,9 @@ use crate::path::{Priced, floor_of};
 use crate::programs::{OF_PROGRAM, Programs};
 use crate::trace::Span;
 use crate::why::Work;
-use viaduct_hardware::Stage;
+use crate::workload::MessageOperation;
 use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
+use viaduct_hardware::{Leg, Stage};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::hops::Alone;
 use viaduct_network::{Begun, JourneyId, Moved, Next, Transfer};
@@ -25,6 +26,10 @@ use viaduct_network::{Begun, JourneyId, Moved, Next, Transfer};
 /// Marks the connections of drawn traffic and lists, as adapters know them, apart from those of
 /// programs.
 const OF_DRAWN: u64 = 1 << 63 | 1 << 31;
+
+/// Marks memory that peers write and read, apart from the buffers of receives: adapters map it by
+/// itself.
+const OFFERED: u64 = 1 << 62;
 
 impl<P: Programs> Cluster<P> {
     /// The tag of flows that belong to no message.
@@ -46,8 +51,8 @@ impl<P: Programs> Cluster<P> {
         }
         let state = &self.processes[process as usize];
         state.connections.prefetch();
-        if let Some(Drawn { target, bytes }) = state.next {
-            self.want_to_post(process, target, bytes);
+        if let Some(drawn) = state.next {
+            self.want_to_post(process, drawn);
         }
         self.schedule_arrival(process, now);
     }
@@ -76,13 +81,17 @@ impl<P: Programs> Cluster<P> {
         };
         let state = &mut self.processes[process as usize];
         // The place in the list is the process's turn.
-        let Some((time, target, bytes)) = list.of_process(process, state.turn) else {
+        let Some(message) = list.of_process(process, state.turn) else {
             return;
         };
-        let next = traffic.start.saturating_add(time);
+        let next = traffic.start.saturating_add(message.time);
         if next < traffic.stop {
             state.turn += 1;
-            state.next = Some(Drawn { target, bytes });
+            state.next = Some(Drawn {
+                target: message.target,
+                bytes: message.bytes,
+                operation: message.operation,
+            });
             self.queue.schedule(next, Event::Arrival(process));
         }
     }
@@ -100,15 +109,19 @@ impl<P: Programs> Cluster<P> {
             1 => target_host,
             _ => target_host * per_host + process % per_host,
         };
-        Some(Drawn { target, bytes })
+        Some(Drawn {
+            target,
+            bytes,
+            operation: self.config.traffic.operation,
+        })
     }
 
     /// Draws a message and posts it.
     fn post_next(&mut self, process: u32) -> bool {
-        let Some(Drawn { target, bytes }) = self.draw(process) else {
+        let Some(drawn) = self.draw(process) else {
             return false;
         };
-        self.want_to_post(process, target, bytes);
+        self.want_to_post(process, drawn);
         true
     }
 
@@ -130,7 +143,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// Posts a message, or queues the wish until a buffer is free.
-    pub(crate) fn want_to_post(&mut self, process: u32, target: u32, bytes: u32) {
+    pub(crate) fn want_to_post(&mut self, process: u32, drawn: Drawn) {
         if self.failures.is_some() && self.is_dead(process) {
             return;
         }
@@ -139,8 +152,9 @@ impl<P: Programs> Cluster<P> {
         let wish = BlockedPost {
             number: self.accounting.posted(P::EXIST),
             process,
-            target,
-            bytes,
+            target: drawn.target,
+            bytes: drawn.bytes,
+            operation: drawn.operation,
             wanted,
         };
         self.follow_wish(&wish);
@@ -271,7 +285,7 @@ impl<P: Programs> Cluster<P> {
         let is_usual = !message.is_of::<P>() || self.guests.sent(id).segments == 1;
         match self.known_plan {
             // The plan that was made last is held by whoever keeps plans.
-            Some((bytes, plan)) if bytes == message.bytes && is_usual => {
+            Some((bytes, plan)) if bytes == message.carried_bytes() && is_usual => {
                 message.plan = plan;
                 self.plans.hold(plan);
             }
@@ -288,7 +302,7 @@ impl<P: Programs> Cluster<P> {
         } else {
             let connections = &self.processes[message.source as usize].connections;
             Request {
-                bytes: message.bytes,
+                bytes: message.carried_bytes(),
                 segments: 1,
                 place_in_batch,
                 target: self.target_of_drawn(message),
@@ -307,18 +321,26 @@ impl<P: Programs> Cluster<P> {
         message.plan = plan;
         // Another plan than the one kept may be the last now, which nobody else holds.
         let is_usual = self.adapters.is_empty() && request.segments == 1;
-        self.known_plan = is_usual.then_some((message.bytes, plan));
+        self.known_plan = is_usual.then_some((request.bytes, plan));
     }
 
-    /// What a message of drawn traffic or of a list goes to, as its adapter knows it: one region,
-    /// and one connection, for each pair of processes. One that broke is another one when it is up
-    /// again; one that was given back meanwhile is the same.
+    /// What a message of drawn traffic or of a list goes to, as its adapter knows it: for each pair
+    /// of processes one connection, one region of buffers, and one of memory that is offered. A
+    /// connection that broke is another one when it is up again; one that was given back meanwhile
+    /// is the same.
     fn target_of_drawn(&self, message: &Message) -> (u32, u64) {
+        let region = match message.operation {
+            MessageOperation::Send => 0,
+            _ => OFFERED,
+        };
         if self.failures.is_some() {
             let host = self.host_of(message.target);
-            return (host, message.target_vi.index().into());
+            return (host, u64::from(message.target_vi.index()) | region);
         }
-        (message.target, u64::from(message.source) | OF_DRAWN)
+        (
+            message.target,
+            u64::from(message.source) | OF_DRAWN | region,
+        )
     }
 
     /// Without a doorbell the processor starts a message: it writes the bytes, or asks the engine
@@ -362,6 +384,9 @@ impl<P: Programs> Cluster<P> {
     }
 
     pub(crate) fn post_descriptor(&mut self, host: u32, ends: Ends, wish: &BlockedPost) {
+        if wish.operation != MessageOperation::Send {
+            return self.post_remote(host, ends, wish);
+        }
         let buffer = self.buffer(wish.process, wish.bytes);
         let nic = self.programs.nic_mut(host);
         let (vi, number) = (ends.source_vi, wish.number);
@@ -553,6 +578,7 @@ impl<P: Programs> Cluster<P> {
         message.spend(Stage::SendQueue, now);
         let (source, target, bytes) = (message.source, message.target, message.bytes);
         let (target_vi, plan) = (message.target_vi, message.plan);
+        let is_send = message.operation == MessageOperation::Send;
         let is_of_program = message.is_of::<P>();
         self.follow_plan(id);
         let demand = self.plans.get(plan).demand(id.0);
@@ -567,6 +593,7 @@ impl<P: Programs> Cluster<P> {
         let begun = self.network.begin(&mut self.queue, &transfer);
         self.look_at_receive(target, target_vi);
         let floor = match self.known_floor(bytes, begun.alone) {
+            _ if !is_send => self.floor_of_remote(id, begun.alone),
             Some(floor) => floor,
             None => self.another_floor(bytes, begun.alone, *self.plans.get(plan)),
         };
@@ -612,7 +639,8 @@ impl<P: Programs> Cluster<P> {
 
     #[inline(never)]
     pub(crate) fn another_floor(&mut self, bytes: u32, alone: Alone, plan: Plan) -> Time {
-        let floor = floor_of(&self.config, &plan, alone);
+        let notice = self.config.host.notice().alone();
+        let floor = floor_of(&self.config, &plan, alone, Leg::Taken(notice));
         self.last_priced = Some(Priced {
             bytes,
             demand: plan.demand(0),
@@ -779,7 +807,11 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         let message = self.messages.get(id);
-        if !is_of_program && let Some(work) = message.send_work {
+        let is_read = message.operation == MessageOperation::Read;
+        if !is_of_program
+            && !is_read
+            && let Some(work) = message.send_work
+        {
             let nic = self.programs.nic_mut(host);
             nic.finish_send(message.source_vi, work, SendOutcome::Sent);
         }
@@ -843,30 +875,6 @@ impl<P: Programs> Cluster<P> {
         self.hosts[host as usize].send_buffers_free += 1;
         if let Some(wish) = self.hosts[host as usize].blocked.pop_front() {
             self.post(wish);
-        }
-    }
-
-    /// Another device on a host's bus begins a transfer.
-    pub(crate) fn handle_device_transfer(&mut self, host: u32) {
-        self.idle_events -= 1;
-        let Some(load) = &self.config.hosts.bus_load else {
-            return;
-        };
-        let now = self.queue.now();
-        let stream = &mut self.device_streams[host as usize];
-        let bytes = f64::from(load.size.sample(stream));
-        let next = now + load.interval.sample(stream);
-        let demand = FlowDemand {
-            wire_bytes: bytes,
-            scale: 1.0,
-            rate_max: f64::INFINITY,
-            tag: Self::DEVICE_TAG,
-        };
-        let flow = self.network.begin_on_bus(&mut self.queue, host, demand);
-        self.follow_device(flow, host, bytes as u64);
-        if next <= self.config.run.until {
-            self.queue.schedule(next, Event::DeviceTransfer(host));
-            self.idle_events += 1;
         }
     }
 }

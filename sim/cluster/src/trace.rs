@@ -71,6 +71,15 @@ pub(crate) struct Use {
     pub(crate) span: Span,
 }
 
+/// A way of the followed message.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnWay {
+    /// Its first place in the path.
+    pub(crate) first: usize,
+    /// How the adapter carries it there, where that had to be planned.
+    pub(crate) plan: Option<Plan>,
+}
+
 /// The followed message's own way over some places at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Move {
@@ -95,15 +104,16 @@ pub(crate) struct Follower {
     source_host: HostId,
     target_host: HostId,
     life: Span,
-    /// Buses and links that the message crosses, in order.
+    /// Buses and links that the message crosses, in order: those of a remote read's answer behind
+    /// those of its request.
     pub(crate) path: Vec<ResourceId>,
+    /// The way to its target, and of a remote read the way back, once it has begun.
+    pub(crate) ways: Vec<OwnWay>,
     pub(crate) uses: Vec<Use>,
     /// Its own moves in order: one, or one a hop.
     pub(crate) moves: Vec<Move>,
     /// From when to when the adapter read its own descriptor.
     pub(crate) fetch: Option<Span>,
-    /// How its adapter carries it, where that had to be planned.
-    pub(crate) plan: Option<Plan>,
     /// Whether a program has posted it.
     pub(crate) is_of_program: bool,
     /// Transfers of other devices that have begun on one of its buses.
@@ -133,10 +143,13 @@ impl Follower {
                 end: posted + latency,
             },
             path: Vec::new(),
+            ways: vec![OwnWay {
+                first: 0,
+                plan: None,
+            }],
             uses: Vec::new(),
             moves: Vec::new(),
             fetch: None,
-            plan: None,
             is_of_program: false,
             devices: Vec::new(),
         };
@@ -155,10 +168,35 @@ impl Follower {
         path.chain(bus(target)).collect()
     }
 
-    /// Links that the message crosses.
-    pub(crate) fn links(&self) -> Vec<LinkId> {
-        let links = self.path.iter().filter(|place| place.0 < self.first_bus);
+    /// The places of one of its ways in its path.
+    pub(crate) fn places_of_way(&self, way: usize) -> Range<usize> {
+        let next = self.ways.get(way + 1);
+        self.ways[way].first..next.map_or(self.path.len(), |next| next.first)
+    }
+
+    /// Links that one of its ways crosses.
+    pub(crate) fn links(&self, way: usize) -> Vec<LinkId> {
+        let path = self.path[self.places_of_way(way)].iter();
+        let links = path.filter(|place| place.0 < self.first_bus);
         links.map(|place| LinkId(place.0)).collect()
+    }
+
+    /// The message begins to move, carried so, as a flow between two hosts: for the first time, or
+    /// once more.
+    fn begins(&mut self, config: &ClusterConfig, plan: Plan, flow: FlowName, is_answer: bool) {
+        if is_answer && self.ways.len() == 1 {
+            self.ways.push(OwnWay {
+                first: self.path.len(),
+                plan: None,
+            });
+            let back = self.path_of(config, flow);
+            self.path.extend(back);
+        } else if !is_answer {
+            self.path = self.path_of(config, flow);
+        }
+        if let Some(way) = self.ways.last_mut() {
+            way.plan = Some(plan);
+        }
     }
 
     /// How many buses the path begins with, and ends with: one or none.
@@ -192,7 +230,9 @@ impl Follower {
         span: Span,
     ) {
         if self.is_own(message) {
-            let places = places_within(places, self.path.len());
+            let way = self.places_of_way(self.ways.len() - 1);
+            let places = places_within(places, way.len());
+            let places = way.start + places.start..way.start + places.end;
             self.moves.push(Move { places, span });
             return;
         }
@@ -206,9 +246,7 @@ impl Follower {
         }
         let path = self.path_of(config, flow);
         for resource in &path[places_within(places, path.len())] {
-            if let Some(place) = self.path.iter().position(|own| own == resource) {
-                self.keep(Server::Place(place), Some(message), Work::Move, span);
-            }
+            self.keep_at(*resource, Some(message), span);
         }
     }
 
@@ -222,9 +260,15 @@ impl Follower {
     }
 
     fn device_moved(&mut self, host: u32, span: Span) {
-        let bus = ResourceId(self.first_bus + host);
-        if let Some(place) = self.path.iter().position(|&own| own == bus) {
-            self.keep(Server::Place(place), None, Work::Move, span);
+        self.keep_at(ResourceId(self.first_bus + host), None, span);
+    }
+
+    /// Keeps somebody else's use of a bus or link, at each place where the message crosses it.
+    fn keep_at(&mut self, resource: ResourceId, message: Option<MessageName>, span: Span) {
+        for place in 0..self.path.len() {
+            if self.path[place] == resource {
+                self.keep(Server::Place(place), message, Work::Move, span);
+            }
         }
     }
 }
@@ -308,16 +352,17 @@ impl<P: Programs> Cluster<P> {
         if let Some(Observer::Follower(follower)) = &mut self.observer {
             let message = self.messages.get(id);
             if follower.is_own(message.name()) {
-                follower.plan = Some(*self.plans.get(message.plan));
-                if message.is_of::<P>() {
-                    follower.is_of_program = true;
-                    // A program's VI may take another way than a process would.
-                    let flow = (
+                let plan = *self.plans.get(message.plan);
+                // A program's VI may take another way than a process would.
+                follower.is_of_program = message.is_of::<P>();
+                let flow = match message.is_of::<P>() {
+                    true => (
                         (message.source, message.target),
                         message.connection & !OF_PROGRAM,
-                    );
-                    follower.path = follower.path_of(&self.config, flow);
-                }
+                    ),
+                    false => self.config.flow_of(message.source, message.target),
+                };
+                follower.begins(&self.config, plan, flow, message.is_answer);
             }
         }
     }
@@ -487,7 +532,8 @@ impl<P: Programs> Cluster<P> {
         for id in self.messages.under_way() {
             let message = self.messages.get(id);
             let is_sent = self.network.has_left(message.journey);
-            if message.tail_arrives == Time::MAX && !is_sent {
+            let has_left = is_sent || message.tail_arrives < Time::MAX;
+            if message.is_awaited || !has_left {
                 self.keep_buffer(id);
             }
         }

@@ -23,6 +23,7 @@ use crate::error::RunError;
 use crate::programs::Programs;
 use crate::result::Ended;
 use crate::trace::{Follower, Observer};
+use crate::workload::MessageOperation;
 use viaduct_hardware::Stage;
 
 /// How many of those that were met longest are named, at each server.
@@ -74,6 +75,8 @@ pub struct MessageName {
     pub target: u32,
     /// Payload.
     pub bytes: u32,
+    /// What it was.
+    pub operation: MessageOperation,
 }
 
 impl MessageName {

@@ -14,6 +14,7 @@ mod exponential;
 mod interval;
 mod message_list;
 mod normal;
+mod operation;
 mod pattern;
 mod piecewise;
 mod size;
@@ -27,6 +28,7 @@ pub use error::{
 };
 pub use interval::{INTERVAL_PICOSECONDS_MAX, Interval};
 pub use message_list::{ListedMessage, MessageList};
+pub use operation::MessageOperation;
 pub use pattern::Pattern;
 pub use piecewise::{Piecewise, TABLE_POINTS_MAX};
 pub use size::SizeDistribution;

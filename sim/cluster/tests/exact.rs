@@ -6,6 +6,7 @@ use common::{costly_host, ideal_host, nanoseconds, nic, run, scenario};
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::floor_latency;
+use viaduct_cluster::workload::MessageOperation;
 use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::{Completion, HostModel, Rate, Switching};
@@ -43,7 +44,8 @@ fn measured(config: &ClusterConfig) -> u64 {
             config,
             HostId(0),
             HostId(1),
-            config.traffic.size.max_bytes()
+            config.traffic.size.max_bytes(),
+            MessageOperation::Send,
         )
         .picoseconds()
     );

@@ -9,7 +9,9 @@ use viaduct_cluster::background::Background;
 use viaduct_cluster::config::{Arrivals, ClusterConfig, TrafficConfig, UNLIMITED};
 use viaduct_cluster::faults::{Fault, Links, Slowness};
 use viaduct_cluster::result::RunResult;
-use viaduct_cluster::workload::{Interval, ListedMessage, MessageList, Pattern, SizeDistribution};
+use viaduct_cluster::workload::{
+    Interval, ListedMessage, MessageList, MessageOperation, Pattern, SizeDistribution,
+};
 use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
@@ -35,6 +37,7 @@ fn listed(host: HostModel, times: &[Time]) -> ClusterConfig {
         source: 0,
         target: 1,
         bytes: 1_000,
+        operation: MessageOperation::Send,
     };
     let messages: Vec<ListedMessage> = times.iter().map(message).collect();
     let list = MessageList::new(&messages, 2, 1).expect("a list");

@@ -5,7 +5,9 @@ mod common;
 use common::{ideal_host, nic, run, scenario};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::result::{SteadyState, TooShort};
-use viaduct_cluster::workload::{Interval, ListedMessage, MessageList, Pattern, SizeDistribution};
+use viaduct_cluster::workload::{
+    Interval, ListedMessage, MessageList, MessageOperation, Pattern, SizeDistribution,
+};
 use viaduct_engine::Time;
 use viaduct_topology::{Ports, Topology};
 
@@ -150,6 +152,7 @@ fn a_run_whose_latency_doubles_is_not_called_steady() {
             source: 0,
             target: 1,
             bytes: 1_000 + number / 2 + (number * 7919) % 500,
+            operation: MessageOperation::Send,
         })
         .collect();
     let topology = Topology::single_switch(2, Ports(2)).expect("a switch");

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use viaduct_cluster::RunError;
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
-use viaduct_cluster::workload::{ListedMessage, MessageList, Pattern, SizeDistribution};
+use viaduct_cluster::workload::{
+    ListedMessage, MessageList, MessageOperation, Pattern, SizeDistribution,
+};
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
 use viaduct_topology::{Ports, Topology};
@@ -53,6 +55,7 @@ fn a_list_of_what_a_rate_posted_gives_the_same_run() {
                 source: row.source,
                 target: row.target,
                 bytes: row.bytes,
+                operation: MessageOperation::Send,
             })
             .collect();
         config.run.warmup = Time::from_milliseconds(1);
@@ -72,6 +75,7 @@ fn messages_of_one_time_are_posted_in_the_order_given_until_the_stop() {
         source: 0,
         target,
         bytes,
+        operation: MessageOperation::Send,
     };
     let given = [
         message(30, 1, 6),
@@ -108,6 +112,7 @@ fn processes_of_one_host_send_each_their_own() {
         source,
         target,
         bytes: 10,
+        operation: MessageOperation::Send,
     };
     let mut config = scenario(torus(), ideal_host(), Pattern::Uniform);
     config.hosts.processes = 2;
@@ -129,6 +134,7 @@ fn a_list_for_another_cluster_is_refused() {
         source: 0,
         target: 1,
         bytes: 10,
+        operation: MessageOperation::Send,
     };
     let mut config = scenario(torus(), ideal_host(), Pattern::Uniform);
     let stop = config.traffic.stop;
@@ -164,6 +170,7 @@ fn the_bounds_of_a_list_are_what_its_run_reports() {
                 source: 1 + index as u32,
                 target: 0,
                 bytes: 60_000,
+                operation: MessageOperation::Send,
             })
             .collect();
         let mut config = scenario(torus(), ideal_host(), Pattern::Uniform);

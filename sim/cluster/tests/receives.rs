@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{costly_host, ideal_host, nic, run, scenario};
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig, UNLIMITED};
 use viaduct_cluster::result::RunResult;
-use viaduct_cluster::workload::{ListedMessage, MessageList, Pattern};
+use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation, Pattern};
 use viaduct_engine::Time;
 use viaduct_hardware::HostModel;
 use viaduct_topology::{Ports, Topology};
@@ -21,6 +21,7 @@ fn at_once(host: HostModel, sizes: &[u32]) -> ClusterConfig {
         source: 0,
         target: 1,
         bytes,
+        operation: MessageOperation::Send,
     };
     let messages: Vec<ListedMessage> = sizes.iter().map(listed).collect();
     let list = MessageList::new(&messages, 2, 1).expect("a list");

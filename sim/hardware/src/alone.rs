@@ -10,6 +10,10 @@
 //! ```
 //!
 //! With store-and-forward the bytes are paid once a hop.
+//!
+//! That is a send. Nobody hears of a remote write without immediate data, which ends with its
+//! completion. A remote read is two messages, one each way: its request is like a write of no
+//! bytes, and its answer begins with its bytes.
 
 use viaduct_engine::Time;
 use viaduct_network::fluid::FlowDemand;
@@ -19,6 +23,18 @@ use viaduct_network::{Frame, Rate};
 use crate::host::HostModel;
 use crate::mechanism::{AdapterState, LastPlan, Plan, Request, Step};
 use crate::stage::{STAGES, Stage};
+
+/// What a message is that crosses the network once, and so which steps it has at its ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Leg {
+    /// A send, or a remote write with immediate data: the receiver's application takes so long to
+    /// hear of it, and takes it.
+    Taken(Time),
+    /// A remote write, or the request of a remote read: nobody at its target hears of it.
+    Placed,
+    /// The answer of a remote read, which the adapter that is asked sends without its host.
+    Answer,
+}
 
 impl HostModel {
     /// What hosts of this model are to the network.
@@ -34,13 +50,7 @@ impl HostModel {
     /// The plan of a message of so many bytes and one segment that is alone.
     #[must_use]
     pub fn plan_alone(&self, link: (Frame, Rate), bytes: u32) -> Plan {
-        let request = Request {
-            bytes,
-            segments: 1,
-            target: (0, 0),
-            is_behind: false,
-            place_in_batch: 0,
-        };
+        let request = Request::alone(bytes, (0, 0));
         let hardware = (&self.mechanism, &self.bus);
         let mut state = AdapterState::new(&self.mechanism);
         let last = &mut LastPlan::default();
@@ -51,10 +61,10 @@ impl HostModel {
         *state.plan(hardware, link, &request, last)
     }
 
-    /// The stages of a message that is planned so, over a way that takes so long, to a program that
-    /// takes `notice` to hear of it. They add up to its latency.
+    /// The stages of a message that is planned so, over a way that takes so long. They add up to
+    /// its latency; those of a remote read are the sums of its request's and its answer's.
     #[must_use]
-    pub fn stages_alone(&self, plan: &Plan, way: Alone, notice: Time) -> [Time; STAGES] {
+    pub fn stages_alone(&self, plan: &Plan, way: Alone, leg: Leg) -> [Time; STAGES] {
         let Alone { moving, delay } = way;
         let mut receive = plan.match_service.alone();
         if plan.receive_processor > Time::ZERO {
@@ -62,21 +72,22 @@ impl HostModel {
             let there = receive + moving + plan.receive_last;
             receive = plan.receive_processor.max(there) - moving;
         }
-        let doorbell = self.mechanism.doorbell(&self.bus).unwrap_or(Step::ZERO);
         let mut stages = [Time::ZERO; STAGES];
-        for (stage, time) in [
-            (Stage::Post, self.processor.post),
-            (Stage::Software, plan.processor),
-            (Stage::Doorbell, doorbell.alone()),
-            (Stage::Descriptor, plan.service.alone() + plan.fetch),
-            (Stage::Transfer, moving),
-            (Stage::Network, delay + plan.adapters),
-            (Stage::Receive, receive),
-            (Stage::Completion, plan.completion.alone()),
-            (Stage::Notice, notice),
-            (Stage::Reap, self.processor.reap),
-        ] {
-            stages[stage as usize] = time;
+        let mut put = |stage: Stage, time| stages[stage as usize] = time;
+        put(Stage::Transfer, moving);
+        put(Stage::Network, delay + plan.adapters);
+        put(Stage::Receive, receive);
+        put(Stage::Completion, plan.completion.alone());
+        if leg != Leg::Answer {
+            let doorbell = self.mechanism.doorbell(&self.bus).unwrap_or(Step::ZERO);
+            put(Stage::Post, self.processor.post);
+            put(Stage::Software, plan.processor);
+            put(Stage::Doorbell, doorbell.alone());
+            put(Stage::Descriptor, plan.service.alone() + plan.fetch);
+        }
+        if let Leg::Taken(notice) = leg {
+            put(Stage::Notice, notice);
+            put(Stage::Reap, self.processor.reap);
         }
         stages
     }
@@ -92,6 +103,16 @@ impl Plan {
             scale: self.scale,
             rate_max: self.rate_max,
             tag,
+        }
+    }
+
+    /// The same bytes as the answer of a remote read: no processor works for it at the adapter that
+    /// sends it.
+    #[must_use]
+    pub fn of_answer(self) -> Self {
+        Self {
+            processor: Time::ZERO,
+            ..self
         }
     }
 }

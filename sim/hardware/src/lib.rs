@@ -13,6 +13,7 @@ pub mod pages;
 pub mod processor;
 mod stage;
 
+pub use alone::Leg;
 pub use bus::BusModel;
 pub use host::HostModel;
 pub use mechanism::firmware::{FirmwareModel, Ways};

@@ -55,6 +55,21 @@ pub struct Request {
     pub is_behind: bool,
 }
 
+impl Request {
+    /// What is asked of a message of one segment that came behind no other, such as the answer of a
+    /// remote read.
+    #[must_use]
+    pub const fn alone(bytes: u32, target: (u32, u64)) -> Self {
+        Self {
+            bytes,
+            segments: 1,
+            place_in_batch: 0,
+            target,
+            is_behind: false,
+        }
+    }
+}
+
 /// A step that takes a short transaction of the bus, and a part's own time.
 ///
 /// Who else is on the bus then, whoever simulates a cluster knows.

@@ -1,7 +1,7 @@
 //! Where the time of a message goes that is alone in the network.
 
 use viaduct_engine::Time;
-use viaduct_hardware::Stage;
+use viaduct_hardware::{Leg, Stage};
 use viaduct_network::hops::Delays;
 use viaduct_topology::HostId;
 
@@ -22,7 +22,7 @@ pub fn breakdown(config: &SimulationConfig, bytes: u32) -> Vec<(Stage, Time)> {
         switch: &config.switch,
     };
     let way = delays.alone_over(&links, &plan.demand(0), &host.ends());
-    let stages = host.stages_alone(&plan, way, host.processor.polling_delay);
+    let stages = host.stages_alone(&plan, way, Leg::Taken(host.processor.polling_delay));
     Stage::ALL
         .into_iter()
         .filter(|stage| !stage.is_wait())

@@ -5,7 +5,7 @@
 use viaduct_agent::{copy, gather};
 use viaduct_provider::via::{
     DataSegment, MemoryHandle, MessageHeader, Nic, ReceiveOutcome, RemoteSegment, RemoteVerdict,
-    StartedReceive, ViId, WorkId,
+    StartedReceive, StartedRemote, ViId, WorkId,
 };
 
 /// Takes the bytes of a send that has started.
@@ -46,20 +46,21 @@ pub(crate) fn place_received(
     true
 }
 
-/// A remote write meets its region: whether it was placed.
+/// A remote write meets its region: what it took, if it was placed.
 pub(crate) fn write_remote(
     nic: &mut Nic,
     vi: ViId,
     (header, remote): (&MessageHeader, RemoteSegment),
     payload: &[u8],
     outcome: ReceiveOutcome,
-) -> bool {
+) -> Option<StartedRemote> {
     let RemoteVerdict::Access(started) = nic.start_remote_write(vi, header, remote) else {
-        return false;
+        return None;
     };
     // SAFETY: `start_remote_write` has just checked the range.
     unsafe { place(payload, &[range(header, remote)]) };
-    nic.finish_remote_write(vi, started, outcome) && outcome == ReceiveOutcome::Placed
+    let is_placed = nic.finish_remote_write(vi, started, outcome);
+    (is_placed && outcome == ReceiveOutcome::Placed).then_some(started)
 }
 
 /// A remote read meets its region: takes the bytes, if it may.

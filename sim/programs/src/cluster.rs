@@ -13,7 +13,7 @@ use viaduct_hardware::mechanism::Tally;
 use viaduct_network::{Begun, Moved};
 use viaduct_provider::via::{
     MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
-    Timestamp, ViId, WorkId,
+    StartedRemote, Timestamp, ViId, WorkId,
 };
 use viaduct_provider::{ViHandle, Watched};
 
@@ -160,7 +160,7 @@ impl Programs for Hosted {
         remote: RemoteSegment,
         payload: &[u8],
         outcome: ReceiveOutcome,
-    ) -> bool {
+    ) -> Option<StartedRemote> {
         let nic = self.nic_mut(host);
         bytes::write_remote(nic, vi, (header, remote), payload, outcome)
     }

@@ -7,7 +7,7 @@ use viaduct_cluster::config::{
     Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig, UNLIMITED,
 };
 use viaduct_cluster::faults::{Detection, Fault, FaultError, Faults};
-use viaduct_cluster::workload::{Pattern, SizeDistribution};
+use viaduct_cluster::workload::{MessageOperation, Pattern, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, Rate};
 use viaduct_network::{LinkConfig, SwitchModel};
@@ -81,6 +81,7 @@ impl From<SimulationConfig> for ClusterConfig {
                 pattern: Pattern::Pairs(Vec::new()),
                 arrivals: Arrivals::PingPong,
                 size: SizeDistribution::constant(0),
+                operation: MessageOperation::Send,
                 reliability: ReliabilityLevel::Unreliable,
                 start: Time::ZERO,
                 stop: Time::ZERO,

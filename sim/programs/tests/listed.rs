@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::faults::{Fault, Links};
-use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation};
 use viaduct_engine::Time;
 use viaduct_hardware::{Mechanism, Notice};
 use viaduct_network::Sharing;
@@ -37,6 +37,7 @@ fn of_list(programs: &SimulationConfig, level: ReliabilityLevel, posted: &[Time]
             source: 0,
             target: 1,
             bytes,
+            operation: MessageOperation::Send,
         })
         .collect();
     let list = Arc::new(MessageList::new(&messages, 2, 1).unwrap());

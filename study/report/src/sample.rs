@@ -6,6 +6,7 @@ use viaduct_cluster::result::{
     Drops, Ended, Latency, LinkClassUse, LinkRow, MessageCounts, MessageRow, QueueDepth,
     ResourceUse, RunResult, SeriesRow, StageShare, SteadyState, Warning,
 };
+use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_statistics::{Estimate, Quantiles};
 use viaduct_topology::{LinkClass, Ports, Topology};
@@ -204,6 +205,7 @@ pub(crate) fn result() -> RunResult {
                 source: 1,
                 target: u32::MAX,
                 bytes: 32_768,
+                operation: MessageOperation::Send,
                 posted: Time::from_picoseconds(9_999_999_999_999),
                 latency: Some(Time::from_picoseconds(381_250_001)),
                 queued: Time::ZERO,
@@ -213,6 +215,7 @@ pub(crate) fn result() -> RunResult {
                 source: 1,
                 target: 2,
                 bytes: 64,
+                operation: MessageOperation::Read,
                 posted: Time::from_milliseconds(1),
                 latency: None,
                 queued: Time::ZERO,

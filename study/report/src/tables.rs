@@ -126,6 +126,12 @@ pub static TABLES: [Table; 4] = [
             column("target", Kind::Word, "word", "its name"),
             column("size_bytes", Kind::Count, "byte", "payload"),
             column(
+                "operation",
+                Kind::Word,
+                "word",
+                "send, write, write-with-immediate or read",
+            ),
+            column(
                 "posted_us",
                 Kind::Real,
                 "us",
@@ -135,7 +141,8 @@ pub static TABLES: [Table; 4] = [
                 "latency_us",
                 Kind::OptionalReal,
                 "us",
-                "from post to the receiver's completion; null if the message was dropped",
+                "from post until its receiver has it, of a read until its bytes are there; null if it \
+                 was dropped",
             ),
             column(
                 "queued_us",
@@ -528,6 +535,7 @@ fn message_values(result: &RunResult) -> Vec<Values> {
         Values::numbers(rows, |row| row.target),
         names(|row| row.target),
         Values::counts(rows, |row| u64::from(row.bytes)),
+        Values::Word(rows.iter().map(|row| row.operation.name()).collect()),
         Values::reals(rows, |row| microseconds(row.posted.picoseconds())),
         Values::optional_reals(rows, |row| {
             row.latency.map(|time| microseconds(time.picoseconds()))

@@ -246,6 +246,7 @@ fn traffic(
         pattern: pattern(traffic)?,
         arrivals: arrivals?,
         size: size?,
+        operation: traffic.operation.get()?,
         reliability: traffic.reliability.get()?,
         start: start(traffic)?,
         stop: traffic.stop.get()?,
@@ -361,7 +362,7 @@ impl Drawn<'_> {
                     .label(wrong.problem)
                     .help(
                         "a message is a line of time, source, target and bytes, below their \
-                         names; hosts are numbered from 0",
+                         names, and of `operation` if that is named; hosts are numbered from 0",
                     ),
             )
         })?;

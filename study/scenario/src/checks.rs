@@ -2,10 +2,11 @@
 
 use viaduct_cluster::bounds::{Fullest, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
-use viaduct_cluster::workload::{Pattern, PatternError, SizeDistribution};
+use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
 
+use crate::combinations::{Combination, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::network::TopologyCache;
 use crate::section::Start;
@@ -34,6 +35,7 @@ pub(crate) fn check(
     checker.link_against_nic();
     let Some(config) = config else { return };
     checker.pattern(config, topologies);
+    checker.operations(config);
     checker.transfer_size(&config.traffic.size);
     checker.closed_loop(config);
     checker.listed(config);
@@ -171,6 +173,37 @@ impl Checker<'_> {
                 .at(place)
                 .label(error.to_string()),
         );
+    }
+
+    /// What the table of combinations says of the messages.
+    fn operations(&mut self, config: &ClusterConfig) {
+        let Some(adapter) = self.settings.model.mechanism.known() else {
+            return;
+        };
+        let traffic = &config.traffic;
+        let is_answered = matches!(traffic.arrivals, Arrivals::PingPong);
+        let all = MessageOperation::ALL.into_iter();
+        let combinations = all
+            .filter(|it| traffic.has(*it))
+            .map(|operation| Combination {
+                workload: Workload::Traffic,
+                adapter,
+                operation,
+                is_answered,
+                level: Some(traffic.reliability),
+                disturbance: None,
+            });
+        let refused = combinations.filter_map(|it| Refusal::of(&it)).next();
+        let Some(Refusal { reason, help, .. }) = refused else {
+            return;
+        };
+        let keys = &self.settings.traffic;
+        let place = match traffic.arrivals {
+            Arrivals::Listed(_) => keys.file.place(),
+            Arrivals::Open(_) | Arrivals::PingPong | Arrivals::Window(_) => keys.operation.place(),
+        };
+        let error = Diagnostic::error(*reason).at(place).help(*help);
+        self.diagnostics.push(error);
     }
 
     fn transfer_size(&mut self, size: &SizeDistribution) {

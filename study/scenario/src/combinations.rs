@@ -5,6 +5,7 @@
 //! `viaduct check` and `viaduct run` print them, and the matrix test (`tests/matrix.rs`) leaves out
 //! these combinations and no others: it runs all the rest.
 
+use viaduct_cluster::workload::MessageOperation;
 use viaduct_provider::via::ReliabilityLevel;
 
 use crate::schema::MechanismKind;
@@ -46,6 +47,10 @@ pub struct Combination {
     pub workload: Workload,
     /// How adapters carry messages.
     pub adapter: MechanismKind,
+    /// What the messages are.
+    pub operation: MessageOperation,
+    /// Whether each message of a study's own is answered by one of its kind.
+    pub is_answered: bool,
     /// The level that is asked for; none where nobody asks.
     pub level: Option<ReliabilityLevel>,
     /// What disturbs it, if anything.
@@ -90,6 +95,35 @@ impl Refusal {
         refuses: |it| it.workload == Workload::Endpoints && it.level.is_some(),
     };
 
+    /// Remote memory of endpoints.
+    pub const OWN_MESSAGES: Self = Self {
+        reason: "endpoints have requests and replies of their own: remote writes and reads are \
+                 those of VIs",
+        help: "leave the operation out",
+        has_meaning: false,
+        refuses: |it| it.workload == Workload::Endpoints && it.operation != MessageOperation::Send,
+    };
+
+    /// Remote reads at unreliable delivery.
+    pub const UNRELIABLE_READS: Self = Self {
+        reason: "VIA has no remote reads at unreliable delivery",
+        help: "set traffic.reliability to \"reliable-delivery\" or \"reliable-reception\"",
+        has_meaning: false,
+        refuses: |it| {
+            it.operation == MessageOperation::Read && it.level == Some(ReliabilityLevel::Unreliable)
+        },
+    };
+
+    /// Answers to what nobody hears of.
+    pub const NO_ANSWERS: Self = Self {
+        reason: "nobody at the target hears of a remote write without immediate data, or of a \
+                 remote read, to answer it",
+        help: "set traffic.operation to \"send\" or \"write-with-immediate\", or traffic.arrivals \
+               to \"open\" or \"window\"",
+        has_meaning: false,
+        refuses: |it| it.is_answered && !it.operation.is_heard(),
+    };
+
     /// Faults of an adapter or a processor alone that has endpoints.
     pub const WHOLE_HOSTS: Self = Self {
         reason: "of hosts whose interfaces have endpoints neither the interface alone dies, nor is \
@@ -116,10 +150,13 @@ impl Refusal {
     };
 
     /// The table.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::NO_VIS,
         Self::NO_ENDPOINTS,
         Self::OWN_TRANSPORT,
+        Self::OWN_MESSAGES,
+        Self::UNRELIABLE_READS,
+        Self::NO_ANSWERS,
         Self::WHOLE_HOSTS,
         Self::NO_BACKGROUND,
     ];

@@ -1,12 +1,14 @@
-//! Lists of messages as text: `time_us,source,target,bytes`, one message per line.
+//! Lists of messages as text: `time_us,source,target,bytes`, one message per line, and `operation`
+//! if not all of them are sends.
 //!
-//! All fields are plain numbers, so nothing is quoted and a line is split at its commas.
+//! All fields are plain numbers and words, so nothing is quoted and a line is split at its commas.
 
-use viaduct_cluster::workload::ListedMessage;
+use viaduct_cluster::workload::{ListedMessage, MessageOperation};
 use viaduct_engine::Time;
 
 use crate::diagnostics::excerpt;
 use crate::schema::MESSAGE_BYTES_MAX;
+use crate::section::Word;
 
 /// Names of the column of times, and picoseconds of its unit.
 const TIMES: [(&str, f64); 4] = [
@@ -78,9 +80,16 @@ struct Columns {
     source: usize,
     target: usize,
     bytes: usize,
+    /// None where all messages are sends.
+    operation: Option<usize>,
+    count: usize,
 }
 
-const COLUMNS: usize = 4;
+/// The name of the column that a list may leave out.
+const OPERATION: &str = "operation";
+
+/// Most columns.
+const COLUMNS: usize = 5;
 
 fn columns(names: &str) -> Result<Columns, String> {
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
@@ -97,8 +106,11 @@ fn columns(names: &str) -> Result<Columns, String> {
         source: place("source")?,
         target: place("target")?,
         bytes: place("bytes")?,
+        operation: find(OPERATION),
+        count: names.len(),
     };
-    if names.len() > COLUMNS {
+    let known = COLUMNS - usize::from(columns.operation.is_none());
+    if names.len() > known {
         return Err(format!("{} columns", names.len()));
     }
     Ok(columns)
@@ -115,8 +127,9 @@ impl Columns {
             }
             count += 1;
         }
-        if count != COLUMNS {
-            return Err((1, format!("{count} fields, the first line names {COLUMNS}")));
+        let named = self.count;
+        if count != named {
+            return Err((1, format!("{count} fields, the first line names {named}")));
         }
         // The fields lie in the row, so their distance is their offset.
         let at = |place: usize| {
@@ -137,6 +150,14 @@ impl Columns {
         };
         let host = |place, name| whole(place, name, u64::from(u32::MAX));
         let bytes = whole(self.bytes, "bytes", MESSAGE_BYTES_MAX)?;
+        let operation = match self.operation {
+            None => MessageOperation::Send,
+            Some(place) => MessageOperation::of_word(fields[place]).ok_or_else(|| {
+                let (words, field) = (MessageOperation::WORDS.join(", "), excerpt(fields[place]));
+                let problem = format!("{OPERATION} is one of {words}, not `{field}`");
+                (at(place), problem)
+            })?,
+        };
         Ok(ListedMessage {
             time: self
                 .time(fields[self.time])
@@ -144,6 +165,7 @@ impl Columns {
             source: host(self.source, "source")? as u32,
             target: host(self.target, "target")? as u32,
             bytes: bytes as u32,
+            operation,
         })
     }
 
@@ -165,19 +187,23 @@ impl Columns {
     }
 }
 
-/// Messages as the text that `traffic.file` names, `time_us,source,target,bytes`; read again, they
-/// are the same to the picosecond.
+/// Messages as the text that `traffic.file` names, `time_us,source,target,bytes`, and `operation`
+/// if not all are sends; read again, they are the same to the picosecond.
 #[must_use]
-pub fn message_list_csv(messages: impl IntoIterator<Item = ListedMessage>) -> String {
+pub fn message_list_csv(messages: impl Iterator<Item = ListedMessage> + Clone) -> String {
     use core::fmt::Write as _;
 
-    let mut text = String::from("time_us,source,target,bytes\n");
+    let is_send = |message: ListedMessage| message.operation == MessageOperation::Send;
+    let are_sends = messages.clone().all(is_send);
+    let mut text = String::from("time_us,source,target,bytes");
+    text.push_str(if are_sends { "\n" } else { ",operation\n" });
     for message in messages {
         let ListedMessage {
             time,
             source,
             target,
             bytes,
+            operation,
         } = message;
         let picoseconds = time.picoseconds();
         let (whole, rest) = (picoseconds / 1_000_000, picoseconds % 1_000_000);
@@ -187,7 +213,11 @@ pub fn message_list_csv(messages: impl IntoIterator<Item = ListedMessage>) -> St
             let digits = format!("{rest:06}");
             let _ = write!(text, ".{}", digits.trim_end_matches('0'));
         }
-        let _ = writeln!(text, ",{source},{target},{bytes}");
+        let _ = write!(text, ",{source},{target},{bytes}");
+        if !are_sends {
+            let _ = write!(text, ",{}", operation.word());
+        }
+        text.push('\n');
     }
     text
 }
@@ -208,12 +238,14 @@ mod tests {
             source: 3,
             target: 4,
             bytes: 0,
+            operation: MessageOperation::Send,
         };
         for text in [
             "time_us,source,target,bytes\n1.5,3,4,0\n",
             "bytes, target ,source,time_ns\r\n\r\n0, 4,3 ,1500\r\n",
             "\u{feff}time_ms,source,target,bytes\n1.5e-3,3,4,0",
             "source,time_s,target,bytes\n\n3,.0000015,4,0\n\n",
+            "operation,time_us,source,target,bytes\n send ,1.5,3,4,0\n",
         ] {
             assert_eq!(read(text).ok().unwrap().messages, [expected], "{text}");
         }
@@ -226,11 +258,19 @@ mod tests {
             source: 0,
             target: 1,
             bytes: 7,
+            operation: MessageOperation::Send,
         };
         let most = LISTED_TIME_MAX.picoseconds();
         let given = [0, 1, 999_999, 1_000_000, 1_230_000, most - 1, most].map(message);
-        let text = message_list_csv(given);
+        let text = message_list_csv(given.into_iter());
         assert!(text.starts_with("time_us,source,target,bytes\n0,0,1,7\n0.000001,0,1,7\n"));
+        assert_eq!(read(&text).ok().unwrap().messages, given);
+        let given = MessageOperation::ALL.map(|operation| ListedMessage {
+            operation,
+            ..message(operation as u64)
+        });
+        let text = message_list_csv(given.into_iter());
+        assert!(text.starts_with("time_us,source,target,bytes,operation\n0,0,1,7,send\n"));
         assert_eq!(read(&text).ok().unwrap().messages, given);
     }
 
@@ -253,6 +293,10 @@ mod tests {
             (
                 "time_s,source,target,bytes,x\n",
                 format!("1:1: 5 columns{header}"),
+            ),
+            (
+                "time_s,source,target,bytes,operation,x\n",
+                format!("1:1: 6 columns{header}"),
             ),
         ] {
             assert_eq!(error(text), expected);
@@ -277,6 +321,16 @@ mod tests {
             ),
         ] {
             assert_eq!(error(&format!("{head}{row}\n")), expected);
+        }
+        let with_operation = "time_us,source,target,bytes,operation\n";
+        for (row, expected) in [
+            ("1,2,3,4", "2:1: 4 fields, the first line names 5"),
+            (
+                "1,2,3,4,reed",
+                "2:9: operation is one of send, write, write-with-immediate, read, not `reed`",
+            ),
+        ] {
+            assert_eq!(error(&format!("{with_operation}{row}\n")), expected);
         }
         assert!(error(&format!("{head}1,2,3,\n")).contains("2:7: bytes is a whole number"));
     }

@@ -4,6 +4,7 @@ mod adapters;
 mod faults;
 mod hardware;
 
+use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
 use viaduct_network::Sharing;
@@ -208,6 +209,12 @@ words!(ReliabilityLevel {
     ReliableDelivery = "reliable-delivery",
     ReliableReception = "reliable-reception",
 });
+words!(MessageOperation {
+    Send = "send",
+    Write = "write",
+    WriteWithImmediate = "write-with-immediate",
+    Read = "read",
+});
 words!(Switching { CutThrough = "cut-through", StoreAndForward = "store-and-forward" });
 
 words! {
@@ -403,6 +410,11 @@ section! {
                 | IntervalKind::Constant | IntervalKind::Pareto | IntervalKind::LogNormal;
         // The other keys of the size hang on the first.
         sizes: Sizes = group_by_heads(),
+            when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
+        operation: Setting<MessageOperation> = choice(
+            "a send, or a remote write or read; only sends and immediate data take a receive",
+        )
+        .or("send"),
             when arrivals = ArrivalKind::Open | ArrivalKind::PingPong | ArrivalKind::Window;
         reliability: Setting<ReliabilityLevel> =
             choice("lost messages go unnoticed, or break their connection; a send ends when its \

@@ -13,7 +13,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -21,14 +20,15 @@ use std::time::Duration;
 
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::floor_latency;
-use viaduct_cluster::workload::{ListedMessage, MessageList};
+use viaduct_cluster::result::RunResult;
+use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation};
 use viaduct_engine::Time;
 use viaduct_hardware::Completion;
 use viaduct_lanai::{Server, exchange};
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Process, Simulation};
 use viaduct_provider::via::ReliabilityLevel;
-use viaduct_provider::{Memory, Nic};
+use viaduct_provider::{Access, Memory, Nic, RemoteBuffer};
 use viaduct_scenario::combinations::{Combination, Disturbance, Refusal, Workload};
 use viaduct_scenario::{
     MechanismKind, Override, Study, endpoints_in, keep_faults_of_hosts, load_preset,
@@ -37,7 +37,7 @@ use viaduct_scenario::{
 use viaduct_topology::HostId;
 
 /// What is put together, by part; the last value of each part is the simplest.
-const PARTS: [&[&str]; 6] = [
+const PARTS: [&[&str]; 7] = [
     &[
         "programs",
         "endpoints",
@@ -89,6 +89,7 @@ const PARTS: [&[&str]; 6] = [
         "background",
         "nothing",
     ],
+    &["read", "write-with-immediate", "write", "send"],
 ];
 
 /// One value of each part, by its place.
@@ -141,6 +142,11 @@ fn level(cell: &Cell) -> ReliabilityLevel {
     }
 }
 
+fn operation(cell: &Cell) -> MessageOperation {
+    let mut all = MessageOperation::ALL.into_iter();
+    all.find(|it| it.name() == text(cell, 6)).unwrap()
+}
+
 /// What the table is asked. Endpoints are asked for no level where the simplest is meant.
 fn combination(cell: &Cell) -> Combination {
     let workload = match text(cell, 0) {
@@ -152,6 +158,8 @@ fn combination(cell: &Cell) -> Combination {
     Combination {
         workload,
         adapter: MECHANISMS[cell[1]],
+        operation: operation(cell),
+        is_answered: text(cell, 0) == "ping-pong",
         level: (workload != Workload::Endpoints || !is_usual).then(|| level(cell)),
         disturbance: match text(cell, 5) {
             "loss" => Some(Disturbance::Loss),
@@ -191,16 +199,27 @@ fn pairs(cell: &Cell) -> impl Iterator<Item = (usize, usize, usize, usize)> + '_
     })
 }
 
+/// The place of a pair among all.
+fn place((one, first, other, second): (usize, usize, usize, usize)) -> usize {
+    let most = PARTS.iter().map(|values| values.len()).max().unwrap_or(1);
+    ((one * PARTS.len() + other) * most + first) * most + second
+}
+
 /// Few of some cells in which all pairs meet that meet in any of them: each time the cell with most
 /// that have not met.
 fn covering(cells: &[Cell]) -> Vec<Cell> {
-    let mut missing: BTreeSet<_> = cells.iter().flat_map(pairs).collect();
+    let mut is_missing = Vec::new();
+    for pair in cells.iter().flat_map(pairs) {
+        let place = place(pair);
+        is_missing.resize(is_missing.len().max(place + 1), false);
+        is_missing[place] = true;
+    }
     let mut chosen = Vec::new();
-    while !missing.is_empty() {
-        let new = |cell: &&Cell| pairs(cell).filter(|pair| missing.contains(pair)).count();
+    while is_missing.contains(&true) {
+        let new = |cell: &&Cell| pairs(cell).filter(|it| is_missing[place(*it)]).count();
         let best = *cells.iter().max_by_key(new).unwrap();
         for pair in pairs(&best) {
-            missing.remove(&pair);
+            is_missing[place(pair)] = false;
         }
         chosen.push(best);
     }
@@ -290,7 +309,10 @@ host_timeout = "1 ms"
 {files}
 "#
     );
-    let mut set = vec![format!("traffic.reliability={}", self::text(cell, 4))];
+    let mut set = vec![
+        format!("traffic.reliability={}", self::text(cell, 4)),
+        format!("traffic.operation={}", self::text(cell, 6)),
+    ];
     if !has_endpoints {
         set.push(format!("hosts.nic={adapter}"));
     }
@@ -328,6 +350,11 @@ fn traffic(cell: &Cell) -> Result<(), String> {
                 source: (number % 8) as u32,
                 target: ((number + 1 + number / 8 % 7) % 8) as u32,
                 bytes: (number * 977 % 6_000) as u32,
+                // Some of them are sends, on the same VIs.
+                operation: match number % 3 {
+                    0 => MessageOperation::Send,
+                    _ => operation(cell),
+                },
             })
             .collect();
         let list = Arc::new(MessageList::new(&messages, HOSTS, 1).unwrap());
@@ -370,7 +397,7 @@ fn traffic(cell: &Cell) -> Result<(), String> {
     wanted(loses || dropped == 0, || format!("{:?}", result.drops))?;
     for row in &result.message_rows {
         let (source, target) = (HostId(row.source), HostId(row.target));
-        let floor = floor_latency(&config, source, target, row.bytes);
+        let floor = floor_latency(&config, source, target, row.bytes, row.operation);
         let holds = row.latency.is_none_or(|latency| latency >= floor);
         wanted(holds, || format!("the floor is {floor}: {row:?}"))?;
     }
@@ -468,6 +495,49 @@ fn send(process: &Process, level: ReliabilityLevel, to: u32) -> u64 {
     well
 }
 
+/// Programs that write and read remote memory: what the account of their messages says.
+fn remote_programs(cell: &Cell, config: &SimulationConfig) -> Result<(), String> {
+    let (level, operation) = (level(cell), operation(cell));
+    let result = twice(|| run_remote(config, level, operation))?;
+    wanted(result.violations.is_empty(), || {
+        format!("{:?}", result.violations)
+    })?;
+    let counts = result.messages;
+    let ended = counts.delivered + counts.dropped + counts.in_flight;
+    wanted(counts.posted == ended && counts.delivered > 0, || {
+        format!("{counts:?}")
+    })?;
+    let disturbance = combination(cell).disturbance;
+    // A host may die before its program has taken what was placed.
+    let has_dead = disturbance == Some(Disturbance::HostDies) && operation.is_heard();
+    wanted(counts.in_flight == 0 || has_dead, || {
+        format!("after the end: {counts:?}")
+    })?;
+    let alone = heard_at_once(config);
+    for row in &result.message_rows {
+        let (source, target) = (HostId(row.source), HostId(row.target));
+        let floor = floor_latency(&alone, source, target, row.bytes, operation);
+        let holds = row.operation == operation && row.latency.is_none_or(|it| it >= floor);
+        wanted(holds, || format!("the floor is {floor}: {row:?}"))?;
+    }
+    let is_harmless = matches!(
+        disturbance,
+        None | Some(Disturbance::Background | Disturbance::SlowHost)
+    );
+    let all = POSTS * u64::from(HOSTS / 2);
+    wanted(!is_harmless || counts.delivered == all, || {
+        format!("{counts:?} of {all}")
+    })
+}
+
+/// What is there before a program looks costs it no notice.
+fn heard_at_once(config: &SimulationConfig) -> ClusterConfig {
+    let mut alone = ClusterConfig::from(config.clone());
+    alone.host.completion = Completion::Polling;
+    alone.host.processor.polling_delay = Time::ZERO;
+    alone
+}
+
 fn programs(cell: &Cell) -> Result<(), String> {
     let config = study(cell).config;
     let programs = SimulationConfig {
@@ -480,12 +550,12 @@ fn programs(cell: &Cell) -> Result<(), String> {
         detection: config.detection,
         seed: 1,
     };
+    if operation(cell) != MessageOperation::Send {
+        return remote_programs(cell, &programs);
+    }
     let level = level(cell);
     let (_, taken, well) = twice(|| run_programs(&programs, level))?;
-    // What is there before the program looks costs it no notice.
-    let mut alone = ClusterConfig::from(programs.clone());
-    alone.host.completion = Completion::Polling;
-    alone.host.processor.polling_delay = Time::ZERO;
+    let alone = heard_at_once(&programs);
     let mut count = 0;
     for (host, taken) in (0..).zip(&taken) {
         let mut last = None;
@@ -494,7 +564,9 @@ fn programs(cell: &Cell) -> Result<(), String> {
             let has_gap = number != last.map_or(0, |last| last + 1);
             let holds = number < POSTS && follows && !(level.is_reliable() && has_gap);
             wanted(holds, || format!("host {host}: {number} behind {last:?}"))?;
-            let floor = floor_latency(&alone, HostId(host - 1), HostId(host), BYTES as u32);
+            let ends = (HostId(host - 1), HostId(host));
+            let send = MessageOperation::Send;
+            let floor = floor_latency(&alone, ends.0, ends.1, BYTES as u32, send);
             wanted(latency >= floor, || {
                 format!("{latency} below the floor of {floor}")
             })?;
@@ -517,6 +589,87 @@ fn programs(cell: &Cell) -> Result<(), String> {
         None | Some(Disturbance::Background | Disturbance::SlowHost)
     );
     wanted(!is_harmless || count == all, || format!("{count} of {all}"))
+}
+
+/// Offers its memory, and takes what it is told of.
+fn offer(process: &Process, level: ReliabilityLevel, tell: impl FnOnce(RemoteBuffer)) {
+    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let window = nic.window(BYTES, Access::ReadWrite, Memory::Private);
+    let window = window.unwrap();
+    let is_reliable = level.is_reliable();
+    let vi = nic.vi().reliability(level).receive_depth(128);
+    let mut vi = vi.rdma_write(true).rdma_read(is_reliable).build().unwrap();
+    for _ in 0..POSTS + 2 {
+        let buffer = nic.buffer(BYTES, Memory::Private).unwrap();
+        vi.post_receive(buffer).unwrap();
+    }
+    tell(window.remote());
+    let listening = nic.listen(b"matrix");
+    if listening.accept(&mut vi, Some(PATIENCE)).is_ok() {
+        while vi.receive(Some(PATIENCE)).is_ok() {}
+    }
+}
+
+/// Writes or reads another host's memory until the connection breaks.
+fn access(
+    process: &Process,
+    level: ReliabilityLevel,
+    (to, operation): (u32, MessageOperation),
+    window: impl Fn() -> Option<RemoteBuffer>,
+) {
+    let nic = Nic::open(process.fabric(), "sim0").unwrap();
+    let mut vi = nic.vi().reliability(level).send_depth(128).build().unwrap();
+    let address = nic.resolve(&format!("host{to}"), b"matrix").unwrap();
+    while vi.connect(&address, Some(PATIENCE)).is_err() {
+        if process.now() > PATIENCE {
+            return;
+        }
+        process.relax();
+    }
+    let remote = window().unwrap();
+    for _ in 0..POSTS {
+        let buffer = nic.buffer(BYTES, Memory::Private).unwrap();
+        process.sleep(Duration::from_micros(70));
+        let posted = match operation {
+            MessageOperation::Send => vi.post_send(buffer, BYTES),
+            MessageOperation::Write => vi.post_write(buffer, BYTES, remote),
+            MessageOperation::WriteWithImmediate => {
+                vi.post_write_immediate(buffer, BYTES, remote, 1)
+            }
+            MessageOperation::Read => vi.post_read(buffer, BYTES, remote),
+        };
+        if posted.is_err() {
+            break;
+        }
+    }
+    process.sleep(2 * PATIENCE);
+}
+
+/// Every even host writes into the memory of the next one, or reads it: the account of that.
+fn run_remote(
+    config: &SimulationConfig,
+    level: ReliabilityLevel,
+    operation: MessageOperation,
+) -> RunResult {
+    let mut simulation = Simulation::new(config.clone());
+    simulation.keep_account(1 << 12);
+    let windows: Arc<Mutex<Vec<Option<RemoteBuffer>>>> =
+        Arc::new(Mutex::new(vec![None; HOSTS as usize]));
+    for host in (0..HOSTS).step_by(2) {
+        let known = Arc::clone(&windows);
+        simulation.spawn(host + 1, move |process| {
+            offer(&process, level, |window| {
+                known.lock().unwrap()[host as usize + 1] = Some(window);
+            });
+        });
+        let windows = Arc::clone(&windows);
+        simulation.spawn(host, move |process| {
+            let window = || windows.lock().unwrap()[host as usize + 1];
+            access(&process, level, (host + 1, operation), window);
+        });
+    }
+    simulation.run().unwrap();
+    simulation.account()
 }
 
 fn endpoints(cell: &Cell) -> Result<(), String> {
@@ -584,23 +737,41 @@ fn every_combination_conserves_messages_repeats_and_keeps_its_floor() {
     assert!(wrong.is_empty(), "{count} of {all}:\n{}", wrong.join("\n"));
 }
 
+/// No reader is ever told of a level for endpoints, or of an operation.
+fn is_never_asked(refusal: &Refusal) -> bool {
+    [Refusal::OWN_TRANSPORT, Refusal::OWN_MESSAGES]
+        .iter()
+        .any(|it| it.reason == refusal.reason)
+}
+
 #[test]
 fn what_the_table_refuses_is_refused_in_its_words() {
     for refusal in &Refusal::ALL {
         let is_refused = |cell: &Cell| {
             Refusal::of(&combination(cell)).is_some_and(|it| it.reason == refusal.reason)
         };
-        let cell = cells().into_iter().find(is_refused).unwrap();
+        // Programs are told by their fabric.
+        let is_own = |cell: &Cell| combination(cell).workload != Workload::Programs;
+        let is_of_via = refusal.reason == Refusal::UNRELIABLE_READS.reason;
+        let mut found = cells().into_iter().filter(is_refused);
+        let cell = found.find(|cell| !is_of_via || is_own(cell)).unwrap();
         let adapter = text(&cell, 1);
         let said = match combination(&cell).workload {
-            // No reader is ever told of a level for endpoints.
-            Workload::Endpoints if refusal.reason == Refusal::OWN_TRANSPORT.reason => continue,
+            Workload::Endpoints if is_never_asked(refusal) => continue,
             Workload::Endpoints => {
                 let made = endpoints_in(adapter, "matrix", &study(&cell), HOSTS);
                 made.expect_err("it is refused").to_string()
             }
             Workload::Traffic => {
-                let set = [Override::fixed(format!("hosts.nic={adapter}"))];
+                let mut set = vec![
+                    format!("hosts.nic={adapter}"),
+                    format!("traffic.operation={}", text(&cell, 6)),
+                    format!("traffic.reliability={}", text(&cell, 4)),
+                ];
+                if combination(&cell).is_answered {
+                    set.push("traffic.arrivals=ping-pong".to_owned());
+                }
+                let set: Vec<Override> = set.into_iter().map(Override::fixed).collect();
                 let error = Study::load("two-hosts", &set).expect_err("it is refused");
                 error.to_string()
             }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use viaduct_cluster::config::Arrivals;
-use viaduct_cluster::workload::{ListedMessage, Pattern};
+use viaduct_cluster::workload::{ListedMessage, MessageOperation, Pattern};
 use viaduct_engine::Time;
 use viaduct_scenario::{HandedIn, Override, Study, parse_study, parse_study_on, parse_study_with};
 
@@ -44,6 +44,7 @@ fn list_of(study: &Study) -> Vec<(u64, u32, u32, u32)> {
                 source,
                 target,
                 bytes,
+                ..
             } = message;
             (time.picoseconds(), source, target, bytes)
         })
@@ -85,6 +86,7 @@ fn a_list_that_is_handed_in_is_written_out_to_run_again() {
         source,
         target,
         bytes: 64,
+        operation: MessageOperation::Send,
     };
     let given = [message(1_000_001, 2, 0), message(3, 1, 0)];
     let handed_in = || HandedIn {

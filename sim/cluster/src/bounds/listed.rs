@@ -4,11 +4,14 @@ use viaduct_engine::Time;
 use viaduct_topology::{HostId, LinkId};
 
 use crate::config::ClusterConfig;
-use crate::path::floor_of;
-use crate::workload::{ListedMessage, MessageList, PatternError, SizeDistribution, Targets};
+use crate::workload::{
+    ListedMessage, MessageList, MessageOperation, PatternError, SizeDistribution, Targets,
+};
 
 use super::shares::{ROUTE_STEPS_MAX, sampling_stream};
-use super::{Classes, Fullest, HostCosts, ListLoad, LoadBounds, Place, ServerLoad, device_load};
+use super::{
+    Classes, EndCosts, Fullest, HostCosts, ListLoad, LoadBounds, Place, ServerLoad, device_load,
+};
 
 /// Picoseconds of work that messages give a server.
 #[derive(Clone, Copy, Default)]
@@ -87,28 +90,21 @@ pub(super) fn load_bounds(
     for (time, message) in posted() {
         let weight = weight_of(time);
         let (source, target) = (message.source / each, message.target / each);
-        let (host, wire_bytes) = costs.of(message.bytes);
-        let (sends, receives) = (
-            [host.processor_send, host.bus_send, host.nic_send, 0.0],
-            [
-                host.processor_receive,
-                host.bus_receive,
-                host.nic_send_of_receives,
-                host.nic_receive,
-            ],
-        );
-        for (end, times) in [(source, sends), (target, receives)] {
+        let host = costs.of(&message);
+        for (end, times) in [(source, host.source), (target, host.target)] {
             let works = &mut servers[end as usize];
-            for (work, time) in works.iter_mut().zip(times) {
+            for (work, time) in works.iter_mut().zip(in_order(times)) {
                 work.add(time, weight);
             }
         }
-        let ends = [
-            topology.host_up(HostId(source)),
-            topology.host_down(HostId(target)),
-        ];
-        for link in ends {
-            links[link.0 as usize].add(link_time(config, link, wire_bytes), weight);
+        for (from, to, wire_bytes) in ways(source, target, &host) {
+            let ends = [
+                topology.host_up(HostId(from)),
+                topology.host_down(HostId(to)),
+            ];
+            for link in ends {
+                links[link.0 as usize].add(link_time(config, link, wire_bytes), weight);
+            }
         }
         vis.add(&message, host.vi, weight, |process, longest| {
             let place = &mut longest_vi[(process / each) as usize];
@@ -179,10 +175,9 @@ fn last_alone(
     posted: impl Iterator<Item = (Time, ListedMessage)>,
     costs: &mut CostsBySize<'_>,
 ) -> Time {
-    let mut path = Vec::new();
     let mut last: Option<(f64, Time, ListedMessage)> = None;
     for (time, message) in posted {
-        let (host, _) = costs.of(message.bytes);
+        let host = costs.of(&message);
         let end = time.picoseconds() as f64 + host.vi;
         if last.is_none_or(|(latest, ..)| end > latest) {
             last = Some((end, time, message));
@@ -191,22 +186,38 @@ fn last_alone(
     let Some((_, time, message)) = last else {
         return Time::ZERO;
     };
-    config.route(message.source, message.target, &mut path);
-    let plan = config.plan_alone(message.bytes);
-    time.saturating_add(floor_of(config, &plan, config.alone(&path, &plan)))
+    let ends = (message.source, message.target);
+    time.saturating_add(config.floor_between(ends, message.bytes, message.operation))
 }
 
 /// Servers of a host, in the order of [`LoadBounds`].
 const SERVERS: [&str; 4] = ["processor", "bus", "sending NIC", "receiving NIC"];
 
+/// Times of a host's servers, in that order.
+const fn in_order(costs: EndCosts) -> [f64; SERVERS.len()] {
+    [
+        costs.processor,
+        costs.bus,
+        costs.nic_send,
+        costs.nic_receive,
+    ]
+}
+
+/// Which ways a message takes from one end to the other, with its bytes on the links.
+fn ways(source: u32, target: u32, costs: &HostCosts) -> impl Iterator<Item = (u32, u32, f64)> {
+    let [there, back] = costs.wire_bytes;
+    let ways = [(source, target, there), (target, source, back)];
+    ways.into_iter().filter(|(.., bytes)| *bytes > 0.0)
+}
+
 fn link_time(config: &ClusterConfig, link: LinkId, wire_bytes: f64) -> f64 {
     wire_bytes / config.link_rate(link).bytes_per_picosecond()
 }
 
-/// What a message costs by its size; lists mostly repeat the size of the message before.
+/// What a message costs by its size and operation; lists mostly repeat those of the message before.
 struct CostsBySize<'config> {
     config: &'config ClusterConfig,
-    last: Option<(u32, HostCosts, f64)>,
+    last: Option<((u32, MessageOperation), HostCosts)>,
 }
 
 impl<'config> CostsBySize<'config> {
@@ -214,16 +225,15 @@ impl<'config> CostsBySize<'config> {
         Self { config, last: None }
     }
 
-    /// A host's times, and the bytes on a link.
-    fn of(&mut self, bytes: u32) -> (HostCosts, f64) {
+    fn of(&mut self, message: &ListedMessage) -> HostCosts {
+        let (bytes, operation) = (message.bytes, message.operation);
         match self.last {
-            Some((known, costs, wire_bytes)) if known == bytes => (costs, wire_bytes),
+            Some((known, costs)) if known == (bytes, operation) => costs,
             _ => {
                 let size = SizeDistribution::constant(bytes);
-                let costs = HostCosts::new(self.config, &size);
-                let wire_bytes = self.config.plan_alone(bytes).wire_bytes;
-                self.last = Some((bytes, costs, wire_bytes));
-                (costs, wire_bytes)
+                let costs = HostCosts::new(self.config, &size, operation);
+                self.last = Some(((bytes, operation), costs));
+                costs
             }
         }
     }
@@ -283,11 +293,7 @@ fn add_routes(
 ) -> bool {
     let topology = &*config.topology;
     let first_between = 2 * topology.host_count();
-    let mut path = Vec::new();
-    let route = |message: &ListedMessage, path: &mut Vec<LinkId>| {
-        path.clear();
-        config.route(message.source, message.target, path);
-    };
+    let mut path: Vec<LinkId> = Vec::new();
     // One of each so many, which one is drawn: a list may repeat itself.
     let steps = count.saturating_mul(ROUTE_STEPS_EXPECTED);
     let one_of = steps.div_ceil(ROUTE_STEPS_MAX).max(1);
@@ -301,15 +307,18 @@ fn add_routes(
         if place != taken {
             continue;
         }
-        let (_, wire_bytes) = costs.of(message.bytes);
+        let host = costs.of(&message);
         let weight = Weight {
             messages: one_of as f64,
             ..weight_of(time)
         };
-        route(&message, &mut path);
-        for &link in &path {
-            if link.0 >= first_between {
-                links[link.0 as usize].add(link_time(config, link, wire_bytes), weight);
+        for (from, to, wire_bytes) in ways(message.source, message.target, &host) {
+            path.clear();
+            config.route(from, to, &mut path);
+            for &link in &path {
+                if link.0 >= first_between {
+                    links[link.0 as usize].add(link_time(config, link, wire_bytes), weight);
+                }
             }
         }
     }
@@ -391,6 +400,7 @@ mod tests {
             source,
             target,
             bytes,
+            operation: MessageOperation::Send,
         }
     }
 
@@ -495,7 +505,13 @@ mod tests {
         config.traffic.stop = Time::from_milliseconds(8);
         config.run.warmup = Time::from_milliseconds(4);
         // 1 ms on a link each: eight are posted, four of them in the time that is measured.
-        let alone = floor_latency(&config, HostId(1), HostId(0), 107_000);
+        let alone = floor_latency(
+            &config,
+            HostId(1),
+            HostId(0),
+            107_000,
+            MessageOperation::Send,
+        );
         let last_arrives = 3e9 + alone.picoseconds() as f64;
         for (until, measured) in [(14, last_arrives), (8, 4e9)] {
             config.run.until = Time::from_milliseconds(until);

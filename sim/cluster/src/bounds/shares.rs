@@ -51,23 +51,45 @@ pub(super) struct Degree {
 /// Steps along routes that are counted at most, about 50 ms of work.
 pub const ROUTE_STEPS_MAX: u64 = 5_000_000;
 
-pub(super) fn link_shares(topology: &Topology, targets: &Targets, processes: u32) -> Shares {
-    let mut shares = match Symmetry::of(topology, targets) {
-        Some(symmetry) => from_host_zero(topology, targets, &symmetry),
-        None => from_everywhere(topology, targets, processes),
+/// How much of a message goes from its source to its target, and how much back: remote reads bring
+/// their bytes back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Parts {
+    pub(super) there: f64,
+    pub(super) back: f64,
+}
+
+impl Parts {
+    /// All of it goes to its target.
+    pub(super) const THERE: Self = Self {
+        there: 1.0,
+        back: 0.0,
     };
+}
+
+pub(super) fn link_shares(
+    topology: &Topology,
+    targets: &Targets,
+    processes: u32,
+    parts: Parts,
+) -> Shares {
+    let mut shares = match Symmetry::of(topology, targets) {
+        Some(symmetry) => from_host_zero(topology, targets, &symmetry, parts),
+        None => from_everywhere(topology, targets, processes, parts),
+    };
+    let Parts { there, back } = parts;
     let each = shares.hosts_each as u64;
     for (host, degree) in shares.hosts.iter().enumerate() {
         let host = HostId(host as u32);
         let up = Entry {
             link: topology.host_up(host),
             count: each,
-            share: degree.sends,
+            share: degree.sends * there + degree.receives * back,
         };
         let down = Entry {
             link: topology.host_down(host),
             count: each,
-            share: degree.receives,
+            share: degree.receives * there + degree.sends * back,
         };
         shares.entries.extend([up, down]);
     }
@@ -142,15 +164,20 @@ fn direction(sizes: &[u32], from: SwitchId, to: SwitchId) -> u32 {
 }
 
 /// Counts the routes of host 0 and spreads them over all links of their kinds.
-fn from_host_zero(topology: &Topology, targets: &Targets, symmetry: &Symmetry<'_>) -> Shares {
+fn from_host_zero(
+    topology: &Topology,
+    targets: &Targets,
+    symmetry: &Symmetry<'_>,
+    parts: Parts,
+) -> Shares {
     let hosts = topology.host_count();
     let (source, uniform) = (HostId(0), targets.uniform_share(HostId(0)));
     let mut kinds: BTreeMap<u32, Entry> = BTreeMap::new();
     let kind_count = symmetry.kind_count(topology);
     let spread = f64::from(hosts) / f64::from(kind_count);
-    let mut walk = Walk::new(topology, 1);
-    let mut count = |walk: &mut Walk<'_>, target, weight: f64| {
-        let path = walk.route(source, target);
+    let mut walk = Walk::new(topology, 1, parts);
+    let mut count_way = |walk: &mut Walk<'_>, (from, to), weight: f64| {
+        let path = walk.route(from, to);
         for (place, &link) in path.iter().enumerate().take(path.len() - 1).skip(1) {
             let kind = symmetry.kind(topology, link, place, path.len());
             let new = Entry {
@@ -159,6 +186,12 @@ fn from_host_zero(topology: &Topology, targets: &Targets, symmetry: &Symmetry<'_
                 share: 0.0,
             };
             kinds.entry(kind).or_insert(new).share += weight * spread;
+        }
+    };
+    let mut count = |walk: &mut Walk<'_>, target, weight: f64| {
+        count_way(walk, (source, target), weight * parts.there);
+        if parts.back > 0.0 {
+            count_way(walk, (target, source), weight * parts.back);
         }
     };
     for (target, share) in targets.named_shares(source) {
@@ -196,10 +229,10 @@ fn from_host_zero(topology: &Topology, targets: &Targets, symmetry: &Symmetry<'_
 }
 
 /// Counts the routes of all hosts.
-fn from_everywhere(topology: &Topology, targets: &Targets, processes: u32) -> Shares {
+fn from_everywhere(topology: &Topology, targets: &Targets, processes: u32, parts: Parts) -> Shares {
     let hosts = topology.host_count();
     let mut loads = vec![0.0; topology.switch_link_count() as usize];
-    let mut walk = Walk::new(topology, processes);
+    let mut walk = Walk::new(topology, processes, parts);
     let mut is_sampled = false;
 
     let named_count: u64 = (0..hosts)
@@ -358,15 +391,17 @@ struct Walk<'topology> {
     /// Flows between two hosts whose paths may differ: one for each process, which sends to the
     /// process of its number on the other host.
     flows: u32,
+    parts: Parts,
     path: Vec<LinkId>,
 }
 
 impl<'topology> Walk<'topology> {
-    fn new(topology: &'topology Topology, processes: u32) -> Self {
+    fn new(topology: &'topology Topology, processes: u32, parts: Parts) -> Self {
         let may_differ = topology.has_equal_paths();
         Self {
             topology,
             flows: if may_differ { processes } else { 1 },
+            parts,
             path: Vec::new(),
         }
     }
@@ -377,8 +412,16 @@ impl<'topology> Walk<'topology> {
         &self.path
     }
 
-    /// Adds `weight` to each link between switches on the way.
+    /// Adds `weight` to each link between switches on the way there, or back, or its parts.
     fn add(&mut self, source: HostId, target: HostId, weight: f64, loads: &mut [f64]) {
+        let Parts { there, back } = self.parts;
+        self.add_way(source, target, weight * there, loads);
+        if back > 0.0 {
+            self.add_way(target, source, weight * back, loads);
+        }
+    }
+
+    fn add_way(&mut self, source: HostId, target: HostId, weight: f64, loads: &mut [f64]) {
         let first = 2 * self.topology.host_count();
         let (flows, topology) = (self.flows, self.topology);
         for process in 0..flows {
@@ -406,10 +449,11 @@ impl<'topology> Walk<'topology> {
             return None;
         }
         let mut stream = sampling_stream();
+        let directions = 1 + u64::from(self.parts.back > 0.0);
         let steps: u64 = (0..TRIED)
             .map(|_| {
                 let (source, target) = drawn(&mut stream);
-                self.route(source, target).len() as u64 * u64::from(self.flows)
+                self.route(source, target).len() as u64 * u64::from(self.flows) * directions
             })
             .sum();
         let routes_max = ROUTE_STEPS_MAX * TRIED / steps.max(1);
@@ -459,16 +503,25 @@ mod tests {
         Topology::fat_tree(TreeShape { arity, levels }, Ports(64)).unwrap()
     }
 
+    /// As of reads whose requests are a quarter of what they put on links.
+    const OF_READS: Parts = Parts {
+        there: 0.25,
+        back: 0.75,
+    };
+
     /// All links' loads by definition: each source's every target, no short cut.
-    fn by_definition(topology: &Topology, targets: &Targets) -> Vec<f64> {
+    fn by_definition(topology: &Topology, targets: &Targets, parts: Parts) -> Vec<f64> {
         let hosts = topology.host_count();
         let mut loads = vec![0.0; topology.link_count() as usize];
         let mut path: Vec<LinkId> = Vec::new();
         let mut add = |source: u32, target: u32, weight: f64| {
-            path.clear();
-            topology.route(HostId(source), HostId(target), &mut path);
-            path.iter()
-                .for_each(|link| loads[link.0 as usize] += weight);
+            let ways = [(source, target, parts.there), (target, source, parts.back)];
+            for (from, to, part) in ways {
+                path.clear();
+                topology.route(HostId(from), HostId(to), &mut path);
+                path.iter()
+                    .for_each(|link| loads[link.0 as usize] += weight * part);
+            }
         };
         for source in 0..hosts {
             for (target, share) in targets.named_shares(HostId(source)) {
@@ -533,24 +586,26 @@ mod tests {
                 let Ok(targets) = Targets::new(pattern, &topology, 3) else {
                     continue;
                 };
-                let shares = link_shares(&topology, &targets, 1);
-                let mut expected = by_definition(&topology, &targets);
-                expected.sort_by(f64::total_cmp);
-                let found = sorted(&topology, &shares);
-                let alike = found
-                    .iter()
-                    .zip(&expected)
-                    .all(|(one, two)| (one - two).abs() < 1e-9);
-                let name = topology.description();
-                assert!(
-                    alike,
-                    "{name} with {pattern:?}: {found:?}, not {expected:?}"
-                );
-                assert!(!shares.is_sampled);
-                compared += 1;
+                for parts in [Parts::THERE, OF_READS] {
+                    let shares = link_shares(&topology, &targets, 1, parts);
+                    let mut expected = by_definition(&topology, &targets, parts);
+                    expected.sort_by(f64::total_cmp);
+                    let found = sorted(&topology, &shares);
+                    let alike = found
+                        .iter()
+                        .zip(&expected)
+                        .all(|(one, two)| (one - two).abs() < 1e-9);
+                    let name = topology.description();
+                    assert!(
+                        alike,
+                        "{name} with {pattern:?}, {parts:?}: {found:?}, not {expected:?}"
+                    );
+                    assert!(!shares.is_sampled);
+                    compared += 1;
+                }
             }
         }
-        assert!(compared > 70, "{compared}");
+        assert!(compared > 140, "{compared}");
     }
 
     #[test]
@@ -560,9 +615,11 @@ mod tests {
             fraction: 0.3,
         };
         let (topology, targets) = of(mesh(&[4, 3], 2), &hot);
-        let expected = by_definition(&topology, &targets);
-        for entry in link_shares(&topology, &targets, 1).entries {
-            assert!((entry.share - expected[entry.link.0 as usize]).abs() < 1e-9);
+        for parts in [Parts::THERE, OF_READS] {
+            let expected = by_definition(&topology, &targets, parts);
+            for entry in link_shares(&topology, &targets, 1, parts).entries {
+                assert!((entry.share - expected[entry.link.0 as usize]).abs() < 1e-9);
+            }
         }
     }
 
@@ -570,7 +627,7 @@ mod tests {
     fn most_used_peer_counts_for_a_vi() {
         let busiest = |pattern: &Pattern, host: usize| {
             let (topology, targets) = of(torus(&[8], 1), pattern);
-            let shares = link_shares(&topology, &targets, 1);
+            let shares = link_shares(&topology, &targets, 1, Parts::THERE);
             shares.hosts[host.min(shares.hosts.len() - 1)].busiest_peer
         };
         assert_eq!(busiest(&Pattern::StraightLine { hops: 4 }, 0), 1.0);
@@ -593,7 +650,7 @@ mod tests {
         // A mesh of k x k switches: the mean distance of any two, itself included, is
         // 2 (k - 1/k) / 3.
         let (topology, targets) = of(mesh(&[64, 64], 2), &Pattern::Uniform);
-        let shares = link_shares(&topology, &targets, 1);
+        let shares = link_shares(&topology, &targets, 1, Parts::THERE);
         assert!(shares.is_sampled);
         let of_class = |class| -> Vec<f64> {
             let entries = shares.entries.iter();
@@ -616,7 +673,7 @@ mod tests {
     #[test]
     fn fixed_targets_of_a_large_mesh_are_drawn_too() {
         let (topology, targets) = of(mesh(&[256, 256], 1), &Pattern::RandomPermutation);
-        let shares = link_shares(&topology, &targets, 1);
+        let shares = link_shares(&topology, &targets, 1, Parts::THERE);
         assert!(shares.is_sampled);
         let total: f64 = shares.entries.iter().map(|entry| entry.share).sum();
         let exact: f64 = (0..65_536)
@@ -636,7 +693,7 @@ mod tests {
             (tree(8, 5), Pattern::AllToAll),
         ] {
             let (topology, targets) = of(topology, &pattern);
-            let shares = link_shares(&topology, &targets, 1);
+            let shares = link_shares(&topology, &targets, 1, Parts::THERE);
             assert!(!shares.is_sampled && shares.hosts.len() == 1, "{pattern:?}");
         }
     }

@@ -5,12 +5,13 @@
 //!                                                  `-> lost or refused: dropped
 //! ```
 //!
-//! A send is delivered when its receiver's program has taken it: what has come and was not taken
-//! is in flight. Nobody takes a remote write or read, which is delivered when its bytes are placed.
+//! A send is delivered when its receiver's program has taken it, and so is a remote write with
+//! immediate data: what has come and was not taken is in flight. Nobody takes another remote write
+//! or a read, which is delivered when its bytes are placed.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use viaduct_core::{Operation, ViId, WorkId};
+use viaduct_core::{ViId, WorkId};
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_network::hops::Alone;
@@ -89,35 +90,10 @@ impl<P: Programs> Cluster<P> {
     /// A message begins to move over a way on which it would be alone for so long: it cannot be
     /// faster. One whose frames are sent in several goes crosses no less than any of them.
     pub(crate) fn bound_below(&mut self, id: MessageId, alone: Alone) {
-        let sent = &self.guests.sent[id.0 as usize];
-        let message = self.messages.get_mut(id);
-        let plan = self.plans.get(message.plan);
-        let host = &self.config.host;
         // A program that looks at the right moment hears of it at once.
-        let stages = host.stages_alone(plan, alone, Time::ZERO);
-        let of = |stage: Stage| stages[stage as usize];
-        let operation = message.header.map(|header| header.operation);
-        let is_taken = operation == Some(Operation::SendReceive);
-        let is_read = operation == Some(Operation::RdmaRead);
-        let sum = |stages: &[Stage]| stages.iter().fold(Time::ZERO, |sum, it| sum + of(*it));
-        let before = [
-            Stage::Post,
-            Stage::Software,
-            Stage::Doorbell,
-            Stage::Descriptor,
-        ];
-        let way = [Stage::Transfer, Stage::Network];
-        let mut floor = sum(&way);
-        if !message.is_answer {
-            floor += sum(&before);
-        }
-        if !is_read {
-            floor += sum(&[Stage::Receive, Stage::Completion]);
-        }
-        if is_taken {
-            floor += of(Stage::Reap);
-        }
-        message.floor = message.floor.max(sent.floor_before + floor);
+        let floor = self.floor_with(id, alone, Time::ZERO);
+        let message = self.messages.get_mut(id);
+        message.floor = message.floor.max(floor);
     }
 
     /// All of a program's message is placed: it is delivered, or waits to be taken, with the last
@@ -185,8 +161,7 @@ impl<P: Programs> Cluster<P> {
         self.guests.sent(id).is_open = false;
         self.completions_taken += 1;
         let message = self.messages.get(id);
-        self.accounting
-            .delivered(message, (message.source, message.target));
+        self.accounting.delivered(message, message.ends_as_posted());
     }
 
     /// A program's message is over, and its receiver does not have it.
@@ -198,7 +173,7 @@ impl<P: Programs> Cluster<P> {
         sent.is_open = false;
         let now = self.queue.now();
         let message = self.messages.get(id);
-        let hosts = (message.source, message.target);
+        let hosts = message.ends_as_posted();
         self.accounting
             .dropped(message, hosts, cause, message.queued(), now);
     }

@@ -14,7 +14,7 @@ use viaduct_core::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
-use viaduct_hardware::mechanism::{self, Mover, Plan, PlanId, Request};
+use viaduct_hardware::mechanism::{Mover, PlanId, Request};
 use viaduct_network::{Moved, Next};
 
 use super::guest::Met;
@@ -26,6 +26,7 @@ use crate::host::BlockedPost;
 use crate::message::{Ends, MessageId};
 use crate::receive::drop_cause;
 use crate::why::Work;
+use crate::workload::MessageOperation;
 
 impl<P: Programs> Cluster<P> {
     /// Sends of a VI that have not started: to be asked before a post, for [`Cluster::posted`].
@@ -46,9 +47,8 @@ impl<P: Programs> Cluster<P> {
         let (Some(peer), Some(newest)) = (nic.peer(vi), nic.newest_send(vi)) else {
             return;
         };
-        let is_read = newest.operation == Operation::RdmaRead;
-        let bytes = if is_read { 0 } else { newest.length };
-        let newest_bytes = newest.length;
+        let operation = MessageOperation::of(newest.operation, newest.immediate.is_some());
+        let bytes = newest.length;
         let segments = newest.segments.as_slice().len() as u32;
         let place = vi.index();
         self.guests.hosts[host as usize].line(place).connection.vi = vi;
@@ -59,6 +59,7 @@ impl<P: Programs> Cluster<P> {
             process: host,
             target: self.host_at(peer.host).unwrap_or(host),
             bytes,
+            operation,
             wanted: begin,
         };
         let ends = Ends {
@@ -78,7 +79,7 @@ impl<P: Programs> Cluster<P> {
         match self.doorbell {
             Some(doorbell) => {
                 // What is too long is never carried.
-                let can_start = newest_bytes <= self.config.host.transfer_max_bytes;
+                let can_start = bytes <= self.config.host.transfer_max_bytes;
                 if self.adapters.is_empty() && can_start {
                     self.plan(host, id);
                     self.work_before(host, id);
@@ -191,8 +192,8 @@ impl<P: Programs> Cluster<P> {
         self.guests.hosts[host as usize].stream(target).messages += 1;
         let message = self.messages.get(id);
         let tally = &self.plans.get(message.plan).tally;
-        self.programs.counted(host, tally, message.bytes);
-        if send.header.operation != Operation::RdmaRead {
+        self.programs.counted(host, tally, message.carried_bytes());
+        if message.operation != MessageOperation::Read {
             let payload = &mut self.guests.sent[id.0 as usize].payload;
             let (vi, work) = (message.source_vi, send.work);
             self.programs.gather(host, vi, work, payload);
@@ -212,7 +213,7 @@ impl<P: Programs> Cluster<P> {
             .remote
             .map_or(0, |remote| u64::from(remote.handle.bits()));
         Request {
-            bytes: message.bytes,
+            bytes: message.carried_bytes(),
             segments: sent.segments,
             place_in_batch,
             target: (
@@ -227,9 +228,7 @@ impl<P: Programs> Cluster<P> {
     /// before on its VI has ended, whatever this meets.
     pub(crate) fn head_of_program(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let is_send = |operation| operation == Operation::SendReceive;
-        let meets = message.header.is_some_and(|it| is_send(it.operation));
-        if !self.matches_first || !meets || message.is_answer {
+        if !self.matches_first || message.operation != MessageOperation::Send {
             return;
         }
         let (host, target, place) = (message.source, message.target, message.connection);
@@ -309,9 +308,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn handle_sent(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (host, vi) = self.poster(id);
-        let is_read = message
-            .header
-            .is_none_or(|it| it.operation == Operation::RdmaRead);
+        let is_read = message.operation == MessageOperation::Read;
         if self.plans.get(message.plan).mover == Mover::HeldEngine {
             P::request_ended(self, host, vi);
         }
@@ -351,13 +348,15 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (host, target) = (message.source, message.target);
         if message.is_answer {
-            self.finish_read(id);
+            self.finish_read_of_program(id);
             return;
         }
-        match message.header.map(|header| header.operation) {
-            Some(Operation::RdmaRead) => self.answer_read(id),
-            Some(Operation::RdmaWrite) => self.place_remote(id),
-            _ => self.place(id),
+        match message.operation {
+            MessageOperation::Read => self.answer_read_of_program(id),
+            MessageOperation::Write | MessageOperation::WriteWithImmediate => {
+                self.place_remote(id);
+            }
+            MessageOperation::Send => self.place(id),
         }
         self.leave_stream(host, target);
     }
@@ -411,18 +410,18 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (target, vi, outcome) = (message.target, message.target_vi, outcome(message.fate));
         let sent = &self.guests.sent[id.0 as usize];
-        let mut is_placed = false;
+        let mut written = None;
         if let (Some(header), Some(remote)) = (message.header, sent.remote) {
             let bytes = &sent.payload;
             let programs = &mut self.programs;
-            is_placed = programs.write_remote((target, vi), &header, remote, bytes, outcome);
+            written = programs.write_remote((target, vi), &header, remote, bytes, outcome);
         }
-        if is_placed {
-            self.placed_in_account(id, None);
+        if let Some(written) = written {
+            self.placed_in_account(id, written.receive);
         } else if outcome == ReceiveOutcome::Placed {
             self.drop_of_program(id, REFUSED);
         }
-        self.placed_of_program(id, is_placed);
+        self.placed_of_program(id, written.is_some());
     }
 
     /// What follows at the target, and what the sender hears of it.
@@ -430,10 +429,7 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (target, vi) = (message.target, message.target_vi);
         let slots = self.plans.get(message.plan).tally.slots;
-        let is_told = message
-            .header
-            .is_none_or(|it| it.operation != Operation::RdmaWrite || it.immediate.is_some());
-        if is_told {
+        if message.operation.is_heard() {
             P::written(self, target, vi, Queue::Receive);
         }
         let acknowledges = is_placed && self.programs.nic(target).acknowledges(vi);
@@ -469,9 +465,9 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// A remote read reaches its target: the answer goes back.
-    fn answer_read(&mut self, id: MessageId) {
+    fn answer_read_of_program(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let (host, target, vi) = (message.source, message.target, message.target_vi);
+        let (target, vi) = (message.target, message.target_vi);
         let sent = &mut self.guests.sent[id.0 as usize];
         let (Some(header), Some(remote)) = (message.header, sent.remote) else {
             return self.remove_message(id);
@@ -487,40 +483,11 @@ impl<P: Programs> Cluster<P> {
             self.remove_message(id);
             return;
         }
-        let request = Request {
-            bytes: header.length,
-            segments: 1,
-            target: (host, 0),
-            is_behind: false,
-            place_in_batch: 0,
-        };
-        let model = &self.config.host;
-        let (hardware, link) = ((&model.mechanism, &model.bus), self.config.host_link());
-        let none = &mut mechanism::AdapterState::Plain;
-        let state = self.adapters.get_mut(target as usize).unwrap_or(none);
-        let plan = *state.plan(hardware, link, &request, &mut self.last_plan);
-        self.known_plan = None;
-        self.programs.counted(target, &plan.tally, header.length);
-        let plan = self.plans.add(Plan {
-            processor: Time::ZERO,
-            ..plan
-        });
-        let message = self.messages.get_mut(id);
-        let former = core::mem::replace(&mut message.plan, plan);
-        // From now on it goes the other way.
-        core::mem::swap(&mut message.source, &mut message.target);
-        core::mem::swap(&mut message.source_vi, &mut message.target_vi);
-        message.is_answer = true;
-        message.bytes = header.length;
-        let floor = message.floor;
-        self.guests.sent(id).floor_before = floor;
-        self.begin_answer(id);
-        self.plans.release(former);
-        self.begin_transfer(id);
+        self.turn_back(id);
     }
 
     /// The answer of a remote read is there.
-    fn finish_read(&mut self, id: MessageId) {
+    fn finish_read_of_program(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (host, vi, is_whole) = (
             message.target,

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use viaduct_core::{Operation, ReceiveOutcome};
+use viaduct_core::ReceiveOutcome;
 use viaduct_engine::Time;
 use viaduct_network::{Moved, Next};
 use viaduct_topology::LinkId;
@@ -21,6 +21,7 @@ use crate::event::Event;
 use crate::failures::cause;
 use crate::faults::Fate;
 use crate::message::MessageId;
+use crate::workload::MessageOperation;
 
 impl<P: Programs> Cluster<P> {
     /// Those who had to do with a dead host give their connections to it up.
@@ -133,7 +134,7 @@ impl<P: Programs> Cluster<P> {
             return true;
         };
         let (vi, fate) = (message.target_vi, message.fate);
-        let is_request = header.operation == Operation::RdmaRead && !is_answer;
+        let is_request = message.operation == MessageOperation::Read && !is_answer;
         let is_silent = self.is_silent(id);
         if !is_silent && self.is_repeatable(id) && self.withholds_repeatable(id) {
             return true;

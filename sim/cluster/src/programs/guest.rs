@@ -83,8 +83,6 @@ pub(crate) struct Sent {
     pub(crate) met: Met,
     /// Whether it was counted as posted, and has not ended.
     pub(crate) is_open: bool,
-    /// Of the answer of a remote read, the least time that its request took.
-    pub(crate) floor_before: Time,
     /// The bytes, as they were when it started.
     pub(crate) payload: Vec<u8>,
 }
@@ -129,7 +127,6 @@ impl Guests {
         let sent = &mut self.sent[place];
         (sent.peer, sent.remote, sent.segments) = (None, None, segments);
         sent.met = Met::Nothing;
-        sent.floor_before = Time::ZERO;
     }
 
     /// A message is over: its bytes are given back.
@@ -151,7 +148,6 @@ impl Default for Sent {
             segments: 0,
             met: Met::Nothing,
             is_open: false,
-            floor_before: Time::ZERO,
             payload: Vec::new(),
         }
     }

@@ -11,19 +11,29 @@ use super::{
     Account, MessageName, NAMED_MAX, Overlap, Place, PlaceUse, StageTime, Wait, WayUse, Work,
 };
 use crate::config::ClusterConfig;
-use crate::path::floor_stages;
+use crate::path::leg_of;
 use crate::trace::{Follower, Move, Server, Span, Use};
-use viaduct_hardware::Notice;
-use viaduct_hardware::Stage;
 use viaduct_hardware::mechanism::Plan;
+use viaduct_hardware::{Notice, STAGES, Stage};
 use viaduct_network::Sharing;
 use viaduct_network::fluid::FlowDemand;
 
 /// What a delivered message's time went to.
 pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follower) -> Account {
-    let links = follower.links();
-    let plan = plan_of(config, record, follower);
-    let mut alone = floor_stages(config, &plan, config.alone(&links, &plan));
+    let mut alone = [Time::ZERO; STAGES];
+    for way in 0..follower.ways.len() {
+        let plan = plan_of(config, record, follower, way);
+        let over = config.alone(&follower.links(way), &plan);
+        let leg = leg_of(
+            record.message.operation,
+            way > 0,
+            config.host.notice().alone(),
+        );
+        let of_way = config.host.stages_alone(&plan, over, leg);
+        for (sum, time) in alone.iter_mut().zip(of_way) {
+            *sum += time;
+        }
+    }
     let mut floor = record.floor;
     if follower.is_of_program {
         // How it hears of a message a program chooses itself, and nobody disturbs.
@@ -48,10 +58,10 @@ pub(super) fn account(config: &ClusterConfig, record: &Record, follower: &Follow
     }
 }
 
-/// How the message was carried.
-fn plan_of(config: &ClusterConfig, record: &Record, follower: &Follower) -> Plan {
+/// How the message was carried on one of its ways.
+fn plan_of(config: &ClusterConfig, record: &Record, follower: &Follower, way: usize) -> Plan {
     let alone = || config.plan_alone(record.message.bytes);
-    follower.plan.unwrap_or_else(alone)
+    follower.ways[way].plan.unwrap_or_else(alone)
 }
 
 fn time_in(record: &Record, stage: Stage) -> Time {
@@ -162,11 +172,13 @@ fn wait(record: &Record, follower: &Follower, stage: Stage, spans: &[(Span, Serv
 
 /// The links and buses that the bytes crossed.
 fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
-    let demand = plan_of(config, record, follower).demand(0);
     let first_bus = config.topology.link_count();
     let mut places = Vec::new();
     for hop in &follower.moves {
-        let costs = hop_losses(config, follower, hop, &demand);
+        let of_way = |way: &usize| follower.places_of_way(*way).contains(&hop.places.start);
+        let way = (0..follower.ways.len()).find(of_way).unwrap_or_default();
+        let demand = plan_of(config, record, follower, way).demand(0);
+        let costs = hop_losses(config, follower, (way, hop), &demand);
         for (place, lost) in hop.places.clone().zip(costs) {
             let resource = follower.path[place].0;
             let name = match resource.checked_sub(first_bus) {
@@ -196,7 +208,7 @@ fn way(config: &ClusterConfig, record: &Record, follower: &Follower) -> WayUse {
 fn hop_losses(
     config: &ClusterConfig,
     follower: &Follower,
-    hop: &Move,
+    (way, hop): (usize, &Move),
     demand: &FlowDemand,
 ) -> Vec<f64> {
     let first_bus = config.topology.link_count();
@@ -220,8 +232,9 @@ fn hop_losses(
         .collect();
     // The adapters' own rate counts where a hop touches one.
     let buses = follower.buses();
-    let last_link = follower.path.len().saturating_sub(1 + buses);
-    let touches_nic = hop.places.start <= buses || hop.places.end > last_link;
+    let whole = follower.places_of_way(way);
+    let last_link = whole.end.saturating_sub(1 + buses);
+    let touches_nic = hop.places.start <= whole.start + buses || hop.places.end > last_link;
     let rate_max = match demand.rate_max {
         rate if touches_nic && !rate.is_nan() => rate,
         _ => f64::INFINITY,

@@ -41,11 +41,13 @@ pub(crate) struct Chooser {
 
 impl Message {
     pub(crate) fn name(&self) -> MessageName {
+        let (source, target) = self.ends_as_posted();
         MessageName {
             number: self.number,
-            source: self.source,
-            target: self.target,
+            source,
+            target,
             bytes: self.bytes,
+            operation: self.operation,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What can be wrong with a workload.
 
 use thiserror::Error;
+use viaduct_engine::Time;
 
 /// Why a distribution does not exist; each message says which parameter, its value, and what it
 /// must be.
@@ -328,6 +329,14 @@ pub enum MessageListProblem {
         process: u32,
         /// The receiver.
         target: u32,
+    },
+    /// A message is posted later than any can be.
+    #[error("its time is {time}; the latest is {last}")]
+    TooLate {
+        /// Its time.
+        time: Time,
+        /// The latest there is.
+        last: Time,
     },
 }
 

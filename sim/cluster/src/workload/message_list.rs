@@ -1,7 +1,8 @@
-//! Traffic that is given message by message: who sends how many bytes to whom, and when.
+//! Traffic that is given message by message: who sends how many bytes to whom, how, and when.
 
 use viaduct_engine::Time;
 
+use super::MessageOperation;
 use super::error::{MessageListError, MessageListProblem};
 
 /// One message of a [`MessageList`].
@@ -15,6 +16,8 @@ pub struct ListedMessage {
     pub target: u32,
     /// Payload; 0 is a message of a descriptor alone.
     pub bytes: u32,
+    /// What it is: a send, or an access to the target's memory.
+    pub operation: MessageOperation,
 }
 
 /// Messages by their sending process, each process's by time; those of one process at one time
@@ -24,13 +27,14 @@ pub struct ListedMessage {
 ///
 /// ```
 /// use viaduct_engine::Time;
-/// use viaduct_cluster::workload::{ListedMessage, MessageList};
+/// use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation};
 ///
 /// let message = |nanoseconds: u64, source, target| ListedMessage {
 ///     time: Time::from_nanoseconds(nanoseconds),
 ///     source,
 ///     target,
 ///     bytes: 64,
+///     operation: MessageOperation::Send,
 /// };
 /// let list = MessageList::new(&[message(2, 0, 1), message(1, 0, 3)], 4, 1)?;
 /// assert_eq!(list.messages().next().map(|first| first.target), Some(3));
@@ -46,13 +50,49 @@ pub struct MessageList {
     min_bytes: u32,
     max_bytes: u32,
     mean_bytes: f64,
+    /// Which operations there are, by their numbers.
+    has: [bool; MessageOperation::ALL.len()],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A message, without its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Entry {
-    time: Time,
+    /// Picoseconds, and in the lowest bits the number of the operation: a list may have millions.
+    when_and_what: u64,
     target: u32,
     bytes: u32,
+}
+
+/// Bits of an operation's number.
+const OPERATION_BITS: u32 = 2;
+
+/// No message of a list is later.
+const TIME_MAX: Time = Time::from_picoseconds(u64::MAX >> OPERATION_BITS);
+
+impl Entry {
+    const fn new(message: &ListedMessage) -> Self {
+        let time = message.time.picoseconds();
+        Self {
+            when_and_what: time << OPERATION_BITS | message.operation as u64,
+            target: message.target,
+            bytes: message.bytes,
+        }
+    }
+
+    const fn time(self) -> Time {
+        Time::from_picoseconds(self.when_and_what >> OPERATION_BITS)
+    }
+
+    const fn message(self, source: u32) -> ListedMessage {
+        let number = self.when_and_what as usize % MessageOperation::ALL.len();
+        ListedMessage {
+            time: self.time(),
+            source,
+            target: self.target,
+            bytes: self.bytes,
+            operation: MessageOperation::ALL[number],
+        }
+    }
 }
 
 impl MessageList {
@@ -61,7 +101,7 @@ impl MessageList {
     /// # Errors
     ///
     /// The first message that has an end outside the network or both on one host; no message at
-    /// all, or 2^32 and more; 2^32 processes and more.
+    /// all, or 2^32 and more; 2^32 processes and more; a time of 2^62 ps, 53 days, or more.
     pub fn new(
         messages: &[ListedMessage],
         hosts: u32,
@@ -94,26 +134,19 @@ impl MessageList {
         for process in 0..processes as usize {
             first[process + 1] += first[process];
         }
-        let nothing = Entry {
-            time: Time::ZERO,
-            target: 0,
-            bytes: 0,
-        };
-        let mut entries = vec![nothing; messages.len()];
+        let mut entries = vec![Entry::default(); messages.len()];
+        let mut has = [false; MessageOperation::ALL.len()];
         let mut next = first.clone();
         for message in messages {
             let place = &mut next[message.source as usize];
-            entries[*place as usize] = Entry {
-                time: message.time,
-                target: message.target,
-                bytes: message.bytes,
-            };
+            entries[*place as usize] = Entry::new(message);
+            has[message.operation as usize] = true;
             *place += 1;
         }
         drop(next);
         for ends in first.windows(2) {
             // Stable: what is posted at one time stays in the order given.
-            entries[ends[0] as usize..ends[1] as usize].sort_by_key(|entry| entry.time);
+            entries[ends[0] as usize..ends[1] as usize].sort_by_key(|entry| entry.time());
         }
         let bytes = || messages.iter().map(|message| message.bytes);
         let sum: u64 = bytes().map(u64::from).sum();
@@ -125,6 +158,7 @@ impl MessageList {
             min_bytes: bytes().min().unwrap_or_default(),
             max_bytes: bytes().max().unwrap_or_default(),
             mean_bytes: sum as f64 / messages.len() as f64,
+            has,
         })
     }
 
@@ -146,24 +180,21 @@ impl MessageList {
     pub fn count_before(&self, time: Time) -> usize {
         let of_process = |ends: &[u32]| {
             self.entries[ends[0] as usize..ends[1] as usize]
-                .partition_point(|entry| entry.time < time)
+                .partition_point(|entry| entry.time() < time)
         };
         self.first.windows(2).map(of_process).sum()
     }
 
     /// All messages: processes in order, each one's by time.
-    pub fn messages(&self) -> impl Iterator<Item = ListedMessage> + '_ {
+    pub fn messages(&self) -> impl Iterator<Item = ListedMessage> + Clone + '_ {
         self.first
             .windows(2)
             .enumerate()
             .flat_map(|(source, ends)| {
                 let entries = &self.entries[ends[0] as usize..ends[1] as usize];
-                entries.iter().map(move |entry| ListedMessage {
-                    time: entry.time,
-                    source: source as u32,
-                    target: entry.target,
-                    bytes: entry.bytes,
-                })
+                entries
+                    .iter()
+                    .map(move |entry| entry.message(source as u32))
             })
     }
 
@@ -172,12 +203,16 @@ impl MessageList {
         self.first[process as usize]
     }
 
-    /// The time, target and bytes of a process's message at `place`, if there is one.
-    pub(crate) fn of_process(&self, process: u32, place: u32) -> Option<(Time, u32, u32)> {
-        (place < self.first[process as usize + 1]).then(|| {
-            let entry = self.entries[place as usize];
-            (entry.time, entry.target, entry.bytes)
-        })
+    /// Whether it has messages of an operation.
+    #[must_use]
+    pub const fn has(&self, operation: MessageOperation) -> bool {
+        self.has[operation as usize]
+    }
+
+    /// A process's message at `place`, if there is one.
+    pub(crate) fn of_process(&self, process: u32, place: u32) -> Option<ListedMessage> {
+        let is_there = place < self.first[process as usize + 1];
+        is_there.then(|| self.entries[place as usize].message(process))
     }
 
     /// Sending and receiving hosts, no pair twice, in order.
@@ -230,6 +265,12 @@ fn check(
             target,
         });
     }
+    if message.time > TIME_MAX {
+        return Err(MessageListProblem::TooLate {
+            time: message.time,
+            last: TIME_MAX,
+        });
+    }
     Ok(())
 }
 
@@ -243,6 +284,8 @@ mod tests {
             source,
             target,
             bytes,
+            // Each of them, whatever else there is.
+            operation: MessageOperation::ALL[bytes as usize % 4],
         }
     }
 
@@ -263,10 +306,14 @@ mod tests {
         let before =
             [0, 1, 2, 5, 6, 9, 10].map(|time| list.count_before(Time::from_picoseconds(time)));
         assert_eq!(before, [0, 0, 1, 1, 4, 4, 5]);
-        assert_eq!(list.of_process(0, 3).unwrap().2, 5);
+        assert_eq!(list.of_process(0, 3).unwrap().bytes, 5);
         assert_eq!(list.of_process(0, 4), None);
         assert_eq!(list.of_process(1, list.first_of(1)), None);
         assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(MessageOperation::ALL.map(|it| list.has(it)), [true; 4]);
+        let list = MessageList::new(&given[1..3], 4, 1).unwrap();
+        let has = [false, false, true, true];
+        assert_eq!(MessageOperation::ALL.map(|it| list.has(it)), has);
     }
 
     #[test]
@@ -303,5 +350,10 @@ mod tests {
             "message 1 (counted from 1): processes 0 and 1 are on one host; messages go to another"
         );
         assert!(error(&[good], 1 << 31, 2).contains("2^32"));
+        let last = message(u64::MAX >> 2, 0, 1, 3);
+        let list = MessageList::new(&[last], 2, 1).unwrap();
+        assert_eq!(list.messages().next(), Some(last));
+        let late = message((u64::MAX >> 2) + 1, 0, 1, 3);
+        assert!(error(&[late], 2, 1).contains("message 1 (counted from 1): its time"));
     }
 }

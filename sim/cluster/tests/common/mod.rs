@@ -7,7 +7,7 @@ use std::sync::Arc;
 use viaduct_cluster::config::{Arrivals, ClusterConfig, HostsConfig, RunConfig, TrafficConfig};
 use viaduct_cluster::faults::Detection;
 use viaduct_cluster::result::RunResult;
-use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
+use viaduct_cluster::workload::{Interval, MessageOperation, Pattern, SizeDistribution};
 use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::{
@@ -140,6 +140,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
             pattern,
             arrivals: Arrivals::Open(Interval::exponential(1e9).expect("a mean")),
             size: SizeDistribution::constant(1_000),
+            operation: MessageOperation::Send,
             reliability: ReliabilityLevel::Unreliable,
             start: Time::ZERO,
             stop: Time::from_milliseconds(100),

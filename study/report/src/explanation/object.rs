@@ -44,6 +44,7 @@ struct Message {
     target_process: u32,
     target: String,
     size_bytes: u32,
+    operation: &'static str,
 }
 
 #[derive(Serialize)]
@@ -158,6 +159,7 @@ impl Explained<'_> {
             target_process: message.target % processes,
             target: self.host_name(target),
             size_bytes: message.bytes,
+            operation: message.operation.name(),
         }
     }
 

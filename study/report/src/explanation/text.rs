@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table};
 use viaduct_cluster::why::{
     Account, Choice, Fate, MessageName, Overlap, PlaceUse, Wait, WayUse, Work,
 };
+use viaduct_cluster::workload::MessageOperation;
 use viaduct_hardware::Stage;
 use viaduct_network::Sharing;
 use viaduct_scenario::format_size;
@@ -77,8 +78,14 @@ fn head(explained: &Explained<'_>) -> String {
             format!(", at {} % of {measured} measured", tidy(quantile * 100.0))
         }
     };
+    let operation = match message.operation {
+        MessageOperation::Send => "",
+        MessageOperation::Write => ", a remote write",
+        MessageOperation::WriteWithImmediate => ", a remote write with immediate data",
+        MessageOperation::Read => ", a remote read",
+    };
     format!(
-        "  message  {} of {} (numbered from 0){choice}\n  way      {}, {}, posted at {} s\n",
+        "  message  {} of {} (numbered from 0){choice}\n  way      {}, {}{operation}, posted at {} s\n",
         message.number,
         count(explanation.messages_posted),
         explained.ends(message),
