@@ -85,7 +85,7 @@ bench: rdma ## speed and memory against the targets, beside SimGrid, other trans
 fuzz-smoke: cargo ## mutate the seed inputs of each fuzz target for SECONDS_A_TARGET seconds, on stable Rust
 	FUZZ_SECONDS=$(SECONDS_A_TARGET) $(CARGO) test $(CARGO_FLAGS) --package viaduct-xtask --test fuzz_smoke -- --nocapture
 
-matrix: cargo ## run every workload and operation on every adapter, network and level with every fault, not only all pairs: forty minutes
+matrix: cargo ## run every workload and operation on every adapter, network and level with every fault, not only all pairs: more than half an hour
 	VIADUCT_MATRIX=all $(CARGO) test $(CARGO_FLAGS) --package viaduct-scenario --test matrix
 
 mutants: cargo c-tools ## break each rule of VIA and of verbs in turn: the suite of every fabric must notice; twelve minutes
