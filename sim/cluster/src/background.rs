@@ -192,9 +192,8 @@ impl<P: Programs> Cluster<P> {
     /// Whether nothing is to come but background traffic.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        // Each transfer is counted; of those in a crowd one alone has an event.
-        let pending = self.queue.pending() + self.network.without_event();
-        pending <= self.transfers_pending
+        // Each transfer is counted.
+        self.network.pending(self.queue.pending()) <= self.transfers_pending
     }
 
     /// A source starts a transfer.

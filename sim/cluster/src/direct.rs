@@ -26,7 +26,7 @@ use viaduct_network::fluid::FlowDemand;
 
 impl ClusterConfig {
     /// Whether no stage of a host or its adapter takes time, and messages are all sends, and
-    /// neither stored nor in queues that know nothing of each other.
+    /// neither stored nor in queues that know nothing of each other, whole or frame by frame.
     pub(crate) fn is_direct(&self) -> bool {
         let host = &self.host;
         let processor = &host.processor;
@@ -34,7 +34,7 @@ impl ClusterConfig {
             && host.bus.is_free()
             && host.mechanism.is_free()
             && self.is_all_cut_through()
-            && self.links.sharing != Sharing::Queues
+            && matches!(self.links.sharing, Sharing::Fluid | Sharing::MaxMin)
             && !self.may_fail()
             && self.traffic.has_sends_alone()
             && self.background.is_empty()

@@ -88,7 +88,13 @@ fn one_message_costs_the_sum_of_its_stages() {
             config.traffic.size = SizeDistribution::constant(bytes);
             config.links.switching = switching;
             let by_hand = by_hand_ns(bytes, switching == Switching::StoreAndForward) * 1e3;
-            for sharing in [Sharing::Fluid, Sharing::MaxMin, Sharing::Queues] {
+            let all = [
+                Sharing::Fluid,
+                Sharing::MaxMin,
+                Sharing::Queues,
+                Sharing::Packets,
+            ];
+            for sharing in all {
                 config.links.sharing = sharing;
                 let measured = measured(&config) as f64;
                 assert!(
@@ -216,7 +222,8 @@ fn one_vi_is_a_first_come_first_served_queue() {
     for (load, tolerance) in [(0.3, 0.02), (0.7, 0.06)] {
         // Where each queue is by itself, messages of one VI are in turn in its subqueue.
         let of_links = (Sharing::Fluid, 1);
-        for (sharing, moving) in [of_links, (Sharing::Queues, u32::MAX)] {
+        let (queues, packets) = ((Sharing::Queues, u32::MAX), (Sharing::Packets, u32::MAX));
+        for (sharing, moving) in [of_links, queues, packets] {
             let ratio = one_link(sharing, load, 1, SizeDistribution::constant(1_000), moving);
             let expected = 1.0 + load / (2.0 * (1.0 - load));
             assert!(

@@ -110,13 +110,21 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
     let sharing = prop_oneof![
         Just(Sharing::Fluid),
         Just(Sharing::MaxMin),
-        Just(Sharing::Queues)
+        Just(Sharing::Queues),
+        Just(Sharing::Packets)
     ];
     let switching = prop_oneof![
         Just(Switching::CutThrough),
         Just(Switching::StoreAndForward)
     ];
-    let links = (sharing, switching, 0_u32..100, 0_u64..2_000, 1e8..2e9);
+    let payload = prop_oneof![Just(0_u32), 64_u32..4_096];
+    let links = (
+        (sharing, payload),
+        switching,
+        0_u32..100,
+        0_u64..2_000,
+        1e8..2e9,
+    );
     let hosts = (1_u32..4, 1_u32..6, 1_u32..6, any::<bool>());
     (
         topology(),
@@ -133,7 +141,8 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
                 let mut config = scenario(topology, host, pattern);
                 config.traffic.size = size;
                 config.traffic.arrivals = arrivals;
-                (config.links.sharing, config.links.switching) = (links.0, links.1);
+                (config.links.sharing, config.links.switching) = (links.0.0, links.1);
+                config.links.frame.payload_bytes = links.0.1;
                 config.links.frame.header_bytes = links.2;
                 config.links.propagation = nanoseconds(links.3);
                 config.links.host_rate = Rate::from_bits_per_second(links.4);

@@ -10,7 +10,9 @@ use viaduct_engine::Time;
 use viaduct_topology::{LinkId, Topology};
 
 use crate::fluid::{FlowDemand, ResourceId, whole_above};
-use crate::links::{LinkConfig, SwitchModel};
+use crate::frames;
+use crate::frames::alone::Span;
+use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::queues::Stop;
 use crate::rate::{Rate, Switching};
 
@@ -95,6 +97,21 @@ impl Shape {
         // What crosses no link has left when it is there.
         let first_link = usize::from(self.first_bus);
         hop.contains(&first_link) || self.links == 0 && hop.end == self.len()
+    }
+
+    /// Of a part of it; a bus alone is the first one, whichever it is.
+    pub(crate) fn part(self, places: &Range<usize>) -> Self {
+        let links = self.links_of(places).len();
+        let has_bus = |place| places.contains(&place) && self.is_bus(place);
+        Self {
+            first_bus: if links == 0 {
+                places.clone().any(has_bus)
+            } else {
+                has_bus(0)
+            },
+            links,
+            last_bus: links > 0 && self.last_bus && places.end == self.len(),
+        }
     }
 
     /// How many of its places the adapter that sends is busy with.
@@ -258,6 +275,9 @@ impl Delays<'_> {
             delay: Time::ZERO,
         };
         let mut from = 0;
+        if self.links.sharing == Sharing::Packets {
+            return self.frames_alone(shape, path, demand, ends);
+        }
         while from < shape.len() {
             let end = shape.hop_end(from, self.links.switching, ends.forwarding);
             let places = from..end;
@@ -266,6 +286,45 @@ impl Delays<'_> {
             from = end;
         }
         alone
+    }
+
+    /// As [`Delays::alone`], of frames that go one by one.
+    fn frames_alone(
+        &self,
+        shape: Shape,
+        path: &[LinkId],
+        demand: &FlowDemand,
+        ends: &Ends,
+    ) -> Alone {
+        let mut alone = Alone::default();
+        let mut from = 0;
+        loop {
+            let end = shape.hop_end(from, Switching::CutThrough, ends.forwarding);
+            let span = self.frames_over(shape, &(from..end), path, demand, ends);
+            alone.delay += Time::from_picoseconds(span.head);
+            alone.moving += Time::from_picoseconds(span.total - span.head);
+            from = end;
+            if from >= shape.len() {
+                return alone;
+            }
+        }
+    }
+
+    /// How long the frames of a message take over a hop, nobody else there.
+    pub(crate) fn frames_over(
+        &self,
+        shape: Shape,
+        places: &Range<usize>,
+        path: &[LinkId],
+        demand: &FlowDemand,
+        ends: &Ends,
+    ) -> Span {
+        let hop = shape.part(places);
+        let mut demand = *demand;
+        if !shape.touches_adapter(places) {
+            demand.rate_max = f64::INFINITY;
+        }
+        frames::alone::alone(self, hop, &path[shape.links_of(places)], &demand, ends)
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Journey {
     pub(crate) shape: Shape,
     /// With the caller's tag.
     pub(crate) demand: FlowDemand,
+    /// The hosts that it goes between.
+    pub(crate) ends: (u32, u32),
     /// Its flow and the class of that, unless it is alone in its own, and whether it stands in the
     /// lines of the flow.
     pub(crate) flow: Option<(FlowName, u8)>,
@@ -76,6 +78,7 @@ impl Journeys {
         path: &[ResourceId],
         shape: Shape,
         demand: FlowDemand,
+        ends: (u32, u32),
         flow: Option<(FlowName, u8)>,
         stands_in_line: bool,
     ) -> JourneyId {
@@ -83,6 +86,7 @@ impl Journeys {
             path,
             shape,
             demand,
+            ends,
             flow,
             stands_in_line,
             done: 0,

@@ -3,17 +3,18 @@
 //! It knows no host, no adapter and no program, and not what a message means. Whoever simulates a
 //! cluster says who sends how many bytes to whom and how fast the two ends can go.
 //!
-//! There are two kinds of networks. In [`Network`] messages share links, as flows that cross their
-//! whole way at once, or queue by queue ([`Sharing`]). In [`Wormhole`] they are packets, which hold
-//! their whole way. Both answer with values, and
-//! the caller schedules what follows. Links of both are those of a topology, what is down when is
-//! said in [`outages`], and what is lost or comes to harm in [`damage`].
+//! There are two kinds of networks. In [`Network`] messages share links: as flows that cross their
+//! whole way at once, queue by queue, or frame by frame ([`Sharing`]). In [`Wormhole`] they are
+//! packets, which hold their whole way. Both answer with values, and the caller schedules what
+//! follows. Links of both are those of a topology, what is down when is said in [`outages`], and
+//! what is lost or comes to harm in [`damage`].
 //!
 //! A workload of packets runs over either: [`PacketNetwork`] is what it needs of a network, and
 //! [`SharedLinks`] is [`Network`] behind that boundary.
 
 pub mod damage;
 pub mod fluid;
+mod frames;
 pub mod hops;
 mod journeys;
 pub mod links;

@@ -10,7 +10,8 @@ use crate::rate::{Frame, Rate, Switching};
 pub struct LinkConfig {
     /// How a link shares its rate among its active flows.
     pub sharing: Sharing,
-    /// Whether a message crosses its links at once or one after the other.
+    /// Whether a message crosses its links at once or one after the other; of frames that go one
+    /// by one, whether each does.
     pub switching: Switching,
     /// Rate of a link between switches, after line coding.
     pub rate: Rate,
@@ -23,6 +24,14 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
+    /// When switches forward messages: while they arrive, where frames are forwarded one by one.
+    pub(crate) fn switching_of_messages(&self) -> Switching {
+        match self.sharing {
+            Sharing::Packets => Switching::CutThrough,
+            Sharing::Fluid | Sharing::MaxMin | Sharing::Queues => self.switching,
+        }
+    }
+
     /// The rate of one link: its own, if the network's file gives one.
     #[must_use]
     pub fn rate_of(&self, topology: &Topology, link: LinkId) -> Rate {
@@ -39,7 +48,7 @@ impl LinkConfig {
     #[must_use]
     pub const fn has_back_pressure(&self) -> bool {
         match self.sharing {
-            Sharing::Fluid | Sharing::MaxMin | Sharing::Queues => false,
+            Sharing::Fluid | Sharing::MaxMin | Sharing::Queues | Sharing::Packets => false,
         }
     }
 
@@ -63,6 +72,8 @@ pub enum Sharing {
     /// The published rule: each output queue by itself, a subqueue for each flow and the same share
     /// for each busy subqueue.
     Queues,
+    /// Not at all: each frame of a message by itself goes through output queues.
+    Packets,
 }
 
 impl Sharing {
@@ -73,6 +84,7 @@ impl Sharing {
             Self::Fluid => "fluid",
             Self::MaxMin => "max-min",
             Self::Queues => "queues",
+            Self::Packets => "packets",
         }
     }
 }

@@ -13,6 +13,9 @@
 //! Here alone is worked out which way a message takes, what it crosses at once and how long that
 //! takes. Of the caller's events it needs one: the end of a flow, made from its number.
 
+mod account;
+mod transactions;
+
 use core::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +23,9 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_topology::{HostId, LinkId, Topology};
 
 use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
+use crate::frames::Frames;
+use crate::frames::alone::Span;
+use crate::frames::passage::Crossing;
 use crate::hops::{Alone, Delays, Ends, Shape, moving_time};
 use crate::journeys::{FlowName, Journey, JourneyId, Journeys};
 use crate::links::{LinkConfig, Sharing, SwitchModel};
@@ -103,8 +109,8 @@ pub struct Network {
     switch: SwitchModel,
     ends: Ends,
     fluid: Fluid,
-    /// In its place, where each queue is by itself.
-    queues: Option<Box<Queues>>,
+    /// In its place, where no flow crosses several links at once.
+    apart: Option<Apart>,
     first_bus: u32,
     has_buses: bool,
     has_equal_paths: bool,
@@ -115,9 +121,20 @@ pub struct Network {
     path: Vec<ResourceId>,
     path_links: Vec<LinkId>,
     stops: Vec<Stop>,
+    /// The same links by their numbers, where frames cross them.
+    numbers: Vec<u32>,
     last: Option<Whole>,
     ways: Option<Ways>,
     journeys: Journeys,
+}
+
+/// What carries messages where flows do not share links.
+#[derive(Debug)]
+enum Apart {
+    /// Each queue by itself.
+    Queues(Box<Queues>),
+    /// Frame by frame.
+    Frames(Box<Frames>),
 }
 
 /// What a message cost that crossed its way at once.
@@ -148,19 +165,36 @@ impl Network {
             .map(|link| links.rate_of(topology, LinkId(link)))
             .chain((0..bus_count).map(|_| ends.bus_rate))
             .map(Rate::bytes_per_picosecond);
-        let are_queues = links.sharing == Sharing::Queues;
-        let of_flows = rates.clone().filter(|_| !are_queues);
+        let delays = Delays {
+            topology,
+            links,
+            switch: &switch,
+        };
+        let apart = match links.sharing {
+            Sharing::Fluid | Sharing::MaxMin => None,
+            Sharing::Queues => {
+                let queues = Queues::new(rates.clone(), link_count);
+                Some(Apart::Queues(Box::new(queues)))
+            }
+            Sharing::Packets => {
+                let frames = Frames::new(&delays, ends.bus_rate);
+                Some(Apart::Frames(Box::new(frames)))
+            }
+        };
+        let of_flows = rates.filter(|_| apart.is_none());
         Self {
             fluid: Fluid::new(links.sharing, of_flows, link_count),
-            queues: are_queues.then(|| Box::new(Queues::new(rates, link_count))),
+            apart,
             first_bus: link_count,
             has_buses,
             has_equal_paths: topology.has_equal_paths(),
             are_links_alike: topology.are_links_alike(),
-            is_cut_through: [links.switching, ends.forwarding] == [Switching::CutThrough; 2],
+            is_cut_through: [links.switching_of_messages(), ends.forwarding]
+                == [Switching::CutThrough; 2],
             path: Vec::new(),
             path_links: Vec::new(),
             stops: Vec::new(),
+            numbers: Vec::new(),
             last: None,
             ways: keeps_ways.then(|| Ways::new(host_count)),
             journeys: Journeys::default(),
@@ -179,8 +213,8 @@ impl Network {
         queue: &mut EventQueue<E>,
         transfer: &Transfer,
     ) -> Begun {
-        if self.queues.is_some() {
-            return self.begin_in_queues(queue, transfer);
+        if self.apart.is_some() {
+            return self.begin_apart(queue, transfer);
         }
         let demand = transfer.demand;
         let alone = match &self.ways {
@@ -222,19 +256,24 @@ impl Network {
         alone: Alone,
     ) -> Begun {
         let flow = Some((transfer.flow_name(), transfer.class));
-        let in_line = transfer.is_ordered && self.queues.is_none();
-        let id = self
-            .journeys
-            .insert(&self.path, shape, transfer.demand, flow, in_line);
+        let in_line = transfer.is_ordered && self.apart.is_none();
+        let id = self.journeys.insert(
+            &self.path,
+            shape,
+            transfer.demand,
+            transfer.ends,
+            flow,
+            in_line,
+        );
         Begun {
             alone,
             ..self.begin_hop(queue, id)
         }
     }
 
-    /// As [`Network::begin`], where each queue is by itself.
+    /// As [`Network::begin`], where flows do not share links.
     #[inline(never)]
-    fn begin_in_queues<E: Copy + From<FlowId>>(
+    fn begin_apart<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         transfer: &Transfer,
@@ -244,6 +283,10 @@ impl Network {
         if !self.is_cut_through {
             let alone = self.alone(transfer);
             return self.begin_journey(queue, transfer, shape, alone);
+        }
+        if let Some(Apart::Frames(_)) = self.apart {
+            let alone = self.alone(transfer);
+            return self.cross_whole(queue, transfer, shape, alone);
         }
         match &self.last {
             Some(last) if self.are_links_alike && last.is_like(&self.path, transfer) => {
@@ -277,10 +320,45 @@ impl Network {
             unshared: alone.moving,
             sending,
         };
-        let queues = self.queues.as_mut();
-        let begun = queues.map(|queues| queues.begin(queue, &passing));
+        let has_head = match &mut self.apart {
+            Some(Apart::Queues(queues)) => queues.begin(queue, &passing).1,
+            _ => false,
+        };
         Begun {
-            has_head: begun.is_some_and(|(_, is_head_known)| is_head_known),
+            has_head,
+            ..Begun::whole(transfer.demand.tag, alone)
+        }
+    }
+
+    /// The frames of a message go over the way in `path`.
+    fn cross_whole<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        transfer: &Transfer,
+        shape: Shape,
+        alone: Alone,
+    ) -> Begun {
+        self.numbers.clear();
+        let links = &self.path[shape.place_range_of_links()];
+        self.numbers.extend(links.iter().map(|link| link.0));
+        let crossing = Crossing {
+            hosts: transfer.ends,
+            way: &self.numbers,
+            has_first_bus: shape.first_bus,
+            has_last_bus: shape.last_bus,
+            flow: Some(FlowKey::new(transfer.flow_name(), transfer.class, 0)),
+            brings_head: true,
+        };
+        let span = Span {
+            head: alone.delay.picoseconds(),
+            total: (alone.delay + alone.moving).picoseconds(),
+        };
+        if let Some(Apart::Frames(frames)) = &mut self.apart {
+            frames.begin(queue, &crossing, &transfer.demand, span);
+        }
+        Begun {
+            // Its head may have to wait, and so has what goes nowhere no head.
+            has_head: shape.links == 0,
             ..Begun::whole(transfer.demand.tag, alone)
         }
     }
@@ -313,9 +391,15 @@ impl Network {
         if !self.is_cut_through {
             return self.begin_journey(queue, transfer, shape, alone);
         }
-        if self.queues.is_none() {
-            self.fluid.begin(queue, &self.path, demand);
-            return Begun::whole(demand.tag, alone);
+        match self.apart {
+            None => {
+                self.fluid.begin(queue, &self.path, demand);
+                return Begun::whole(demand.tag, alone);
+            }
+            Some(Apart::Frames(_)) => {
+                return self.cross_whole(queue, transfer, shape, alone);
+            }
+            Some(Apart::Queues(_)) => {}
         }
         let senders = 0..shape.senders();
         let sending = delays.moving(shape, &senders, way, &demand, self.ends.bus_rate);
@@ -347,7 +431,8 @@ impl Network {
         };
         let journey = self.journeys.get_mut(id);
         let (shape, from) = (journey.shape, journey.done);
-        let end = shape.hop_end(from, self.links.switching, self.ends.forwarding);
+        let switching = self.links.switching_of_messages();
+        let end = shape.hop_end(from, switching, self.ends.forwarding);
         let places = from..end;
         let links = shape.place_range_of_links();
         self.path_links.clear();
@@ -370,9 +455,38 @@ impl Network {
             alone: Alone::default(),
         };
         demand.tag = id.0;
-        let Some(queues) = &mut self.queues else {
-            self.fluid.begin(queue, &journey.path[places], demand);
-            return begun;
+        let flow = journey
+            .flow
+            .map(|(flow, class)| FlowKey::new(flow, class, from as u16));
+        let queues = match &mut self.apart {
+            Some(Apart::Queues(queues)) => queues,
+            Some(Apart::Frames(frames)) => {
+                let span = delays.frames_over(shape, &places, path, &demand, &self.ends);
+                journey.delay = Time::from_picoseconds(span.head);
+                begun.delay = journey.delay;
+                begun.unshared = Time::from_picoseconds(span.total - span.head);
+                let part = shape.part(&places);
+                let (source, target) = journey.ends;
+                let crosses_last_bus = part.links == 0 && from > 0;
+                self.numbers.clear();
+                self.numbers
+                    .extend(path[shape.links_of(&places)].iter().map(|link| link.0));
+                let crossing = Crossing {
+                    hosts: (if crosses_last_bus { target } else { source }, target),
+                    way: &self.numbers,
+                    has_first_bus: part.first_bus,
+                    has_last_bus: part.last_bus,
+                    flow,
+                    brings_head: begun.has_head,
+                };
+                begun.has_head &= part.links == 0;
+                frames.begin(queue, &crossing, &demand, span);
+                return begun;
+            }
+            None => {
+                self.fluid.begin(queue, &journey.path[places], demand);
+                return begun;
+            }
         };
         let stops = &mut self.stops;
         delays.stops(shape, &places, &journey.path, demand.wire_bytes, stops);
@@ -381,9 +495,7 @@ impl Network {
             stops,
             senders: places.len(),
             demand,
-            flow: journey
-                .flow
-                .map(|(flow, class)| FlowKey::new(flow, class, from as u16)),
+            flow,
             unshared,
             sending: unshared,
         };
@@ -424,8 +536,8 @@ impl Network {
         queue: &mut EventQueue<E>,
         flow: FlowId,
     ) -> Option<Moved> {
-        if self.queues.is_some() {
-            return self.step_in_queues(queue, flow);
+        if self.apart.is_some() {
+            return self.step_apart(queue, flow);
         }
         let tag = self.fluid.end(queue, flow);
         let at = queue.now();
@@ -437,13 +549,16 @@ impl Network {
     }
 
     #[inline(never)]
-    fn step_in_queues<E: Copy + From<FlowId>>(
+    fn step_apart<E: Copy + From<FlowId>>(
         &mut self,
         queue: &mut EventQueue<E>,
         flow: FlowId,
     ) -> Option<Moved> {
         let now = queue.now();
-        let (tag, step) = self.queues.as_mut()?.step(queue, flow);
+        let (tag, step) = match self.apart.as_mut()? {
+            Apart::Queues(queues) => queues.step(queue, flow),
+            Apart::Frames(frames) => frames.step(queue, flow),
+        };
         let (at, next, is_gone) = match step {
             Step::None => return None,
             Step::Head(_) if !self.brings_head(JourneyId(tag)) => return None,
@@ -479,7 +594,10 @@ impl Network {
         journey.done = places.end;
         let there = at + journey.delay;
         let (tag, after) = (journey.demand.tag, there.saturating_sub(now));
-        let is_gone = journey.shape.leaves(&places);
+        // Of frames that is told by itself.
+        let is_told = matches!(self.apart, Some(Apart::Frames(_)))
+            && !journey.shape.links_of(&places).is_empty();
+        let is_gone = journey.shape.leaves(&places) && !is_told;
         let next = if places.end >= journey.path.len() {
             self.journeys.remove(id);
             Next::There
@@ -512,12 +630,31 @@ impl Network {
                 links: 0,
                 last_bus: false,
             };
-            let id = self.journeys.insert(&path, shape, demand, None, false);
+            let ends = (host, host);
+            let id = self
+                .journeys
+                .insert(&path, shape, demand, ends, None, false);
             self.journeys.get_mut(id).hop_end = 1;
             demand.tag = id.0;
         }
-        let Some(queues) = &mut self.queues else {
-            return self.fluid.begin(queue, &path, demand);
+        let queues = match &mut self.apart {
+            None => return self.fluid.begin(queue, &path, demand),
+            Some(Apart::Frames(frames)) => {
+                let crossing = Crossing {
+                    hosts: (host, host),
+                    way: &[],
+                    has_first_bus: self.has_buses,
+                    has_last_bus: false,
+                    flow: None,
+                    brings_head: false,
+                };
+                let span = Span {
+                    head: 0,
+                    total: moving_time(demand.wire_bytes, demand.rate_max).picoseconds(),
+                };
+                return frames.begin(queue, &crossing, &demand, span);
+            }
+            Some(Apart::Queues(queues)) => queues,
         };
         let rate = self.ends.bus_rate.bytes_per_picosecond() * demand.scale;
         let unshared = moving_time(demand.wire_bytes, rate.min(demand.rate_max));
@@ -539,50 +676,6 @@ impl Network {
     #[inline]
     pub fn settle<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         self.fluid.settle(queue);
-    }
-
-    /// How long a short transaction of `length` takes on a host's bus now.
-    ///
-    /// The bus serves it as one more member: with n transfers active it takes n + 1 times its
-    /// length, and takes its length away from those transfers that the bus holds back. `own`
-    /// transfers wait for the transaction and are not among them.
-    // Mostly the bus is free, and that is a few steps less than a call.
-    #[inline(always)]
-    pub fn transact<E: Copy + From<FlowId>>(
-        &mut self,
-        queue: &mut EventQueue<E>,
-        host: u32,
-        length: Time,
-        own: u32,
-    ) -> Time {
-        if !self.has_buses || length == Time::ZERO {
-            return length;
-        }
-        let bus = self.bus(host);
-        let active = match &mut self.queues {
-            None => self.fluid.active_on(bus),
-            Some(queues) => queues.busy_on(bus, queue.now()),
-        };
-        let active = active.saturating_sub(own);
-        if active == 0 {
-            return length;
-        }
-        self.transact_among(queue, bus, length, active)
-    }
-
-    #[inline(never)]
-    fn transact_among<E: Copy + From<FlowId>>(
-        &mut self,
-        queue: &mut EventQueue<E>,
-        bus: ResourceId,
-        length: Time,
-        active: u32,
-    ) -> Time {
-        match &mut self.queues {
-            None => self.fluid.hold_up(queue, bus, length),
-            Some(queues) => queues.hold_up(bus, length, queue.now()),
-        }
-        length.saturating_mul(u64::from(active) + 1)
     }
 
     /// How long a short message of the adapters themselves takes, an acknowledgement say, until it
@@ -743,112 +836,6 @@ impl Network {
     #[must_use]
     pub const fn has_buses(&self) -> bool {
         self.has_buses
-    }
-
-    /// Flows under way that share an event with others, but for one of each crowd.
-    #[must_use]
-    pub fn without_event(&self) -> usize {
-        self.fluid.without_event()
-    }
-
-    /// Credits all links and buses with what they have carried up to now.
-    pub fn credit_all(&mut self, now: Time) {
-        match &mut self.queues {
-            None => self.fluid.credit_all(now),
-            Some(queues) => queues.work_out_all(now),
-        }
-    }
-
-    /// Begins a new account of what links and buses carry.
-    pub fn clear_credit(&mut self) {
-        match &mut self.queues {
-            None => self.fluid.clear_credit(),
-            Some(queues) => queues.clear_carried(),
-        }
-    }
-
-    /// Bytes credited to a link or bus.
-    #[must_use]
-    pub fn carried(&self, resource: ResourceId) -> f64 {
-        match &self.queues {
-            None => self.fluid.carried(resource),
-            Some(queues) => queues.carried(resource),
-        }
-    }
-
-    /// The rate of a link or bus, bytes a picosecond.
-    #[must_use]
-    pub fn rate(&self, resource: ResourceId) -> f64 {
-        match &self.queues {
-            None => self.fluid.rate(resource),
-            Some(queues) => queues.rate(resource),
-        }
-    }
-
-    /// Most flows that a link or bus ever had at once.
-    #[must_use]
-    pub fn flows_max(&self, resource: ResourceId) -> u32 {
-        match &self.queues {
-            None => self.fluid.flows_max(resource),
-            Some(queues) => queues.busy_max(resource),
-        }
-    }
-
-    /// Asks for a flow's memory, before its end is handled.
-    #[inline]
-    pub fn prefetch_flow(&self, flow: FlowId) {
-        match &self.queues {
-            None => self.fluid.prefetch_flow(flow),
-            Some(queues) => queues.prefetch(flow),
-        }
-    }
-
-    /// Asks for the memory of what a flow crosses; returns its tag.
-    #[inline]
-    #[must_use]
-    pub fn prefetch_path(&self, flow: FlowId) -> u32 {
-        self.tag_of(match &self.queues {
-            None => self.fluid.prefetch_path(flow),
-            Some(queues) => queues.prefetch_path(flow),
-        })
-    }
-
-    /// What a flow was tagged with.
-    #[inline]
-    #[must_use]
-    pub fn tag(&self, flow: FlowId) -> u32 {
-        self.tag_of(match &self.queues {
-            None => self.fluid.tag(flow),
-            Some(queues) => queues.tag(flow),
-        })
-    }
-
-    #[inline]
-    fn tag_of(&self, tag: u32) -> u32 {
-        if self.is_cut_through {
-            return tag;
-        }
-        let journey = self.journeys.get(JourneyId(tag));
-        journey.map_or(tag, |journey| journey.demand.tag)
-    }
-
-    /// What moves now: tags, and places of their ways.
-    pub fn moving(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
-        let in_queues = self.queues.iter().flat_map(|queues| queues.active_tags());
-        self.fluid.active_tags().chain(in_queues).map(|tag| {
-            let journey = (!self.is_cut_through).then(|| self.journeys.get(JourneyId(tag)));
-            match journey.flatten() {
-                Some(journey) => (journey.demand.tag, journey.done..journey.hop_end),
-                None => (tag, 0..usize::MAX),
-            }
-        })
-    }
-
-    /// Memory of all this.
-    #[must_use]
-    pub fn state_bytes(&self) -> usize {
-        let queues = self.queues.as_ref().map_or(0, |it| it.state_bytes());
-        self.fluid.state_bytes() + queues
     }
 }
 

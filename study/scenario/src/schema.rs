@@ -203,7 +203,7 @@ section! {
     }
 }
 
-words!(Sharing { Fluid = "fluid", MaxMin = "max-min", Queues = "queues" });
+words!(Sharing { Fluid = "fluid", MaxMin = "max-min", Queues = "queues", Packets = "packets" });
 words!(ReliabilityLevel {
     Unreliable = "unreliable",
     ReliableDelivery = "reliable-delivery",
@@ -229,7 +229,7 @@ words! {
 section! {
     Links "links": "rate and framing of the links, and how flows share them" {
         model: Setting<Sharing> = choice(
-            "shares over the whole way, unused ones lost or handed on, or each queue by itself",
+            "shares of the whole way, unused ones lost or handed on; queue by queue; frame by frame",
         )
         .or("max-min");
         switching: Setting<Switching> =

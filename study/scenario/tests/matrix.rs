@@ -69,6 +69,8 @@ const PARTS: [&[&str]; 7] = [
         "switch",
     ],
     &[
+        "packets stored",
+        "packets",
         "queues stored",
         "queues",
         "fluid stored",
@@ -247,6 +249,7 @@ fn study(cell: &Cell) -> Study {
         _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
     };
     let model = match text(cell, 3).split_whitespace().next() {
+        Some("packets") => "model = \"packets\"",
         Some("queues") => "model = \"queues\"",
         Some("fluid") => "model = \"fluid\"",
         Some("max-min") => "model = \"max-min\"",

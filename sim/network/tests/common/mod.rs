@@ -1,4 +1,5 @@
 //! A chain of switches, and what a network answers to those that send over it.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::sync::Arc;
 
@@ -36,6 +37,31 @@ pub(crate) fn network(
     ends: Ends,
     keeps_ways: bool,
 ) -> Network {
+    let frame = Frame {
+        payload_bytes: 0,
+        header_bytes: 0,
+    };
+    build((sharing, frame), switches, links, ends, keeps_ways)
+}
+
+/// The same with messages in frames.
+pub(crate) fn framed(
+    sharing: Sharing,
+    switches: u32,
+    links: Switching,
+    ends: Ends,
+    frame: Frame,
+) -> Network {
+    build((sharing, frame), switches, links, ends, false)
+}
+
+fn build(
+    (sharing, frame): (Sharing, Frame),
+    switches: u32,
+    links: Switching,
+    ends: Ends,
+    keeps_ways: bool,
+) -> Network {
     let rate = Rate::from_bits_per_second(8e9);
     let config = LinkConfig {
         sharing,
@@ -43,10 +69,7 @@ pub(crate) fn network(
         rate,
         host_rate: rate,
         propagation: Time::from_picoseconds(PROPAGATION),
-        frame: Frame {
-            payload_bytes: 0,
-            header_bytes: 0,
-        },
+        frame,
     };
     let switch = SwitchModel {
         delay: Time::from_picoseconds(SWITCH),

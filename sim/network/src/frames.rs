@@ -1,0 +1,694 @@
+//! Frames through the output queues of switches, one by one.
+//!
+//! A message is cut into frames. Its adapter sends a frame of each of its flows in turn; a switch
+//! puts a frame into the queue of the link that it goes to, behind those that came before: when as
+//! much of it is there as the switch needs (cut-through), or all (store-and-forward). Queues hold
+//! as much as comes. Of frames that come at one time, that of the link with the smaller number is
+//! first.
+//!
+//! Time goes by windows ([`calendar`]). A window is the least time from a frame's start on a cable
+//! to its entering the next queue, so that queues are worked out a window ahead of the hosts, each
+//! by itself, and the hosts' events see what has come of it. An adapter is worked out when somebody
+//! asks, and at the end of each window. One event of the caller's ends a window; three, or four of
+//! a message: that its sender is done, that its head is there, that its last byte is.
+
+mod adapter;
+pub(crate) mod alone;
+mod calendar;
+mod output;
+pub(crate) mod passage;
+
+#[cfg(test)]
+mod tests;
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use viaduct_engine::{EventId, EventQueue, Time};
+use viaduct_topology::{LinkClass, LinkId};
+
+use self::adapter::{Adapter, Inbound, NEVER};
+use self::alone::{Forwarding, Own, Sizes, Span, full_bytes, picoseconds};
+use self::calendar::{Arrival, Calendar, Kind};
+use self::output::Output;
+use self::passage::{Crossing, Passage};
+use crate::fluid::{FlowDemand, FlowId, ResourceId};
+use crate::hops::Delays;
+use crate::queues::Step;
+use crate::rate::{Frame, Rate};
+
+/// The event that ends a window: no message has this number.
+const WINDOW: FlowId = FlowId(u32::MAX - 1);
+/// Belongs to no message of the caller's.
+const NO_TAG: u32 = u32::MAX;
+
+/// All queues and adapters, and the messages on their way.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    outputs: Vec<Output>,
+    adapters: Vec<Adapter>,
+    bus_rate: Rate,
+    frame: Frame,
+    forwarding: Forwarding,
+    passages: Vec<Passage>,
+    free: Vec<u32>,
+    calendar: Calendar,
+    /// Adapters that send, each once, by a time before which it does nothing.
+    active: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Links to which something comes in a window.
+    touched: Vec<u32>,
+    /// The event that ends a window, and which window.
+    window_event: EventId,
+    window_end: u64,
+    /// Events to be scheduled: of which messages, and when.
+    notices: Vec<(u64, u32)>,
+    /// Events that are pending, and messages on their way.
+    pending: usize,
+    under_way: usize,
+    /// What links and buses had carried when they were asked last, and when the account began.
+    seen: Vec<f64>,
+    cleared: Vec<f64>,
+    /// When frames began on links: of which message, on which link.
+    #[cfg(test)]
+    log: Vec<(u32, u32, u64)>,
+}
+
+impl Frames {
+    /// The links of a network, and hosts with buses of some rate at its ends.
+    pub(crate) fn new(delays: &Delays<'_>, bus_rate: Rate) -> Self {
+        let (topology, links) = (delays.topology, delays.links);
+        let forwarding = Forwarding::of(delays);
+        let full = full_bytes(links.frame);
+        let header = f64::from(links.frame.header_bytes);
+        let mut width = u64::MAX;
+        let outputs: Vec<Output> = (0..topology.link_count())
+            .map(|number| {
+                let link = LinkId(number);
+                let rate = links.rate_of(topology, link).bytes_per_picosecond();
+                let propagation = links.propagation_of(topology, link);
+                let ends_at_host = topology.link_class(link) == LinkClass::HostDown;
+                let switch = if ends_at_host {
+                    Time::ZERO
+                } else {
+                    delays.switch.delay
+                };
+                let mut output = Output::new(rate, (propagation, switch), full);
+                output.full_cut = forwarding.cut(full, rate);
+                if !ends_at_host {
+                    let least = picoseconds(header, rate);
+                    let wait = forwarding.wait(forwarding.cut(header, rate), least, least);
+                    width = width.min((propagation + switch).picoseconds() + wait);
+                }
+                output
+            })
+            .collect();
+        let hosts = topology.host_count();
+        let resources = outputs.len() + hosts as usize;
+        Self {
+            outputs,
+            adapters: (0..hosts).map(|_| Adapter::new()).collect(),
+            bus_rate,
+            frame: links.frame,
+            forwarding,
+            passages: Vec::new(),
+            free: Vec::new(),
+            // A cable is never crossed in no time at all.
+            calendar: Calendar::new(width.max(1)),
+            active: BinaryHeap::new(),
+            touched: Vec::new(),
+            window_event: EventId::NONE,
+            window_end: NEVER,
+            notices: Vec::new(),
+            pending: 0,
+            under_way: 0,
+            seen: vec![0.0; resources],
+            cleared: vec![0.0; resources],
+            #[cfg(test)]
+            log: Vec::new(),
+        }
+    }
+
+    /// A message begins to move. `alone` is what that costs with nobody else there.
+    pub(crate) fn begin<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        crossing: &Crossing<'_>,
+        demand: &FlowDemand,
+        alone: Span,
+    ) -> FlowId {
+        let now = queue.now().picoseconds();
+        let id = self.add(crossing, demand, alone, now);
+        self.under_way += 1;
+        let passage = &mut self.passages[id as usize];
+        let source = crossing.hosts.0;
+        if passage.way.is_empty() && !passage.has_first_bus {
+            // It crosses nothing that anybody else crosses.
+            passage.left = 0;
+            passage.end = now + alone.total;
+            passage.end_look = passage.end;
+            self.notices.push((passage.end, id));
+        } else if passage.way.is_empty() {
+            self.advance(source, now);
+            self.adapters[source as usize]
+                .inside
+                .join(&mut self.passages, id, crossing.flow, now);
+            let passage = &mut self.passages[id as usize];
+            passage.end_look = now + alone.total;
+            self.notices.push((passage.end_look, id));
+        } else {
+            self.advance(source, now);
+            let adapter = &mut self.adapters[source as usize];
+            adapter.out.join(&mut self.passages, id, crossing.flow, now);
+            if !adapter.is_active {
+                adapter.is_active = true;
+                self.active.push(Reverse((now, source)));
+            }
+            let passage = &self.passages[id as usize];
+            let output = &self.outputs[passage.way[0] as usize];
+            let last = output.service(passage.sizes.last);
+            // If the last frame may leave before a window ends, somebody has to look in time.
+            if last < self.calendar.begin(1).picoseconds() {
+                let least = now + passage.rest(output.service(passage.sizes.full), last);
+                self.passages[id as usize].gone_look = least;
+                self.notices.push((least, id));
+            }
+            self.end_window_by(queue, self.calendar.window(now) + 1);
+        }
+        self.tell(queue);
+        FlowId(id)
+    }
+
+    fn add(&mut self, crossing: &Crossing<'_>, demand: &FlowDemand, alone: Span, now: u64) -> u32 {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.passages.push(Passage::EMPTY);
+            self.passages.len() as u32 - 1
+        });
+        let sizes = Sizes::of(demand.wire_bytes, self.frame);
+        let bytes = [sizes.full, sizes.last];
+        let bus_rate = self.bus_rate;
+        let first_bus = crossing.has_first_bus.then_some(bus_rate);
+        let last_bus = crossing.has_last_bus.then_some(bus_rate);
+        let switching = self.forwarding.switching;
+        let passage = &mut self.passages[id as usize];
+        let mut way = core::mem::take(&mut passage.way);
+        way.clear();
+        way.extend_from_slice(crossing.way);
+        let is_sent = !way.is_empty();
+        *passage = Passage {
+            tag: demand.tag,
+            is_active: true,
+            source: crossing.hosts.0,
+            target: crossing.hosts.1,
+            way,
+            has_first_bus: crossing.has_first_bus,
+            has_last_bus: crossing.has_last_bus,
+            sizes,
+            scale: demand.scale,
+            own: bytes.map(|bytes| Own::of(bytes, demand, first_bus)),
+            taken: bytes.map(|bytes| Own::taken(bytes, demand, last_bus, switching)),
+            left: sizes.count,
+            next_start: now,
+            lead: alone.head,
+            owes_head: is_sent && crossing.brings_head,
+            owes_gone: is_sent,
+            ..Passage::EMPTY
+        };
+        id
+    }
+
+    /// The event of a number: a message's tag, and what has come of it. After [`Step::Served`]
+    /// there is no such message.
+    pub(crate) fn step<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        id: FlowId,
+    ) -> (u32, Step) {
+        if id == WINDOW {
+            self.end_window(queue);
+            return (NO_TAG, Step::None);
+        }
+        self.pending -= 1;
+        let now = queue.now().picoseconds();
+        let step = self.step_passage(now, id.0);
+        let tag = self.passages[id.0 as usize].tag;
+        if let Step::Served { .. } = step {
+            let passage = &mut self.passages[id.0 as usize];
+            passage.is_active = false;
+            self.free.push(id.0);
+            self.under_way -= 1;
+        }
+        self.tell(queue);
+        (tag, step)
+    }
+
+    /// As many events of a message fall on one time as there is to tell or to look for.
+    fn step_passage(&mut self, now: u64, id: u32) -> Step {
+        let passage = &mut self.passages[id as usize];
+        if passage.owes_head && passage.head <= now {
+            passage.owes_head = false;
+            let begun = passage.head.saturating_sub(passage.lead);
+            return Step::Head(Time::from_picoseconds(begun));
+        }
+        if passage.owes_gone && passage.gone_look <= now {
+            return self.look_whether_gone(now, id);
+        }
+        if passage.end_look > now {
+            return Step::None;
+        }
+        if passage.end == NEVER {
+            let host = if passage.way.is_empty() {
+                passage.source
+            } else {
+                passage.target
+            };
+            self.advance(host, now);
+        }
+        let passage = &mut self.passages[id as usize];
+        if passage.end == NEVER {
+            let least = passage.rest(passage.own[0].span(), passage.own[1].span());
+            passage.end_look = now + least.max(1);
+            self.notices.push((passage.end_look, id));
+            return Step::None;
+        }
+        let is_alone_with_bus = passage.way.is_empty();
+        if is_alone_with_bus && passage.end > now {
+            passage.end_look = passage.end;
+            self.notices.push((passage.end, id));
+            return Step::None;
+        }
+        Step::Served {
+            at: Time::from_picoseconds(passage.end.saturating_sub(passage.lead)),
+            leaves_sender: is_alone_with_bus,
+        }
+    }
+
+    fn look_whether_gone(&mut self, now: u64, id: u32) -> Step {
+        let source = self.passages[id as usize].source;
+        if self.passages[id as usize].gone == NEVER {
+            self.advance(source, now);
+        }
+        let passage = &self.passages[id as usize];
+        if passage.gone <= now {
+            self.passages[id as usize].owes_gone = false;
+            return Step::Gone;
+        }
+        let next = if passage.gone == NEVER {
+            self.gone_min(now, id)
+        } else {
+            passage.gone
+        };
+        self.passages[id as usize].gone_look = next;
+        self.notices.push((next, id));
+        Step::None
+    }
+
+    /// When the last byte of a message that is being sent leaves at the earliest: others take turns
+    /// with it.
+    fn gone_min(&self, now: u64, id: u32) -> u64 {
+        let passage = &self.passages[id as usize];
+        let output = &self.outputs[passage.way[0] as usize];
+        let (full, last) = (
+            output.service(passage.sizes.full),
+            output.service(passage.sizes.last),
+        );
+        let mut least = passage.rest(full, last);
+        let line = &self.adapters[passage.source as usize].out;
+        let firsts = line.flows.iter().map(|flow| flow.first);
+        let others = firsts.filter(|&first| first != id);
+        let is_paced = |it: u32| self.passages[it as usize].own[0].pace > 0;
+        if !others.clone().any(is_paced) && !is_paced(id) {
+            for other in others {
+                let before = self.passages[other as usize].left.min(passage.left - 1);
+                let other_full = output.service(self.passages[other as usize].sizes.full);
+                least += u64::from(before.saturating_sub(1)) * other_full;
+            }
+        }
+        now + least.max(1)
+    }
+
+    /// A window of the hosts is over: what their adapters have sent in it is on its way, and the
+    /// queues of the next window are worked out.
+    fn end_window<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
+        let now = queue.now().picoseconds();
+        self.window_event = EventId::NONE;
+        self.window_end = NEVER;
+        while let Some(&Reverse((wake, host))) = self.active.peek()
+            && wake < now
+        {
+            self.active.pop();
+            self.advance(host, now);
+            let adapter = &mut self.adapters[host as usize];
+            adapter.is_active = !adapter.out.flows.is_empty();
+            if adapter.is_active {
+                self.active.push(Reverse((adapter.out.wake, host)));
+            }
+        }
+        let window = self.calendar.window(now);
+        let bucket = self.calendar.take(window);
+        for arrival in &bucket {
+            let output = &mut self.outputs[arrival.link as usize];
+            if output.inbox.is_empty() {
+                self.touched.push(arrival.link);
+            }
+            output.expect(*arrival);
+        }
+        self.calendar.keep(bucket);
+        let mut touched = core::mem::take(&mut self.touched);
+        for link in touched.drain(..) {
+            let mut inbox = core::mem::take(&mut self.outputs[link as usize].inbox);
+            for arrival in inbox.drain(..) {
+                self.serve(&arrival);
+            }
+            self.outputs[link as usize].inbox = inbox;
+        }
+        self.touched = touched;
+        let wake = self.active.peek().map(|&Reverse((wake, _))| wake);
+        let of_adapters = wake.map(|wake| self.calendar.window(wake) + 1);
+        let next = [of_adapters, self.calendar.first()]
+            .into_iter()
+            .flatten()
+            .min();
+        if let Some(next) = next {
+            self.end_window_by(queue, next.max(window + 1));
+        }
+        // Which queue was worked out first is nobody's business.
+        self.notices.sort_unstable();
+        self.tell(queue);
+    }
+
+    /// A window is to end when this one begins, or before.
+    fn end_window_by<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>, window: u64) {
+        if window >= self.window_end {
+            return;
+        }
+        self.window_end = window;
+        let begin = self.calendar.begin(window);
+        if !queue.reschedule(self.window_event, begin) {
+            self.window_event = queue.schedule(begin, E::from(WINDOW));
+        }
+    }
+
+    /// Schedules what has been found out.
+    fn tell<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
+        let now = queue.now();
+        for (time, id) in self.notices.drain(..) {
+            self.pending += 1;
+            queue.schedule(Time::from_picoseconds(time).max(now), E::from(FlowId(id)));
+        }
+    }
+
+    /// A frame comes to the queue of a switch.
+    #[inline]
+    fn serve(&mut self, arrival: &Arrival) {
+        let passage = &self.passages[arrival.passage as usize];
+        let bytes = passage.sizes.bytes(arrival.kind.is_last);
+        let output = &mut self.outputs[arrival.link as usize];
+        let service = output.service(bytes);
+        let start = output.take(arrival.time, service, bytes);
+        self.leave(
+            arrival.passage,
+            arrival.place,
+            arrival.kind,
+            (start, service),
+        );
+    }
+
+    /// A frame begins on a link of its way, and keeps it busy for some time.
+    #[inline]
+    fn leave(&mut self, id: u32, place: u16, kind: Kind, (start, service): (u64, u64)) {
+        let passage = &self.passages[id as usize];
+        let link = passage.way[usize::from(place)];
+        #[cfg(test)]
+        self.log.push((passage.tag, link, start));
+        let output = &self.outputs[link as usize];
+        if let Some(&next) = passage.way.get(usize::from(place) + 1) {
+            let bytes = passage.sizes.bytes(kind.is_last);
+            let cut = if output.is_full(bytes) {
+                output.full_cut
+            } else {
+                self.forwarding.cut(bytes, output.rate)
+            };
+            let wait =
+                self.forwarding
+                    .wait(cut, service, self.outputs[next as usize].service(bytes));
+            let lead = output.propagation + output.switch + wait;
+            self.calendar.push(Arrival {
+                time: start + lead.max(1),
+                passage: id,
+                link: next,
+                from: link,
+                place: place + 1,
+                kind,
+            });
+            return;
+        }
+        self.arrive(id, kind, start + output.propagation, service);
+    }
+
+    /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
+    fn arrive(&mut self, id: u32, kind: Kind, head: u64, service: u64) {
+        let passage = &mut self.passages[id as usize];
+        if kind.is_first {
+            passage.head = head;
+            if passage.owes_head {
+                self.notices.push((head, id));
+            }
+        }
+        let span = passage.taken[usize::from(kind.is_last)].span();
+        let ready = head + service.saturating_sub(span);
+        if !passage.has_last_bus {
+            let begin = ready.max(passage.next_taken);
+            passage.next_taken = begin + span;
+            if kind.is_last {
+                passage.end = begin + span;
+                passage.end_look = passage.end;
+                self.notices.push((passage.end, id));
+            }
+            return;
+        }
+        if kind.is_last {
+            passage.end_look = ready + span;
+            self.notices.push((passage.end_look, id));
+        }
+        let adapter = &mut self.adapters[passage.target as usize];
+        adapter.inbox.push_back(Inbound {
+            ready,
+            passage: id,
+            kind,
+        });
+        adapter.inbox_max = adapter.inbox_max.max(adapter.inbox.len() as u32);
+    }
+
+    /// Works out what a host's adapter and bus have done before `until`.
+    fn advance(&mut self, host: u32, until: u64) {
+        loop {
+            let adapter = &mut self.adapters[host as usize];
+            let ready = adapter.inbox.front().map_or(NEVER, |it| it.ready);
+            let (inside, out) = (adapter.inside.wake, adapter.out.wake);
+            let next = ready.min(inside).min(out);
+            if next >= until {
+                return;
+            }
+            if ready == next {
+                self.take_in(host);
+            } else if inside == next {
+                self.move_inside(host, inside);
+            } else {
+                self.send(host, out);
+            }
+        }
+    }
+
+    /// A frame that has come crosses the bus.
+    fn take_in(&mut self, host: u32) {
+        let adapter = &mut self.adapters[host as usize];
+        let Some(Inbound {
+            ready,
+            passage,
+            kind,
+        }) = adapter.inbox.pop_front()
+        else {
+            return;
+        };
+        let passage = &mut self.passages[passage as usize];
+        let own = passage.taken[usize::from(kind.is_last)];
+        let bytes = passage.sizes.bytes(kind.is_last) / passage.scale;
+        let begin = adapter.take_bus(ready.max(passage.next_taken), own.bus, bytes);
+        passage.next_taken = begin + own.pace;
+        if kind.is_last {
+            passage.end = begin + own.span();
+        }
+    }
+
+    /// A frame of what crosses the bus alone does.
+    fn move_inside(&mut self, host: u32, time: u64) {
+        let adapter = &mut self.adapters[host as usize];
+        let place = match adapter.inside.turn(&self.passages, time) {
+            Ok(place) => place,
+            Err(next) => {
+                adapter.inside.wake = next;
+                return;
+            }
+        };
+        let passage = &mut self.passages[adapter.inside.flows[place].first as usize];
+        let kind = passage.next_kind();
+        let own = passage.own[usize::from(kind.is_last)];
+        let bytes = passage.sizes.bytes(kind.is_last) / passage.scale;
+        let begin = adapter.take_bus(time, own.bus, bytes);
+        passage.left -= 1;
+        passage.next_start = begin + own.pace;
+        if kind.is_last {
+            passage.end = begin + own.span();
+        }
+        adapter.inside.rotate(&self.passages, place);
+        adapter.inside.wake = if adapter.inside.flows.is_empty() {
+            NEVER
+        } else {
+            adapter.bus_free
+        };
+    }
+
+    /// The adapter sends a frame of the flow whose turn it is.
+    fn send(&mut self, host: u32, time: u64) {
+        let adapter = &mut self.adapters[host as usize];
+        let place = match adapter.out.turn(&self.passages, time) {
+            Ok(place) => place,
+            Err(next) => {
+                adapter.out.wake = next;
+                return;
+            }
+        };
+        let id = adapter.out.flows[place].first;
+        let passage = &mut self.passages[id as usize];
+        let kind = passage.next_kind();
+        let own = passage.own[usize::from(kind.is_last)];
+        let bytes = passage.sizes.bytes(kind.is_last);
+        let begin = if passage.has_first_bus {
+            adapter.take_bus(time, own.bus, bytes / passage.scale)
+        } else {
+            time
+        };
+        let output = &mut self.outputs[passage.way[0] as usize];
+        let service = output.service(bytes);
+        let start = output.take(begin + own.span().saturating_sub(service), service, bytes);
+        passage.left -= 1;
+        passage.next_start = begin + own.pace;
+        if kind.is_last {
+            passage.gone = start + service;
+            if passage.gone_look == NEVER {
+                passage.gone_look = passage.gone;
+                self.notices.push((passage.gone, id));
+            }
+        }
+        adapter.out.rotate(&self.passages, place);
+        // It reads the next one while this one leaves.
+        adapter.out.wake = if adapter.out.flows.is_empty() {
+            NEVER
+        } else if own.span() > 0 {
+            start
+        } else {
+            start + service
+        };
+        self.leave(id, 0, kind, (start, service));
+    }
+}
+
+/// What others do at a host, and accounts.
+impl Frames {
+    /// Whether something is on a host's bus now.
+    pub(crate) fn busy_on_bus<E: Copy + From<FlowId>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        host: u32,
+    ) -> bool {
+        let now = queue.now().picoseconds();
+        self.advance(host, now);
+        self.tell(queue);
+        self.adapters[host as usize].bus_free > now
+    }
+
+    /// A short transaction takes some of a busy bus's time away.
+    pub(crate) fn hold_up(&mut self, host: u32, length: Time) {
+        self.adapters[host as usize].bus_free += length.picoseconds();
+    }
+
+    /// Of events that are pending, those that tell of a message: each is counted once, and the
+    /// events that end windows are not.
+    pub(crate) fn pending(&self, events: usize) -> usize {
+        let windows = usize::from(self.window_end < NEVER);
+        (events + self.under_way).saturating_sub(self.pending + windows)
+    }
+
+    /// Works out until now what links and buses have carried.
+    pub(crate) fn credit_all(&mut self, now: Time) {
+        let now = now.picoseconds();
+        for host in 0..self.adapters.len() as u32 {
+            self.advance(host, now);
+        }
+        let links = self.outputs.iter().map(|output| output.carried(now));
+        let rate = self.bus_rate.bytes_per_picosecond();
+        let buses = self.adapters.iter().map(|adapter| {
+            let ahead = adapter.bus_free.saturating_sub(now) as f64;
+            if ahead > 0.0 {
+                (adapter.bus_bytes - ahead * rate).max(0.0)
+            } else {
+                adapter.bus_bytes
+            }
+        });
+        for (seen, carried) in self.seen.iter_mut().zip(links.chain(buses)) {
+            *seen = carried.max(*seen);
+        }
+    }
+
+    /// Begins a new account.
+    pub(crate) fn clear_carried(&mut self) {
+        self.cleared.clone_from(&self.seen);
+    }
+
+    /// Bytes that a link or bus had carried when that was worked out last.
+    pub(crate) fn carried(&self, resource: ResourceId) -> f64 {
+        let place = resource.0 as usize;
+        self.seen[place] - self.cleared[place]
+    }
+
+    /// The rate of a link or bus, bytes a picosecond.
+    pub(crate) fn rate(&self, resource: ResourceId) -> f64 {
+        let output = self.outputs.get(resource.0 as usize);
+        output.map_or(self.bus_rate.bytes_per_picosecond(), |it| it.rate)
+    }
+
+    /// Most frames that waited for a link, or for a host's bus, or were on it, at once.
+    pub(crate) fn frames_max(&self, resource: ResourceId) -> u32 {
+        let place = resource.0 as usize;
+        match self.outputs.get(place) {
+            Some(output) => output.frames_max(),
+            None => self.adapters[place - self.outputs.len()].inbox_max,
+        }
+    }
+
+    /// What a number belongs to.
+    pub(crate) fn tag(&self, id: FlowId) -> u32 {
+        let passage = self.passages.get(id.0 as usize);
+        passage.map_or(NO_TAG, |passage| passage.tag)
+    }
+
+    /// What the messages on their way belong to.
+    pub(crate) fn active_tags(&self) -> impl Iterator<Item = u32> {
+        let active = self.passages.iter().filter(|passage| passage.is_active);
+        active.map(|passage| passage.tag)
+    }
+
+    /// Memory of all this.
+    pub(crate) fn state_bytes(&self) -> usize {
+        let outputs: usize = self.outputs.iter().map(Output::state_bytes).sum();
+        let adapters: usize = self.adapters.iter().map(Adapter::state_bytes).sum();
+        let ways: usize = self.passages.iter().map(|it| it.way.capacity()).sum();
+        self.outputs.capacity() * size_of::<Output>()
+            + outputs
+            + self.adapters.capacity() * size_of::<Adapter>()
+            + adapters
+            + self.passages.capacity() * size_of::<Passage>()
+            + ways * size_of::<u32>()
+            + self.calendar.state_bytes()
+    }
+}

@@ -1,0 +1,262 @@
+//! What frames cost with nobody else there: one frame at one queue, and a whole message in closed
+//! form.
+//!
+//! The engine and the floor of a message are both made of [`Leg`]s, so that a message alone takes
+//! its floor to the picosecond.
+
+use viaduct_topology::LinkId;
+
+use crate::fluid::FlowDemand;
+use crate::hops::{Delays, Ends, Shape, moving_time};
+use crate::rate::{Frame, Rate, Switching};
+
+/// The frames of a message: all are of one size but the last, which may be shorter.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sizes {
+    pub(super) count: u32,
+    /// Bytes on the link of one that is not the last, and of the last.
+    pub(super) full: f64,
+    pub(super) last: f64,
+}
+
+impl Sizes {
+    /// Of so many bytes on the link, headers included. Where a message is framed in another way,
+    /// or what is left of it begins in the middle of a frame, the last one is a header at least.
+    pub(super) fn of(wire_bytes: f64, frame: Frame) -> Self {
+        let header = f64::from(frame.header_bytes);
+        if frame.payload_bytes == 0 {
+            let all = wire_bytes.max(header);
+            return Self {
+                count: 1,
+                full: all,
+                last: all,
+            };
+        }
+        let full = full_bytes(frame);
+        let count = (wire_bytes / full).ceil().max(1.0);
+        Self {
+            count: count as u32,
+            full,
+            last: (wire_bytes - (count - 1.0) * full).max(header),
+        }
+    }
+
+    /// Bytes on the link of one of them.
+    #[inline]
+    pub(super) fn bytes(&self, is_last: bool) -> f64 {
+        if is_last { self.last } else { self.full }
+    }
+}
+
+/// Bytes on the link of a frame with as much payload as it can have; none if that is any number.
+pub(super) fn full_bytes(frame: Frame) -> f64 {
+    if frame.payload_bytes == 0 {
+        return 0.0;
+    }
+    f64::from(frame.payload_bytes) + f64::from(frame.header_bytes)
+}
+
+/// How frames move on from queue to queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forwarding {
+    pub(super) switching: Switching,
+    pub(super) cut_through_bytes: f64,
+}
+
+impl Forwarding {
+    pub(crate) fn of(delays: &Delays<'_>) -> Self {
+        Self {
+            switching: delays.links.switching,
+            cut_through_bytes: f64::from(delays.switch.cut_through_bytes),
+        }
+    }
+
+    /// From the start of a frame's first byte on a link to its entering the next queue, behind the
+    /// cable and the switch: as many of its bytes must have come as the switch needs, and as many
+    /// that a faster link does not run out of them.
+    #[inline]
+    pub(super) fn wait(&self, cut: u64, service: u64, next_service: u64) -> u64 {
+        match self.switching {
+            Switching::CutThrough => cut.max(service.saturating_sub(next_service)),
+            Switching::StoreAndForward => service,
+        }
+    }
+
+    /// How long the bytes take over a link that a switch needs of a frame before it forwards it.
+    #[inline]
+    pub(super) fn cut(&self, bytes: f64, rate: f64) -> u64 {
+        (bytes.min(self.cut_through_bytes) / rate + 0.5) as u64
+    }
+}
+
+/// How long frames take at one place of a way, picoseconds: full ones, and the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Leg {
+    /// For how long each keeps the place busy.
+    service: [u64; 2],
+    /// From its start here to its entering the next place.
+    lead: [u64; 2],
+}
+
+/// How long a message takes that is alone, picoseconds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Span {
+    /// Until its first byte is at the end of the last link.
+    pub(crate) head: u64,
+    /// Until its last byte is at the end of its way.
+    pub(crate) total: u64,
+}
+
+/// How long frames are with the adapter that sends or takes them, picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Own {
+    /// On the bus.
+    pub(super) bus: u64,
+    /// Until the adapter begins with the next one of the message.
+    pub(super) pace: u64,
+}
+
+impl Own {
+    pub(super) fn of(bytes: f64, demand: &FlowDemand, bus_rate: Option<Rate>) -> Self {
+        let bus = bus_rate.map_or(0, |rate| bus_time(bytes, demand, rate));
+        let pace = if demand.rate_max.is_finite() {
+            picoseconds(bytes, demand.rate_max)
+        } else {
+            0
+        };
+        Self { bus, pace }
+    }
+
+    /// With the adapter that takes them. Bytes that are nowhere stored come no faster than they
+    /// were sent.
+    pub(super) fn taken(
+        bytes: f64,
+        demand: &FlowDemand,
+        bus_rate: Option<Rate>,
+        switching: Switching,
+    ) -> Self {
+        let own = Self::of(bytes, demand, bus_rate);
+        match switching {
+            Switching::CutThrough => Self { pace: 0, ..own },
+            Switching::StoreAndForward => own,
+        }
+    }
+
+    /// Until its last byte is with the adapter.
+    #[inline]
+    pub(super) fn span(&self) -> u64 {
+        self.bus.max(self.pace)
+    }
+}
+
+/// How long a frame takes on a bus.
+fn bus_time(bytes: f64, demand: &FlowDemand, bus_rate: Rate) -> u64 {
+    picoseconds(bytes / demand.scale, bus_rate.bytes_per_picosecond())
+}
+
+/// How long bytes take at a rate; never no time.
+#[inline]
+pub(super) fn picoseconds(bytes: f64, rate: f64) -> u64 {
+    moving_time(bytes, rate).picoseconds()
+}
+
+/// How long a message takes over a part of its way that it crosses at once, nobody else there.
+pub(crate) fn alone(
+    delays: &Delays<'_>,
+    shape: Shape,
+    path: &[LinkId],
+    demand: &FlowDemand,
+    ends: &Ends,
+) -> Span {
+    let forwarding = Forwarding::of(delays);
+    let sizes = Sizes::of(demand.wire_bytes, delays.links.frame);
+    let bytes = [sizes.full, sizes.last];
+    let bus_rate = |has_bus: bool| has_bus.then_some(ends.bus_rate);
+    let mut legs = Vec::with_capacity(shape.len() + 1);
+    let own = bytes.map(|bytes| Own::of(bytes, demand, bus_rate(shape.first_bus)).span());
+    if own[0] > 0 || path.is_empty() {
+        legs.push(Leg {
+            service: own,
+            lead: [0; 2],
+        });
+    }
+    let mut head = 0;
+    let mut tail = 0;
+    let service_of = |link| {
+        let rate = delays.links.rate_of(delays.topology, link);
+        bytes.map(|bytes| picoseconds(bytes, rate.bytes_per_picosecond()))
+    };
+    let first = usize::from(sizes.count == 1);
+    if let (Some(source), Some(&link)) = (legs.last_mut(), path.first()) {
+        let next = service_of(link);
+        source.lead = [0, 1].map(|kind| source.service[kind].saturating_sub(next[kind]));
+        head += source.lead[first];
+    }
+    for (index, &link) in path.iter().enumerate() {
+        let service = service_of(link);
+        let propagation = delays.links.propagation_of(delays.topology, link);
+        let propagation = propagation.picoseconds();
+        let mut leg = Leg {
+            service,
+            lead: [propagation; 2],
+        };
+        if let Some(&next) = path.get(index + 1) {
+            let rate = delays.links.rate_of(delays.topology, link);
+            let rate = rate.bytes_per_picosecond();
+            let next = service_of(next);
+            let base = propagation + delays.switch.delay.picoseconds();
+            leg.lead = [0, 1].map(|kind| {
+                let cut = forwarding.cut(bytes[kind], rate);
+                (base + forwarding.wait(cut, service[kind], next[kind])).max(1)
+            });
+            head += leg.lead[first];
+        } else {
+            head += propagation;
+            tail = propagation;
+        }
+        legs.push(leg);
+    }
+    let switching = delays.links.switching;
+    let taken = bytes.map(|bytes| Own::taken(bytes, demand, bus_rate(shape.last_bus), switching));
+    if let Some(last) = legs.last_mut()
+        && !path.is_empty()
+        && taken[0].span() > 0
+    {
+        let service = taken.map(|own| own.span());
+        for kind in [0, 1] {
+            last.lead[kind] += last.service[kind].saturating_sub(service[kind]);
+        }
+        legs.push(Leg {
+            service,
+            lead: [0; 2],
+        });
+        tail = 0;
+    }
+    let total = last_start(&legs, sizes.count) + tail;
+    let last = legs.last().map_or(0, |leg| leg.service[1]);
+    Span {
+        head,
+        total: (total + last).max(1),
+    }
+}
+
+/// When the last of some frames begins at the last of some places, each of which serves them in
+/// order: the longest of all ways through the grid of frames and places. Up to the place at which
+/// such a way turns to the last frame it takes the full ones, and goes from frame to frame where
+/// that takes longest.
+fn last_start(legs: &[Leg], count: u32) -> u64 {
+    let end = legs.len().saturating_sub(1);
+    let mut rest: u64 = legs[..end].iter().map(|leg| leg.lead[1]).sum();
+    if count < 2 {
+        return rest;
+    }
+    let (mut before, mut slowest, mut longest) = (0, 0, 0);
+    for leg in legs {
+        slowest = slowest.max(leg.service[0]);
+        let frames = u64::from(count - 2) * slowest + leg.service[0];
+        longest = longest.max(before + frames + rest);
+        before += leg.lead[0];
+        rest = rest.saturating_sub(leg.lead[1]);
+    }
+    longest
+}

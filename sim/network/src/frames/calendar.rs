@@ -1,0 +1,179 @@
+//! When frames come to the queues of switches: by windows, not by time.
+//!
+//! A frame that begins on a cable is at the next queue a window later at the earliest. So all that
+//! comes to a queue in a window is known when the window begins, and within it each queue works
+//! alone: nothing has to be put in order but what comes to one queue in one window.
+
+use std::collections::BTreeMap;
+
+use viaduct_engine::Time;
+
+/// A frame that comes to the queue of a link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Arrival {
+    /// When it is there, picoseconds.
+    pub(super) time: u64,
+    /// The message.
+    pub(super) passage: u32,
+    /// The queue, and the link that it comes from.
+    pub(super) link: u32,
+    pub(super) from: u32,
+    /// The place of the queue on its way.
+    pub(super) place: u16,
+    pub(super) kind: Kind,
+}
+
+/// Which frame of its message it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Kind {
+    pub(super) is_first: bool,
+    pub(super) is_last: bool,
+}
+
+impl Arrival {
+    /// What comes before what at one queue; what comes from one link is in order before.
+    #[inline]
+    pub(super) fn key(&self) -> (u64, u32) {
+        (self.time, self.from)
+    }
+}
+
+/// Windows that are kept by their numbers; what is further ahead is kept by a tree.
+const RING: u64 = 256;
+
+#[derive(Debug)]
+pub(super) struct Calendar {
+    /// The length of a window, picoseconds.
+    width: u64,
+    /// Windows before this one are done.
+    next: u64,
+    ring: Vec<Vec<Arrival>>,
+    far: BTreeMap<u64, Vec<Arrival>>,
+    /// Emptied lists, to be filled again.
+    spare: Vec<Vec<Arrival>>,
+    count: usize,
+}
+
+impl Calendar {
+    pub(super) fn new(width: u64) -> Self {
+        Self {
+            width,
+            next: 0,
+            ring: (0..RING).map(|_| Vec::new()).collect(),
+            far: BTreeMap::new(),
+            spare: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// The window that a time belongs to.
+    #[inline]
+    pub(super) fn window(&self, time: u64) -> u64 {
+        time / self.width
+    }
+
+    /// When a window begins.
+    #[inline]
+    pub(super) fn begin(&self, window: u64) -> Time {
+        Time::from_picoseconds(window.saturating_mul(self.width))
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, arrival: Arrival) {
+        let window = self.window(arrival.time);
+        debug_assert!(window >= self.next, "{} is next: {arrival:?}", self.next);
+        self.count += 1;
+        let list = if window < self.next + RING {
+            &mut self.ring[(window % RING) as usize]
+        } else {
+            self.far.entry(window).or_default()
+        };
+        if list.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *list = spare;
+        }
+        list.push(arrival);
+    }
+
+    /// All that comes in a window, that of one link in order; windows before it hold nothing any
+    /// more.
+    pub(super) fn take(&mut self, window: u64) -> Vec<Arrival> {
+        self.next = self.next.max(window + 1);
+        let mut list = core::mem::take(&mut self.ring[(window % RING) as usize]);
+        if let Some(mut far) = self.far.remove(&window) {
+            // It was known earlier.
+            far.append(&mut list);
+            self.keep(core::mem::replace(&mut list, far));
+        }
+        self.count -= list.len();
+        list
+    }
+
+    /// Gives a list back.
+    pub(super) fn keep(&mut self, mut list: Vec<Arrival>) {
+        list.clear();
+        if list.capacity() > 0 {
+            self.spare.push(list);
+        }
+    }
+
+    /// The first window that holds something.
+    pub(super) fn first(&self) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let near = (self.next..self.next + RING)
+            .find(|window| !self.ring[(window % RING) as usize].is_empty());
+        let far = self.far.keys().next().copied();
+        match (near, far) {
+            (Some(near), Some(far)) => Some(near.min(far)),
+            (near, far) => near.or(far),
+        }
+    }
+
+    pub(super) fn state_bytes(&self) -> usize {
+        let lists = self.ring.iter().chain(self.far.values()).chain(&self.spare);
+        let held: usize = lists.map(Vec::capacity).sum();
+        held * size_of::<Arrival>() + self.ring.capacity() * size_of::<Vec<Arrival>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_under_way_takes_at_most_64_bytes() {
+        // It is in one list, and counted in one queue.
+        assert!(size_of::<Arrival>() + size_of::<u64>() <= 64);
+    }
+
+    #[test]
+    fn windows_near_and_far_come_in_order() {
+        let mut calendar = Calendar::new(10);
+        let times = [3, 9, 25, 10 * RING + 1, 10 * RING + 25, 100 * RING];
+        let kind = Kind {
+            is_first: true,
+            is_last: true,
+        };
+        for time in times {
+            calendar.push(Arrival {
+                time,
+                passage: 0,
+                link: 0,
+                from: 0,
+                place: 0,
+                kind,
+            });
+        }
+        let mut seen = Vec::new();
+        while let Some(window) = calendar.first() {
+            let list = calendar.take(window);
+            assert!(list.iter().all(|it| it.time / 10 == window));
+            seen.extend(list.iter().map(|it| it.time));
+            calendar.keep(list);
+        }
+        assert_eq!(seen, times);
+    }
+}

@@ -1,0 +1,108 @@
+//! The output queue of a link: frames, first come first served.
+
+use std::collections::VecDeque;
+
+use viaduct_engine::Time;
+
+use super::alone::picoseconds;
+use super::calendar::Arrival;
+
+#[derive(Debug)]
+pub(super) struct Output {
+    /// Bytes a picosecond.
+    pub(super) rate: f64,
+    /// The cable, and the switch or adapter behind it.
+    pub(super) propagation: u64,
+    pub(super) switch: u64,
+    /// Of full frames: their bytes, for how long one keeps the link busy, and how long a switch
+    /// waits for what it needs of it.
+    full_bytes: f64,
+    full: u64,
+    pub(super) full_cut: u64,
+    /// When all that has come is gone.
+    free_at: u64,
+    /// Bytes of all that has come.
+    carried: f64,
+    /// When the frames that are here leave.
+    leaving: VecDeque<u64>,
+    /// Most frames that were here at once.
+    frames_max: u32,
+    /// What comes in the present window, in order.
+    pub(super) inbox: Vec<Arrival>,
+}
+
+impl Output {
+    pub(super) fn new(rate: f64, (propagation, switch): (Time, Time), full_bytes: f64) -> Self {
+        Self {
+            rate,
+            propagation: propagation.picoseconds(),
+            switch: switch.picoseconds(),
+            full_bytes,
+            full: picoseconds(full_bytes, rate),
+            full_cut: 0,
+            free_at: 0,
+            carried: 0.0,
+            leaving: VecDeque::new(),
+            frames_max: 0,
+            inbox: Vec::new(),
+        }
+    }
+
+    /// For how long a frame keeps the link busy.
+    #[inline]
+    pub(super) fn service(&self, bytes: f64) -> u64 {
+        if bytes == self.full_bytes {
+            self.full
+        } else {
+            picoseconds(bytes, self.rate)
+        }
+    }
+
+    /// Whether a frame is as long as one can be.
+    #[inline]
+    pub(super) fn is_full(&self, bytes: f64) -> bool {
+        bytes == self.full_bytes
+    }
+
+    /// A frame comes at a time: when it begins on the link.
+    #[inline]
+    pub(super) fn take(&mut self, time: u64, service: u64, bytes: f64) -> u64 {
+        while self.leaving.front().is_some_and(|&leaves| leaves <= time) {
+            self.leaving.pop_front();
+        }
+        let start = time.max(self.free_at);
+        self.free_at = start + service;
+        self.carried += bytes;
+        self.leaving.push_back(self.free_at);
+        self.frames_max = self.frames_max.max(self.leaving.len() as u32);
+        start
+    }
+
+    /// Bytes that have left by a time. What comes after it and is known already may be counted as
+    /// still here, for as long as the link is idle in between: for a window at most.
+    pub(super) fn carried(&self, now: u64) -> f64 {
+        let ahead = self.free_at.saturating_sub(now) as f64;
+        (self.carried - ahead * self.rate).max(0.0)
+    }
+
+    /// Most frames that waited or were on the link at once.
+    pub(super) fn frames_max(&self) -> u32 {
+        self.frames_max
+    }
+
+    /// Puts what comes in this window into its place.
+    #[inline]
+    pub(super) fn expect(&mut self, arrival: Arrival) {
+        self.inbox.push(arrival);
+        let mut place = self.inbox.len() - 1;
+        while place > 0 && self.inbox[place - 1].key() > arrival.key() {
+            self.inbox[place] = self.inbox[place - 1];
+            place -= 1;
+        }
+        self.inbox[place] = arrival;
+    }
+
+    pub(super) fn state_bytes(&self) -> usize {
+        self.leaving.capacity() * size_of::<u64>() + self.inbox.capacity() * size_of::<Arrival>()
+    }
+}

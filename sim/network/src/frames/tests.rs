@@ -1,0 +1,514 @@
+//! Frames, against a slow second implementation of the same rules: one heap for everything.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use proptest::prelude::*;
+use viaduct_engine::EventQueue;
+use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
+
+use super::*;
+use crate::hops::Ends;
+use crate::links::{LinkConfig, Sharing, SwitchModel};
+use crate::queues::FlowKey;
+use crate::rate::Switching;
+
+#[derive(Clone, Debug)]
+struct Message {
+    at: u64,
+    ends: (u32, u32),
+    flow: u32,
+    payload: u32,
+    rate_max: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Network {
+    topology: Topology,
+    links: LinkConfig,
+    switch: SwitchModel,
+    ends: Ends,
+}
+
+impl Network {
+    fn delays(&self) -> Delays<'_> {
+        Delays {
+            topology: &self.topology,
+            links: &self.links,
+            switch: &self.switch,
+        }
+    }
+
+    fn way(&self, message: &Message) -> Vec<u32> {
+        let mut way: Vec<LinkId> = Vec::new();
+        let (source, target) = (HostId(message.ends.0), HostId(message.ends.1));
+        self.topology.route(source, target, &mut way);
+        way.iter().map(|link| link.0).collect()
+    }
+
+    fn demand(&self, message: &Message, tag: usize) -> FlowDemand {
+        let wire_bytes = self.links.frame.wire_bytes(message.payload.into()) as f64;
+        FlowDemand {
+            wire_bytes,
+            scale: wire_bytes / f64::from(message.payload.max(1)),
+            rate_max: message.rate_max,
+            tag: tag as u32,
+        }
+    }
+}
+
+/// When its sender is done with a message, when its head is there, and when its last byte is.
+type Times = (u64, u64, u64);
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Begins(usize),
+    FlowEnds(FlowId),
+}
+
+impl From<FlowId> for Event {
+    fn from(flow: FlowId) -> Self {
+        Self::FlowEnds(flow)
+    }
+}
+
+/// Times of messages, and of each frame on each link, by the engine.
+fn engine(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32, u64)>) {
+    let mut frames = Frames::new(&network.delays(), network.ends.bus_rate);
+    let mut queue = EventQueue::new();
+    for (place, message) in messages.iter().enumerate() {
+        queue.schedule(Time::from_picoseconds(message.at), Event::Begins(place));
+    }
+    let mut times = vec![(NEVER, NEVER, NEVER); messages.len()];
+    let mut leads = vec![0; messages.len()];
+    while let Some((now, event)) = queue.pop() {
+        let now = now.picoseconds();
+        match event {
+            Event::Begins(place) => {
+                let message = &messages[place];
+                let way = network.way(message);
+                let demand = network.demand(message, place);
+                let has_buses = network.ends.have_buses();
+                let shape = crate::hops::Shape::between(has_buses, way.len());
+                let links: Vec<_> = way.iter().map(|&link| LinkId(link)).collect();
+                let span = alone::alone(&network.delays(), shape, &links, &demand, &network.ends);
+                leads[place] = span.head;
+                let crossing = Crossing {
+                    hosts: message.ends,
+                    way: &way,
+                    has_first_bus: has_buses,
+                    has_last_bus: has_buses,
+                    flow: Some(FlowKey::new((message.ends, message.flow), 0, 0)),
+                    brings_head: true,
+                };
+                frames.begin(&mut queue, &crossing, &demand, span);
+            }
+            Event::FlowEnds(flow) => {
+                let (tag, step) = frames.step(&mut queue, flow);
+                let Some(times) = times.get_mut(tag as usize) else {
+                    continue;
+                };
+                match step {
+                    Step::None => {}
+                    Step::Gone => times.0 = now,
+                    Step::Head(begun) => times.1 = begun.picoseconds() + leads[tag as usize],
+                    Step::Served { at, .. } => times.2 = at.picoseconds() + leads[tag as usize],
+                }
+            }
+        }
+    }
+    assert_eq!(frames.pending(0), 0, "events are counted");
+    let mut log = core::mem::take(&mut frames.log);
+    log.sort_unstable();
+    (times, log)
+}
+
+/// What happens in the second implementation; those at one time happen in this order.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Happening {
+    Begins(usize),
+    /// At the queue of a link, from another one.
+    Queues {
+        link: u32,
+        from: u32,
+        number: usize,
+        message: usize,
+        frame: u32,
+        place: usize,
+    },
+    /// At a host's bus.
+    Comes {
+        host: u32,
+        message: usize,
+        frame: u32,
+    },
+    /// An adapter looks for what it sends next.
+    Wakes(u32),
+}
+
+/// The rules once more, frame by frame, with everything in one heap and nothing worked out ahead.
+struct Slow<'a> {
+    network: &'a Network,
+    messages: &'a [Message],
+    heap: BinaryHeap<Reverse<(u64, Happening)>>,
+    link_free: BTreeMap<u32, u64>,
+    bus_free: BTreeMap<u32, u64>,
+    /// By host: flows in turn, each with its messages, and whether a look is to come.
+    turns: BTreeMap<u32, (VecDeque<(u32, u32)>, bool)>,
+    flows: BTreeMap<(u32, u32, u32), VecDeque<usize>>,
+    sent: Vec<u32>,
+    next_start: Vec<u64>,
+    next_taken: Vec<u64>,
+    times: Vec<Times>,
+    log: Vec<(u32, u32, u64)>,
+}
+
+impl Slow<'_> {
+    fn bytes(&self, message: usize, frame: u32) -> (f64, f64) {
+        let (payload, frames) = (
+            self.messages[message].payload,
+            self.network
+                .links
+                .frame
+                .count(self.messages[message].payload.into()) as u32,
+        );
+        let (size, header) = (
+            self.network.links.frame.payload_bytes,
+            self.network.links.frame.header_bytes,
+        );
+        let own = if frames == 1 {
+            payload
+        } else if frame + 1 == frames {
+            payload - size * (frames - 1)
+        } else {
+            size
+        };
+        let wire = f64::from(own + header);
+        let demand = self.network.demand(&self.messages[message], 0);
+        (wire, wire / demand.scale)
+    }
+
+    fn frames(&self, message: usize) -> u32 {
+        self.network
+            .links
+            .frame
+            .count(self.messages[message].payload.into()) as u32
+    }
+
+    fn service(&self, link: u32, bytes: f64) -> u64 {
+        let links = &self.network.links;
+        let rate = links.rate_of(&self.network.topology, LinkId(link));
+        time(bytes, rate.bytes_per_picosecond())
+    }
+
+    fn run(mut self) -> (Vec<Times>, Vec<(u32, u32, u64)>) {
+        while let Some(Reverse((now, happening))) = self.heap.pop() {
+            match happening {
+                Happening::Begins(message) => self.begins(now, message),
+                Happening::Comes {
+                    host,
+                    message,
+                    frame,
+                } => self.comes(now, host, message, frame),
+                Happening::Wakes(host) => self.wakes(now, host),
+                Happening::Queues {
+                    link,
+                    message,
+                    frame,
+                    place,
+                    ..
+                } => {
+                    let (wire, _) = self.bytes(message, frame);
+                    let service = self.service(link, wire);
+                    let start = now.max(self.link_free.get(&link).copied().unwrap_or(0));
+                    self.link_free.insert(link, start + service);
+                    self.starts(start, message, frame, place);
+                }
+            }
+        }
+        self.log.sort_unstable();
+        (self.times, self.log)
+    }
+
+    fn begins(&mut self, now: u64, message: usize) {
+        let Message { ends, flow, .. } = self.messages[message];
+        let line = self.flows.entry((ends.0, ends.1, flow)).or_default();
+        line.push_back(message);
+        let is_first = line.len() == 1;
+        let (turns, is_awake) = self.turns.entry(ends.0).or_default();
+        if is_first {
+            turns.push_back((ends.1, flow));
+        }
+        if !*is_awake {
+            *is_awake = true;
+            self.heap.push(Reverse((now, Happening::Wakes(ends.0))));
+        }
+        self.next_start[message] = now;
+    }
+
+    fn wakes(&mut self, now: u64, host: u32) {
+        let (mut turns, _) = self.turns.remove(&host).unwrap();
+        if turns.is_empty() {
+            return;
+        }
+        let first = |flow: &(u32, u32)| self.flows[&(host, flow.0, flow.1)][0];
+        let ready = turns
+            .iter()
+            .position(|flow| self.next_start[first(flow)] <= now);
+        let Some(place) = ready else {
+            let next = turns.iter().map(|flow| self.next_start[first(flow)]).min();
+            self.turns.insert(host, (turns, true));
+            self.heap
+                .push(Reverse((next.unwrap(), Happening::Wakes(host))));
+            return;
+        };
+        let flow = turns.remove(place).unwrap();
+        let message = self.flows[&(host, flow.0, flow.1)][0];
+        let frame = self.sent[message];
+        self.sent[message] += 1;
+        let (wire, on_bus) = self.bytes(message, frame);
+        let rate_max = self.messages[message].rate_max;
+        let pace = if rate_max.is_finite() {
+            time(wire, rate_max)
+        } else {
+            0
+        };
+        let (mut begin, mut span) = (now, pace);
+        if self.network.ends.have_buses() {
+            let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
+            let free = self.bus_free.entry(host).or_default();
+            begin = begin.max(*free);
+            *free = begin + bus;
+            span = span.max(bus);
+        }
+        self.next_start[message] = begin + pace;
+        let link = self.network.way(&self.messages[message])[0];
+        let service = self.service(link, wire);
+        let free = self.link_free.entry(link).or_default();
+        let start = (begin + span.saturating_sub(service)).max(*free);
+        *free = start + service;
+        if frame + 1 == self.frames(message) {
+            self.times[message].0 = start + service;
+            let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
+            line.pop_front();
+            if !line.is_empty() {
+                turns.push_back(flow);
+            }
+        } else {
+            turns.push_back(flow);
+        }
+        let goes_on = !turns.is_empty();
+        if goes_on {
+            let next = if span > 0 { start } else { start + service };
+            self.heap.push(Reverse((next, Happening::Wakes(host))));
+        }
+        self.turns.insert(host, (turns, goes_on));
+        self.starts(start, message, frame, 0);
+    }
+
+    /// A frame begins on a link.
+    fn starts(&mut self, start: u64, message: usize, frame: u32, place: usize) {
+        let way = self.network.way(&self.messages[message]);
+        let (wire, on_bus) = self.bytes(message, frame);
+        let link = way[place];
+        let service = self.service(link, wire);
+        self.log.push((message as u32, link, start));
+        let links = &self.network.links;
+        let cable = links
+            .propagation_of(&self.network.topology, LinkId(link))
+            .picoseconds();
+        let is_stored = links.switching == Switching::StoreAndForward;
+        if let Some(&next) = way.get(place + 1) {
+            let needed = wire.min(f64::from(self.network.switch.cut_through_bytes));
+            let rate = links.rate_of(&self.network.topology, LinkId(link));
+            let waits = if is_stored {
+                service
+            } else {
+                let runs_dry = service.saturating_sub(self.service(next, wire));
+                rate.time_for(needed).picoseconds().max(runs_dry)
+            };
+            let after = cable + self.network.switch.delay.picoseconds() + waits;
+            let queues = Happening::Queues {
+                link: next,
+                from: link,
+                number: self.log.len(),
+                message,
+                frame,
+                place: place + 1,
+            };
+            self.heap.push(Reverse((start + after.max(1), queues)));
+            return;
+        }
+        let head = start + cable;
+        if frame == 0 {
+            self.times[message].1 = head;
+        }
+        if self.network.ends.have_buses() {
+            let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
+            let span = bus.max(self.paced(message, wire));
+            let comes = Happening::Comes {
+                host: self.messages[message].ends.1,
+                message,
+                frame,
+            };
+            let ready = head + service.saturating_sub(span);
+            self.heap.push(Reverse((ready, comes)));
+            return;
+        }
+        let span = self.paced(message, wire);
+        let begin = (head + service.saturating_sub(span)).max(self.next_taken[message]);
+        self.next_taken[message] = begin + span;
+        self.times[message].2 = begin + span;
+    }
+
+    /// What a receiving adapter's own rate makes of a frame: something where frames are stored.
+    fn paced(&self, message: usize, wire: f64) -> u64 {
+        let rate_max = self.messages[message].rate_max;
+        let is_stored = self.network.links.switching == Switching::StoreAndForward;
+        if is_stored && rate_max.is_finite() {
+            time(wire, rate_max)
+        } else {
+            0
+        }
+    }
+
+    fn comes(&mut self, now: u64, host: u32, message: usize, frame: u32) {
+        let (wire, on_bus) = self.bytes(message, frame);
+        let bus = time(on_bus, self.network.ends.bus_rate.bytes_per_picosecond());
+        let pace = self.paced(message, wire);
+        let free = self.bus_free.entry(host).or_default();
+        let begin = now.max(*free).max(self.next_taken[message]);
+        *free = begin + bus;
+        self.next_taken[message] = begin + pace;
+        self.times[message].2 = begin + bus.max(pace);
+    }
+}
+
+fn time(bytes: f64, rate: f64) -> u64 {
+    ((bytes / rate).ceil() as u64).max(1)
+}
+
+fn slow(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32, u64)>) {
+    let mut slow = Slow {
+        network,
+        messages,
+        heap: BinaryHeap::new(),
+        link_free: BTreeMap::new(),
+        bus_free: BTreeMap::new(),
+        turns: BTreeMap::new(),
+        flows: BTreeMap::new(),
+        sent: vec![0; messages.len()],
+        next_start: vec![0; messages.len()],
+        next_taken: vec![0; messages.len()],
+        times: vec![(NEVER, NEVER, NEVER); messages.len()],
+        log: Vec::new(),
+    };
+    for (place, message) in messages.iter().enumerate() {
+        slow.heap
+            .push(Reverse((message.at, Happening::Begins(place))));
+    }
+    slow.run()
+}
+
+fn networks() -> impl Strategy<Value = Network> {
+    let topology = prop_oneof![
+        (2_u32..6).prop_map(|hosts| Topology::single_switch(hosts, Ports(64)).unwrap()),
+        (2_u32..5).prop_map(|switches| {
+            Topology::chain(switches, ChainHosts::EverySwitch(2), Ports(64)).unwrap()
+        }),
+        Just(Topology::torus(&[3, 3], 1, Ports(64)).unwrap()),
+    ];
+    let switching = prop_oneof![
+        Just(Switching::CutThrough),
+        Just(Switching::StoreAndForward)
+    ];
+    let gbits = || prop_oneof![Just(1e9), Just(0.7e9), Just(4e9)];
+    let bus = prop_oneof![Just(f64::INFINITY), Just(2e9), Just(0.9e9)];
+    let times = (0_u64..3, 0_u64..3, 0_u32..100);
+    let frames = (prop_oneof![Just(0_u32), 1_u32..400], 0_u32..40);
+    (topology, switching, gbits(), gbits(), bus, times, frames).prop_map(
+        |(topology, switching, rate, host_rate, bus, times, frames)| Network {
+            topology,
+            links: LinkConfig {
+                sharing: Sharing::Packets,
+                switching,
+                rate: Rate::from_bits_per_second(rate),
+                host_rate: Rate::from_bits_per_second(host_rate),
+                propagation: Time::from_nanoseconds(times.0 * 300),
+                frame: Frame {
+                    payload_bytes: frames.0,
+                    header_bytes: frames.1,
+                },
+            },
+            switch: SwitchModel {
+                delay: Time::from_nanoseconds(times.1 * 250),
+                cut_through_bytes: times.2,
+            },
+            ends: Ends {
+                bus_rate: Rate::from_bits_per_second(bus),
+                forwarding: Switching::CutThrough,
+                write: Time::ZERO,
+            },
+        },
+    )
+}
+
+fn cases() -> impl Strategy<Value = (Network, Vec<Message>)> {
+    networks().prop_flat_map(|network| {
+        let hosts = network.topology.host_count();
+        let rate_max = prop_oneof![4 => Just(f64::INFINITY), 1 => Just(5e-5), 1 => Just(3e-4)];
+        let message = (
+            0_u64..40,
+            (0..hosts, 1..hosts),
+            0_u32..2,
+            prop_oneof![0_u32..2_000, Just(64)],
+            rate_max,
+        );
+        let messages = prop::collection::vec(message, 1..40);
+        (Just(network), messages).prop_map(move |(network, drawn)| {
+            let messages = drawn
+                .into_iter()
+                // Many at one time.
+                .map(|(at, (source, other), flow, payload, rate_max)| Message {
+                    at: at / 3 * 3_000_000,
+                    ends: (source, (source + other) % hosts),
+                    flow,
+                    payload,
+                    rate_max,
+                })
+                .collect();
+            (network, messages)
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn windows_give_the_times_of_one_heap_for_each_frame((network, messages) in cases()) {
+        let (times, log) = engine(&network, &messages);
+        let (slow_times, slow_log) = slow(&network, &messages);
+        prop_assert_eq!(log, slow_log);
+        prop_assert_eq!(times, slow_times);
+    }
+
+    #[test]
+    fn a_message_alone_takes_its_floor_and_no_other_less((network, messages) in cases()) {
+        let floor = |message: &Message| {
+            let way: Vec<_> = network.way(message).into_iter().map(LinkId).collect();
+            let shape = crate::hops::Shape::between(network.ends.have_buses(), way.len());
+            let demand = network.demand(message, 0);
+            alone::alone(&network.delays(), shape, &way, &demand, &network.ends)
+        };
+        let (times, _) = engine(&network, &messages);
+        for (message, times) in messages.iter().zip(times) {
+            let span = floor(message);
+            prop_assert!(times.2 - message.at >= span.total);
+            prop_assert!(times.1 - message.at >= span.head);
+            let (alone, _) = engine(&network, std::slice::from_ref(message));
+            prop_assert_eq!(alone[0].2 - message.at, span.total);
+            prop_assert_eq!(alone[0].1 - message.at, span.head);
+        }
+    }
+}

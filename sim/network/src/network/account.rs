@@ -1,0 +1,141 @@
+//! What a network has carried, what is under way in it, and what that takes.
+
+use core::ops::Range;
+
+use viaduct_engine::Time;
+
+use super::{Apart, Network};
+use crate::fluid::{FlowId, ResourceId};
+use crate::journeys::JourneyId;
+
+impl Network {
+    /// How many events would be pending if each message under way here had one: so many are.
+    #[must_use]
+    pub fn pending(&self, events: usize) -> usize {
+        match &self.apart {
+            None => events + self.fluid.without_event(),
+            Some(Apart::Queues(_)) => events,
+            Some(Apart::Frames(frames)) => frames.pending(events),
+        }
+    }
+
+    /// Credits all links and buses with what they have carried up to now.
+    pub fn credit_all(&mut self, now: Time) {
+        match &mut self.apart {
+            None => self.fluid.credit_all(now),
+            Some(Apart::Queues(queues)) => queues.work_out_all(now),
+            Some(Apart::Frames(frames)) => frames.credit_all(now),
+        }
+    }
+
+    /// Begins a new account of what links and buses carry.
+    pub fn clear_credit(&mut self) {
+        match &mut self.apart {
+            None => self.fluid.clear_credit(),
+            Some(Apart::Queues(queues)) => queues.clear_carried(),
+            Some(Apart::Frames(frames)) => frames.clear_carried(),
+        }
+    }
+
+    /// Bytes credited to a link or bus.
+    #[must_use]
+    pub fn carried(&self, resource: ResourceId) -> f64 {
+        match &self.apart {
+            None => self.fluid.carried(resource),
+            Some(Apart::Queues(queues)) => queues.carried(resource),
+            Some(Apart::Frames(frames)) => frames.carried(resource),
+        }
+    }
+
+    /// The rate of a link or bus, bytes a picosecond.
+    #[must_use]
+    pub fn rate(&self, resource: ResourceId) -> f64 {
+        match &self.apart {
+            None => self.fluid.rate(resource),
+            Some(Apart::Queues(queues)) => queues.rate(resource),
+            Some(Apart::Frames(frames)) => frames.rate(resource),
+        }
+    }
+
+    /// Most flows that a link or bus ever had at once.
+    #[must_use]
+    pub fn flows_max(&self, resource: ResourceId) -> u32 {
+        match &self.apart {
+            None => self.fluid.flows_max(resource),
+            Some(Apart::Queues(queues)) => queues.busy_max(resource),
+            Some(Apart::Frames(frames)) => frames.frames_max(resource),
+        }
+    }
+
+    /// Asks for a flow's memory, before its end is handled.
+    #[inline]
+    pub fn prefetch_flow(&self, flow: FlowId) {
+        match &self.apart {
+            None => self.fluid.prefetch_flow(flow),
+            Some(Apart::Queues(queues)) => queues.prefetch(flow),
+            Some(Apart::Frames(_)) => {}
+        }
+    }
+
+    /// Asks for the memory of what a flow crosses; returns its tag.
+    #[inline]
+    #[must_use]
+    pub fn prefetch_path(&self, flow: FlowId) -> u32 {
+        self.tag_of(match &self.apart {
+            None => self.fluid.prefetch_path(flow),
+            Some(Apart::Queues(queues)) => queues.prefetch_path(flow),
+            Some(Apart::Frames(frames)) => frames.tag(flow),
+        })
+    }
+
+    /// What a flow was tagged with.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self, flow: FlowId) -> u32 {
+        self.tag_of(match &self.apart {
+            None => self.fluid.tag(flow),
+            Some(Apart::Queues(queues)) => queues.tag(flow),
+            Some(Apart::Frames(frames)) => frames.tag(flow),
+        })
+    }
+
+    #[inline]
+    pub(super) fn tag_of(&self, tag: u32) -> u32 {
+        if self.is_cut_through {
+            return tag;
+        }
+        let journey = self.journeys.get(JourneyId(tag));
+        journey.map_or(tag, |journey| journey.demand.tag)
+    }
+
+    /// What moves now: tags, and places of their ways.
+    pub fn moving(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
+        let (queues, frames) = match &self.apart {
+            None => (None, None),
+            Some(Apart::Queues(queues)) => (Some(queues.active_tags()), None),
+            Some(Apart::Frames(frames)) => (None, Some(frames.active_tags())),
+        };
+        let apart = queues
+            .into_iter()
+            .flatten()
+            .chain(frames.into_iter().flatten());
+        self.fluid.active_tags().chain(apart).map(|tag| {
+            let journey = (!self.is_cut_through).then(|| self.journeys.get(JourneyId(tag)));
+            match journey.flatten() {
+                Some(journey) => (journey.demand.tag, journey.done..journey.hop_end),
+                None => (tag, 0..usize::MAX),
+            }
+        })
+    }
+
+    /// Memory of all this.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        let apart = match &self.apart {
+            None => 0,
+            Some(Apart::Queues(queues)) => queues.state_bytes(),
+            Some(Apart::Frames(frames)) => frames.state_bytes(),
+        };
+        self.fluid.state_bytes() + apart
+    }
+}
