@@ -101,7 +101,7 @@ struct Leg {
 /// How long a message takes that is alone, picoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Span {
-    /// Until its first byte is at the end of the last link.
+    /// What its first byte takes on cables and in switches, without what it waits for there.
     pub(crate) head: u64,
     /// Until its last byte is at the end of its way.
     pub(crate) total: u64,
@@ -186,11 +186,9 @@ pub(crate) fn alone(
         let rate = delays.links.rate_of(delays.topology, link);
         bytes.map(|bytes| picoseconds(bytes, rate.bytes_per_picosecond()))
     };
-    let first = usize::from(sizes.count == 1);
     if let (Some(source), Some(&link)) = (legs.last_mut(), path.first()) {
         let next = service_of(link);
         source.lead = [0, 1].map(|kind| source.service[kind].saturating_sub(next[kind]));
-        head += source.lead[first];
     }
     for (index, &link) in path.iter().enumerate() {
         let service = service_of(link);
@@ -209,7 +207,8 @@ pub(crate) fn alone(
                 let cut = forwarding.cut(bytes[kind], rate);
                 (base + forwarding.wait(cut, service[kind], next[kind])).max(1)
             });
-            head += leg.lead[first];
+            // What a frame waits for is of its bytes: they are with its sender no longer than that.
+            head += base;
         } else {
             head += propagation;
             tail = propagation;

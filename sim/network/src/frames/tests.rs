@@ -508,7 +508,8 @@ proptest! {
             prop_assert!(times.1 - message.at >= span.head);
             let (alone, _) = engine(&network, std::slice::from_ref(message));
             prop_assert_eq!(alone[0].2 - message.at, span.total);
-            prop_assert_eq!(alone[0].1 - message.at, span.head);
+            // Its head may have to wait for more of it in a switch.
+            prop_assert!(alone[0].1 - message.at >= span.head);
         }
     }
 }
