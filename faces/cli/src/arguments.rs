@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::compare::CompareArguments;
 use crate::fit::FitArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
@@ -74,6 +75,12 @@ pub(crate) enum Command {
         viaduct sweep torus-1024 --seeds 50 --until-width 1%\n  \
         viaduct sweep --resume runs/torus-1024-sweep-1f0c9a62")]
     Sweep(SweepArguments),
+    /// Run a study at several levels of its network, and say how far they differ
+    #[command(
+        after_help = "Examples:\n  viaduct compare torus-1024 --levels queues,fluid\n  \
+        viaduct compare torus-1024 --set traffic.rate=400/s --set run.until=\"2 s\""
+    )]
+    Compare(CompareArguments),
     /// Run a study and write some of its messages as a time line for Perfetto's viewer
     #[command(
         after_help = "Examples:\n  viaduct trace four-hop -o four-hop.perfetto-trace \

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod check;
+mod compare;
 mod cost;
 mod describe;
 mod fabrics;
@@ -70,6 +71,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Run(arguments) => run::run(arguments),
         Command::Rerun(arguments) => rerun::rerun(arguments),
         Command::Report(arguments) => report::report(arguments),
+        Command::Compare(arguments) => compare::compare(arguments),
         Command::Plot(arguments) => plot::plot(arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments),
         Command::Why(arguments) => why::why(arguments),

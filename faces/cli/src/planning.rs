@@ -27,12 +27,22 @@ impl Prepared {
         scenario: &ScenarioArguments,
         seeds: &SeedArguments,
     ) -> Result<Self, Failure> {
+        Self::with(scenario, seeds, None)
+    }
+
+    /// The same, with something set beside what was typed.
+    pub(crate) fn with(
+        scenario: &ScenarioArguments,
+        seeds: &SeedArguments,
+        beside: Option<Override>,
+    ) -> Result<Self, Failure> {
         let mut overrides: Vec<Override> = scenario
             .overrides
             .iter()
             .map(|text| Override::fixed(text.as_str()))
             .collect();
         overrides.extend(seeds.seed.map(Override::seed));
+        overrides.extend(beside);
         let study = Study::load(&scenario.scenario, &overrides)?;
         let cells = if study.sweep.is_empty() {
             vec![study.clone()]

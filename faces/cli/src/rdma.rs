@@ -197,18 +197,35 @@ fn run(arguments: &RdmaArguments) -> Result<Exit, Failure> {
     signals::pass_to(None);
     let status = status.map_err(|error| cannot_start(program, &error))?;
     let crossed = environment.crossed();
+    let unreadable = environment.unreadable();
+    if unreadable > 0 {
+        output::message(
+            "warning",
+            &format!(
+                "{unreadable} of the command's processes count in a way that this viaduct cannot \
+                 read: the libraries for RDMA programs are of another version"
+            ),
+            Some("install the command and the libraries together; from source both: make rdma"),
+        );
+    }
     if arguments.stats {
         output::note(&stats::summary(&crossed));
     }
     if arguments.require_rdma && crossed.iter().all(|process| process.counters.is_nothing()) {
-        output::message(
-            "error",
-            "nothing crossed an RDMA adapter",
-            Some(
-                "the command may have taken another transport (UCX: UCX_TLS=rc_v,self; Open MPI: \
-                 --mca pml ucx; libfabric: -p verbs), or its processes run outside of this command",
-            ),
-        );
+        if unreadable == 0 {
+            output::message(
+                "error",
+                "nothing crossed an RDMA adapter",
+                Some(
+                    "the command may have taken another transport (UCX: UCX_TLS=rc_v,self; Open \
+                     MPI: --mca pml ucx; libfabric: -p verbs), or its processes run outside of \
+                     this command",
+                ),
+            );
+        } else {
+            let title = "it is not known whether anything crossed an RDMA adapter";
+            output::message("error", title, None);
+        }
         if status.success() {
             return Ok(Exit::TargetMissed);
         }

@@ -208,6 +208,20 @@ fn a_program_that_used_no_rdma_fails_where_rdma_is_required() {
 }
 
 #[test]
+fn libraries_of_another_version_are_told_from_no_rdma() {
+    let folder = folder();
+    let script = "head -c 64 /dev/zero > \"$VIADUCT_RDMA_STATS/$$\"";
+    let arguments = ["rdma", "--require-rdma", "--", "sh", "-c", script];
+    let (_, code, said) = ended(&folder, &arguments);
+    assert_eq!(code, Some(3));
+    assert!(
+        said.contains("the libraries for RDMA programs are of another version"),
+        "{said}"
+    );
+    assert!(!said.contains("nothing crossed"), "{said}");
+}
+
+#[test]
 fn whom_it_cannot_help_is_told_why() {
     let folder = folder();
     let (_, code, said) = ended(&folder, &["rdma", "--", "no-such-program"]);

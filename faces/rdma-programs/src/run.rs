@@ -217,7 +217,9 @@ fn last_lines(printed: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn build_programs(source: &Path, programs: &Path) -> Result<(), String> {
     let told = |error: io::Error| format!("{}: {error}", programs.display());
     std::fs::create_dir_all(programs).map_err(told)?;
-    std::fs::copy(source.join("loopback.py"), programs.join("loopback.py")).map_err(told)?;
+    for file in ["loopback.py", "pyverbs_tests.py", "pyverbs_tests.txt"] {
+        std::fs::copy(source.join(file), programs.join(file)).map_err(told)?;
+    }
     let source = source.join("mix.c");
     for mpi in ["mpich", "openmpi"] {
         let compiler = format!("mpicc.{mpi}");

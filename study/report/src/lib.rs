@@ -26,6 +26,7 @@ mod explanation;
 mod figure;
 mod flow;
 mod former;
+mod levels;
 mod network;
 mod outcome;
 mod page;
@@ -52,6 +53,9 @@ pub use document::{document, sweep_document};
 pub use explanation::{Explained, explanation_document, explanation_text};
 pub use figure::{count, duration, percent, quantity, scaled_count};
 pub use former::{FormerTables, TableError, read_tables};
+pub use levels::{
+    LEVELS_AGREE_WITHIN, LevelRecord, PairedDifference, levels_document, levels_table,
+};
 pub use network::{Layout, NETWORK_SVG_NODES_MAX, network_page, network_svg};
 pub use outcome::{
     CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome, content_hash,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::figure::difference;
 use crate::outcome::{CellOutcome, Figure, FigureRole, StudyOutcome};
-use crate::screen::{figure_format, indented, is_fraction, plain_table, source_lines};
+use crate::screen::{aligned_table, figure_format, is_fraction, source_lines};
 use crate::summary::tidy;
 
 /// A published figure beside ours.
@@ -191,17 +191,10 @@ fn rows(comparisons: &[Comparison]) -> (Vec<Vec<String>>, Vec<bool>) {
 pub fn comparison_table(comparisons: &[Comparison]) -> String {
     let (rows, numbers) = rows(comparisons);
     let mut rows = rows.into_iter();
-    let mut table = plain_table(rows.next().unwrap_or_default());
-    for row in rows {
-        table.add_row(row);
-    }
-    for (column, is_number) in numbers.into_iter().enumerate() {
-        if let Some(column) = table.column_mut(column).filter(|_| is_number) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Right);
-        }
-    }
+    let titles = rows.next().unwrap_or_default();
+    let columns = titles.into_iter().zip(numbers).collect();
     let sources = comparisons.iter().flat_map(|row| &row.sources);
-    indented(&table) + &source_lines(sources)
+    aligned_table(columns, rows) + &source_lines(sources)
 }
 
 /// The same table in Markdown, without the sources.

@@ -8,7 +8,7 @@ pub(crate) use cell::headline_rows;
 pub(crate) use cells::{CellsTable, cells_table};
 pub use cells::{run_cells_table, sweep_cells_table};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::across::Spread;
 use crate::figure::{decimals, percent, quantity, with_decimals};
@@ -21,6 +21,23 @@ pub(crate) fn plain_table(header: Vec<String>) -> Table {
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     table
+}
+
+/// A table of these columns, each with its title and whether what stands below is a number. Ends
+/// with a line feed.
+pub(crate) fn aligned_table(
+    columns: Vec<(String, bool)>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let (titles, are_numbers): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+    let mut table = plain_table(titles);
+    table.add_rows(rows);
+    for (index, is_number) in are_numbers.into_iter().enumerate() {
+        if let Some(column) = table.column_mut(index).filter(|_| is_number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    indented(&table)
 }
 
 /// Two spaces before each line, three between columns, none at the end.

@@ -91,7 +91,7 @@ pub use overrides::Override;
 pub use preset::{Confidence, Preset, PresetNumber, list_models, load_preset, parse_preset};
 pub use programs::{ProgramsError, load_programs, programs_of};
 pub use published::{PUBLISHED_MAX, Published, Role};
-pub use schema::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, MechanismKind, PROCESSES_MAX};
+pub use schema::{DESCRIPTORS_MAX, LEVELS, MESSAGE_BYTES_MAX, MechanismKind, PROCESSES_MAX};
 pub use section::KeyName;
 pub use study::{
     CELLS_MAX, Difference, HandedIn, Study, SweepAxis, list_studies, parse_study, parse_study_on,

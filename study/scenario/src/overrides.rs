@@ -6,7 +6,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Place, excerpt, nearest};
 use crate::document::{self, Node, Raw, Tree};
 use crate::keys::{self, Key, Table};
 use crate::range;
-use crate::schema::Run;
+use crate::schema::{Links, Run};
 use crate::value::LIST_LENGTH_MAX;
 
 /// A value from the command line.
@@ -45,6 +45,12 @@ impl Override {
     #[must_use]
     pub fn seed(seed: u64) -> Self {
         Self::fixed(format!("{}={seed}", Run::seed.path()))
+    }
+
+    /// Levels of the network to run over.
+    #[must_use]
+    pub fn levels(levels: &[String]) -> Self {
+        Self::swept(format!("{}={}", Links::model.path(), levels.join(",")))
     }
 
     /// The text, and whether it is swept.

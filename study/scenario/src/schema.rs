@@ -204,6 +204,8 @@ section! {
 }
 
 words!(Sharing { Fluid = "fluid", MaxMin = "max-min", Queues = "queues", Packets = "packets" });
+/// The levels at which a network is computed: the words of `links.model`.
+pub const LEVELS: &[&str] = <Sharing as Word>::WORDS;
 words!(ReliabilityLevel {
     Unreliable = "unreliable",
     ReliableDelivery = "reliable-delivery",

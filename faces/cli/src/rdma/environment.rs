@@ -134,4 +134,9 @@ impl Environment {
     pub(super) fn crossed(&self) -> Vec<Process> {
         stats::in_folder(&self.counters)
     }
+
+    /// How many processes of this environment have counters that cannot be read.
+    pub(super) fn unreadable(&self) -> usize {
+        stats::unreadable(&self.counters)
+    }
 }

@@ -77,6 +77,15 @@ pub(super) fn in_folder(folder: &Path) -> Vec<Process> {
     found
 }
 
+/// How many processes count in a folder in a way that this command cannot read: their libraries are
+/// of another version.
+pub(super) fn unreadable(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| Counters::read(&entry.path()).is_err())
+        .count()
+}
+
 /// What the processes of all launchers have counted, of those that run.
 pub(super) fn of_all(as_json: bool) -> Result<String, Failure> {
     let folders = fs::read_dir(all()?).into_iter().flatten().flatten();

@@ -1,8 +1,6 @@
 //! The table of cells: of a study that `viaduct run` ran over its values, or of a sweep.
 
-use comfy_table::CellAlignment;
-
-use super::{figure_format, indented, is_fraction, mark, plain_table, shown, sources, spread};
+use super::{aligned_table, figure_format, is_fraction, mark, shown, sources, spread};
 use crate::figure::{difference, percent};
 use crate::outcome::{Figure, FigureRole, StudyOutcome};
 use crate::record::{CellRecord, Look};
@@ -29,14 +27,7 @@ fn records(outcome: &StudyOutcome) -> Vec<CellRecord<'_>> {
 }
 
 fn text(CellsTable { columns, rows }: CellsTable) -> String {
-    let mut table = plain_table(columns.iter().map(|(title, _)| title.clone()).collect());
-    table.add_rows(rows);
-    for (index, (_, is_number)) in columns.iter().enumerate() {
-        if let Some(column) = table.column_mut(index).filter(|_| *is_number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    indented(&table)
+    aligned_table(columns, rows)
 }
 
 /// One row per cell.

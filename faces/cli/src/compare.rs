@@ -1,0 +1,128 @@
+//! `viaduct compare`: one study at several levels of its network.
+
+use clap::Args;
+use viaduct_report::{LEVELS_AGREE_WITHIN, LevelRecord, levels_document, levels_table};
+use viaduct_scenario::{LEVELS, Override, Study, SweepAxis};
+
+use crate::arguments::{DisplayArguments, ScenarioArguments, SeedArguments};
+use crate::describe;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::jobs::VERSION;
+use crate::output;
+use crate::planning::Prepared;
+use crate::run::{execute, judge};
+
+#[derive(Args, Debug)]
+pub(crate) struct CompareArguments {
+    #[command(flatten)]
+    scenario: ScenarioArguments,
+    /// Values of links.model; the others are held against the first [default: all, the study's own
+    /// first]
+    #[arg(long, value_name = "LEVEL,LEVEL", value_delimiter = ',')]
+    levels: Vec<String>,
+    #[command(flatten)]
+    seeds: SeedArguments,
+    #[command(flatten)]
+    display: DisplayArguments,
+}
+
+/// Runs a study at each level with the same seeds, and shows the differences.
+pub(crate) fn compare(arguments: &CompareArguments) -> Result<Exit, Failure> {
+    let display = &arguments.display;
+    let levels = levels(arguments)?;
+    let levels = Some(Override::levels(&levels));
+    let prepared = Prepared::with(&arguments.scenario, &arguments.seeds, levels)?;
+    if !display.quiet {
+        prepared.print_warnings();
+    }
+    let interrupt = Interrupt::listen();
+    if !display.json {
+        output::result(&describe::headline(&prepared.plan))?;
+    }
+    let (outcome, results) = execute(&prepared.plan, display, &interrupt)?;
+    let warmup = prepared.study.config.run.warmup;
+    let records = LevelRecord::of_cells(&outcome.cells, &results, warmup);
+    if display.json {
+        output::result(&levels_document(&outcome.study, VERSION, &records))?;
+    } else {
+        output::result(&format!("\n{}", levels_table(&records)))?;
+    }
+    let exit = judge(&outcome, display);
+    if !display.quiet {
+        warn(&records);
+    }
+    Ok(exit)
+}
+
+/// The levels to compare, each once.
+fn levels(arguments: &CompareArguments) -> Result<Vec<String>, Failure> {
+    let scenario = &arguments.scenario;
+    let texts = scenario.overrides.iter();
+    let overrides: Vec<Override> = texts.map(|text| Override::fixed(text.as_str())).collect();
+    let study = Study::load(&scenario.scenario, &overrides)?;
+    if let Some(SweepAxis { key, .. }) = study.sweep.first() {
+        return Err(Failure::new(
+            format!("`{}` is run over values of `{key}`", study.name),
+            format!("compare levels at one of them: --set {key}=VALUE"),
+        ));
+    }
+    if arguments.levels.is_empty() {
+        let own = study.config.links.sharing.name();
+        let others = LEVELS.iter().filter(|level| **level != own);
+        return Ok([&own]
+            .into_iter()
+            .chain(others)
+            .map(|level| (*level).to_owned())
+            .collect());
+    }
+    let mut levels: Vec<String> = Vec::new();
+    for level in arguments.levels.iter().map(|level| level.trim().to_owned()) {
+        if levels.contains(&level) {
+            return Err(Failure::new(
+                format!("--levels names `{level}` twice"),
+                "name each level once, the one that others are held against first",
+            ));
+        }
+        levels.push(level);
+    }
+    if levels.len() < 2 {
+        return Err(Failure::new(
+            "--levels names one level: there is nothing to compare",
+            format!(
+                "name several, with commas between them: {}",
+                LEVELS.join(",")
+            ),
+        ));
+    }
+    Ok(levels)
+}
+
+/// Says which levels do not stand for each other.
+fn warn(records: &[LevelRecord]) {
+    let Some(first) = records.first() else {
+        return;
+    };
+    for record in records {
+        let Some(difference) = record.difference.as_ref().filter(|it| it.is_large()) else {
+            continue;
+        };
+        let title = format!(
+            "at `{}` messages take {:.1} % {} than at `{}`",
+            record.level,
+            difference.relative.abs() * 100.0,
+            if difference.relative > 0.0 {
+                "longer"
+            } else {
+                "less time"
+            },
+            first.level,
+        );
+        let help = format!(
+            "beyond {:.0} % one level cannot stand for the other: docs/models.md says what each \
+             leaves out",
+            LEVELS_AGREE_WITHIN * 100.0,
+        );
+        output::message("warning", &title, Some(&help));
+    }
+}
