@@ -206,6 +206,7 @@ def run_simulated(
     programs: list[tuple[str, int, Callable[[Host], Any]]],
     seed: int | None,
     polls: bool,
+    traffic: bool,
 ) -> tuple[list[tuple[Any, float] | None], float, int, list[tuple[str, int]]]: ...
 def run_here(
     run: int,

@@ -60,6 +60,7 @@ def cluster(
     programs: Mapping[str, Program] | Mapping[int, Program] | Sequence[Program],
     *,
     wait: Literal["block", "poll"] = "block",
+    traffic: bool = True,
 ) -> Cluster:
     """Put programs on the hosts of a cluster, one each.
 
@@ -71,7 +72,7 @@ def cluster(
     ----------
     on : str
         `"sim:MODEL"`, hosts of a preset on one switch that costs nothing; `"sim:MODEL@STUDY"`, in
-        the network of a study; `"shm"`, processes of this machine with shared memory between them.
+        the network of a study and amid its traffic; `"shm"`, processes of this machine with shared memory between them.
     programs : mapping or sequence
         Programs by the names of their hosts, which are hosts 0, 1, 2, ... in this order. In a
         sequence hosts are called `host0`, `host1`, ...; keys that are numbers are hosts of the
@@ -80,6 +81,9 @@ def cluster(
         How programs wait for completions: `"block"` sleeps and is woken, which takes an interrupt;
         `"poll"` looks again and again, which takes a processor. The same on simulated hosts, where
         both cost what the model says, and between processes.
+    traffic : bool
+        Whether the study's own messages are sent around the programs, which then begin when its
+        warm-up is over; without them only its network is there. Means nothing without a study.
 
     Examples
     --------
@@ -131,7 +135,9 @@ def cluster(
             placed.append((str(key), number, program))
     if wait not in ("block", "poll"):
         raise ValueError(f'wait is "block" or "poll", not {wait!r}')
-    return Cluster._of(on, model, study, placed, wait == "poll")
+    if not isinstance(traffic, bool):
+        raise TypeError(f"traffic is True or False, not {_arguments.shown(traffic)}")
+    return Cluster._of(on, model, study, placed, wait == "poll", traffic)
 
 
 def _place(on: str) -> tuple[str, str | None]:
@@ -152,7 +158,7 @@ def _place(on: str) -> tuple[str, str | None]:
 class Cluster(_arguments.Made):
     """Programs on their hosts, ready to run; `cluster` makes it."""
 
-    __slots__ = ("_model", "_on", "_polls", "_programs", "_study")
+    __slots__ = ("_model", "_on", "_polls", "_programs", "_study", "_traffic")
     _made_by = 'viaduct.cluster("sim:clan-pio", programs)'
 
     _on: str
@@ -160,6 +166,7 @@ class Cluster(_arguments.Made):
     _study: str | None
     _programs: list[tuple[str, int, Program]]
     _polls: bool
+    _traffic: bool
 
     @classmethod
     def _of(
@@ -169,6 +176,7 @@ class Cluster(_arguments.Made):
         study: str | None,
         programs: list[tuple[str, int, Program]],
         polls: bool,
+        traffic: bool,
     ) -> Cluster:
         cluster = cls.__new__(cls)
         cluster._on = on
@@ -176,6 +184,7 @@ class Cluster(_arguments.Made):
         cluster._study = study
         cluster._programs = programs
         cluster._polls = polls
+        cluster._traffic = traffic
         return cluster
 
     def __repr__(self) -> str:
@@ -210,7 +219,7 @@ class Cluster(_arguments.Made):
         if self._on == "shm":
             return _run_processes(self._programs, _native.seconds(timeout), self._polls)
         ended, end_us, events, counts = _native.run_simulated(
-            self._model, self._study, self._programs, seed, self._polls
+            self._model, self._study, self._programs, seed, self._polls, self._traffic
         )
         names = [name for name, _, _ in self._programs]
         return ClusterResult(

@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
-use crate::simulated::{Simulated, stages_table};
+use crate::simulated::{Simulated, no_study, stages_table};
 use crate::virtual_networks::{self, ContentionArguments, TimesharingArguments};
 
 /// What to measure, and how.
@@ -30,9 +30,9 @@ pub(crate) struct MeasureArguments {
     #[arg(value_name = "TEST")]
     pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
-    /// `viaduct models` or the path of a preset file, STUDY the study whose network they are in;
-    /// several are measured one after the other and compared. For tests of virtual networks `shm`,
-    /// `sim:am-myrinet` or `sim:gam-myrinet`
+    /// `viaduct models` or the path of a preset file, STUDY the study in whose network and amid
+    /// whose traffic they are; several are measured one after the other and compared. For tests of
+    /// virtual networks `shm`, `sim:am-myrinet` or `sim:gam-myrinet`
     #[arg(
         long = "on",
         value_name = "FABRIC",
@@ -83,8 +83,11 @@ pub(crate) struct MeasureArguments {
     /// answered with all forms. A study may have fault rows instead
     #[arg(long = "fault", value_name = "FAULT")]
     pub(crate) faults: Vec<String>,
-    /// Seed of random draws on simulated hosts: what faults strike, background traffic, phases and
-    /// grains of `timesharing` [default: the study's, else 1]
+    /// Only the network of the STUDY in `sim:MODEL@STUDY`, without its traffic
+    #[arg(long)]
+    pub(crate) no_traffic: bool,
+    /// Seed of random draws on simulated hosts: what faults strike, traffic, phases and grains of
+    /// `timesharing` [default: the study's, else 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -322,6 +325,16 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
             fabric.suffer(&arguments.faults)?;
         }
     }
+    if arguments.no_traffic {
+        for fabric in &mut fabrics {
+            fabric.silence()?;
+        }
+    }
+    for fabric in &fabrics {
+        if let Subject::Simulated(hosts) = fabric {
+            hosts.check()?;
+        }
+    }
     if let Some(seed) = arguments.seed {
         for fabric in &mut fabrics {
             fabric.draw_from(seed)?;
@@ -538,6 +551,14 @@ impl Subject {
                 "faults strike simulated hosts: --on sim:clan-pio",
             )),
             Self::Simulated(hosts) => hosts.suffer(lines),
+        }
+    }
+
+    /// Leaves out the traffic of the study.
+    fn silence(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Simulated(hosts) => hosts.silence(),
+            Self::Real(fabric) => Err(no_study(fabric.name())),
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::Instant;
 use viaduct_engine::Time;
 use viaduct_fit::{Broken, measure_in};
 use viaduct_hardware::Stage;
-use viaduct_measure::{Happened, MeasureError, Origin, Plan, Report, Row, Stages, Test, Transfer};
+use viaduct_measure::{
+    Around, Happened, MeasureError, Origin, Plan, Report, Row, Stages, Test, Transfer,
+};
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Simulation, SimulationError, breakdown, way};
 use viaduct_scenario::{ProgramsError, load_preset, load_programs, read_faults};
@@ -128,6 +130,30 @@ impl Simulated {
         Ok(())
     }
 
+    /// Leaves out the traffic of the study.
+    ///
+    /// # Errors
+    ///
+    /// When no study was named.
+    pub(crate) fn silence(&mut self) -> Result<(), Failure> {
+        let around = self.config.around.take();
+        around.map(drop).ok_or_else(|| no_study(&self.name))
+    }
+
+    /// Whether the hosts can carry the traffic of the study.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.config.check_around().map_err(|error| {
+            Failure::new(
+                format!("`{}`: {error}", self.name),
+                "`--no-traffic` leaves the study's messages out",
+            )
+        })
+    }
+
     /// Has faults and traffic of others follow a seed, in place of the study's.
     pub(crate) const fn draw_from(&mut self, seed: u64) {
         self.config.seed = seed;
@@ -198,6 +224,17 @@ impl Simulated {
                 background_transfers: counts.transfers,
             });
         }
+        report.around = self.config.around.as_ref().map(|around| {
+            let told = simulation.around();
+            Around {
+                begun_us: around.warmup.microseconds_f64(),
+                ended_us: measured.end.as_nanos() as f64 / 1e3,
+                messages_posted: told.posted,
+                messages_delivered: told.delivered,
+                messages_dropped: told.dropped,
+                messages_in_flight: told.in_flight,
+            }
+        });
         let help = self.why_broken(report.faults.as_ref());
         let broken = |title: String| Ending::Failed(Failure::Broken { title, help });
         if task.shows_links {
@@ -222,6 +259,14 @@ impl Simulated {
             ending,
         }
     }
+}
+
+/// Says that a fabric has no traffic around it.
+pub(crate) fn no_study(fabric: &str) -> Failure {
+    Failure::new(
+        format!("`--no-traffic` means nothing for `{fabric}`"),
+        "it is for the network of a study: --on sim:clan@torus-1024",
+    )
 }
 
 impl Simulated {

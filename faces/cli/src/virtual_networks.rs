@@ -257,6 +257,11 @@ fn check(arguments: &MeasureArguments, test: &str) -> Result<(), Failure> {
              sim:am-myrinet`",
         ),
         (
+            "--no-traffic",
+            arguments.no_traffic,
+            "endpoints never have the traffic of a study around them",
+        ),
+        (
             "--seed",
             arguments.seed.is_some()
                 && [RequestTest::Logp, RequestTest::Bulk]

@@ -298,12 +298,81 @@ fn sleeping_costs_an_interrupt_and_a_wake_up() {
 
 #[test]
 fn a_study_lends_its_network() {
-    let us = latency(&["giganet-clan-linux", "giganet-clan-linux@four-hop"], "64");
+    let figure = ["half_rtt_us", "median"];
+    let in_network = |options: &[&str]| {
+        let hosts = ["giganet-clan-linux@four-hop"];
+        let sizes = [&["--sizes", "64"], options].concat();
+        rows("latency", &hosts, &sizes, &figure)[0][0]
+    };
+    let alone = latency(&["giganet-clan-linux"], "64")[0][0];
+    let quiet = in_network(&["--no-traffic"]);
     // Three more switches and cables.
     assert!(
-        us[1][0] > us[0][0] + 0.5 && us[1][0] < us[0][0] + 10.0,
-        "{us:?}"
+        quiet > alone + 0.5 && quiet < alone + 10.0,
+        "{alone} {quiet}"
     );
+}
+
+#[test]
+fn what_is_measured_amid_a_study_and_what_was_around_it_are_told() {
+    let measure = [
+        "measure",
+        "latency",
+        "--on",
+        "sim:giganet-clan@torus-1024",
+        "--sizes",
+        "32KiB",
+        "--iterations",
+        "20",
+    ];
+    let json = |options: &[&str]| -> Value {
+        let output = viaduct(&[&measure[..], options, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (amid, quiet) = (json(&["--links"]), json(&["--links", "--no-traffic"]));
+    let us = |report: &Value| report["rows"][0]["half_rtt_us"]["p99"].as_f64().unwrap();
+    assert!(
+        us(&amid) > 1.05 * us(&quiet),
+        "{} {}",
+        us(&amid),
+        us(&quiet)
+    );
+    let of = |name: &str| amid["around"][name].as_f64().unwrap();
+    // The study's warm-up is 1.5 s; then 1024 hosts send 100 messages a second each.
+    let (begun, ended) = (of("begun_us"), of("ended_us"));
+    assert!(
+        begun == 1.5e6 && ended > begun + 10_000.0,
+        "{begun} {ended}"
+    );
+    let rate = of("messages_posted") / (ended - begun) * 1e6;
+    assert!((rate / 102_400.0 - 1.0).abs() < 0.1, "{rate}");
+    let over = of("messages_delivered") + of("messages_dropped") + of("messages_in_flight");
+    assert_eq!(of("messages_posted"), over);
+    assert_eq!(quiet["around"], Value::Null);
+    let links = |report: &Value| report["links"].as_array().unwrap().len();
+    assert!(links(&amid) > 2000 && links(&quiet) < 30);
+
+    let text = viaduct(&[&measure[..], &["--why", "slowest"]].concat());
+    let text = String::from_utf8(text.stdout).unwrap();
+    for part in ["  around: ", " of the study up to ", "study's "] {
+        assert!(text.contains(part), "{text}");
+    }
+    for nowhere in ["sim:clan", "shm"] {
+        let told = refusal(&["measure", "latency", "--on", nowhere, "--no-traffic"]);
+        assert!(told.contains("the network of a study"), "{told}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.toml");
+    let study = "[run]\nuntil = \"1 s\"\n[network]\ntopology = \"switch\"\nhosts = 2\n[links]\n\
+                 rate = \"1 Gbit/s\"\n[hosts]\nnic = \"ideal\"\n[traffic]\nsize = \"70000 B\"\n\
+                 pattern = \"uniform\"\nrate = \"10/s\"\n";
+    std::fs::write(&path, study).unwrap();
+    let on = format!("sim:giganet-clan@{}", path.display());
+    let told = refusal(&["measure", "latency", "--on", &on]);
+    let wanted = "have up to 70000 bytes, and the adapters take 65535";
+    assert!(told.contains(wanted), "{told}");
+    assert!(told.contains("`--no-traffic` leaves"), "{told}");
 }
 
 /// What a measurement of clan-pio under a fault says: exit code, report, stderr.
@@ -503,7 +572,7 @@ fn messages_and_links_of_a_measurement_can_be_looked_at() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (trace, report) = (path("a.pftrace"), path("a.html"));
     let measure = ["measure", "latency", "--sizes", "64", "--iterations", "20"];
-    let on = ["--on", "sim:giganet-clan@four-hop"];
+    let on = ["--on", "sim:giganet-clan@four-hop", "--no-traffic"];
     let looks = ["--links", "--why", "0.5", "--json"];
     let files = ["--trace", &trace, "--report", &report];
     let output = viaduct(&[&measure[..], &on, &looks, &files].concat());

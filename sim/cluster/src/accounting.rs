@@ -11,6 +11,9 @@ use crate::result::{Drops, MessageCounts, MessageRow, SeriesRow};
 use crate::why::Chooser;
 use viaduct_hardware::{STAGES, Stage};
 
+/// Marks the numbers of drawn messages where there are programs, which have numbers of their own.
+pub(crate) const AROUND: u64 = 1 << 63;
+
 /// Counts and distributions of one run.
 #[derive(Debug)]
 pub(crate) struct Accounting {
@@ -83,13 +86,14 @@ impl Accounting {
     /// A message is wanted, of those around programs or not: gives its number.
     #[inline]
     pub(crate) fn posted(&mut self, is_around: bool) -> u64 {
-        let number = self.counts.posted + self.around.posted;
         if is_around {
+            let number = self.around.posted | AROUND;
             self.around.posted += 1;
-        } else {
-            self.counts.posted += 1;
-            self.window.posted += 1;
+            return number;
         }
+        let number = self.counts.posted;
+        self.counts.posted += 1;
+        self.window.posted += 1;
         number
     }
 

@@ -185,15 +185,7 @@ impl<P: Programs> Cluster<P> {
 
     /// Schedules a source's next transfer.
     pub(crate) fn expect_transfer(&mut self, place: u32, time: Time) {
-        self.transfers_pending += 1;
         self.expect(time, Event::Background(place));
-    }
-
-    /// Whether nothing is to come but background traffic.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        // Each transfer is counted.
-        self.network.pending(self.queue.pending()) <= self.transfers_pending
     }
 
     /// A source starts a transfer.
@@ -202,7 +194,6 @@ impl<P: Programs> Cluster<P> {
         let (now, frame) = (self.queue.now(), self.config.links.frame);
         let (transfer, next) = self.sources.draw(place, now, frame, Self::BACKGROUND_TAG);
         self.network.begin(&mut self.queue, &transfer);
-        // The event that has just happened made room for the transfer's end.
         if let Some(next) = next.filter(|next| *next <= self.config.run.until) {
             self.expect_transfer(place, next);
         }
@@ -212,10 +203,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn end_background(&mut self, next: Next) {
         match next {
             Next::Onward | Next::Head(_) => {}
-            Next::There => {
-                self.transfers_pending -= 1;
-                self.transfers += 1;
-            }
+            Next::There => self.transfers += 1,
             Next::AtSwitch(journey, after) | Next::AtAdapter(journey, after) => {
                 let time = self.queue.now() + after;
                 self.queue.schedule(time, Event::GoesOn(journey));

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use core::ops::ControlFlow;
 
-use viaduct_core::{NicAttributes, ViId, WorkId};
+use viaduct_core::{Nic, NicAttributes, ViId, WorkId};
 use viaduct_engine::{EventId, EventQueue, Lane, Stream, StreamKey, Time};
 use viaduct_topology::{HostId, LinkId};
 
@@ -31,7 +31,7 @@ use crate::config::{Arrivals, ClusterConfig};
 use crate::error::RunError;
 use crate::event::Event;
 use crate::failures::Failures;
-use crate::host::{Host, Process};
+use crate::host::{AlignedNic, Host, Process};
 use crate::idle::Idle;
 use crate::message::{Message, MessageId, Messages};
 use crate::path::Priced;
@@ -45,7 +45,7 @@ use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
 use viaduct_hardware::{Notice, Step, Switching};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::windows::LinkWindows;
-use viaduct_network::{Network, Transfer};
+use viaduct_network::{Network, Next, Transfer};
 
 /// Purposes of random streams.
 pub(crate) mod purpose {
@@ -98,7 +98,8 @@ pub struct Cluster<P: Programs> {
     pub(crate) notice: Notice,
     /// How the adapter is told of a post; none where the processor starts messages itself.
     pub(crate) doorbell: Option<Step>,
-    /// Messages of one VI whose data may move at once.
+    /// Messages of one VI whose data may move at once, of drawn traffic: those of programs arrive
+    /// in the order of their posts.
     pub(crate) moving_per_vi: u32,
     /// Whether the adapter reads a VI's next descriptor while data of the VI waits to move.
     pub(crate) reads_ahead: bool,
@@ -135,8 +136,10 @@ pub struct Cluster<P: Programs> {
     /// Processes of each host.
     pub(crate) processes_per_host: u32,
     pub(crate) hosts: Vec<Host>,
-    /// What runs on the hosts beside drawn traffic, and their NICs.
+    /// What runs on the hosts beside drawn traffic, and what it uses of their NICs.
     pub programs: P,
+    /// What drawn traffic uses of the hosts' NICs, by host; none where it is not.
+    pub(crate) nics: Vec<AlignedNic>,
     pub(crate) processes: Vec<Process>,
     pub(crate) device_streams: Vec<Stream>,
     pub(crate) targets: Targets,
@@ -149,8 +152,7 @@ pub struct Cluster<P: Programs> {
     /// What may fail; nothing, as a rule.
     pub(crate) failures: Option<Box<Failures>>,
     pub(crate) sources: Sources,
-    /// Transfers of theirs that are to come or under way, and those that have ended.
-    pub(crate) transfers_pending: usize,
+    /// Transfers of theirs that have ended.
     pub(crate) transfers: u64,
     /// What is kept for programs.
     pub(crate) guests: Guests,
@@ -160,8 +162,9 @@ pub struct Cluster<P: Programs> {
     pub(crate) series: Vec<SeriesRow>,
     /// What the run's checks on itself found wrong.
     pub(crate) violations: Vec<String>,
-    /// Receive completions that applications took.
+    /// Receive completions that applications took, and messages that programs did.
     pub(crate) completions_taken: u64,
+    pub(crate) taken_by_programs: u64,
     pub(crate) queue_depth_max: (u64, u32),
     pub(crate) blocked_depth_max: (u64, u32),
     /// Events that keep a run alive although no message is under way.
@@ -178,8 +181,7 @@ pub struct Cluster<P: Programs> {
 impl Cluster<NoPrograms> {
     /// A cluster of hosts that have drawn traffic alone.
     pub(crate) fn new(config: &ClusterConfig) -> Result<Self, RunError> {
-        let nics = NoPrograms::new(config.topology.host_count(), nic_attributes(config));
-        Self::with_programs(Arc::new(config.clone()), nics)
+        Self::with_programs(Arc::new(config.clone()), NoPrograms)
     }
 }
 
@@ -250,12 +252,7 @@ impl<P: Programs> Cluster<P> {
             config: Arc::clone(&config),
             notice: config.host.notice(),
             doorbell: mechanism.doorbell(&config.host.bus),
-            // Those of programs arrive in the order of their posts.
-            moving_per_vi: if P::EXIST {
-                1
-            } else {
-                mechanism.moving_per_vi()
-            },
+            moving_per_vi: mechanism.moving_per_vi(),
             reads_ahead: mechanism.reads_ahead(),
             matches_first: config.plan_alone(0).matches_first,
             adapters: (0..adapters)
@@ -269,8 +266,7 @@ impl<P: Programs> Cluster<P> {
             network,
             is_direct: !P::EXIST && config.is_direct(),
             are_heads_in_order: config.are_heads_in_order(),
-            may_overtake: !P::EXIST
-                && mechanism.moving_per_vi() > 1
+            may_overtake: mechanism.moving_per_vi() > 1
                 && config.traffic.size.min_bytes() < config.traffic.size.max_bytes(),
             keeps_order: mechanism.reads_ahead() || orders_remote,
             last_placed: orders_remote.then(BTreeMap::new),
@@ -281,6 +277,7 @@ impl<P: Programs> Cluster<P> {
             processes_per_host: config.hosts.processes,
             hosts,
             programs,
+            nics: drawn_nics(&config, process_count),
             processes: (0..process_count)
                 .map(|process| Process::new(stream(purpose::PROCESS, process)))
                 .collect(),
@@ -294,7 +291,6 @@ impl<P: Programs> Cluster<P> {
             accounting: Accounting::new(config.run.warmup, config.run.message_rows_max, P::EXIST),
             failures,
             sources,
-            transfers_pending: 0,
             transfers: 0,
             guests: Guests::new(if P::EXIST { host_count } else { 0 }),
             observer: None,
@@ -302,6 +298,7 @@ impl<P: Programs> Cluster<P> {
             series: Vec::new(),
             violations: Vec::new(),
             completions_taken: 0,
+            taken_by_programs: 0,
             queue_depth_max: (0, 0),
             blocked_depth_max: (0, 0),
             idle_events: 0,
@@ -381,7 +378,40 @@ impl<P: Programs> Cluster<P> {
         };
         self.look_ahead();
         self.handle(event);
+        if self.idle.is_due() {
+            self.release_idle();
+        }
         true
+    }
+
+    /// The semantics of a host's NIC, as the study's own processes use it.
+    #[inline(always)]
+    pub(crate) fn drawn(&self, host: u32) -> &Nic {
+        &self.nics[host as usize]
+    }
+
+    /// As [`Cluster::drawn`].
+    #[inline(always)]
+    pub(crate) fn drawn_mut(&mut self, host: u32) -> &mut Nic {
+        &mut self.nics[host as usize]
+    }
+
+    /// The semantics of a host's NIC, as whoever posts such messages uses it.
+    #[inline(always)]
+    pub(crate) fn nic(&self, host: u32, is_of_program: bool) -> &Nic {
+        if P::EXIST && is_of_program {
+            return self.programs.nic(host);
+        }
+        self.drawn(host)
+    }
+
+    /// As [`Cluster::nic`].
+    #[inline(always)]
+    pub(crate) fn nic_mut(&mut self, host: u32, is_of_program: bool) -> &mut Nic {
+        if P::EXIST && is_of_program {
+            return self.programs.nic_mut(host);
+        }
+        self.drawn_mut(host)
     }
 
     /// The time.
@@ -401,13 +431,14 @@ impl<P: Programs> Cluster<P> {
     /// Has something happen to programs at a time.
     #[inline]
     pub fn schedule(&mut self, time: Time, event: P::Event) -> EventId {
+        self.guests.going += 1;
         self.queue.schedule(time, Event::OfPrograms(event))
     }
 
     /// Has it not happen, if it has not.
     #[inline]
     pub fn cancel(&mut self, event: EventId) {
-        self.queue.cancel(event);
+        self.guests.going -= u32::from(self.queue.cancel(event));
     }
 
     /// Hosts of two ends, and the number of the flow from one to the other, of a message.
@@ -430,7 +461,8 @@ impl<P: Programs> Cluster<P> {
         self.config.flow_of(message.target, message.source)
     }
 
-    /// The host of a message's source or target: a process, or with programs the host itself.
+    /// The host of a message's source or target: of a process, or of a program's the host itself.
+    #[inline(always)]
     pub(crate) fn host_of_end(&self, message: &Message, end: u32) -> u32 {
         if message.is_of::<P>() {
             return end;
@@ -516,6 +548,7 @@ impl<P: Programs> Cluster<P> {
                 } else if moved.tag == Self::DEVICE_TAG {
                     self.follow_device_end(flow);
                 } else if P::EXIST && moved.tag & OF_PROGRAM != 0 {
+                    self.guests.going -= u32::from(moved.next == Next::There);
                     P::moved(self, moved.tag & !OF_PROGRAM, &moved);
                 } else {
                     self.handle_flow_end(MessageId(moved.tag), moved);
@@ -544,7 +577,10 @@ impl<P: Programs> Cluster<P> {
             Event::Meets(message) => self.handle_meeting(message),
             Event::Control(number) => self.handle_control(number),
             Event::Follows(number) => self.handle_consequence(number),
-            Event::OfPrograms(event) => P::handle(self, event),
+            Event::OfPrograms(event) => {
+                self.guests.going -= 1;
+                P::handle(self, event);
+            }
         }
     }
 
@@ -706,6 +742,17 @@ impl ClusterConfig {
 /// The number of the flow from one process to another, each by its number on its host.
 pub(crate) fn flow_between(processes: u32, source: u32, target: u32) -> u32 {
     source.wrapping_mul(processes).wrapping_add(target)
+}
+
+/// What drawn traffic uses of the hosts' NICs, if there is any.
+fn drawn_nics(config: &ClusterConfig, process_count: u32) -> Vec<AlignedNic> {
+    let hosts = match process_count {
+        0 => 0,
+        _ => config.topology.host_count(),
+    };
+    let attributes = Arc::new(nic_attributes(config));
+    let nic = || AlignedNic(Nic::new(Arc::clone(&attributes)));
+    (0..hosts).map(|_| nic()).collect()
 }
 
 fn nic_attributes(config: &ClusterConfig) -> NicAttributes {

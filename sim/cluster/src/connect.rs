@@ -92,14 +92,14 @@ impl<P: Programs> Cluster<P> {
         let client_vi = self.create_vi(client)?;
         let server_vi = self.create_vi(server)?;
         let mut introduce = |host: u32, vi| {
-            let nic = self.programs.nic_mut(host);
-            nic.introduce(HostAddress::new(P::FIRST_ADDRESS + u64::from(host)), vi)
+            let nic = &mut self.nics[host as usize];
+            nic.introduce(drawn_address(host), vi)
         };
         let client_end = introduce(client_host, client_vi)?;
         let server_end = introduce(server_host, server_vi)?;
-        let nic = self.programs.nic_mut(client_host);
+        let nic = &mut self.nics[client_host as usize];
         nic.connect_to(&client_end, &server_end)?;
-        let nic = self.programs.nic_mut(server_host);
+        let nic = &mut self.nics[server_host as usize];
         nic.connect_to(&server_end, &client_end)?;
         Ok((client_vi, server_vi))
     }
@@ -127,7 +127,7 @@ impl<P: Programs> Cluster<P> {
             rdma_read,
             ..ViAttributes::unreliable(endpoint.tag, self.buffer_bytes())
         };
-        Ok(self.programs.nic_mut(host as u32).create_vi(
+        Ok(self.drawn_mut(host as u32).create_vi(
             attributes,
             None,
             Some(endpoint.receive_completions),
@@ -136,7 +136,7 @@ impl<P: Programs> Cluster<P> {
 
     fn create_endpoint(&mut self, host: usize) -> Result<Endpoint, SetUpError> {
         let (rdma_write, rdma_read) = self.remote_rights();
-        let nic = self.programs.nic_mut(host as u32);
+        let nic = &mut self.nics[host];
         let tag = nic.create_protection_tag()?;
         // One region holds all buffers; a buffer's place in it matters for pages only, and each
         // begins alike.
@@ -162,7 +162,7 @@ impl<P: Programs> Cluster<P> {
         let prepost = self.config.hosts.prepost.min(RECEIVES_AT_FIRST);
         let buffer = self.buffer(process, self.buffer_bytes());
         let host = self.host_of(process);
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         for _ in 0..prepost {
             nic.post_receive(vi, Descriptor::receive(segments(buffer), RECEIVE_COOKIE))?;
         }
@@ -173,7 +173,7 @@ impl<P: Programs> Cluster<P> {
     /// whether it has.
     #[inline]
     pub(crate) fn has_receive(&mut self, process: u32, host: u32, vi: ViId) -> bool {
-        self.programs.nic_mut(host).unstarted(vi, Queue::Receive) > 0 || self.post_late(process, vi)
+        self.drawn_mut(host).unstarted(vi, Queue::Receive) > 0 || self.post_late(process, vi)
     }
 
     #[cold]
@@ -216,15 +216,10 @@ impl<P: Programs> Cluster<P> {
         let host = self.host_of(process);
         let mut first = None;
         while let Some(entry) = self
-            .programs
-            .nic_mut(host)
+            .drawn_mut(host)
             .completion_queue_done(endpoint.receive_completions)
         {
-            let completion = self
-                .programs
-                .nic_mut(host)
-                .receive_done(entry.vi)
-                .completion();
+            let completion = self.drawn_mut(host).receive_done(entry.vi).completion();
             let is_well = completion.is_some_and(|completion| !completion.status.is_error());
             if !is_well && self.failures.is_some() {
                 // Of what broke nothing is posted again.
@@ -254,7 +249,7 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         let buffer = self.buffer(process, self.buffer_bytes());
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         // Two calls, so that each makes its descriptor in place.
         let posted = match buffer {
             Some(buffer) => nic.post_receive_with(repost.vi, || {
@@ -270,6 +265,11 @@ impl<P: Programs> Cluster<P> {
                 .push(format!("host {host} could not post a receive: {error}"));
         }
     }
+}
+
+/// The address of a host's NIC, as the study's own processes use it. Nobody else sees it.
+pub(crate) fn drawn_address(host: u32) -> HostAddress {
+    HostAddress::new(host.into())
 }
 
 /// The segments of a descriptor for a message in `buffer`; none if it has no bytes.

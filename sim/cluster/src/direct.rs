@@ -93,10 +93,10 @@ impl<P: Programs> Cluster<P> {
         message.unshared = begun.unshared;
 
         // The application polls its send queue when it has posted.
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         while nic.send_done(ends.source_vi).completion().is_some() {}
         self.post_descriptor(host, ends, wish);
-        let started = self.programs.nic_mut(host).start_send(ends.source_vi);
+        let started = self.drawn_mut(host).start_send(ends.source_vi);
         if started.is_none() {
             self.violations
                 .push(format!("host {host}: a posted send did not start"));
@@ -146,7 +146,7 @@ impl<P: Programs> Cluster<P> {
             return false;
         }
         let message = self.messages.get_mut(id);
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         match nic.start_receive(target_vi, header) {
             ReceiveVerdict::Place(started) => {
                 message.receive_work = Some(started.work);
@@ -173,9 +173,7 @@ impl<P: Programs> Cluster<P> {
             processes => process / processes,
         };
         if let Some(work) = message.send_work {
-            self.programs
-                .nic_mut(host)
-                .finish_send(message.source_vi, work, SendOutcome::Sent);
+            self.nics[host as usize].finish_send(message.source_vi, work, SendOutcome::Sent);
         }
         // The tail is two or three events ahead.
         self.look_at_vi(target, target_vi);
@@ -214,7 +212,7 @@ impl<P: Programs> Cluster<P> {
         let operation = message.operation;
         let hosts = (self.host_of(source), self.host_of(target));
         if let Some(work) = message.receive_work {
-            let nic = self.programs.nic_mut(hosts.1);
+            let nic = &mut self.nics[hosts.1 as usize];
             nic.finish_receive(message.target_vi, work, ReceiveOutcome::Placed);
         }
         let moved = message.tail_arrives - message.head_delay;

@@ -16,9 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use viaduct_core::{
-    ConnectionNumber, HostAddress, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId, WorkId,
-};
+use viaduct_core::{ConnectionNumber, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId, WorkId};
 use viaduct_engine::Time;
 use viaduct_network::outages::parts;
 use viaduct_network::{JourneyId, Moved, Next};
@@ -26,6 +24,7 @@ use viaduct_topology::LinkId;
 
 use crate::cluster::Cluster;
 use crate::config::{Arrivals, ClusterConfig};
+use crate::connect::drawn_address;
 use crate::connections::Connection;
 use crate::error::RunError;
 use crate::event::Event;
@@ -35,7 +34,7 @@ use crate::message::{Ends, MessageId};
 use crate::programs::Programs;
 use crate::programs::guest::Slots;
 use crate::result::Warning;
-use crate::retransmission::Retransmission;
+use crate::retransmission::{Retransmission, Sender};
 use crate::workload::MessageOperation;
 
 /// Causes of drops, beside those that the semantics names.
@@ -66,9 +65,19 @@ pub(crate) enum Consequence {
     /// What the agent of one host says to another's has not got through for long enough.
     LostTouch(u32, u32),
     /// The sender of a VI goes back to what was lost, if it has not since.
-    Again(u32, ViId, u32),
+    Again(Sender, u32),
     /// The answer of a remote read goes once more.
     AnswerAgain(MessageId),
+}
+
+impl Consequence {
+    /// Whether programs may hear of it.
+    const fn is_of_programs(self) -> bool {
+        match self {
+            Self::LostTouch(..) | Self::AnswerAgain(_) => true,
+            Self::Again(sender, _) => sender.is_of_program,
+        }
+    }
 }
 
 impl Failures {
@@ -135,6 +144,7 @@ impl<P: Programs> Cluster<P> {
         let cuts = cuts.map(|(link, from)| (from.saturating_add(notice), Event::CutNoticed(link)));
         let expected: Vec<_> = deaths.chain(cuts).collect();
         for (time, event) in expected {
+            self.guests.going += 1;
             self.expect(time, event);
         }
     }
@@ -142,6 +152,7 @@ impl<P: Programs> Cluster<P> {
     /// Lets something follow at a time.
     pub(crate) fn follows_at(&mut self, time: Time, consequence: Consequence) {
         if let Some(failures) = &mut self.failures {
+            self.guests.going += u32::from(consequence.is_of_programs());
             let number = failures.expected.insert(consequence);
             self.queue.schedule(time, Event::Follows(number));
         }
@@ -149,10 +160,13 @@ impl<P: Programs> Cluster<P> {
 
     pub(crate) fn handle_consequence(&mut self, number: u32) {
         let failures = self.failures.as_mut();
-        match failures.and_then(|failures| failures.expected.take(number)) {
+        let consequence = failures.and_then(|failures| failures.expected.take(number));
+        let is_of_programs = consequence.is_some_and(Consequence::is_of_programs);
+        self.guests.going -= u32::from(is_of_programs);
+        match consequence {
             None => {}
             Some(Consequence::LostTouch(from, to)) => self.lose_touch(from, to),
-            Some(Consequence::Again(host, vi, epoch)) => self.send_once_more(host, vi, epoch),
+            Some(Consequence::Again(sender, epoch)) => self.send_once_more(sender, epoch),
             Some(Consequence::AnswerAgain(message)) => self.begin_transfer(message),
         }
     }
@@ -193,7 +207,7 @@ impl<P: Programs> Cluster<P> {
         let place = connections.place_of(wish.target);
         let is_up = place.is_some_and(|place| {
             let vi = connections.get(place).vi;
-            self.programs.nic_mut(host).peer(vi).is_some()
+            self.drawn(host).peer(vi).is_some()
         });
         if is_up {
             return true;
@@ -318,10 +332,10 @@ impl<P: Programs> Cluster<P> {
         self.cut_since_begun(id).is_some()
     }
 
-    /// Notes that a message to a host was lost on a reliable connection.
+    /// Notes that a program's message to a host was lost on a reliable connection.
     pub(crate) fn open_gap(&mut self, host: u32, connection: ConnectionNumber) {
         if let Some(failures) = &mut self.failures {
-            failures.faults.open_gap(host, connection);
+            failures.faults.open_gap((host, true, connection));
         }
     }
 
@@ -386,10 +400,10 @@ impl<P: Programs> Cluster<P> {
             return is_lost;
         };
         if is_lost {
-            failures.faults.open_gap(target_host, connection);
+            failures.faults.open_gap((target_host, false, connection));
             self.messages.get_mut(id).fate = Fate::Lost;
             self.drop_message(id, cause::LOST);
-        } else if failures.faults.has_gap(target_host, connection) {
+        } else if failures.faults.has_gap((target_host, false, connection)) {
             self.drop_message(id, cause::NO_CONNECTION);
         } else {
             return false;
@@ -513,7 +527,7 @@ impl<P: Programs> Cluster<P> {
         let (process, vi, work) = (message.source, message.source_vi, message.send_work);
         let host = self.host_of(process);
         if let Some(work) = work {
-            self.programs.nic_mut(host).handle_acknowledgement(vi, work);
+            self.drawn_mut(host).handle_acknowledgement(vi, work);
         }
         self.hear(id);
         self.remove_message(id);
@@ -548,7 +562,7 @@ impl<P: Programs> Cluster<P> {
         let is_up = self.is_up_still(id, host, vi);
         // It may have broken in another way meanwhile, and the VI be on another connection.
         if is_up {
-            let nic = self.programs.nic_mut(host);
+            let nic = self.nic_mut(host, is_of_program);
             let failed = SendOutcome::TransportFailed;
             // What had left was complete at reliable delivery: the connection breaks all the same.
             if !work.is_some_and(|work| nic.finish_send(vi, work, failed)) {
@@ -566,7 +580,7 @@ impl<P: Programs> Cluster<P> {
     /// Whether the connection that a message took is up at its sender.
     pub(crate) fn is_up_still(&self, id: MessageId, host: u32, vi: ViId) -> bool {
         let message = self.messages.get(id);
-        let peer = self.programs.nic(host).peer(vi);
+        let peer = self.nic(host, message.is_of::<P>()).peer(vi);
         if message.is_of::<P>() {
             return peer.is_some() && peer == self.guests.sent[id.0 as usize].peer;
         }
@@ -589,23 +603,23 @@ impl<P: Programs> Cluster<P> {
         false
     }
 
-    /// Tells the other ends of connections of a host that they broke, in no time.
+    /// Tells the other ends of drawn traffic's connections of a host that they broke, in no time.
     pub(crate) fn carry_breaks(&mut self, host: u32) {
-        if self.programs.nic_mut(host).is_silent() {
+        if self.drawn(host).is_silent() {
             return;
         }
-        let (now, from) = (self.timestamp(), HostAddress::new(host.into()));
+        let (now, from) = (self.timestamp(), drawn_address(host));
         let mut told = 0;
-        while let Some(transmit) = self.programs.nic_mut(host).poll_transmit() {
+        while let Some(transmit) = self.drawn_mut(host).poll_transmit() {
             told += 1;
             let to = transmit.to.get() as u32;
             if !self.is_nic_dead(to) {
-                let nic = self.programs.nic_mut(to);
+                let nic = &mut self.nics[to as usize];
                 nic.handle_connection_message(from, transmit.message, now);
                 while nic.poll_event().is_some() {}
             }
         }
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         while nic.poll_event().is_some() {}
         if let Some(failures) = &mut self.failures {
             failures.connections_broken += told;
@@ -616,7 +630,7 @@ impl<P: Programs> Cluster<P> {
     /// Messages that have overtaken others whose connection broke wait for them no longer.
     fn release_overtakers(&mut self) {
         let is_broken = |(host, vi, _): &(u32, ViId, WorkId)| {
-            let nic = self.programs.nic(*host);
+            let nic = self.drawn(*host);
             nic.peer(*vi).is_none()
         };
         let broken = self.overtakers.keys().find(|place| is_broken(place));
@@ -633,6 +647,7 @@ impl<P: Programs> Cluster<P> {
     /// A host or its NIC dies, as was to be expected.
     pub(crate) fn handle_death(&mut self, place: u32) {
         self.idle_events -= 1;
+        self.guests.going -= 1;
         if let Some(failures) = &self.failures {
             let Death { host, is_host, .. } = failures.deaths[place as usize];
             self.kill(host, is_host);
@@ -651,12 +666,15 @@ impl<P: Programs> Cluster<P> {
         }
         if had_nic {
             // What is queued there is never started; the programs of a dead host see nothing of it.
-            let nic = self.programs.nic_mut(host);
-            nic.handle_catastrophe();
-            if !P::EXIST {
+            if P::EXIST {
+                self.programs.nic_mut(host).handle_catastrophe();
+            }
+            if let Some(nic) = self.nics.get_mut(host as usize) {
+                nic.handle_catastrophe();
                 while nic.poll_event().is_some() {}
             }
             let noticed = self.queue.now() + detection.host_timeout;
+            self.guests.going += 1;
             self.expect(noticed, Event::DeathNoticed(host));
             self.release_overtakers();
         }
@@ -666,10 +684,11 @@ impl<P: Programs> Cluster<P> {
     /// The other hosts give their connections to a dead one up.
     pub(crate) fn handle_death_noticed(&mut self, dead: u32) {
         self.idle_events -= 1;
+        self.guests.going -= 1;
         if P::EXIST {
-            return self.notice_death(dead);
+            self.notice_death(dead);
         }
-        let hosts = self.hosts.len() as u32;
+        let hosts = self.nics.len() as u32;
         for host in (0..hosts).filter(|host| *host != dead) {
             self.miss(host, dead);
         }
@@ -678,8 +697,9 @@ impl<P: Programs> Cluster<P> {
     /// A link has been down for long enough: connections over it are given up at both ends.
     pub(crate) fn handle_cut_noticed(&mut self, link: LinkId) {
         self.idle_events -= 1;
+        self.guests.going -= 1;
         if P::EXIST {
-            return self.notice_cut(link);
+            self.notice_cut(link);
         }
         let mut pairs = BTreeSet::new();
         for process in 0..self.processes.len() as u32 {
@@ -701,13 +721,13 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// A host no longer hears of another: their connections break at its end.
+    /// A host no longer hears of another: those of drawn traffic break at its end.
     fn miss(&mut self, host: u32, missed: u32) {
         if self.is_nic_dead(host) {
             return;
         }
-        let nic = self.programs.nic_mut(host);
-        let broken = nic.handle_host_unreachable(HostAddress::new(missed.into()));
+        let nic = &mut self.nics[host as usize];
+        let broken = nic.handle_host_unreachable(drawn_address(missed));
         while nic.poll_event().is_some() {}
         if let Some(failures) = &mut self.failures {
             failures.connections_broken += broken as u64;
@@ -770,6 +790,6 @@ impl<P: Programs> Cluster<P> {
 
     /// Whether a VI may be given a receive: it is connected.
     pub(crate) fn takes_receives(&self, host: u32, vi: ViId) -> bool {
-        self.failures.is_none() || self.programs.nic(host).peer(vi).is_some()
+        self.failures.is_none() || self.drawn(host).peer(vi).is_some()
     }
 }

@@ -152,8 +152,12 @@ pub struct Faults {
     dead_hosts: BTreeSet<u32>,
     /// Connections, by their number at a host, of which a message to it was lost at a reliable
     /// level: what follows on them is not delivered either.
-    gaps: BTreeSet<(u32, ConnectionNumber)>,
+    gaps: BTreeSet<Gap>,
 }
+
+/// A connection of which a message was lost: the host that it is to, whether a program of it has
+/// that, and its number there.
+pub(crate) type Gap = (u32, bool, ConnectionNumber);
 
 /// A host's or NIC's death, and when it happens.
 #[derive(Clone, Copy, Debug)]
@@ -314,14 +318,14 @@ impl Faults {
         self.dead_nics.contains(&host)
     }
 
-    /// Notes that a message to a host was lost on a connection.
-    pub fn open_gap(&mut self, host: u32, connection: ConnectionNumber) {
-        self.gaps.insert((host, connection));
+    /// Notes that a message was lost on a connection.
+    pub(crate) fn open_gap(&mut self, gap: Gap) {
+        self.gaps.insert(gap);
     }
 
-    /// Whether a message to a host was lost on a connection.
-    pub fn has_gap(&self, host: u32, connection: ConnectionNumber) -> bool {
-        self.gaps.contains(&(host, connection))
+    /// Whether a message was lost on a connection.
+    pub(crate) fn has_gap(&self, gap: Gap) -> bool {
+        self.gaps.contains(&gap)
     }
 }
 

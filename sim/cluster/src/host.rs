@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use viaduct_core::{CompletionQueueId, MemoryHandle, Nic, ProtectionTag};
 use viaduct_engine::{Stream, Time};
 
+use crate::accounting::AROUND;
 use crate::connections::Connections;
 use crate::faults::Slowing;
 use crate::message::MessageId;
@@ -105,7 +106,8 @@ impl BlockedPost {
     /// The message that it will be.
     pub(crate) fn name(&self) -> MessageName {
         MessageName {
-            number: self.number,
+            number: self.number & !AROUND,
+            is_around: self.number & AROUND != 0,
             source: self.process,
             target: self.target,
             bytes: self.bytes,

@@ -79,8 +79,7 @@ impl<P: Programs> Cluster<P> {
     /// Gives back the connections that are idle.
     #[cold]
     pub(crate) fn release_idle(&mut self) {
-        // Programs would notice what their NICs have to say.
-        if self.failures.is_none() && !P::EXIST {
+        if self.failures.is_none() {
             let busy = self.busy_pairs();
             let mut gone = Vec::new();
             for process in 0..self.processes.len() as u32 {
@@ -102,7 +101,9 @@ impl<P: Programs> Cluster<P> {
             let (source, target) = (message.source, message.target);
             (source.min(target), source.max(target))
         };
-        let mut pairs: Vec<_> = self.messages.under_way().into_iter().map(pair).collect();
+        let mut all = self.messages.under_way();
+        all.retain(|id| !self.messages.get(*id).is_of::<P>());
+        let mut pairs: Vec<_> = all.into_iter().map(pair).collect();
         pairs.sort_unstable();
         pairs.dedup();
         pairs
@@ -137,7 +138,7 @@ impl<P: Programs> Cluster<P> {
 
     /// Whether a VI has no send under way and the receives of a new one.
     fn is_unused(&self, process: u32, vi: ViId) -> bool {
-        let nic = self.programs.nic(self.host_of(process));
+        let nic = self.drawn(self.host_of(process));
         let depth = nic.queue_depth(vi, Queue::Receive);
         nic.completed(vi, Queue::Send) == nic.queue_depth(vi, Queue::Send)
             && nic.unstarted(vi, Queue::Receive) == depth
@@ -147,7 +148,7 @@ impl<P: Programs> Cluster<P> {
     fn release(&mut self, one: (u32, u32, ViId), other: (u32, u32, ViId)) {
         for ((process, place, vi), (peer, ..)) in [(one, other), (other, one)] {
             let host = self.host_of(process);
-            let nic = self.programs.nic_mut(host);
+            let nic = &mut self.nics[host as usize];
             let unreaped = nic.completed(vi, Queue::Send)
                 + self.processes[process as usize]
                     .connections

@@ -138,7 +138,7 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     pub(crate) fn look_at_process(&self, process: u32) {
         let host = self.host_of(process);
-        prefetch_all(self.programs.nic(host));
+        prefetch_all(self.drawn(host));
         prefetch_all(&self.hosts[host as usize]);
         prefetch_all(&self.processes[process as usize]);
     }
@@ -146,13 +146,13 @@ impl<P: Programs> Cluster<P> {
     /// Asks for the NIC of a host.
     #[inline]
     pub(crate) fn look_at_nic(&self, host: u32) {
-        prefetch_all(self.programs.nic(host));
+        prefetch_all(self.drawn(host));
     }
 
     /// Asks for the state of a VI. Its NIC should have been asked for.
     #[inline]
     pub(crate) fn look_at_vi(&self, process: u32, vi: ViId) {
-        let nic = self.programs.nic(self.host_of(process));
+        let nic = self.drawn(self.host_of(process));
         for (address, bytes) in nic.state_addresses(vi) {
             prefetch_range(address, bytes);
         }
@@ -161,14 +161,14 @@ impl<P: Programs> Cluster<P> {
     /// Asks for the oldest send descriptor of a VI. The VI should have been asked for.
     #[inline]
     pub(crate) fn look_at_send(&self, process: u32, vi: ViId) {
-        let nic = self.programs.nic(self.host_of(process));
+        let nic = self.drawn(self.host_of(process));
         prefetch(nic.oldest_send_address(vi));
     }
 
     /// Asks for the receive descriptor that a VI takes next. The VI should have been asked for.
     #[inline]
     pub(crate) fn look_at_receive(&self, process: u32, vi: ViId) {
-        let nic = self.programs.nic(self.host_of(process));
+        let nic = self.drawn(self.host_of(process));
         prefetch(nic.next_receive_address(vi));
     }
 }

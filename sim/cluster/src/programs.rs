@@ -4,6 +4,11 @@
 //! when this is compiled: [`NoPrograms`] leaves all that is theirs out. Both sorts of messages are
 //! in one table and take one way, with the same plans, engines, links and faults. They differ in
 //! whose VI they are posted on, and in what hears of them at the end.
+//!
+//! Where a host has both, the semantics keeps them apart: what programs use of its NIC is theirs
+//! ([`Programs::nic`]), with their VIs, limits and events, and what the study's own processes use
+//! is the cluster's (`Cluster::drawn`). What is hardware they share: processors, engines, caches,
+//! buses and links. So a study goes on beside idle programs as it does without them.
 
 mod account;
 mod carry;
@@ -14,22 +19,20 @@ mod look_ahead;
 mod requests;
 
 use core::fmt;
-use std::sync::Arc;
 
 use viaduct_core::{
-    MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
-    StartedRemote, ViId, WorkId,
+    MessageHeader, Nic, Queue, ReceiveOutcome, RemoteSegment, StartedReceive, StartedRemote, ViId,
+    WorkId,
 };
 use viaduct_hardware::mechanism::Tally;
 use viaduct_network::{Begun, Moved};
 
 pub use crate::cluster::Cluster;
-use crate::host::AlignedNic;
 pub use account::Take;
 pub use guest::ProgramCounts;
 pub use requests::Crossing;
 
-/// Programs on the hosts of a cluster. Also owns what a host's NIC is reached by.
+/// Programs on the hosts of a cluster, with what they use of the hosts' NICs.
 ///
 /// All but the NICs has a body that does nothing: it is for those who have programs.
 pub trait Programs: Sized + fmt::Debug {
@@ -42,13 +45,13 @@ pub trait Programs: Sized + fmt::Debug {
     /// What happens to programs, and to nobody else.
     type Event: Copy + fmt::Debug + Eq;
 
-    /// The semantics of a host's NIC.
+    /// The semantics of a host's NIC, as its programs use it.
     fn nic(&self, host: u32) -> &Nic;
 
     /// As [`Programs::nic`].
     fn nic_mut(&mut self, host: u32) -> &mut Nic;
 
-    /// Memory of all NICs, and of what else hosts have for programs.
+    /// Memory of these NICs, and of what else hosts have for programs.
     fn state_bytes(&self) -> usize {
         0
     }
@@ -156,21 +159,9 @@ pub const OF_PROGRAM: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Never {}
 
-/// Hosts without programs: nothing but the NICs of drawn traffic.
+/// Hosts without programs.
 #[derive(Debug)]
-pub struct NoPrograms {
-    nics: Vec<AlignedNic>,
-}
-
-impl NoPrograms {
-    pub(crate) fn new(hosts: u32, attributes: NicAttributes) -> Self {
-        let attributes = Arc::new(attributes);
-        let nic = || AlignedNic(Nic::new(Arc::clone(&attributes)));
-        Self {
-            nics: (0..hosts).map(|_| nic()).collect(),
-        }
-    }
-}
+pub struct NoPrograms;
 
 impl Programs for NoPrograms {
     const EXIST: bool = false;
@@ -178,17 +169,11 @@ impl Programs for NoPrograms {
 
     type Event = Never;
 
-    #[inline(always)]
-    fn nic(&self, host: u32) -> &Nic {
-        &self.nics[host as usize]
+    fn nic(&self, _host: u32) -> &Nic {
+        unreachable!("where there are no programs nothing is theirs")
     }
 
-    #[inline(always)]
-    fn nic_mut(&mut self, host: u32) -> &mut Nic {
-        &mut self.nics[host as usize]
-    }
-
-    fn state_bytes(&self) -> usize {
-        self.nics.len() * size_of::<AlignedNic>()
+    fn nic_mut(&mut self, _host: u32) -> &mut Nic {
+        unreachable!("where there are no programs nothing is theirs")
     }
 }

@@ -20,7 +20,7 @@ impl<P: Programs> Cluster<P> {
     /// The receiving NIC sees a message's head: it takes the VI's next receive descriptor.
     pub(crate) fn handle_head(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        let host = self.host_of(message.target);
+        let host = self.host_of_end(message, message.target);
         // A send that its own NIC refused never comes here.
         let Some(header) = message.header else { return };
         if message.is_of::<P>() {
@@ -66,7 +66,7 @@ impl<P: Programs> Cluster<P> {
         if self.config.hosts.prepost > RECEIVES_AT_FIRST {
             self.has_receive(target, host, target_vi);
         }
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         let matched = match is_send {
             true => match nic.start_receive(target_vi, header) {
                 ReceiveVerdict::Place(started) => Ok(started.work),
@@ -172,7 +172,7 @@ impl<P: Programs> Cluster<P> {
         let Some(delay) = message.receive_delay else {
             return;
         };
-        let host = self.host_of(message.target);
+        let host = self.host_of_end(message, message.target);
         let plan = self.plans.get(message.plan);
         let (step, last) = (plan.completion, plan.receive_last);
         let is_of_program = message.is_of::<P>();
@@ -227,11 +227,11 @@ impl<P: Programs> Cluster<P> {
         let Some(work) = message.receive_work else {
             return self.complete(id);
         };
-        if self.failures.is_some() && self.programs.nic(host).peer(vi).is_none() {
+        if self.failures.is_some() && self.drawn(host).peer(vi).is_none() {
             // What is in front of it went with the connection.
             return self.complete(id);
         }
-        if !self.programs.nic_mut(host).is_oldest_receive(vi, work) {
+        if !self.drawn_mut(host).is_oldest_receive(vi, work) {
             self.overtakers.insert((host, vi, work), id);
             return;
         }
@@ -284,7 +284,7 @@ impl<P: Programs> Cluster<P> {
             Some(_) => self.outcome(id),
         };
         if let Some(work) = work {
-            let nic = self.programs.nic_mut(host);
+            let nic = &mut self.nics[host as usize];
             let is_placed = nic.finish_receive(vi, work, outcome);
             if self.failures.is_some() {
                 self.placed(id, host, is_placed);
@@ -367,7 +367,13 @@ impl<P: Programs> Cluster<P> {
         if self.messages.get(id).is_of::<P>() {
             let message = self.messages.get_mut(id);
             message.references -= 1;
-            if message.references > 0 {
+            let left = message.references;
+            let sent = self.guests.sent(id);
+            if sent.is_going && left <= u8::from(sent.is_untaken) {
+                sent.is_going = false;
+                self.guests.going -= 1;
+            }
+            if left > 0 {
                 return;
             }
             if self.guests.sent(id).is_open {

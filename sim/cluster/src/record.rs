@@ -141,7 +141,7 @@ impl<P: Programs> Cluster<P> {
     /// them have ended.
     pub fn record(&mut self, selection: Selection) -> Arc<AtomicBool> {
         let is_complete = Arc::new(AtomicBool::new(false));
-        let mut chooser = Chooser::new(Choice::Slowest);
+        let mut chooser = Chooser::new(Choice::Slowest, self.config.hosts.processes);
         let processes = self.config.hosts.processes;
         chooser.sample = Some(Sample::new(selection, processes, Arc::clone(&is_complete)));
         self.accounting.chooser = Some(Box::new(chooser));
@@ -229,6 +229,9 @@ impl Sample {
 
     /// A message is wanted; gives the number of the first that is asked for, if it is known.
     pub(crate) fn wished(&mut self, message: MessageName, wanted: Time) -> Option<u64> {
+        if message.is_around {
+            return self.first;
+        }
         if self.first.is_none() && wanted >= self.selection.from {
             self.first = Some(message.number);
         }
@@ -266,14 +269,15 @@ impl Sample {
         if !self.selection.has(self.first, message.number) {
             return;
         }
-        let (source, target) = message.name().hosts(self.processes);
+        let name = message.name(self.processes);
+        let (source, target) = name.hosts(self.processes);
         for host in [source, target] {
             let met = self.met.entry(host).or_default();
             met.under_way = met.under_way.saturating_sub(1);
             met.ended = met.ended.max(ended);
         }
         self.messages.push(RecordedMessage {
-            message: message.name(),
+            message: name,
             posted: message.posted,
             ended,
             stages,
@@ -297,10 +301,15 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn keep(&mut self, message: u64, used: Used, work: Work, span: Span) {
-        if self.selection.has(self.first, message) {
+    /// Whether a message is asked for: those around programs never are.
+    fn has(&self, message: MessageName) -> bool {
+        !message.is_around && self.selection.has(self.first, message.number)
+    }
+
+    pub(crate) fn keep(&mut self, message: MessageName, used: Used, work: Work, span: Span) {
+        if self.has(message) {
             self.uses.push(RecordedUse {
-                message,
+                message: message.number,
                 used,
                 work,
                 begin: span.begin,
@@ -346,7 +355,7 @@ impl Recorder {
         places: Range<usize>,
         span: Span,
     ) {
-        if !self.selection.has(self.first, message.number) {
+        if !self.has(message) {
             return;
         }
         let ((source, target), _) = flow;
@@ -359,7 +368,7 @@ impl Recorder {
             .chain(bus(target))
             .collect();
         for &used in &path[places_within(places, path.len())] {
-            self.keep(message.number, used, Work::Move, span);
+            self.keep(message, used, Work::Move, span);
         }
     }
 }

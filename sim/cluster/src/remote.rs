@@ -105,7 +105,7 @@ impl<P: Programs> Cluster<P> {
         let host = self.host_of(target);
         let remote = self.remote_buffer(target);
         let remote = remote.ok_or(DropReason::RemoteProtection)?;
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         match nic.start_remote_write(vi, header, remote) {
             RemoteVerdict::Access(started) => started.receive.ok_or(DropReason::NotSupported),
             RemoteVerdict::Drop(reason) => Err(reason),
@@ -175,7 +175,7 @@ impl<P: Programs> Cluster<P> {
         let (target, vi) = (message.target, message.target_vi);
         let host = self.host_of(target);
         let remote = self.remote_buffer(target);
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         let verdict = remote.map(|remote| nic.start_remote_write(vi, header, remote));
         match verdict {
             Some(RemoteVerdict::Access(started)) => {
@@ -202,7 +202,7 @@ impl<P: Programs> Cluster<P> {
             self.suffer_slowness(host);
         }
         let remote = self.remote_buffer(target);
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         let verdict = remote.map(|remote| nic.start_remote_read(vi, header, remote));
         let reason = match verdict {
             Some(RemoteVerdict::Access(_)) => return self.turn_back(id),
@@ -265,7 +265,7 @@ impl<P: Programs> Cluster<P> {
             true => SendOutcome::Sent,
             false => SendOutcome::TransportFailed,
         };
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         let is_done = work.is_some_and(|work| nic.finish_send(vi, work, outcome));
         if !is_whole {
             self.drop_message(id, cause::CORRUPTED);

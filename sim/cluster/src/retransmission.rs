@@ -41,12 +41,20 @@ use crate::programs::{OF_PROGRAM, Programs};
 /// What reliable connections remember in order to send again.
 #[derive(Debug, Default)]
 pub(crate) struct Retransmission {
-    /// By the host that sends and its VI.
-    recoveries: BTreeMap<(u32, ViId), Recovery>,
+    recoveries: BTreeMap<Sender, Recovery>,
     /// By message.
     goes: Vec<Go>,
     /// Messages of drawn traffic that were sent again, each time counted.
     pub(crate) resent: u64,
+}
+
+/// Who sends on a connection.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Sender {
+    host: u32,
+    vi: ViId,
+    /// Whether that is a VI of programs.
+    pub(crate) is_of_program: bool,
 }
 
 /// What a message has of its own of that.
@@ -113,9 +121,18 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
+    fn sender(&self, id: MessageId) -> Sender {
+        let (host, vi) = self.poster(id);
+        Sender {
+            host,
+            vi,
+            is_of_program: self.messages.get(id).is_of::<P>(),
+        }
+    }
+
     /// One direction of the connection that a message takes, if what is lost there is sent again.
     fn recovery(&mut self, id: MessageId) -> Option<&mut Recovery> {
-        let poster = self.poster(id);
+        let poster = self.sender(id);
         let failures = self.failures.as_mut()?;
         failures.retransmission.recoveries.get_mut(&poster)
     }
@@ -140,10 +157,10 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let owner = (message.source, message.connection);
         let connection = message.header.map(|header| header.connection);
-        let (host, vi) = self.poster(id);
+        let sender = self.sender(id);
         let numbers = self.retransmission_rule().is_some()
             && self.faults().is_some_and(Faults::may_lose)
-            && self.is_reliable(host, vi);
+            && self.is_reliable(sender.host, sender.vi, sender.is_of_program);
         if let Some(go) = self.go_mut(id) {
             *go = Go::default();
         }
@@ -152,7 +169,7 @@ impl<P: Programs> Cluster<P> {
             return;
         };
         let recoveries = &mut failures.retransmission.recoveries;
-        let recovery = recoveries.entry((host, vi)).or_insert_with(|| Recovery {
+        let recovery = recoveries.entry(sender).or_insert_with(|| Recovery {
             connection,
             owner,
             last: 0,
@@ -246,7 +263,7 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get(id);
         let (ends, flow) = self.ends_of(message);
         let (bytes, is_answer) = (u64::from(message.carried_bytes()), message.is_answer);
-        let poster = self.poster(id);
+        let poster = self.sender(id);
         let way = self.network.way(ends, flow);
         let failures = self.failures.as_mut()?;
         let faults = &mut failures.faults;
@@ -401,7 +418,7 @@ impl<P: Programs> Cluster<P> {
         }
         let (process, target) = (message.source, message.target);
         let target_host = self.host_of_end(message, target);
-        let poster = self.poster(id);
+        let poster = self.sender(id);
         let Go {
             sequence,
             epoch: sent_in,
@@ -430,7 +447,8 @@ impl<P: Programs> Cluster<P> {
             if is_of_program {
                 self.leave_stream(process, target);
             }
-            if self.programs.nic(target_host).acknowledges(target_vi) {
+            let nic = self.nic(target_host, is_of_program);
+            if nic.acknowledges(target_vi) {
                 self.acknowledge(id);
             } else {
                 self.remove_message(id);
@@ -457,7 +475,7 @@ impl<P: Programs> Cluster<P> {
             let way = self.network.way(ends, flow);
             let faults = self.failures.as_mut().map(|failures| &mut failures.faults);
             if faults.is_some_and(|faults| faults.fate(way, 1, now, there) == Fate::Whole) {
-                let again = Consequence::Again(poster.0, poster.1, epoch);
+                let again = Consequence::Again(poster, epoch);
                 self.follows_at(there, again);
             }
         }
@@ -498,7 +516,7 @@ impl<P: Programs> Cluster<P> {
             return;
         };
         let now = self.queue.now();
-        let (host, vi) = self.poster(id);
+        let sender = self.sender(id);
         let sequence = self.go(id).sequence;
         let Some(recovery) = self.recovery(id) else {
             return;
@@ -508,18 +526,18 @@ impl<P: Programs> Cluster<P> {
             .partition_point(|(other, _)| *other < sequence);
         recovery.lost.insert(place, (sequence, id));
         if !core::mem::replace(&mut recovery.is_timed, true) {
-            let again = Consequence::Again(host, vi, recovery.epoch);
+            let again = Consequence::Again(sender, recovery.epoch);
             self.follows_at(now + rule.timeout, again);
         }
     }
 
     /// A sender goes back to the first message that its peer has not, unless it has since.
-    pub(crate) fn send_once_more(&mut self, host: u32, vi: ViId, epoch: u32) {
+    pub(crate) fn send_once_more(&mut self, sender: Sender, epoch: u32) {
         let (Some(rule), Some(failures)) = (self.retransmission_rule(), &mut self.failures) else {
             return;
         };
         let recoveries = &mut failures.retransmission.recoveries;
-        let Some(recovery) = recoveries.get_mut(&(host, vi)) else {
+        let Some(recovery) = recoveries.get_mut(&sender) else {
             return;
         };
         if recovery.epoch != epoch || recovery.lost.is_empty() {
@@ -532,11 +550,8 @@ impl<P: Programs> Cluster<P> {
         let has_failed = recovery.goes > rule.retries;
         let mut lost = core::mem::take(&mut recovery.lost);
         let (connection, owner) = (recovery.connection, recovery.owner);
-        let is_up = self
-            .programs
-            .nic(host)
-            .peer(vi)
-            .is_some_and(|peer| peer.connection == connection);
+        let peer = self.nic(sender.host, sender.is_of_program).peer(sender.vi);
+        let is_up = peer.is_some_and(|peer| peer.connection == connection);
         if !is_up {
             self.forget_lost(lost);
         } else if has_failed {
@@ -545,13 +560,13 @@ impl<P: Programs> Cluster<P> {
             self.give_up(first);
             self.forget_lost(lost);
         } else {
-            self.repeat((host, vi), &lost);
+            self.repeat(sender, &lost);
         }
         self.release_line(owner, was_held);
     }
 
     /// Puts messages of a VI, in the order of their numbers, in front of what has not moved yet.
-    fn repeat(&mut self, of: (u32, ViId), lost: &[(u32, MessageId)]) {
+    fn repeat(&mut self, of: Sender, lost: &[(u32, MessageId)]) {
         let Some(failures) = &mut self.failures else {
             return;
         };

@@ -191,7 +191,7 @@ impl<P: Programs> Cluster<P> {
         state.send_buffers_free -= 1;
         let (begin, end) = state.work(now, processor.post);
         // The application polls its send queue when it has posted.
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         let mut reaping = Time::ZERO;
         while nic.send_done(ends.source_vi).completion().is_some() {
             reaping += processor.reap;
@@ -258,7 +258,7 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     fn start(&mut self, host: u32, id: MessageId) -> bool {
         let message = self.messages.get_mut(id);
-        match self.programs.nic_mut(host).start_send(message.source_vi) {
+        match self.nics[host as usize].start_send(message.source_vi) {
             Some(started) => {
                 message.send_work = Some(started.work);
                 message.header = Some(started.header);
@@ -335,7 +335,10 @@ impl<P: Programs> Cluster<P> {
         };
         if self.failures.is_some() {
             let host = self.host_of(message.target);
-            return (host, u64::from(message.target_vi.index()) | region);
+            return (
+                host,
+                u64::from(message.target_vi.index()) | OF_DRAWN | region,
+            );
         }
         (
             message.target,
@@ -388,7 +391,7 @@ impl<P: Programs> Cluster<P> {
             return self.post_remote(host, ends, wish);
         }
         let buffer = self.buffer(wish.process, wish.bytes);
-        let nic = self.programs.nic_mut(host);
+        let nic = &mut self.nics[host as usize];
         let (vi, number) = (ends.source_vi, wish.number);
         let posted = match buffer {
             Some(buffer) => {
@@ -428,6 +431,9 @@ impl<P: Programs> Cluster<P> {
         let may_read = connection.first_fetched == MessageId::NONE || self.reads_ahead;
         if has_work && !connection.has_turn && may_read {
             connection.has_turn = true;
+            if P::EXIST {
+                self.guests.going += u32::from(place & OF_PROGRAM != 0);
+            }
             let turn = Turn::Connection { process, place };
             self.hosts[host as usize].turns.push_back(turn);
         }
@@ -447,8 +453,12 @@ impl<P: Programs> Cluster<P> {
         let now = self.queue.now();
         let id = match turn {
             Turn::Message(id) => id,
-            Turn::Request(request) => return P::serve(self, host, request),
+            Turn::Request(request) => {
+                self.guests.going -= 1;
+                return P::serve(self, host, request);
+            }
             Turn::Connection { process, place } if P::EXIST && place & OF_PROGRAM != 0 => {
+                self.guests.going -= 1;
                 match self.start_of_program(process, place & !OF_PROGRAM) {
                     Some(id) => id,
                     None => return self.pass_over_line(host, process, place),
@@ -513,7 +523,9 @@ impl<P: Programs> Cluster<P> {
         let (process, place) = (message.source, message.connection);
         let plan = self.plans.get(message.plan);
         let is_held = plan.mover == Mover::HeldEngine;
-        let host = self.host_of(process);
+        let is_of_program = message.is_of::<P>();
+        let host = self.host_of_sender(process, is_of_program);
+        let most = self.moving_at_once(is_of_program);
         let connection = connection!(self, process, place);
         connection.has_turn = false;
         // One that needs no fetching stays behind those that do.
@@ -522,7 +534,7 @@ impl<P: Programs> Cluster<P> {
             connection.last_begin = begins;
             self.messages.get_mut(id).spend(Stage::Descriptor, begins);
             self.at(begins, Event::Begins(id));
-        } else if connection.may_move(self.moving_per_vi) {
+        } else if connection.may_move(most) {
             self.begin_transfer(id);
         } else {
             self.move_behind(id);
@@ -550,12 +562,28 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn move_in_order(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let (process, place) = (message.source, message.connection);
+        let most = self.moving_at_once(message.is_of::<P>());
         let connection = connection!(self, process, place);
-        if connection.may_move(self.moving_per_vi) {
+        if connection.may_move(most) {
             self.begin_transfer(id);
         } else {
             self.move_behind(id);
         }
+    }
+
+    /// How many messages of one VI may move at once.
+    #[inline(always)]
+    const fn moving_at_once(&self, is_of_program: bool) -> u32 {
+        if is_of_program { 1 } else { self.moving_per_vi }
+    }
+
+    /// The host of whoever has posted a message: a process, or a program the host itself.
+    #[inline(always)]
+    fn host_of_sender(&self, sender: u32, is_of_program: bool) -> u32 {
+        if is_of_program {
+            return sender;
+        }
+        self.host_of(sender)
     }
 
     /// A message waits until data of its VI that moves now has gone.
@@ -797,8 +825,8 @@ impl<P: Programs> Cluster<P> {
         let (process, place) = (message.source, message.connection);
         let plan = self.plans.get(message.plan);
         let (mut sent, mover, interrupt) = (now + plan.sent, plan.mover, plan.sent_interrupt);
-        let host = self.host_of(process);
         let is_of_program = message.is_of::<P>();
+        let host = self.host_of_sender(process, is_of_program);
         if !is_of_program && self.failures.is_some() && self.leaves_again(id) {
             // Its sender was told the first time.
             if !is_held {
@@ -812,7 +840,7 @@ impl<P: Programs> Cluster<P> {
             && !is_read
             && let Some(work) = message.send_work
         {
-            let nic = self.programs.nic_mut(host);
+            let nic = &mut self.nics[host as usize];
             nic.finish_send(message.source_vi, work, SendOutcome::Sent);
         }
         let is_awaited = message.is_awaited || is_of_program;
@@ -854,7 +882,7 @@ impl<P: Programs> Cluster<P> {
         } else {
             connection.first_fetched = self.messages.get(fetched).next_on_vi;
             self.begin_transfer(fetched);
-            let host = self.host_of(process);
+            let host = self.host_of_sender(process, P::EXIST && place & OF_PROGRAM != 0);
             self.take_turn(host, process, place);
             self.serve(host);
         }

@@ -205,7 +205,7 @@ impl Follower {
     }
 
     fn is_own(&self, message: MessageName) -> bool {
-        message.number == self.message.number
+        (message.number, message.is_around) == (self.message.number, self.message.is_around)
     }
 
     /// Keeps somebody else's use, if the followed message lived meanwhile.
@@ -288,17 +288,26 @@ impl<P: Programs> Cluster<P> {
     #[inline]
     pub(crate) fn follow_wish(&mut self, wish: &BlockedPost) {
         if self.observer.is_some() {
-            self.keep_wish(wish);
+            self.keep_wish(wish.name(), wish.wanted);
+        }
+    }
+
+    /// A program has posted a message.
+    #[inline]
+    pub(crate) fn follow_post_of_program(&mut self, id: MessageId) {
+        if self.observer.is_some() {
+            let message = self.messages.get(id);
+            self.keep_wish(message.name(self.processes_per_host), message.posted);
         }
     }
 
     #[cold]
-    fn keep_wish(&mut self, wish: &BlockedPost) {
+    fn keep_wish(&mut self, name: MessageName, wanted: Time) {
         if let (Some(Observer::Recorder(recorder)), Some(chooser)) =
             (&mut self.observer, &mut self.accounting.chooser)
             && let Some(sample) = &mut chooser.sample
         {
-            recorder.first = sample.wished(wish.name(), wish.wanted);
+            recorder.first = sample.wished(name, wanted);
         }
     }
 
@@ -319,11 +328,11 @@ impl<P: Programs> Cluster<P> {
 
     #[cold]
     fn keep_processor(&mut self, host: u32, id: MessageId, work: Work, span: Span) {
-        let name = self.messages.get(id).name();
+        let name = self.messages.get(id).name(self.processes_per_host);
         let follower = match &mut self.observer {
             Some(Observer::Follower(follower)) => follower,
             Some(Observer::Recorder(recorder)) => {
-                recorder.keep(name.number, Used::Processor(HostId(host)), work, span);
+                recorder.keep(name, Used::Processor(HostId(host)), work, span);
                 return;
             }
             None => return,
@@ -351,7 +360,7 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn follow_plan(&mut self, id: MessageId) {
         if let Some(Observer::Follower(follower)) = &mut self.observer {
             let message = self.messages.get(id);
-            if follower.is_own(message.name()) {
+            if follower.is_own(message.name(self.processes_per_host)) {
                 let plan = *self.plans.get(message.plan);
                 // A program's VI may take another way than a process would.
                 follower.is_of_program = message.is_of::<P>();
@@ -378,7 +387,7 @@ impl<P: Programs> Cluster<P> {
 
     #[cold]
     fn keep_engine(&mut self, host: u32, id: MessageId, span: Span) {
-        let message = self.messages.get(id).name();
+        let message = self.messages.get(id).name(self.processes_per_host);
         if let Some(Observer::Follower(follower)) = &mut self.observer
             && follower.source_host.0 == host
         {
@@ -388,12 +397,12 @@ impl<P: Programs> Cluster<P> {
 
     #[cold]
     fn keep_descriptor(&mut self, host: u32, id: MessageId, reading: Span) {
-        let message = self.messages.get(id).name();
+        let message = self.messages.get(id).name(self.processes_per_host);
         let follower = match &mut self.observer {
             Some(Observer::Follower(follower)) => follower,
             Some(Observer::Recorder(recorder)) => {
                 let used = Used::Adapter(HostId(host));
-                recorder.keep(message.number, used, Work::Descriptor, reading);
+                recorder.keep(message, used, Work::Descriptor, reading);
                 return;
             }
             None => return,
@@ -427,7 +436,7 @@ impl<P: Programs> Cluster<P> {
     fn keep_move(&mut self, id: MessageId, places: Range<usize>, span: Span) {
         let places = self.places_of(id, places);
         let message = self.messages.get(id);
-        let message = (message.name(), self.ends_of(message));
+        let message = (message.name(self.processes_per_host), self.ends_of(message));
         match &mut self.observer {
             Some(Observer::Follower(follower)) => {
                 follower.moved(&self.config, message, places, span);
@@ -447,7 +456,7 @@ impl<P: Programs> Cluster<P> {
         if begin < end
             && let Some(Observer::Follower(follower)) = &mut self.observer
         {
-            let message = self.messages.get(id).name();
+            let message = self.messages.get(id).name(self.processes_per_host);
             follower.keep_for_vi(&self.config, message, Span { begin, end });
         }
     }
@@ -472,7 +481,7 @@ impl<P: Programs> Cluster<P> {
             message.posted + Time::from_picoseconds(message.stages[Stage::Buffer as usize])
         };
         let end = self.queue.now();
-        let name = message.name();
+        let name = message.name(self.processes_per_host);
         if name.hosts(follower.processes).0 == follower.source_host {
             let span = Span { begin, end };
             follower.keep(Server::Buffers, Some(name), Work::Buffer, span);
@@ -566,6 +575,6 @@ impl<P: Programs> Cluster<P> {
         let mut under_way = self.messages.under_way().into_iter();
         let id = under_way.find(|&id| self.messages.get(id).number == number)?;
         let message = self.messages.get(id);
-        Some((message.name(), message.posted, false))
+        Some((message.name(self.processes_per_host), message.posted, false))
     }
 }

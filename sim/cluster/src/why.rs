@@ -67,11 +67,13 @@ pub enum WhyError {
 /// A message, and between whom it went.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct MessageName {
-    /// In order of posting, from 0.
+    /// In order of posting, from 0: among those of the study around programs, or among all others.
     pub number: u64,
-    /// Sending process, numbered through all hosts.
+    /// Whether it is of the study's traffic around programs, which are what is meant.
+    pub is_around: bool,
+    /// Sending process, numbered through all hosts; of a program's message the first of its host.
     pub source: u32,
-    /// Receiving process.
+    /// Receiving process, as the sending one.
     pub target: u32,
     /// Payload.
     pub bytes: u32,
@@ -295,7 +297,8 @@ impl Explaining {
             let follower = Follower::new(&cluster.config, message, posted, chosen.latency);
             cluster.observer = Some(Observer::Follower(Box::new(follower)));
         }
-        cluster.accounting.chooser = Some(Box::new(Chooser::new(choice)));
+        cluster.accounting.chooser =
+            Some(Box::new(Chooser::new(choice, cluster.processes_per_host)));
     }
 
     /// Takes what a cluster saw that has run: the explanation, or nothing if it is to run again.
@@ -316,14 +319,14 @@ impl Explaining {
             .accounting
             .chooser
             .take()
-            .unwrap_or_else(|| Box::new(Chooser::new(self.choice)));
+            .unwrap_or_else(|| Box::new(Chooser::new(self.choice, cluster.processes_per_host)));
         let follower = match cluster.observer.take() {
             Some(Observer::Follower(follower)) => Some(*follower),
             _ => None,
         };
         let result = cluster.result(ended);
         let facts = Facts {
-            posted: result.messages.posted + result.around.posted,
+            posted: result.messages.posted,
             events: result.events,
             digest: result.digest,
             violations: result.violations,

@@ -62,9 +62,6 @@ pub(crate) struct Frames {
     window_end: u64,
     /// Events to be scheduled: of which messages, and when.
     notices: Vec<(u64, u32)>,
-    /// Events that are pending, and messages on their way.
-    pending: usize,
-    under_way: usize,
     /// What links and buses had carried when they were asked last, and when the account began.
     seen: Vec<f64>,
     cleared: Vec<f64>,
@@ -119,8 +116,6 @@ impl Frames {
             window_event: EventId::NONE,
             window_end: NEVER,
             notices: Vec::new(),
-            pending: 0,
-            under_way: 0,
             seen: vec![0.0; resources],
             cleared: vec![0.0; resources],
             #[cfg(test)]
@@ -138,7 +133,6 @@ impl Frames {
     ) -> FlowId {
         let now = queue.now().picoseconds();
         let id = self.add(crossing, demand, alone, now);
-        self.under_way += 1;
         let passage = &mut self.passages[id as usize];
         let source = crossing.hosts.0;
         if passage.way.is_empty() && !passage.has_first_bus {
@@ -227,7 +221,6 @@ impl Frames {
             self.end_window(queue);
             return (NO_TAG, Step::None);
         }
-        self.pending -= 1;
         let now = queue.now().picoseconds();
         let step = self.step_passage(now, id.0);
         let tag = self.passages[id.0 as usize].tag;
@@ -235,7 +228,6 @@ impl Frames {
             let passage = &mut self.passages[id.0 as usize];
             passage.is_active = false;
             self.free.push(id.0);
-            self.under_way -= 1;
         }
         self.tell(queue);
         (tag, step)
@@ -392,7 +384,6 @@ impl Frames {
     fn tell<E: Copy + From<FlowId>>(&mut self, queue: &mut EventQueue<E>) {
         let now = queue.now();
         for (time, id) in self.notices.drain(..) {
-            self.pending += 1;
             queue.schedule(Time::from_picoseconds(time).max(now), E::from(FlowId(id)));
         }
     }
@@ -610,13 +601,6 @@ impl Frames {
     /// A short transaction takes some of a busy bus's time away.
     pub(crate) fn hold_up(&mut self, host: u32, length: Time) {
         self.adapters[host as usize].bus_free += length.picoseconds();
-    }
-
-    /// Of events that are pending, those that tell of a message: each is counted once, and the
-    /// events that end windows are not.
-    pub(crate) fn pending(&self, events: usize) -> usize {
-        let windows = usize::from(self.window_end < NEVER);
-        (events + self.under_way).saturating_sub(self.pending + windows)
     }
 
     /// Works out until now what links and buses have carried.

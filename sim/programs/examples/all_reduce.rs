@@ -39,7 +39,8 @@ fn main() -> Outcome {
     let order = arguments.next().unwrap_or_else(|| "snake".to_owned());
     let model = arguments.next().unwrap_or_else(|| "rnic-gen4".to_owned());
 
-    let config = load_programs(&model, Some(&study), 2)?;
+    // The network of the study, in which nobody else sends.
+    let config = load_programs(&model, Some(&study), 2)?.quiet();
     let hosts = config.topology.host_count();
     let place = places(&order, hosts)?;
     let words = bytes / 8;

@@ -1,5 +1,6 @@
 //! What a simulation is told: the network, the hosts on it, and what their adapters cost.
 
+use std::fmt;
 use std::sync::Arc;
 
 use viaduct_cluster::background::{Background, BackgroundError, Sources};
@@ -31,11 +32,80 @@ pub struct SimulationConfig {
     pub detection: Detection,
     /// Traffic of others on the same links and buses.
     pub background: Vec<Background>,
+    /// Traffic of a study on the same hosts, if there is any.
+    pub around: Option<Around>,
     /// The seed of what is drawn: which messages are lost or corrupted, and when others send.
     pub seed: u64,
 }
 
+/// A study's own messages, drawn or from a list, around programs: sent and taken by processes of
+/// their own on the hosts, which share processors, adapters, buses and links with the programs.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// How these processes use the hosts.
+    pub hosts: HostsConfig,
+    /// What they send: until `stop`, if programs last so long.
+    pub traffic: TrafficConfig,
+    /// Programs begin when this is over, and what links carry is counted from then on.
+    pub warmup: Time,
+}
+
+impl Around {
+    /// Nobody sends anything.
+    fn nobody() -> Self {
+        Self {
+            hosts: HostsConfig {
+                processes: 1,
+                prepost: UNLIMITED,
+                is_prepost_chosen: false,
+                send_buffers: UNLIMITED,
+                bus_load: None,
+            },
+            traffic: TrafficConfig {
+                pattern: Pattern::Pairs(Vec::new()),
+                arrivals: Arrivals::PingPong,
+                size: SizeDistribution::constant(0),
+                operation: MessageOperation::Send,
+                reliability: ReliabilityLevel::Unreliable,
+                start: Time::ZERO,
+                stop: Time::ZERO,
+            },
+            warmup: Time::ZERO,
+        }
+    }
+}
+
+/// Messages around programs that the hosts cannot carry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AroundError {
+    /// Of the longest that may be sent.
+    pub bytes: u32,
+    /// Of the longest that an adapter takes.
+    pub limit_bytes: u32,
+}
+
+impl fmt::Display for AroundError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "the study's own messages have up to {} bytes, and the adapters take {}",
+            self.bytes, self.limit_bytes
+        )
+    }
+}
+
+impl std::error::Error for AroundError {}
+
 impl SimulationConfig {
+    /// The same hosts in the same network, with nothing around programs.
+    #[must_use]
+    pub fn quiet(self) -> Self {
+        Self {
+            around: None,
+            ..self
+        }
+    }
+
     /// Whether its faults can be.
     ///
     /// # Errors
@@ -55,6 +125,25 @@ impl SimulationConfig {
         Sources::new(&self.background, hosts, self.seed).map(drop)
     }
 
+    /// Whether the hosts can carry the traffic around programs.
+    ///
+    /// # Errors
+    ///
+    /// If a message of it may be longer than their adapters take.
+    pub fn check_around(&self) -> Result<(), AroundError> {
+        let Some(around) = &self.around else {
+            return Ok(());
+        };
+        let (bytes, limit_bytes) = (
+            around.traffic.size.max_bytes(),
+            self.host.transfer_max_bytes,
+        );
+        match bytes > limit_bytes {
+            true => Err(AroundError { bytes, limit_bytes }),
+            false => Ok(()),
+        }
+    }
+
     /// Framing and rate of the link between a host and its switch.
     #[inline]
     pub(crate) const fn host_link(&self) -> (Frame, Rate) {
@@ -62,35 +151,22 @@ impl SimulationConfig {
     }
 }
 
-/// A cluster of such hosts, on which nothing is sent but what programs send.
+/// A cluster of such hosts, on which nothing is sent but what programs send and is around them.
 impl From<SimulationConfig> for ClusterConfig {
     fn from(config: SimulationConfig) -> Self {
+        let around = config.around.unwrap_or_else(Around::nobody);
         Self {
             topology: config.topology,
             links: config.links,
             switch: config.switch,
             host: config.host,
-            hosts: HostsConfig {
-                processes: 1,
-                prepost: UNLIMITED,
-                is_prepost_chosen: false,
-                send_buffers: UNLIMITED,
-                bus_load: None,
-            },
-            traffic: TrafficConfig {
-                pattern: Pattern::Pairs(Vec::new()),
-                arrivals: Arrivals::PingPong,
-                size: SizeDistribution::constant(0),
-                operation: MessageOperation::Send,
-                reliability: ReliabilityLevel::Unreliable,
-                start: Time::ZERO,
-                stop: Time::ZERO,
-            },
+            hosts: around.hosts,
+            traffic: around.traffic,
             faults: config.faults,
             detection: config.detection,
             background: config.background,
             run: RunConfig {
-                warmup: Time::ZERO,
+                warmup: around.warmup,
                 until: Time::MAX,
                 drain: true,
                 messages_max: None,

@@ -18,7 +18,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::record::{Recording, Selection};
-use viaduct_cluster::result::{Ended, RunResult};
+use viaduct_cluster::result::{Ended, MessageCounts, RunResult};
 use viaduct_cluster::why::{Choice, Explaining, Explanation, WhyError};
 use viaduct_engine::Time;
 
@@ -269,6 +269,8 @@ pub struct Simulation {
     stop: Option<Box<dyn Fn() -> bool>>,
     /// Events after which to ask next.
     next_look: u64,
+    /// Whether what is around programs has warmed up.
+    is_warm: bool,
 }
 
 impl fmt::Debug for Simulation {
@@ -297,6 +299,7 @@ impl Simulation {
             idle_handlers: Arc::default(),
             stop: None,
             next_look: 0,
+            is_warm: false,
         }
     }
 
@@ -356,6 +359,18 @@ impl Simulation {
     #[must_use]
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.shared.lock().now().picoseconds() / 1000)
+    }
+
+    /// Whether the traffic of a study is around the programs.
+    #[must_use]
+    pub fn has_around(&self) -> bool {
+        self.shared.lock().has_drawn()
+    }
+
+    /// What the study around programs has sent so far.
+    #[must_use]
+    pub fn around(&self) -> MessageCounts {
+        self.shared.lock().around()
     }
 
     /// What was counted so far, however a run ended.
@@ -435,10 +450,10 @@ impl Simulation {
 
     /// The next task to run, after as many events as it takes; `None` when all programs have ended.
     fn next(&mut self, shared: &Shared) -> Result<Option<TaskId>, SimulationError> {
-        /// Events between two looks whether to stop.
-        const EVENTS_PER_LOOK: u64 = 1 << 12;
-
         let mut cluster = shared.lock();
+        if !self.is_warm {
+            self.warm_up(&mut cluster)?;
+        }
         loop {
             while let Some(spawn) = cluster.programs.spawned.pop_front() {
                 self.prepare(spawn)?;
@@ -477,13 +492,7 @@ impl Simulation {
             if cluster.programs.tasks.programs() == 0 {
                 return Ok(None);
             }
-            // Programs that wait let events happen, too: they are counted, not met one by one.
-            if cluster.fired() >= self.next_look {
-                self.next_look = cluster.fired() + EVENTS_PER_LOOK;
-                if self.stop.as_ref().is_some_and(|asked| asked()) {
-                    return Err(SimulationError::Stopped { at: cluster.now() });
-                }
-            }
+            self.look(&cluster)?;
             if cluster.is_quiet() || !cluster.step(Time::MAX) {
                 return Err(SimulationError::Stuck {
                     at: cluster.now(),
@@ -491,6 +500,34 @@ impl Simulation {
                 });
             }
         }
+    }
+
+    /// Lets what is around programs go on alone until its warm-up is over.
+    #[cold]
+    fn warm_up(&mut self, cluster: &mut Cluster) -> Result<(), SimulationError> {
+        let end = cluster.config.run.warmup;
+        while cluster.step(end) {
+            self.look(cluster)?;
+        }
+        cluster.advance(end);
+        self.is_warm = true;
+        Ok(())
+    }
+
+    /// Whether to go on.
+    #[inline]
+    fn look(&mut self, cluster: &Cluster) -> Result<(), SimulationError> {
+        /// Events between two looks whether to stop.
+        const EVENTS_PER_LOOK: u64 = 1 << 12;
+
+        // Programs that wait let events happen, too: they are counted, not met one by one.
+        if cluster.fired() >= self.next_look {
+            self.next_look = cluster.fired() + EVENTS_PER_LOOK;
+            if self.stop.as_ref().is_some_and(|asked| asked()) {
+                return Err(SimulationError::Stopped { at: cluster.now() });
+            }
+        }
+        Ok(())
     }
 
     /// Gives a program what it runs on.

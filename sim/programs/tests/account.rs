@@ -77,7 +77,9 @@ fn explained(config: &SimulationConfig, choice: Choice) -> Explanation {
 fn models() -> Vec<(String, SimulationConfig)> {
     let models = list_models().into_iter().filter(|it| !it.has_endpoints());
     let loaded = models.map(|model| {
-        let config = load_programs(&model.name, Some("two-hosts"), 2).unwrap();
+        let config = load_programs(&model.name, Some("two-hosts"), 2)
+            .unwrap()
+            .quiet();
         (model.name, config)
     });
     loaded.collect()
@@ -139,7 +141,9 @@ fn the_time_of_a_message_is_accounted_for_to_the_picosecond() {
 
 #[test]
 fn a_message_that_waits_is_told_for_whom() {
-    let config = load_programs("giganet-clan", Some("two-hosts"), 2).unwrap();
+    let config = load_programs("giganet-clan", Some("two-hosts"), 2)
+        .unwrap()
+        .quiet();
     // The second is posted while the first moves, on the same VI.
     let explanation = explained(&config, Choice::Message(1));
     let Fate::Delivered(account) = &explanation.fate else {
@@ -152,7 +156,9 @@ fn a_message_that_waits_is_told_for_whom() {
 
 #[test]
 fn what_messages_use_is_recorded() {
-    let config = load_programs("giganet-clan", Some("two-hosts"), 2).unwrap();
+    let config = load_programs("giganet-clan", Some("two-hosts"), 2)
+        .unwrap()
+        .quiet();
     let mut simulation = Simulation::new(config);
     simulation.record(Selection {
         from: Time::ZERO,

@@ -31,7 +31,7 @@ fn a_message_alone_costs_the_same_of_a_study_and_of_a_program() {
         .collect();
     assert!(models.len() >= 13, "{models:?}");
     for model in models {
-        let programs = load_programs(&model, Some("two-hosts"), 2).unwrap();
+        let programs = load_programs(&model, Some("two-hosts"), 2).unwrap().quiet();
         for bytes in SIZES {
             let config = study(&model, bytes).config;
             let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();

@@ -134,7 +134,9 @@ fn a_program_has_each_message_when_the_receiver_of_a_list_has_it() {
     let models: Vec<_> = models.filter(|model| !model.has_endpoints()).collect();
     assert!(models.len() >= 13);
     for model in models {
-        let mut config = load_programs(&model.name, Some("two-hosts"), 2).unwrap();
+        let mut config = load_programs(&model.name, Some("two-hosts"), 2)
+            .unwrap()
+            .quiet();
         for sharing in [Sharing::Fluid, Sharing::MaxMin, Sharing::Queues] {
             config.links.sharing = sharing;
             let level = ReliabilityLevel::Unreliable;
@@ -162,7 +164,9 @@ fn what_is_lost_of_a_program_and_of_a_list_is_sent_again_at_the_same_times() {
         ReliabilityLevel::ReliableReception,
     ] {
         for faults in [vec![loss(0.1)], vec![cut], vec![loss(0.05), cut]] {
-            let mut config = load_programs("rnic-gen3", Some("two-hosts"), 2).unwrap();
+            let mut config = load_programs("rnic-gen3", Some("two-hosts"), 2)
+                .unwrap()
+                .quiet();
             if let Mechanism::Rdma(model) = &mut config.host.mechanism {
                 (model.timeout, model.retries) = (Time::from_microseconds(100), 20);
             }

@@ -61,7 +61,9 @@ fn ask(process: &Process, peers: &[u32]) -> Vec<Vec<u128>> {
 
 /// The last of the round trips to each of some peers.
 fn last_round_trips(peers: &'static [u32]) -> Vec<u128> {
-    let config = load_programs("clan-pio", Some("torus-1024"), 0).unwrap();
+    let config = load_programs("clan-pio", Some("torus-1024"), 0)
+        .unwrap()
+        .quiet();
     let mut simulation = Simulation::new(config);
     for peer in peers {
         simulation.spawn(*peer, |process| answer(&process));

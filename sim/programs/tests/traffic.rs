@@ -10,6 +10,7 @@ use viaduct_cluster::background::Background;
 use viaduct_cluster::workload::{Interval, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
+use viaduct_network::Sharing;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::{Outcome, Process, Simulation, SimulationError};
 use viaduct_provider::{Memory, Nic, ReturnCode};
@@ -113,9 +114,12 @@ fn a_program_in_a_crowd_is_not_taken_for_stuck() {
     let mut config = load_programs("giganet-clan-linux", None, 3).unwrap();
     config.background = vec![from(0), from(2)];
     config.host.bus.rate = Rate::INFINITE;
-    let (outcome, _) = run_in(config);
-    assert_eq!(outcome.counts.messages, 50);
-    assert!(outcome.counts.transfers > 300, "{outcome:?}");
+    for sharing in [Sharing::MaxMin, Sharing::Queues] {
+        config.links.sharing = sharing;
+        let (outcome, _) = run_in(config.clone());
+        assert_eq!(outcome.counts.messages, 50, "{sharing:?}");
+        assert!(outcome.counts.transfers > 300, "{sharing:?}: {outcome:?}");
+    }
 }
 
 #[test]

@@ -166,12 +166,18 @@ impl<'a> Comparison<'a> {
             "  Some rows had their two cores nearer to each other than others and do not compare:\n  \
              `--json` tells each row's placement.\n"
         };
-        let named = self.names().into_iter().zip(self.reports);
-        let happened = named.filter_map(|(name, report)| Some((name, report.faults?)));
+        let named = || self.names().into_iter().zip(self.reports);
+        let around = named().filter_map(|(name, report)| Some((name, report.around?)));
+        let around: String = around
+            .map(|(name, it)| format!("  around, {name}: {it}\n"))
+            .collect();
+        let happened = named().filter_map(|(name, report)| Some((name, report.faults?)));
         let faults: String = happened
             .map(|(name, it)| format!("  faults, {name}: {it}\n"))
             .collect();
-        format!("  {what} Spread and noise: `--json`, or one fabric alone.\n{placement}{faults}")
+        format!(
+            "  {what} Spread and noise: `--json`, or one fabric alone.\n{placement}{around}{faults}"
+        )
     }
 }
 

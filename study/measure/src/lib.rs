@@ -51,8 +51,8 @@ pub use machine::{Machine, allowed_cores, pin_to_core};
 pub use origin::Origin;
 pub use plan::{Asker, Mode, Plan, Test, Transfer, Tuning};
 pub use report::{
-    CompletionQueueRow, Happened, LatencyRow, Noise, Report, Row, RowCounts, Spread, Stages,
-    StreamRow,
+    Around, CompletionQueueRow, Happened, LatencyRow, Noise, Report, Row, RowCounts, Spread,
+    Stages, StreamRow,
 };
 pub use requests::{
     Bulk, BulkRow, Burst, BurstPoint, ClientCounts, ContentionReport, ContentionRow, Elapsed,

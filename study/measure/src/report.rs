@@ -40,6 +40,9 @@ pub struct Report {
     /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Happened>,
+    /// On simulated hosts amid a study's traffic, what became of that; [`None`] elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub around: Option<Around>,
     /// What the links of simulated hosts carried from the first to the last, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkRow>,
@@ -76,6 +79,40 @@ impl fmt::Display for Happened {
             grouped(self.messages_lost as f64),
             self.connections_broken,
             grouped(self.background_transfers as f64)
+        )
+    }
+}
+
+/// What became of a study's own messages around the measuring programs, from its beginning to their
+/// end.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Around {
+    /// Simulated time at which the programs began, microseconds.
+    pub begun_us: f64,
+    /// And at which they ended.
+    pub ended_us: f64,
+    /// Messages that the study's processes wanted to post.
+    pub messages_posted: u64,
+    /// That their receivers have taken.
+    pub messages_delivered: u64,
+    /// That were dropped.
+    pub messages_dropped: u64,
+    /// Under way at the end.
+    pub messages_in_flight: u64,
+}
+
+impl fmt::Display for Around {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} messages of the study up to {:.1} us, delivered {}, dropped {}, under way at the \
+             end {}; the programs began at {:.1} us",
+            grouped(self.messages_posted as f64),
+            self.ended_us,
+            grouped(self.messages_delivered as f64),
+            grouped(self.messages_dropped as f64),
+            grouped(self.messages_in_flight as f64),
+            self.begun_us
         )
     }
 }
@@ -240,6 +277,7 @@ impl Report {
             origin: Origin::default(),
             client_hosts: (plan.asker.of > 1).then_some(plan.asker.of),
             faults: None,
+            around: None,
             links: Vec::new(),
             rows,
         }
@@ -340,12 +378,14 @@ impl Report {
                 .map(|row| row.into_iter().take(own).collect())
                 .collect();
             let explanation = "\n  simulated time: every run gives these figures again.\n";
+            let around = self.around.map(|it| format!("  around: {it}\n"));
             let happened = self.faults.map(|it| format!("  faults: {it}\n"));
+            let happened = around.unwrap_or_default() + &happened.unwrap_or_default();
             let links = match self.links.is_empty() {
                 true => String::new(),
                 false => format!("  {}\n", busiest(&self.links, significant)),
             };
-            return aligned(heads, &cells) + explanation + &happened.unwrap_or_default() + &links;
+            return aligned(heads, &cells) + explanation + &happened + &links;
         }
         let heads: Vec<&str> = heads.iter().copied().chain(noise).collect();
         aligned(&heads, &cells) + self.explanation()
@@ -617,6 +657,7 @@ mod tests {
             origin: Origin::default(),
             client_hosts: None,
             faults: None,
+            around: None,
             links: Vec::new(),
             rows: vec![Row::Latency(LatencyRow {
                 bytes: 8,

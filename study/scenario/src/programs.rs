@@ -7,7 +7,7 @@ use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
 use viaduct_network::{LinkConfig, Sharing, SwitchModel};
-use viaduct_programs::config::SimulationConfig;
+use viaduct_programs::config::{Around, SimulationConfig};
 use viaduct_provider::via::NicAttributes;
 use viaduct_topology::{Ports, Topology};
 
@@ -76,8 +76,14 @@ impl fmt::Display for ProgramsError {
 
 impl std::error::Error for ProgramsError {}
 
-/// Hosts of a preset in the network of a study, or `hosts` of them on one switch that costs
-/// nothing, with cables of the preset.
+/// Hosts of a preset in the network of a study with its traffic around them, or `hosts` of them on
+/// one switch that costs nothing, with cables of the preset.
+///
+/// The study's messages are sent and taken by processes of their own on the same hosts, which are
+/// all of the preset. Programs begin when the study's warm-up is over. Its traffic goes on for as
+/// long as they run, or until the study's `traffic.stop`, if it says one: `run.until` and
+/// `run.messages_max` end runs of the study alone. Without [`SimulationConfig::around`] nothing is
+/// sent but what programs send, and they begin at once.
 ///
 /// # Errors
 ///
@@ -112,7 +118,9 @@ pub fn programs_of(
     };
     let host = host(preset).map_err(lacking)?;
     if let Some(study) = study {
-        let Study { config, .. } = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+        let loaded = Study::load(study, &[]).map_err(ProgramsError::Wrong)?;
+        let around = around(&loaded);
+        let config = loaded.config;
         return Ok(SimulationConfig {
             topology: config.topology,
             links: config.links,
@@ -120,6 +128,7 @@ pub fn programs_of(
             host,
             faults: config.faults,
             background: config.background,
+            around: Some(around),
             detection: config.detection,
             seed: config.run.seed,
         });
@@ -143,9 +152,24 @@ pub fn programs_of(
         host,
         faults: Vec::new(),
         background: Vec::new(),
+        around: None,
         detection: Detection::default(),
         seed: 1,
     })
+}
+
+/// A study's own traffic, on hosts of a preset.
+fn around(study: &Study) -> Around {
+    let config = &study.config;
+    let mut traffic = config.traffic.clone();
+    if !study.stops_traffic() {
+        traffic.stop = Time::MAX;
+    }
+    Around {
+        hosts: config.hosts.clone(),
+        traffic,
+        warmup: config.run.warmup,
+    }
 }
 
 /// A table that a preset of this mechanism must have; a preset that loads has it.

@@ -86,6 +86,11 @@ pub struct Difference {
 }
 
 impl Study {
+    /// Whether the study itself says when its traffic stops.
+    pub(crate) const fn stops_traffic(&self) -> bool {
+        self.settings.traffic.stop.is_given()
+    }
+
     /// Reads a study: one that is built in, by its name, or a file.
     ///
     /// Overrides are put over the file's values; one that is swept replaces the sweep of its key,

@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
 use viaduct_cluster::floor_latency;
-use viaduct_cluster::result::RunResult;
+use viaduct_cluster::result::{MessageCounts, RunResult};
 use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation};
 use viaduct_engine::Time;
 use viaduct_hardware::Completion;
 use viaduct_lanai::{Server, exchange};
-use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::{Process, Simulation};
+use viaduct_programs::config::{Around, SimulationConfig};
+use viaduct_programs::{Outcome, Process, Simulation};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_provider::{Access, Memory, Nic, RemoteBuffer};
 use viaduct_scenario::combinations::{Combination, Disturbance, Refusal, Workload};
@@ -40,6 +40,9 @@ use viaduct_topology::HostId;
 const PARTS: [&[&str]; 7] = [
     &[
         "programs",
+        "programs amid list",
+        "programs amid window",
+        "programs amid open",
         "endpoints",
         "list",
         "window",
@@ -152,8 +155,8 @@ fn operation(cell: &Cell) -> MessageOperation {
 /// What the table is asked. Endpoints are asked for no level where the simplest is meant.
 fn combination(cell: &Cell) -> Combination {
     let workload = match text(cell, 0) {
-        "programs" => Workload::Programs,
         "endpoints" => Workload::Endpoints,
+        programs if programs.starts_with("programs") => Workload::Programs,
         _ => Workload::Traffic,
     };
     let is_usual = level(cell) == ReliabilityLevel::Unreliable;
@@ -260,7 +263,9 @@ fn study(cell: &Cell) -> Study {
         false => "",
     };
     let arrivals = match workload {
-        "window" => "arrivals = \"window\"\nwindow = 3\npattern = \"uniform\"",
+        "window" | "programs amid window" => {
+            "arrivals = \"window\"\nwindow = 3\npattern = \"uniform\""
+        }
         "ping-pong" => "arrivals = \"ping-pong\"\npattern = \"random-permutation\"",
         _ => "pattern = \"uniform\"\nrate = \"2000/s\"",
     };
@@ -341,30 +346,35 @@ fn wanted(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
+/// Messages of a list, at a level.
+fn listed(cell: &Cell, until: Time) -> TrafficConfig {
+    let messages: Vec<ListedMessage> = (0..120)
+        .map(|number| ListedMessage {
+            time: Time::from_microseconds(40 * number),
+            source: (number % 8) as u32,
+            target: ((number + 1 + number / 8 % 7) % 8) as u32,
+            bytes: (number * 977 % 6_000) as u32,
+            // Some of them are sends, on the same VIs.
+            operation: match number % 3 {
+                0 => MessageOperation::Send,
+                _ => operation(cell),
+            },
+        })
+        .collect();
+    let list = Arc::new(MessageList::new(&messages, HOSTS, 1).unwrap());
+    TrafficConfig {
+        reliability: level(cell),
+        ..TrafficConfig::listed(list, Time::ZERO, until)
+    }
+}
+
 /// A study's own messages.
 fn traffic(cell: &Cell) -> Result<(), String> {
     let study = study(cell);
     let mut config = study.config.clone();
     config.run.message_rows_max = 1 << 12;
     if text(cell, 0) == "list" {
-        let messages: Vec<ListedMessage> = (0..120)
-            .map(|number| ListedMessage {
-                time: Time::from_microseconds(40 * number),
-                source: (number % 8) as u32,
-                target: ((number + 1 + number / 8 % 7) % 8) as u32,
-                bytes: (number * 977 % 6_000) as u32,
-                // Some of them are sends, on the same VIs.
-                operation: match number % 3 {
-                    0 => MessageOperation::Send,
-                    _ => operation(cell),
-                },
-            })
-            .collect();
-        let list = Arc::new(MessageList::new(&messages, HOSTS, 1).unwrap());
-        config.traffic = TrafficConfig {
-            reliability: level(cell),
-            ..TrafficConfig::listed(list, Time::ZERO, config.run.until)
-        };
+        config.traffic = listed(cell, config.run.until);
     }
     let run = || {
         let result = viaduct_cluster::run(&config, &mut |_| ControlFlow::Continue(())).unwrap();
@@ -414,9 +424,26 @@ const BYTES: usize = 1500;
 /// What a receiver had: numbers, and how long each message took.
 type Taken = Vec<(u64, Time)>;
 
-/// Every even host sends to the next one: what receivers had, and how many sends were well.
-fn run_programs(config: &SimulationConfig, level: ReliabilityLevel) -> (String, Vec<Taken>, u64) {
+/// What programs did.
+#[derive(Debug)]
+struct Ran {
+    #[expect(dead_code, reason = "two runs are compared by their text")]
+    outcome: Outcome,
+    /// What receivers had.
+    taken: Vec<Taken>,
+    /// How many sends were well.
+    well: u64,
+    /// What was around them.
+    around: MessageCounts,
+    #[expect(dead_code, reason = "two runs are compared by their text")]
+    digest: u64,
+    violations: Vec<String>,
+}
+
+/// Every even host sends to the next one.
+fn run_programs(config: &SimulationConfig, level: ReliabilityLevel) -> Ran {
     let mut simulation = Simulation::new(config.clone());
+    simulation.keep_account(0);
     let taken: Arc<Mutex<Vec<Taken>>> = Arc::new(Mutex::new(vec![Vec::new(); HOSTS as usize]));
     let well = Arc::new(Mutex::new(0));
     for host in (0..HOSTS).step_by(2) {
@@ -432,7 +459,15 @@ fn run_programs(config: &SimulationConfig, level: ReliabilityLevel) -> (String, 
     }
     let outcome = simulation.run().unwrap();
     let (taken, well) = (taken.lock().unwrap().clone(), *well.lock().unwrap());
-    (format!("{outcome:?}"), taken, well)
+    let account = simulation.account();
+    Ran {
+        outcome,
+        taken,
+        well,
+        around: account.around,
+        digest: account.digest,
+        violations: account.violations,
+    }
 }
 
 /// Long enough for anything that still comes.
@@ -543,7 +578,20 @@ fn heard_at_once(config: &SimulationConfig) -> ClusterConfig {
 
 fn programs(cell: &Cell) -> Result<(), String> {
     let config = study(cell).config;
+    let (is_amid, is_listed) = (
+        text(cell, 0) != "programs",
+        text(cell, 0) == "programs amid list",
+    );
+    let around = Around {
+        hosts: config.hosts,
+        traffic: match is_listed {
+            true => listed(cell, config.run.until),
+            false => config.traffic,
+        },
+        warmup: Time::from_microseconds(500),
+    };
     let programs = SimulationConfig {
+        around: is_amid.then_some(around),
         topology: config.topology,
         links: config.links,
         switch: config.switch,
@@ -557,7 +605,14 @@ fn programs(cell: &Cell) -> Result<(), String> {
         return remote_programs(cell, &programs);
     }
     let level = level(cell);
-    let (_, taken, well) = twice(|| run_programs(&programs, level))?;
+    let ran = twice(|| run_programs(&programs, level))?;
+    let (taken, well, around) = (ran.taken, ran.well, ran.around);
+    wanted(ran.violations.is_empty(), || {
+        format!("{:?}", ran.violations)
+    })?;
+    let ended = around.delivered + around.dropped + around.in_flight;
+    wanted(around.posted == ended, || format!("{around:?}"))?;
+    wanted((around.delivered > 0) == is_amid, || format!("{around:?}"))?;
     let alone = heard_at_once(&programs);
     let mut count = 0;
     for (host, taken) in (0..).zip(&taken) {
@@ -591,7 +646,10 @@ fn programs(cell: &Cell) -> Result<(), String> {
         disturbance,
         None | Some(Disturbance::Background | Disturbance::SlowHost)
     );
-    wanted(!is_harmless || count == all, || format!("{count} of {all}"))
+    wanted(!is_harmless || count == all, || format!("{count} of {all}"))?;
+    // It has stopped long before the programs end.
+    let has_all = around.posted == around.delivered;
+    wanted(!is_harmless || has_all, || format!("{around:?}"))
 }
 
 /// Offers its memory, and takes what it is told of.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use viaduct_cluster::result::MessageCounts;
 use viaduct_programs::{Counts, Simulation, SimulationError};
 use viaduct_provider::Nic;
 use viaduct_scenario::{ProgramsError, load_programs};
@@ -47,7 +48,7 @@ type Ran = (Vec<Ended>, f64, u64, Vec<(&'static str, u64)>);
 /// Runs programs, given as (name, host, function); what each returned, the end in microseconds, the
 /// events, and the counts by name.
 #[pyfunction]
-#[pyo3(signature = (model, study, programs, seed, polls))]
+#[pyo3(signature = (model, study, programs, seed, polls, traffic))]
 pub(crate) fn run_simulated(
     py: Python<'_>,
     model: &str,
@@ -55,6 +56,7 @@ pub(crate) fn run_simulated(
     programs: Vec<(String, u32, Py<PyAny>)>,
     seed: Option<u64>,
     polls: bool,
+    traffic: bool,
 ) -> PyResult<Ran> {
     let hosts = programs.iter().map(|(_, host, _)| host + 1).max();
     let hosts = hosts.unwrap_or(0).max(2);
@@ -64,6 +66,15 @@ pub(crate) fn run_simulated(
         other => errors::scenario_text(other, None),
     })?;
     config.seed = seed.unwrap_or(config.seed);
+    if !traffic {
+        config.around = None;
+    }
+    config.check_around().map_err(|error| {
+        PyValueError::new_err(format!(
+            "{model}@{}: {error}: traffic=False leaves them out",
+            study.unwrap_or_default()
+        ))
+    })?;
     let there = config.topology.host_count();
     if let Some((name, host, _)) = programs.iter().find(|(_, host, _)| *host >= there) {
         return Err(PyValueError::new_err(format!(
@@ -107,6 +118,7 @@ fn run(
     let stopped = stop_on_signals(&mut simulation, home, &failure);
     let outcome = simulation.run();
     let counts = simulation.counts();
+    let (around, has_around) = (simulation.around(), simulation.has_around());
     let stuck = || {
         let waiting: Vec<String> = all.iter().filter_map(|program| program.words()).collect();
         waiting
@@ -120,7 +132,11 @@ fn run(
             };
             let results = all.iter().map(result_of).collect();
             let end_us = outcome.end.microseconds_f64();
-            Ok((results, end_us, outcome.events, counted(&outcome.counts)))
+            let mut counted = counted(&outcome.counts);
+            if has_around {
+                counted.extend(counted_around(around));
+            }
+            Ok((results, end_us, outcome.events, counted))
         }
         (None, None, Err(SimulationError::Stuck { at, .. })) => Err(errors::deadlock(
             &stuck(),
@@ -202,6 +218,16 @@ fn stop_on_signals(
         true
     });
     stopped
+}
+
+/// What the study around programs has sent.
+fn counted_around(counts: MessageCounts) -> [(&'static str, u64); 4] {
+    [
+        ("study_posted", counts.posted),
+        ("study_delivered", counts.delivered),
+        ("study_dropped", counts.dropped),
+        ("study_in_flight", counts.in_flight),
+    ]
 }
 
 fn counted(counts: &Counts) -> Vec<(&'static str, u64)> {

@@ -108,6 +108,7 @@ impl<P: Programs> Cluster<P> {
             (Some(last), Some(untaken)) => {
                 untaken.entry(key).or_default().push_back((last, id));
                 self.messages.get_mut(id).references += 1;
+                self.guests.sent(id).is_untaken = true;
             }
             _ => self.deliver(id),
         }
@@ -131,6 +132,7 @@ impl<P: Programs> Cluster<P> {
             let begin = end.saturating_sub(take.notice + take.reap);
             self.follow_processor(host, id, Work::Take, begin, end);
             self.deliver(id);
+            self.guests.sent(id).is_untaken = false;
             self.remove_message(id);
         }
     }
@@ -159,7 +161,7 @@ impl<P: Programs> Cluster<P> {
 
     fn deliver(&mut self, id: MessageId) {
         self.guests.sent(id).is_open = false;
-        self.completions_taken += 1;
+        self.taken_by_programs += 1;
         let message = self.messages.get(id);
         self.accounting.delivered(message, message.ends_as_posted());
     }

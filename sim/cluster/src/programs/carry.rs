@@ -71,7 +71,7 @@ impl<P: Programs> Cluster<P> {
         let id = self.messages.post(&wish, ends);
         self.guests.make(id, segments);
         self.open_account(id);
-        self.follow_wish(&wish);
+        self.follow_post_of_program(id);
         self.follow_processor(host, id, Work::Post, begin, end);
         let message = self.messages.get_mut(id);
         message.references = 2;
@@ -181,7 +181,9 @@ impl<P: Programs> Cluster<P> {
         message.send_work = Some(send.work);
         message.header = Some(send.header);
         let vi = message.source_vi;
+        self.guests.going += 1;
         let sent = self.guests.sent(id);
+        sent.is_going = true;
         sent.peer = Some(send.peer);
         if send.header.operation != Operation::SendReceive {
             sent.remote = self.programs.nic(host).send_remote(vi, send.work);

@@ -75,6 +75,7 @@ impl<P: Programs> Cluster<P> {
         // connected, and would be forgotten there.
         let time = (leaves + delay).max(stream.last_control);
         stream.last_control = time;
+        self.guests.going += 1;
         self.queue.schedule(time, Event::Control(number));
     }
 
@@ -97,6 +98,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     pub(crate) fn handle_control(&mut self, number: u32) {
+        self.guests.going -= 1;
         let Some((from, to, message)) = self.guests.controls.take(number) else {
             return;
         };

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use viaduct_core::ReceiveOutcome;
+use viaduct_core::{ReceiveOutcome, ViId};
 use viaduct_engine::Time;
 use viaduct_network::{Moved, Next};
 use viaduct_topology::LinkId;
@@ -89,9 +89,11 @@ impl<P: Programs> Cluster<P> {
     fn has_gap(&self, id: MessageId) -> bool {
         let message = self.messages.get(id);
         let connection = message.header.map(|header| header.connection);
+        let is_of_program = message.is_of::<P>();
         let target = self.host_of_end(message, message.target);
         let faults = self.faults().zip(connection);
-        faults.is_some_and(|(faults, connection)| faults.has_gap(target, connection))
+        faults
+            .is_some_and(|(faults, connection)| faults.has_gap((target, is_of_program, connection)))
     }
 
     /// A message's bytes have moved over its way, or a hop of it: what happened to it there.
@@ -156,7 +158,7 @@ impl<P: Programs> Cluster<P> {
         };
         self.drop_of_program(id, cause);
         self.cut_short(id);
-        if !is_answer && self.is_reliable(receiver, vi) {
+        if !is_answer && self.is_reliable(receiver, vi, true) {
             self.open_gap(receiver, header.connection);
         }
         self.wait_in_vain(id, self.queue.now());
@@ -166,8 +168,8 @@ impl<P: Programs> Cluster<P> {
         true
     }
 
-    pub(crate) fn is_reliable(&self, host: u32, vi: viaduct_core::ViId) -> bool {
-        let vi = self.programs.nic(host).query_vi(vi);
+    pub(crate) fn is_reliable(&self, host: u32, vi: ViId, is_of_program: bool) -> bool {
+        let vi = self.nic(host, is_of_program).query_vi(vi);
         vi.is_ok_and(|vi| vi.attributes.reliability.is_reliable())
     }
 
@@ -213,7 +215,8 @@ impl<P: Programs> Cluster<P> {
     fn wait_in_vain(&mut self, id: MessageId, from: Time) {
         let timeout = self.config.detection.transport_timeout;
         let (host, vi) = self.poster(id);
-        if self.is_up_still(id, host, vi) && self.is_reliable(host, vi) {
+        let is_of_program = self.messages.get(id).is_of::<P>();
+        if self.is_up_still(id, host, vi) && self.is_reliable(host, vi, is_of_program) {
             let time = from.saturating_add(timeout);
             self.queue.schedule(time, Event::GivesUp(id));
         } else {

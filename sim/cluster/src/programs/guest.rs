@@ -32,6 +32,10 @@ pub(crate) struct Guests {
     pub(crate) sent: Vec<Sent>,
     pub(crate) controls: Controls,
     pub(crate) counts: ProgramCounts,
+    /// How much is going on that programs may hear of: see [`Cluster::is_quiet`].
+    ///
+    /// [`Cluster::is_quiet`]: crate::cluster::Cluster::is_quiet
+    pub(crate) going: u32,
     /// What has come and was not taken, if an account of messages is kept.
     pub(crate) untaken: Option<Box<Untaken>>,
 }
@@ -83,6 +87,10 @@ pub(crate) struct Sent {
     pub(crate) met: Met,
     /// Whether it was counted as posted, and has not ended.
     pub(crate) is_open: bool,
+    /// Whether it is among what is going on.
+    pub(crate) is_going: bool,
+    /// Whether it waits for its program to take it.
+    pub(crate) is_untaken: bool,
     /// The bytes, as they were when it started.
     pub(crate) payload: Vec<u8>,
 }
@@ -127,6 +135,7 @@ impl Guests {
         let sent = &mut self.sent[place];
         (sent.peer, sent.remote, sent.segments) = (None, None, segments);
         sent.met = Met::Nothing;
+        (sent.is_going, sent.is_untaken) = (false, false);
     }
 
     /// A message is over: its bytes are given back.
@@ -148,6 +157,8 @@ impl Default for Sent {
             segments: 0,
             met: Met::Nothing,
             is_open: false,
+            is_going: false,
+            is_untaken: false,
             payload: Vec::new(),
         }
     }

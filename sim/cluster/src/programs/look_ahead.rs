@@ -79,12 +79,15 @@ impl<P: Programs> Cluster<P> {
             Event::EngineFree(host) => Some((host, None)),
             _ => {
                 let message = self.messages.get(self.message_ahead(event)?);
-                Some(match event {
+                let (end, vi) = match event {
                     Event::TailArrives(_) | Event::HeadArrives(_) | Event::Meets(_) => {
-                        (message.target, Some(message.target_vi))
+                        (message.target, message.target_vi)
                     }
-                    _ => (message.source, Some(message.source_vi)),
-                })
+                    _ => (message.source, message.source_vi),
+                };
+                // What a study's own process has of a VI is not its host's programs'.
+                let vi = message.is_of::<P>().then_some(vi);
+                Some((self.host_of_end(message, end), vi))
             }
         }
     }

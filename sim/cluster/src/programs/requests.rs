@@ -11,6 +11,7 @@ use crate::cluster::{Cluster, class};
 use crate::event::Event;
 use crate::faults::Fate;
 use crate::host::Turn;
+use crate::result::MessageCounts;
 
 /// How something crosses its way, or the present hop of it.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,18 @@ impl<P: Programs> Cluster<P> {
         self.hosts[host as usize].processor_free
     }
 
+    /// Whether nothing is to come that a program may hear of, but for time: what goes on without
+    /// end around programs keeps none of them from being stuck.
+    ///
+    /// Counted is what has begun for programs and has not ended: their timers, messages that have
+    /// started and not arrived, turns at adapters, messages about connections, requests below VIA,
+    /// and what is to follow from faults.
+    #[inline]
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.guests.going == 0
+    }
+
     /// Events that have happened.
     #[inline]
     #[must_use]
@@ -66,6 +79,22 @@ impl<P: Programs> Cluster<P> {
         self.guests.counts
     }
 
+    /// Whether there is drawn traffic or a list, too.
+    #[must_use]
+    pub fn has_drawn(&self) -> bool {
+        !self.nics.is_empty()
+    }
+
+    /// Drawn and listed messages around programs, up to now.
+    #[must_use]
+    pub fn around(&self) -> MessageCounts {
+        let counts = self.accounting.around;
+        MessageCounts {
+            in_flight: counts.posted - counts.delivered - counts.dropped,
+            ..counts
+        }
+    }
+
     /// Transfers of background traffic that have ended.
     #[must_use]
     pub const fn transfers(&self) -> u64 {
@@ -76,6 +105,7 @@ impl<P: Programs> Cluster<P> {
     pub fn queue_request(&mut self, host: u32, request: u32) {
         let turn = Turn::Request(request);
         self.hosts[host as usize].turns.push_back(turn);
+        self.guests.going += 1;
         self.serve(host);
     }
 
@@ -101,6 +131,7 @@ impl<P: Programs> Cluster<P> {
                 ..demand
             },
         };
+        self.guests.going += 1;
         let begun = self.network.begin(&mut self.queue, &transfer);
         self.crossing(ends, &begun)
     }
@@ -147,6 +178,7 @@ impl<P: Programs> Cluster<P> {
 
     /// A request that is stored on its way goes no further.
     pub fn give_up_request(&mut self, journey: JourneyId) {
+        self.guests.going -= 1;
         self.network.give_up(journey);
     }
 }

@@ -3,7 +3,9 @@
 use viaduct_engine::Time;
 
 use super::{Choice, MessageName};
+use crate::accounting::AROUND;
 use crate::message::Message;
+use crate::programs::OF_PROGRAM;
 use crate::record::Sample;
 use viaduct_hardware::STAGES;
 
@@ -29,6 +31,8 @@ pub(crate) struct Candidate {
 #[derive(Debug)]
 pub(crate) struct Chooser {
     choice: Choice,
+    /// Processes of each host.
+    processes: u32,
     measured: u64,
     /// All measured messages for a quantile, the slowest so far, or the one of the number.
     candidates: Vec<Candidate>,
@@ -40,12 +44,19 @@ pub(crate) struct Chooser {
 }
 
 impl Message {
-    pub(crate) fn name(&self) -> MessageName {
+    /// Its name where hosts have so many processes.
+    pub(crate) fn name(&self, processes: u32) -> MessageName {
+        // A program has no number among these: its host has.
+        let own = match self.connection & OF_PROGRAM {
+            0 => 1,
+            _ => processes,
+        };
         let (source, target) = self.ends_as_posted();
         MessageName {
-            number: self.number,
-            source,
-            target,
+            number: self.number & !AROUND,
+            is_around: self.number & AROUND != 0,
+            source: source * own,
+            target: target * own,
             bytes: self.bytes,
             operation: self.operation,
         }
@@ -53,9 +64,10 @@ impl Message {
 }
 
 impl Chooser {
-    pub(crate) fn new(choice: Choice) -> Self {
+    pub(crate) fn new(choice: Choice, processes: u32) -> Self {
         Self {
             choice,
+            processes,
             measured: 0,
             candidates: Vec::new(),
             record: None,
@@ -83,7 +95,7 @@ impl Chooser {
         }
         let candidate = Candidate {
             latency,
-            message: message.name(),
+            message: message.name(self.processes),
             posted: message.posted,
         };
         match self.choice {
@@ -117,7 +129,7 @@ impl Chooser {
             sample.dropped(message, cause, now);
         }
         if self.choice == Choice::Message(message.number) {
-            self.dropped = Some((message.name(), message.posted, cause, now));
+            self.dropped = Some((message.name(self.processes), message.posted, cause, now));
         }
     }
 

@@ -323,14 +323,6 @@ impl Fluid {
         is_held.then(|| others.map(share).fold(flow.demand.rate_max, f64::min))
     }
 
-    /// Flows that are under way and have no event of their own: all riders of a crowd but one.
-    #[must_use]
-    pub fn without_event(&self) -> usize {
-        let crowds = self.crowds.iter();
-        let riders = crowds.map(|crowd| crowd.ends.len() - usize::from(crowd.next.is_some()));
-        riders.sum()
-    }
-
     /// Riders, and what they have not moved yet.
     pub(super) fn riders_left(&self, now: Time) -> Vec<(FlowId, f64)> {
         let mut left = Vec::new();

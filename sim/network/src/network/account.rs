@@ -9,16 +9,6 @@ use crate::fluid::{FlowId, ResourceId};
 use crate::journeys::JourneyId;
 
 impl Network {
-    /// How many events would be pending if each message under way here had one: so many are.
-    #[must_use]
-    pub fn pending(&self, events: usize) -> usize {
-        match &self.apart {
-            None => events + self.fluid.without_event(),
-            Some(Apart::Queues(_)) => events,
-            Some(Apart::Frames(frames)) => frames.pending(events),
-        }
-    }
-
     /// Credits all links and buses with what they have carried up to now.
     pub fn credit_all(&mut self, now: Time) {
         match &mut self.apart {

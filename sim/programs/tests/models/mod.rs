@@ -39,6 +39,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
         host,
         faults: Vec::new(),
         background: Vec::new(),
+        around: None,
         detection: Detection::default(),
         seed: 1,
     }

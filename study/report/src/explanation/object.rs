@@ -37,6 +37,8 @@ struct Chosen {
 #[derive(Serialize)]
 struct Message {
     message: u64,
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    is_around: bool,
     source_host: u32,
     source_process: u32,
     source: String,
@@ -152,6 +154,7 @@ impl Explained<'_> {
         let (source, target) = message.hosts(processes);
         Message {
             message: message.number,
+            is_around: message.is_around,
             source_host: source.0,
             source_process: message.source % processes,
             source: self.host_name(source),

@@ -303,7 +303,7 @@ impl Explained<'_> {
     fn message(&self, message: MessageName) -> String {
         format!(
             "{}: {}, {}",
-            message.number,
+            number_of(message),
             self.ends(message),
             format_size(u64::from(message.bytes))
         )
@@ -324,13 +324,21 @@ impl Explained<'_> {
             || [String::new(), "other devices".to_owned(), String::new()],
             |message| {
                 [
-                    message.number.to_string(),
+                    number_of(message),
                     self.ends(message),
                     format_size(u64::from(message.bytes)),
                 ]
             },
         );
         vec![work.to_owned(), number, ends, size, time]
+    }
+}
+
+/// A message's number; around programs the study's own are told apart from theirs.
+fn number_of(message: MessageName) -> String {
+    match message.is_around {
+        true => format!("study's {}", message.number),
+        false => message.number.to_string(),
     }
 }
 
