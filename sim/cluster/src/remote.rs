@@ -68,10 +68,7 @@ impl<P: Programs> Cluster<P> {
             }
             MessageOperation::Read => Descriptor::rdma_read(remote, data, wish.number),
         };
-        let posted = self
-            .programs
-            .nic_mut(host)
-            .post_send(ends.source_vi, descriptor);
+        let posted = self.nics[host as usize].post_send(ends.source_vi, descriptor);
         if let Err(error) = posted {
             let name = wish.operation.name();
             self.violations

@@ -181,7 +181,12 @@ fn endpoints_on_shared_links_reach_each_other_on_every_network() {
             Some(topology) => in_network(topology),
         };
         for switching in [Switching::CutThrough, Switching::StoreAndForward] {
-            for sharing in [Sharing::MaxMin, Sharing::Fluid, Sharing::Queues] {
+            for sharing in [
+                Sharing::MaxMin,
+                Sharing::Fluid,
+                Sharing::Queues,
+                Sharing::Packets,
+            ] {
                 config.model = LinkModel::Shared(sharing, switching);
                 let (sum, outcome) = ask::<FairLinks>(config.clone(), 0, &clients);
                 assert_eq!(sum, expected(&clients));

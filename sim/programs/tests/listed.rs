@@ -137,7 +137,12 @@ fn a_program_has_each_message_when_the_receiver_of_a_list_has_it() {
         let mut config = load_programs(&model.name, Some("two-hosts"), 2)
             .unwrap()
             .quiet();
-        for sharing in [Sharing::Fluid, Sharing::MaxMin, Sharing::Queues] {
+        for sharing in [
+            Sharing::Fluid,
+            Sharing::MaxMin,
+            Sharing::Queues,
+            Sharing::Packets,
+        ] {
             config.links.sharing = sharing;
             let level = ReliabilityLevel::Unreliable;
             let [posted, ours] = of_programs(&config, level);

@@ -228,7 +228,9 @@ fn compare(
 fn models() -> Vec<(String, SimulationConfig)> {
     let models = list_models().into_iter().filter(|it| !it.has_endpoints());
     let loaded = models.map(|model| {
-        let config = load_programs(&model.name, Some("two-hosts"), 2).unwrap();
+        let config = load_programs(&model.name, Some("two-hosts"), 2)
+            .unwrap()
+            .quiet();
         (model.name, config)
     });
     let models: Vec<_> = loaded.collect();
@@ -311,7 +313,9 @@ fn what_is_lost_of_writes_and_reads_is_sent_again_at_the_same_times() {
     };
     for level in [RD, RR] {
         for faults in [vec![loss(0.1)], vec![cut], vec![loss(0.05), cut]] {
-            let mut config = load_programs("rnic-gen3", Some("two-hosts"), 2).unwrap();
+            let mut config = load_programs("rnic-gen3", Some("two-hosts"), 2)
+                .unwrap()
+                .quiet();
             if let Mechanism::Rdma(model) = &mut config.host.mechanism {
                 (model.timeout, model.retries) = (Time::from_microseconds(100), 60);
             }

@@ -387,11 +387,12 @@ mod tests {
         assert_eq!(first.get_uint(5).unwrap(), u32::MAX);
         assert_eq!(messages[1].get_string(6).unwrap(), "n0-2");
         assert_eq!(first.get_ulong(7).unwrap(), 32_768);
-        assert_eq!(first.get_double(8).unwrap(), 9_999_999.999_999);
-        assert_eq!(first.get_double(9).unwrap(), 381.250_001);
+        assert_eq!(first.get_string(8).unwrap(), "send");
+        assert_eq!(first.get_double(9).unwrap(), 9_999_999.999_999);
+        assert_eq!(first.get_double(10).unwrap(), 381.250_001);
         assert_eq!(messages[1].get_ulong(2).unwrap(), 1 << 40);
         assert!(
-            messages[1].get_double(9).is_err(),
+            messages[1].get_double(10).is_err(),
             "a dropped message has no latency"
         );
         assert_eq!(messages[3].get_uint(0).unwrap(), 1, "the second cell");

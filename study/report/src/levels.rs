@@ -301,6 +301,8 @@ pub fn levels_document(study: &str, version: &str, levels: &[LevelRecord]) -> St
 
 #[cfg(test)]
 mod tests {
+    use viaduct_cluster::workload::MessageOperation;
+
     use super::*;
     use crate::sample;
 
@@ -314,6 +316,7 @@ mod tests {
                 source: 0,
                 target: 1,
                 bytes: 64,
+                operation: MessageOperation::Send,
                 posted: Time::from_microseconds(10 * message),
                 latency: (latency > 0).then(|| Time::from_microseconds(latency)),
                 queued: Time::ZERO,

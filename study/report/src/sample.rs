@@ -31,6 +31,7 @@ pub(crate) fn summary() -> Summary {
         digest: "0123456789abcdef".to_owned(),
         hosts: 1024,
         switches: 256,
+        level: "fluid".to_owned(),
         simulated_s: 10.0,
         warmup_s: 1.5,
         ended: "finished".to_owned(),

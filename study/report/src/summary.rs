@@ -40,6 +40,10 @@ pub struct Summary {
     pub hosts: u64,
     /// Switches.
     pub switches: u64,
+    /// How the network was computed, a word of `links.model`; empty in summaries of programs that
+    /// did not tell.
+    #[serde(default)]
+    pub level: String,
     /// Simulated time at the end, seconds.
     pub simulated_s: f64,
     /// Messages posted earlier are not in the statistics, seconds.
@@ -202,6 +206,7 @@ impl Summary {
             digest: format!("{:016x}", result.digest),
             hosts: u64::from(config.topology.host_count()),
             switches: u64::from(config.topology.switch_count()),
+            level: config.links.sharing.name().to_owned(),
             simulated_s: seconds(result.simulated.picoseconds()),
             warmup_s: seconds(config.run.warmup.picoseconds()),
             ended: ended_word(result.ended).to_owned(),

@@ -5,6 +5,7 @@ use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
+use viaduct_network::Sharing;
 
 use crate::combinations::{Combination, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -37,6 +38,7 @@ pub(crate) fn check(
     checker.pattern(config, topologies);
     checker.operations(config);
     checker.transfer_size(&config.traffic.size);
+    checker.frames(config);
     checker.closed_loop(config);
     checker.listed(config);
     checker.listed_load(config);
@@ -234,6 +236,22 @@ impl Checker<'_> {
                     "send at most {limit}, or raise transfer_max in [{table}]"
                 )),
         );
+    }
+
+    /// A message that is one frame is stored and queued as a whole, which few networks do.
+    fn frames(&mut self, config: &ClusterConfig) {
+        let links = &self.settings.links;
+        if config.links.sharing == Sharing::Packets && !links.frame_payload.is_given() {
+            self.diagnostics.push(
+                Diagnostic::warning("each message is one frame, however long it is")
+                    .at(links.model.place())
+                    .label("frames go one by one, and nothing says how long they are")
+                    .help(
+                        "set links.frame_payload, as in \"1500 B\"; \"0 B\" if one frame a \
+                         message is meant",
+                    ),
+            );
+        }
     }
 
     fn closed_loop(&mut self, config: &ClusterConfig) {

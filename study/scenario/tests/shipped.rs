@@ -338,6 +338,18 @@ fn what_is_given_as_the_default_is_no_difference() {
 }
 
 #[test]
+fn frames_without_a_length_are_warned_of() {
+    let warned = |set: &[&str]| load_with("two-hosts", set).warnings.to_string();
+    let packets = "links.model=packets";
+    let text = warned(&[packets]);
+    assert!(text.contains("each message is one frame"), "{text}");
+    for payload in ["links.frame_payload=1500 B", "links.frame_payload=0 B"] {
+        assert_eq!(warned(&[packets, payload]), "");
+    }
+    assert_eq!(warned(&["links.model=queues"]), "");
+}
+
+#[test]
 fn warnings_are_values() {
     let study = load_with("torus-1024", &["traffic.rate=900"]);
     let text = study.warnings.to_string();

@@ -1,5 +1,7 @@
 //! The page of one study.
 
+use std::collections::BTreeSet;
+
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::Arrivals;
 use viaduct_plot::Format;
@@ -37,6 +39,11 @@ pub(super) fn page(study: &ShownStudy<'_>) -> Page {
     if !study.source.is_empty() {
         lead.push(format!("Source: {}", study.source));
     }
+    let levels: BTreeSet<&str> = runs
+        .iter()
+        .map(|named| named.run.summary.level.as_str())
+        .collect();
+    let levels = levels.into_iter().collect::<Vec<_>>().join(", ");
     let mut sections = vec![
         Section::new("warnings", "Warnings", alerts(studies, &runs)),
         Section::new("results", "Results", results(study, &cells)),
@@ -69,9 +76,9 @@ pub(super) fn page(study: &ShownStudy<'_>) -> Page {
         lead,
         sections: sections.into_iter().flatten().collect(),
         foot: format!(
-            "{}, viaduct {}, digest {}. The numbers behind these pictures are in summary.json and \
+            "{}, viaduct {}, links.model {}, digest {}. The numbers behind these pictures are in summary.json and \
              the Parquet tables beside this file.",
-            study.name, study.version, study.digest
+            study.name, study.version, levels, study.digest
         ),
     }
 }
