@@ -10,7 +10,7 @@
 //! `Cluster::handle` (`cluster.rs`) hands events out; `Cluster::after` handles an event that is due
 //! now at once, so a stage that costs nothing costs no event.
 //!
-//! 1. **`Arrival`** `send.rs: handle_arrival` posts what was drawn for it, schedules the next
+//! 1. **`Arrival`** `arrivals.rs: handle_arrival` posts what was drawn for it, schedules the next
 //!    arrival and draws its target and size (`schedule_arrival`, `draw`, `workload/targets.rs`,
 //!    `size.rs`). `want_to_post` waits for a send buffer. `post` finds the connection, or sets it
 //!    up (`connect.rs: connect`); gives the processor its work (`Host::work`); calls
@@ -116,6 +116,7 @@
 //! - hop of a stored message: what it crosses at once: `Shape::hop_end` (`viaduct-network`)
 
 mod accounting;
+mod arrivals;
 pub mod background;
 pub mod bounds;
 mod cluster;

@@ -1,16 +1,15 @@
-//! The sending side: from the application's wish to the last byte on the first link.
+//! The sending side: from the post to the last byte on the first link.
 
 use core::ops::Range;
 
 use viaduct_core::{Descriptor, Segments, SendOutcome};
 use viaduct_engine::Time;
-use viaduct_topology::HostId;
 
 use crate::cluster::{Cluster, class};
 use crate::config::Arrivals;
 use crate::connections::connection;
 use crate::event::Event;
-use crate::host::{BlockedPost, Drawn, Turn};
+use crate::host::{BlockedPost, Turn};
 use crate::message::{Ends, Message, MessageId};
 use crate::path::{Priced, floor_of};
 use crate::programs::{OF_PROGRAM, Programs};
@@ -35,142 +34,8 @@ impl<P: Programs> Cluster<P> {
     /// The tag of flows that belong to no message.
     pub(crate) const DEVICE_TAG: u32 = u32::MAX;
 
-    /// A process's own time to send has come.
-    pub(crate) fn handle_arrival(&mut self, process: u32) {
-        let now = self.queue.now();
-        if now >= self.config.traffic.stop {
-            return;
-        }
-        let arrivals = &self.config.traffic.arrivals;
-        if !matches!(arrivals, Arrivals::Open(_) | Arrivals::Listed(_)) {
-            self.post_next(process);
-            return;
-        }
-        if self.failures.is_some() && self.is_dead(process) {
-            return;
-        }
-        let state = &self.processes[process as usize];
-        state.connections.prefetch();
-        if let Some(drawn) = state.next {
-            self.want_to_post(process, drawn);
-        }
-        self.schedule_arrival(process, now);
-    }
-
-    /// Schedules the next message of a process that sends of its own accord.
-    ///
-    /// It is drawn now, so that what it reads can be asked for before its time has come.
-    pub(crate) fn schedule_arrival(&mut self, process: u32, from: Time) {
-        let Arrivals::Open(interval) = &self.config.traffic.arrivals else {
-            self.schedule_listed(process);
-            return;
-        };
-        let next = from + interval.sample(&mut self.processes[process as usize].stream);
-        if next < self.config.traffic.stop {
-            self.queue.schedule(next, Event::Arrival(process));
-            self.processes[process as usize].next = self.draw(process);
-        }
-    }
-
-    /// Schedules the next message of a process that sends a list.
-    #[cold]
-    fn schedule_listed(&mut self, process: u32) {
-        let traffic = &self.config.traffic;
-        let Arrivals::Listed(list) = &traffic.arrivals else {
-            return;
-        };
-        let state = &mut self.processes[process as usize];
-        // The place in the list is the process's turn.
-        let Some(message) = list.of_process(process, state.turn) else {
-            return;
-        };
-        let next = traffic.start.saturating_add(message.time);
-        if next < traffic.stop {
-            state.turn += 1;
-            state.next = Some(Drawn {
-                target: message.target,
-                bytes: message.bytes,
-                operation: message.operation,
-            });
-            self.queue.schedule(next, Event::Arrival(process));
-        }
-    }
-
-    /// Draws a target and a size; none if the process never sends.
-    fn draw(&mut self, process: u32) -> Option<Drawn> {
-        let per_host = self.config.hosts.processes;
-        let source_host = self.host_of(process);
-        let state = &mut self.processes[process as usize];
-        let HostId(target_host) =
-            self.targets
-                .next_target(HostId(source_host), &mut state.turn, &mut state.stream)?;
-        let bytes = self.config.traffic.size.sample(&mut state.stream);
-        let target = match per_host {
-            1 => target_host,
-            _ => target_host * per_host + process % per_host,
-        };
-        Some(Drawn {
-            target,
-            bytes,
-            operation: self.config.traffic.operation,
-        })
-    }
-
-    /// Draws a message and posts it.
-    fn post_next(&mut self, process: u32) -> bool {
-        let Some(drawn) = self.draw(process) else {
-            return false;
-        };
-        self.want_to_post(process, drawn);
-        true
-    }
-
-    /// Keeps a window full.
-    pub(crate) fn post_window(&mut self, process: u32) {
-        let Arrivals::Window(window) = self.config.traffic.arrivals else {
-            return;
-        };
-        let now = self.queue.now();
-        if now >= self.config.traffic.stop || now > self.config.run.until {
-            return;
-        }
-        while self.processes[process as usize].outstanding < window {
-            self.processes[process as usize].outstanding += 1;
-            if !self.post_next(process) {
-                return;
-            }
-        }
-    }
-
-    /// Posts a message, or queues the wish until a buffer is free.
-    pub(crate) fn want_to_post(&mut self, process: u32, drawn: Drawn) {
-        if self.failures.is_some() && self.is_dead(process) {
-            return;
-        }
-        let wanted = self.queue.now();
-        let host = self.host_of(process);
-        let wish = BlockedPost {
-            number: self.accounting.posted(P::EXIST),
-            process,
-            target: drawn.target,
-            bytes: drawn.bytes,
-            operation: drawn.operation,
-            wanted,
-        };
-        self.follow_wish(&wish);
-        let state = &mut self.hosts[host as usize];
-        if state.send_buffers_free == 0 {
-            state.blocked.push_back(wish);
-            let depth = state.blocked.len() as u64;
-            if depth > self.blocked_depth_max.0 {
-                self.blocked_depth_max = (depth, host);
-            }
-            return;
-        }
-        self.post(wish);
-    }
-
-    fn post(&mut self, wish: BlockedPost) {
+    /// Posts a message for which there is a buffer.
+    pub(crate) fn post(&mut self, wish: BlockedPost) {
         if self.is_direct {
             self.post_directly(&wish);
             return;
