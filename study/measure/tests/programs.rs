@@ -147,9 +147,11 @@ fn no_more_requests_are_issued_than_the_load_that_is_asked_for() {
                 (&4.into(), &(*load).into())
             );
             assert_eq!(row["requests"], 100);
-            // 25 of each connection take 24 intervals, one of which it may make up for.
+            // 25 of each connection take 24 intervals, one of which it may make up for; the first
+            // answer, from which on time counts, may be late by another on a busy machine. Without
+            // a pace it would be a hundred times the load.
             let answered = positive(&row["mean_requests_s"]) / f64::from(*load);
-            assert!(answered <= 1.09, "{row}");
+            assert!(answered <= 25.0 / 22.0, "{row}");
         }
     }
     let mut plan = small(Test::Cq);
