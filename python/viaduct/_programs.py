@@ -72,7 +72,8 @@ def cluster(
     ----------
     on : str
         `"sim:MODEL"`, hosts of a preset on one switch that costs nothing; `"sim:MODEL@STUDY"`, in
-        the network of a study and amid its traffic; `"shm"`, processes of this machine with shared memory between them.
+        the network of a study and amid its traffic; `"shm"`, processes of this machine with shared
+        memory between them.
     programs : mapping or sequence
         Programs by the names of their hosts, which are hosts 0, 1, 2, ... in this order. In a
         sequence hosts are called `host0`, `host1`, ...; keys that are numbers are hosts of the
