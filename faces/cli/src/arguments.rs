@@ -51,8 +51,8 @@ pub(crate) enum Command {
     /// Draw a picture of a run directory, or of measurements, for a paper, with its numbers beside
     /// it
     #[command(
-        after_help = "Examples:\n  viaduct plot runs/torus-1024-8a0b46cb --what latency -o latency.pdf\n  \
-        viaduct plot runs/torus-1024-8a0b46cb --what links -o links.svg\n  \
+        after_help = "Examples:\n  viaduct plot runs/torus-1024-baf87a9d --what latency -o latency.pdf\n  \
+        viaduct plot runs/torus-1024-baf87a9d --what links -o links.svg\n  \
         viaduct plot machine-a.json machine-b.json -o machines.svg"
     )]
     Plot(PlotArguments),
