@@ -66,7 +66,7 @@ def test_each_runs_and_a_pickled_one_gives_the_same() -> None:
     for net in all_of_them():
         again = pickle.loads(pickle.dumps(net))
         assert again.description == net.description
-        first, second = (it.run(TRAFFIC, until="2 ms", seed=3) for it in (net, again))
+        first, second = (it.run(traffic=TRAFFIC, until="2 ms", seed=3) for it in (net, again))
         assert first.digest == second.digest, net.description
         assert first.messages.delivered > 0
 
