@@ -22,7 +22,7 @@ STUDY = {
     "switches.delay": "0.5 us",
     "switches.cut_through": "80 B",
     "links.propagation": "25 ns",
-    "links.model": "fluid",
+    "links.model": "queues",
     "traffic.start": "run.warmup",
 }
 FOUR_HOPS = via.Traffic(size="32 KiB", rate="100/s", to=via.hops(4))
