@@ -1,8 +1,9 @@
-//! The way of short messages, which most are: one that may begin at once goes from the program's
-//! memory into the ring in one step, and one that has come whole from there into its receive.
-//! What does not, since something is in the way or wrong, is left to the general way
-//! ([`Engine::transmit`], [`Engine::hear`]), which finds the same and acts on it; the rules are
-//! asked here as there.
+//! The short way of short messages, which most messages are. One that may begin at once goes from
+//! the program's memory into the ring in one step, and from the peer's ring into its receive.
+//!
+//! A message that has to wait, or that breaks a rule, takes the general way
+//! ([`Engine::transmit`], [`Engine::hear`]). Both ways ask the same rules, so the general way finds
+//! the same reason, and acts on it.
 
 use std::sync::atomic::Ordering;
 

@@ -233,7 +233,7 @@ impl Frames {
         (tag, step)
     }
 
-    /// As many events of a message fall on one time as there is to tell or to look for.
+    /// Does one thing that is due for a message. If several are due at one time, each has an event.
     fn step_passage(&mut self, now: u64, id: u32) -> Step {
         let passage = &mut self.passages[id as usize];
         if passage.owes_head && passage.head <= now {

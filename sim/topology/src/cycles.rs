@@ -27,7 +27,7 @@ pub struct Channel {
 /// What is known of rings of waiting channels.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Waiting {
-    /// There is none: messages that are held up go on in the end.
+    /// There is no such ring, so no message waits for ever.
     Never,
     /// One of them, in order.
     Ring(Vec<Channel>),

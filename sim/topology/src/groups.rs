@@ -1,8 +1,8 @@
 //! How the groups of a dragonfly are joined.
 //!
-//! Each two groups are joined by as many links, as many as there are ports for. Port j of a group
-//! leads to the group that is j modulo the count of others, and one more, further on; what is left
-//! over stays free.
+//! Every pair of groups has the same number of links, and it is the largest that the ports allow.
+//! With n groups, port j of group g leads to group g + 1 + (j mod (n - 1)), modulo n. Ports that
+//! are left over stay free.
 
 /// Ports of a group that lead to other groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,9 +1,9 @@
 //! Jellyfish: a random graph in which each switch has the same number of links to others.
 //!
-//! The ends of all links are shuffled and joined in pairs; a pair that would join a switch to
-//! itself or to a neighbour again exchanges an end with a random link until none is left. What is
-//! not connected is drawn anew. Where switches have more than half of all others as neighbours, the
-//! links that are missing are drawn.
+//! The ends of all links are shuffled and joined in pairs. A pair that would join a switch to
+//! itself, or to a neighbour a second time, exchanges an end with a random link. This is repeated
+//! until no such pair is left. A graph that is not connected is drawn anew. Where each switch has
+//! more than half of the others as neighbours, the links that are absent are drawn instead.
 
 use crate::builder::GraphBuilder;
 use crate::error::TopologyError;

@@ -40,7 +40,7 @@ pub struct Report {
     /// On simulated hosts with faults or background traffic, what these did; [`None`] elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Happened>,
-    /// On simulated hosts amid a study's traffic, what became of that; [`None`] elsewhere.
+    /// The study's own messages, if the simulated hosts ran amid a study's traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<Around>,
     /// What the links of simulated hosts carried from the first to the last, if that was asked for.
@@ -83,8 +83,8 @@ impl fmt::Display for Happened {
     }
 }
 
-/// What became of a study's own messages around the measuring programs, from its beginning to their
-/// end.
+/// How many of a study's own messages were posted, delivered and dropped, from the beginning of the
+/// simulation to the end of the measuring programs.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Around {
     /// Simulated time at which the programs began, microseconds.
