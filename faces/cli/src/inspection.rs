@@ -170,12 +170,21 @@ impl Account {
 
     /// Links that carried anything.
     pub(crate) fn links(&self) -> Vec<LinkRow> {
+        // What has crossed a link as a frame was in its queue.
+        let has_frames = self
+            .result
+            .link_rows
+            .iter()
+            .any(|row| row.queue_max_bytes > 0);
         let rows = self.result.link_rows.iter();
         let rows = rows.filter(|row| row.wire_bytes > 0.0).map(|row| LinkRow {
             link: self.result.topology.link_name(LinkId(row.link)),
             packets: None,
             bytes: row.wire_bytes.round() as u64,
             busy_fraction: row.utilisation,
+            queue_max_bytes: has_frames.then_some(row.queue_max_bytes),
+            frames_lost: has_frames.then_some(row.frames_lost),
+            frames_marked: has_frames.then_some(row.frames_marked),
         });
         rows.collect()
     }

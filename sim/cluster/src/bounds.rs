@@ -493,6 +493,7 @@ mod tests {
                     payload_bytes: 0,
                     header_bytes: 0,
                 },
+                buffers: viaduct_network::Buffers::default(),
             },
             switch: SwitchModel {
                 delay: Time::ZERO,

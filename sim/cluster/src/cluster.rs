@@ -207,13 +207,14 @@ impl<P: Programs> Cluster<P> {
             }
             pattern => Targets::new(pattern, &config.topology, config.run.seed)?,
         };
-        let network = Network::new(
+        let mut network = Network::new(
             &config.topology,
             &config.links,
             config.switch,
             config.host.ends(),
             P::EXIST,
         );
+        network.set_seed(config.run.seed);
         let mut queue = EventQueue::new();
         let lanes = Lanes {
             fetched: queue.add_lane(),

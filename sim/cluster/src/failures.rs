@@ -12,6 +12,10 @@
 //! is set up again when a message needs it; a message that needs one that cannot be set up is
 //! dropped when it is posted.
 //!
+//! A frame that a switch has no room for is a loss as one that a link loses is, but nobody knows of
+//! it before: a message hears of it when its first byte should be there, or its last
+//! ([`Cluster::note_queue_loss`]).
+//!
 //! Nothing here is reached in a run whose delivery is unreliable and in which nothing goes wrong.
 
 use std::collections::BTreeSet;
@@ -19,7 +23,7 @@ use std::collections::BTreeSet;
 use viaduct_core::{ConnectionNumber, ReceiveOutcome, ReliabilityLevel, SendOutcome, ViId, WorkId};
 use viaduct_engine::Time;
 use viaduct_network::outages::parts;
-use viaduct_network::{JourneyId, Moved, Next};
+use viaduct_network::{JourneyId, Moved, Next, QueueLoss};
 use viaduct_topology::LinkId;
 
 use crate::cluster::Cluster;
@@ -41,6 +45,8 @@ use crate::workload::MessageOperation;
 pub(crate) mod cause {
     /// A link lost the message, or was cut, or one of its hosts was dead.
     pub(crate) const LOST: &str = "lost";
+    /// The queue of a link was full when one of its frames came there.
+    pub(crate) const QUEUE_FULL: &str = "queue_full";
     /// A link damaged it.
     pub(crate) const CORRUPTED: &str = "corrupted";
     /// Its connection was broken and could not be set up, or broke before it was sent.
@@ -91,7 +97,11 @@ impl Failures {
             return Ok(None);
         }
         let (topology, seed) = (&*config.topology, config.run.seed);
-        let (faults, timetable) = Faults::new(&config.faults, topology, config.detection, seed)?;
+        let (mut faults, timetable) =
+            Faults::new(&config.faults, topology, config.detection, seed)?;
+        if config.links.buffers.may_lose() {
+            faults.expect_losses();
+        }
         let Timetable { deaths, slowings } = timetable;
         for (host, slowing) in slowings {
             let slowings = &mut hosts[host as usize].slowings;
@@ -127,7 +137,9 @@ impl ClusterConfig {
     /// Whether a message may end in another way than to be delivered, or dropped by a receiver that
     /// has no descriptor for it.
     pub(crate) fn may_fail(&self) -> bool {
-        !self.faults.is_empty() || self.traffic.reliability.is_reliable()
+        !self.faults.is_empty()
+            || self.traffic.reliability.is_reliable()
+            || self.links.buffers.may_lose()
     }
 }
 
@@ -351,14 +363,14 @@ impl<P: Programs> Cluster<P> {
         }
         if let Next::AtSwitch(journey, after) = moved.next {
             self.network.give_up(journey);
-            self.drop_message(id, cause::LOST);
+            self.drop_message(id, self.loss_of(id));
             let there = self.queue.now() + after;
             self.after(self.lanes.tail, there, Event::TailArrives(id));
             return true;
         }
         // What its first byte has met is told when the last byte should be there.
         if message.receive_delay.is_some() && !message.is_dropped {
-            self.drop_message(id, cause::LOST);
+            self.drop_message(id, self.loss_of(id));
         }
         false
     }
@@ -395,14 +407,14 @@ impl<P: Programs> Cluster<P> {
         let Some(connection) = connection.filter(|_| is_reliable && !is_answer) else {
             if is_lost {
                 self.messages.get_mut(id).fate = Fate::Lost;
-                self.drop_message(id, cause::LOST);
+                self.drop_message(id, self.loss_of(id));
             }
             return is_lost;
         };
         if is_lost {
             failures.faults.open_gap((target_host, false, connection));
             self.messages.get_mut(id).fate = Fate::Lost;
-            self.drop_message(id, cause::LOST);
+            self.drop_message(id, self.loss_of(id));
         } else if failures.faults.has_gap((target_host, false, connection)) {
             self.drop_message(id, cause::NO_CONNECTION);
         } else {
@@ -441,6 +453,38 @@ impl<P: Programs> Cluster<P> {
         let message = self.messages.get_mut(id);
         message.is_awaited |= level == ReliabilityLevel::ReliableReception;
         self.number(id);
+    }
+
+    /// Frames of a message were lost in queues: of those that were to be there by now its first,
+    /// or any of them.
+    pub(crate) fn note_queue_loss(&mut self, id: MessageId, moved: &Moved, loss: QueueLoss) {
+        let is_first = matches!(moved.next, Next::Head(_));
+        if self.is_repeatable(id) {
+            return self.note_frames_lost(id, is_first, loss);
+        }
+        let message = self.messages.get_mut(id);
+        message.fate = Fate::Lost;
+        message.met_full_queue = true;
+        let message = self.messages.get(id);
+        let connection = message.header.map(|header| header.connection);
+        let is_reliable = self.config.traffic.reliability.is_reliable();
+        if !message.is_of::<P>()
+            && !message.is_answer
+            && is_reliable
+            && let (Some(connection), Some(failures)) = (connection, &mut self.failures)
+        {
+            // Nothing behind it is taken on its connection.
+            let host = message.target / self.processes_per_host;
+            failures.faults.open_gap((host, false, connection));
+        }
+    }
+
+    /// Why a message is lost.
+    pub(crate) fn loss_of(&self, id: MessageId) -> &'static str {
+        match self.messages.get(id).met_full_queue {
+            true => cause::QUEUE_FULL,
+            false => cause::LOST,
+        }
     }
 
     /// Counts a message as dropped.
@@ -744,6 +788,10 @@ impl<P: Programs> Cluster<P> {
             (
                 cause::LOST,
                 "were lost on a link that loses or was down, or with a host that died",
+            ),
+            (
+                cause::QUEUE_FULL,
+                "were lost since the queue of a link was full (links.buffer)",
             ),
             (
                 cause::CORRUPTED,

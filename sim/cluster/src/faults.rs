@@ -264,7 +264,12 @@ impl Faults {
         Ok((faults, timetable))
     }
 
-    /// Whether links may lose what crosses them.
+    /// Queues of switches may lose frames.
+    pub(crate) fn expect_losses(&mut self) {
+        self.may_lose = true;
+    }
+
+    /// Whether links, or switches before them, may lose what crosses them.
     #[must_use]
     pub const fn may_lose(&self) -> bool {
         self.may_lose

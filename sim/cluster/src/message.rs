@@ -90,6 +90,8 @@ pub(crate) struct Message {
     pub(crate) links: (u16, u16),
     /// What links do to it.
     pub(crate) fate: Fate,
+    /// Whether it is lost since a switch's queue was full.
+    pub(crate) met_full_queue: bool,
     /// How much still names it: its way to the receiver, and what its sender waits for.
     pub(crate) references: u8,
     /// Whether its sender keeps its buffer until it hears of the message.
@@ -153,6 +155,7 @@ impl Message {
             begun: Time::ZERO,
             links: (0, u16::MAX),
             fate: Fate::Whole,
+            met_full_queue: false,
             references: 1,
             // Of a remote read the sender hears when its answer is there.
             is_awaited: wish.operation == MessageOperation::Read,

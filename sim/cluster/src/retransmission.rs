@@ -18,7 +18,9 @@
 //!
 //! Frames are not events. When a message begins to move it is drawn which of its frames is the
 //! first to be lost, and which the first behind that to come: there its flow ends, and nothing of
-//! its VI moves until the sender has gone back, since the receiver would drop it.
+//! its VI moves until the sender has gone back, since the receiver would drop it. What is lost in a
+//! full queue nobody knows before: such a message moves on to its end, and its receiver then tells
+//! of the gap, if a frame behind it came ([`Cluster::note_frames_lost`]).
 //!
 //! Nothing here is reached in a simulation without faults.
 
@@ -28,7 +30,7 @@ use viaduct_core::{ConnectionNumber, ViId};
 use viaduct_engine::Time;
 use viaduct_hardware::mechanism::PlanId;
 use viaduct_hardware::{Frame, Mechanism};
-use viaduct_network::Transfer;
+use viaduct_network::{QueueLoss, Transfer};
 
 use crate::cluster::Cluster;
 use crate::connections::connection;
@@ -68,6 +70,8 @@ pub(crate) struct Go {
     lost_answers: u32,
     /// Whether all its bytes have left before.
     has_left: bool,
+    /// The first of its frames that went in its last go.
+    start: u32,
 }
 
 /// One direction of a reliable connection, as both its ends see it.
@@ -273,6 +277,7 @@ impl<P: Programs> Cluster<P> {
         let recovery = recoveries.get_mut(&poster)?;
         let go = goes.get_mut(id.0 as usize)?;
         let message = self.messages.get_mut(id);
+        message.met_full_queue = false;
         let frame = self.config.links.frame;
         let (frames, sequence) = (frame.count(bytes), go.sequence);
         let start = match (is_answer, recovery.resumes) {
@@ -280,6 +285,7 @@ impl<P: Programs> Cluster<P> {
             (false, (resumed, came)) if resumed == sequence => came,
             (false, _) => 0,
         };
+        go.start = start.min(frames - 1) as u32;
         let left = frames - start.min(frames - 1);
         if !is_answer && sequence < recovery.expected {
             // The receiver has it already, and acknowledges the first of its frames that comes.
@@ -317,6 +323,63 @@ impl<P: Programs> Cluster<P> {
         }
         message.fate = if is_told { Fate::Gap } else { Fate::Lost };
         Some(part_bytes(frame, bytes, start, start + moved))
+    }
+
+    /// Of such a message, as much as moved of it, frames were lost in queues: its first is to be
+    /// there by now, or all of them.
+    pub(crate) fn note_frames_lost(&mut self, id: MessageId, is_first: bool, loss: QueueLoss) {
+        let message = self.messages.get_mut(id);
+        let (fate, is_answer) = (message.fate, message.is_answer);
+        // What its first byte met has been told, and the rest of it may have come.
+        let was_whole = fate == Fate::Whole || message.met_full_queue;
+        if is_first {
+            if was_whole {
+                message.fate = Fate::Lost;
+                message.met_full_queue = true;
+            }
+            return;
+        }
+        let go = self.go(id);
+        let came = u64::from(go.start) + u64::from(loss.came);
+        let is_taken_before = self
+            .recovery(id)
+            .is_some_and(|it| !is_answer && go.sequence < it.expected);
+        let message = self.messages.get_mut(id);
+        message.met_full_queue = true;
+        message.fate = if is_taken_before {
+            // Any of its frames is acknowledged.
+            match loss.came > 0 || loss.is_told {
+                true => fate_of_copy(fate, was_whole),
+                false => Fate::Lost,
+            }
+        } else {
+            match loss.is_told && (was_whole || fate == Fate::Gap) {
+                true => Fate::Gap,
+                false => Fate::Lost,
+            }
+        };
+        if is_taken_before {
+            return;
+        }
+        if is_answer {
+            if let Some(go) = self.go_mut(id) {
+                go.epoch = match was_whole {
+                    true => came as u32,
+                    false => go.epoch.min(came as u32),
+                };
+                go.lost_answers *= u32::from(loss.came == 0);
+            }
+            return;
+        }
+        let Some(recovery) = self.recovery(id) else {
+            return;
+        };
+        if recovery.gap.is_none_or(|gap| gap > go.sequence) {
+            recovery.gap = Some(go.sequence);
+            recovery.resumes = (go.sequence, came);
+        } else if recovery.gap == Some(go.sequence) {
+            recovery.resumes.1 = recovery.resumes.1.min(came);
+        }
     }
 
     /// Such a message was moving wholly when a link of its way went down, after a part of its time.
@@ -556,7 +619,7 @@ impl<P: Programs> Cluster<P> {
             self.forget_lost(lost);
         } else if has_failed {
             let (_, first) = lost.remove(0);
-            self.abandon(first, cause::LOST);
+            self.abandon(first, self.loss_of(first));
             self.give_up(first);
             self.forget_lost(lost);
         } else {
@@ -623,7 +686,7 @@ impl<P: Programs> Cluster<P> {
         let is_of_program = self.messages.get(id).is_of::<P>();
         if has_failed {
             if !is_of_program {
-                self.drop_message(id, cause::LOST);
+                self.drop_message(id, self.loss_of(id));
             }
             self.queue.schedule(due, Event::GivesUp(id));
             return;
@@ -643,6 +706,11 @@ impl Recovery {
         self.gap = None;
         core::mem::take(&mut self.is_held)
     }
+}
+
+/// What becomes of a message that its receiver had before, and of which some frames have come.
+const fn fate_of_copy(fate: Fate, was_whole: bool) -> Fate {
+    if was_whole { Fate::Whole } else { fate }
 }
 
 /// Bytes on the wire of a message's frames from one on to before another.

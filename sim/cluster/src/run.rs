@@ -67,7 +67,8 @@ impl<P: Programs> Cluster<P> {
         around.in_flight = around.posted - around.delivered - around.dropped;
         let events = self.events();
         let digest = self.accounting.digest(events, end);
-        let (link_rows, buses) = (used.links, used.buses);
+        let (mut link_rows, buses) = (used.links, used.buses);
+        self.note_queues(&mut link_rows);
         let links = classes(&link_rows);
         self.check(&link_rows, buses);
         let (latency, steady) = self.latency(end);
@@ -207,9 +208,23 @@ impl<P: Programs> Cluster<P> {
                         0.0
                     },
                     flows_max: self.network.flows_max(resource),
+                    // Of the whole run: see `note_queues`.
+                    queue_max_bytes: 0,
+                    frames_lost: 0,
+                    frames_marked: 0,
                 }
             })
             .collect()
+    }
+
+    /// Tells of each link's queue what it held, lost and marked, until the very end.
+    fn note_queues(&self, rows: &mut [LinkRow]) {
+        for row in rows {
+            let resource = ResourceId(row.link);
+            let counts = self.network.queue_counts(resource);
+            row.queue_max_bytes = self.network.queue_max_bytes(resource);
+            (row.frames_lost, row.frames_marked) = (counts.lost, counts.marked);
+        }
     }
 
     fn bus_use(&self, end: Time) -> ResourceUse {
@@ -236,7 +251,11 @@ impl<P: Programs> Cluster<P> {
             .map(|link| (self.network.flows_max(ResourceId(link)), link))
             .max_by_key(|&(depth, link)| (depth, core::cmp::Reverse(link)))
             .unwrap_or_default();
-        vec![
+        let largest_queue = (0..self.config.topology.link_count())
+            .map(|link| (self.network.queue_max_bytes(ResourceId(link)), link))
+            .max_by_key(|&(bytes, link)| (bytes, core::cmp::Reverse(link)));
+        let largest_queue = largest_queue.filter(|(bytes, _)| *bytes > 0);
+        let mut depths = vec![
             QueueDepth {
                 queue: "messages waiting for a NIC",
                 depth_max: self.queue_depth_max.0,
@@ -252,7 +271,13 @@ impl<P: Programs> Cluster<P> {
                 depth_max: u64::from(deepest_link.0),
                 place: deepest_link.1,
             },
-        ]
+        ];
+        depths.extend(largest_queue.map(|(bytes, link)| QueueDepth {
+            queue: "bytes in the queue of a link",
+            depth_max: bytes,
+            place: link,
+        }));
+        depths
     }
 
     fn state_bytes(&self) -> u64 {

@@ -591,6 +591,9 @@ impl<P: Programs> Cluster<P> {
     /// A message has moved all its bytes over its path, or over its present hop.
     pub(crate) fn handle_flow_end(&mut self, id: MessageId, moved: Moved) {
         let now = self.queue.now();
+        if let Some(loss) = moved.loss {
+            self.note_queue_loss(id, &moved, loss);
+        }
         match moved.next {
             Next::Onward => return self.leave_sender(id, &moved),
             Next::Head(begun) => return self.expect_head(id, begun),

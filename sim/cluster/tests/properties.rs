@@ -15,7 +15,7 @@ use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
-use viaduct_network::Sharing;
+use viaduct_network::{Buffers, Marking, Sharing};
 use viaduct_topology::{ChainHosts, LinkId, Ports, Topology, TreeShape};
 
 fn topology() -> impl Strategy<Value = Topology> {
@@ -207,15 +207,32 @@ fn disturbed() -> impl Strategy<Value = ClusterConfig> {
         let faults = prop::collection::vec(fault(hosts), 0..4);
         let transport_timeout = 1_u64..300;
         let others = (any::<bool>(), 0..hosts, 1e6..1e8);
+        // Frames that the queues of switches hold, at the level of packets.
+        let buffer = prop::option::of(1_u64..12);
         (
             Just(config),
             level.clone(),
             faults,
             transport_timeout,
             others,
+            buffer,
         )
             .prop_map(
-                |(mut config, level, faults, timeout, (has_others, source, mean))| {
+                |(mut config, level, faults, timeout, (has_others, source, mean), buffer)| {
+                    let frame = config.links.frame;
+                    let payload = match frame.payload_bytes {
+                        0 => 1_000,
+                        payload => payload,
+                    };
+                    let full = u64::from(payload + frame.header_bytes);
+                    config.links.buffers = Buffers {
+                        bytes_max: buffer.map(|frames| frames * full),
+                        marking: buffer.map(|_| Marking {
+                            low_bytes: 0,
+                            high_bytes: 4 * full,
+                            probability: 0.5,
+                        }),
+                    };
                     config.traffic.reliability = level;
                     config.faults = faults;
                     config.detection.transport_timeout = Time::from_microseconds(timeout);

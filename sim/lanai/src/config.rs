@@ -7,7 +7,9 @@ use viaduct_engine::Time;
 use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
-use viaduct_network::{Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching, WormholeConfig};
+use viaduct_network::{
+    Buffers, Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching, WormholeConfig,
+};
 use viaduct_topology::{HostId, Node, Topology, TopologyError};
 
 use crate::agenda::HOSTS_MAX;
@@ -131,6 +133,8 @@ pub struct Wiring {
     pub switch: Time,
     /// Bytes that must have arrived before a switch forwards.
     pub cut_through_bytes: u32,
+    /// What queues of switches hold, where packets go through such.
+    pub buffers: Buffers,
 }
 
 /// How packets share links.
@@ -414,6 +418,7 @@ impl Config {
                 payload_bytes: 0,
                 header_bytes: 0,
             },
+            buffers: wiring.map_or_else(Buffers::default, |it| it.buffers),
         };
         let switch = SwitchModel {
             delay: wiring.map_or(self.network.switch, |it| it.switch),

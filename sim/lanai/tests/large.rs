@@ -29,6 +29,7 @@ fn in_network(topology: Topology) -> Config {
         propagation: Time::ZERO,
         switch: Time::from_nanoseconds(300),
         cut_through_bytes: 0,
+        buffers: viaduct_network::Buffers::default(),
     });
     config
 }

@@ -3,8 +3,8 @@
 //! A message is cut into frames. Its adapter sends a frame of each of its flows in turn; a switch
 //! puts a frame into the queue of the link that it goes to, behind those that came before: when as
 //! much of it is there as the switch needs (cut-through), or all (store-and-forward). Queues hold
-//! as much as comes. Of frames that come at one time, that of the link with the smaller number is
-//! first.
+//! as much as comes, or lose and mark frames ([`limits`]). Of frames that come at one time, that of
+//! the link with the smaller number is first.
 //!
 //! Time goes by windows ([`calendar`]). A window is the least time from a frame's start on a cable
 //! to its entering the next queue, so that queues are worked out a window ahead of the hosts, each
@@ -15,6 +15,7 @@
 mod adapter;
 pub(crate) mod alone;
 mod calendar;
+pub(crate) mod limits;
 mod output;
 pub(crate) mod passage;
 
@@ -30,6 +31,7 @@ use viaduct_topology::{LinkClass, LinkId};
 use self::adapter::{Adapter, Inbound, NEVER};
 use self::alone::{Forwarding, Own, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
+use self::limits::Limits;
 use self::output::Output;
 use self::passage::{Crossing, Passage};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
@@ -53,6 +55,8 @@ pub(crate) struct Frames {
     passages: Vec<Passage>,
     free: Vec<u32>,
     calendar: Calendar,
+    /// What queues do that do not hold all that comes, if there are any.
+    limits: Option<Box<Limits>>,
     /// Adapters that send, each once, by a time before which it does nothing.
     active: BinaryHeap<Reverse<(u64, u32)>>,
     /// Links to which something comes in a window.
@@ -99,6 +103,7 @@ impl Frames {
                 output
             })
             .collect();
+        let limits = Limits::of(&links.buffers, outputs.len());
         let hosts = topology.host_count();
         let resources = outputs.len() + hosts as usize;
         Self {
@@ -111,6 +116,7 @@ impl Frames {
             free: Vec::new(),
             // A cable is never crossed in no time at all.
             calendar: Calendar::new(width.max(1)),
+            limits,
             active: BinaryHeap::new(),
             touched: Vec::new(),
             window_event: EventId::NONE,
@@ -120,6 +126,13 @@ impl Frames {
             cleared: vec![0.0; resources],
             #[cfg(test)]
             log: Vec::new(),
+        }
+    }
+
+    /// What is drawn hangs on a seed.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        if let Some(limits) = &mut self.limits {
+            limits.set_seed(seed);
         }
     }
 
@@ -391,11 +404,15 @@ impl Frames {
     /// A frame comes to the queue of a switch.
     #[inline]
     fn serve(&mut self, arrival: &Arrival) {
+        if self.limits.is_some() && !self.is_taken(arrival) {
+            return;
+        }
         let passage = &self.passages[arrival.passage as usize];
-        let bytes = passage.sizes.bytes(arrival.kind.is_last);
+        let bytes = passage.sizes.bytes(arrival.kind.is_last());
         let output = &mut self.outputs[arrival.link as usize];
         let service = output.service(bytes);
-        let start = output.take(arrival.time, service, bytes);
+        let held = passage.sizes.held(arrival.kind.is_last());
+        let start = output.take(arrival.time, service, (bytes, held));
         self.leave(
             arrival.passage,
             arrival.place,
@@ -413,7 +430,7 @@ impl Frames {
         self.log.push((passage.tag, link, start));
         let output = &self.outputs[link as usize];
         if let Some(&next) = passage.way.get(usize::from(place) + 1) {
-            let bytes = passage.sizes.bytes(kind.is_last);
+            let bytes = passage.sizes.bytes(kind.is_last());
             let cut = if output.is_full(bytes) {
                 output.full_cut
             } else {
@@ -439,25 +456,30 @@ impl Frames {
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
     fn arrive(&mut self, id: u32, kind: Kind, head: u64, service: u64) {
         let passage = &mut self.passages[id as usize];
-        if kind.is_first {
+        if passage.is_lossy {
+            passage.is_told = true;
+        } else {
+            passage.came += 1;
+        }
+        if kind.is_first() {
             passage.head = head;
             if passage.owes_head {
                 self.notices.push((head, id));
             }
         }
-        let span = passage.taken[usize::from(kind.is_last)].span();
+        let span = passage.taken[usize::from(kind.is_last())].span();
         let ready = head + service.saturating_sub(span);
         if !passage.has_last_bus {
             let begin = ready.max(passage.next_taken);
             passage.next_taken = begin + span;
-            if kind.is_last {
+            if kind.is_last() {
                 passage.end = begin + span;
                 passage.end_look = passage.end;
                 self.notices.push((passage.end, id));
             }
             return;
         }
-        if kind.is_last {
+        if kind.is_last() {
             passage.end_look = ready + span;
             self.notices.push((passage.end_look, id));
         }
@@ -502,11 +524,17 @@ impl Frames {
             return;
         };
         let passage = &mut self.passages[passage as usize];
-        let own = passage.taken[usize::from(kind.is_last)];
-        let bytes = passage.sizes.bytes(kind.is_last) / passage.scale;
+        if kind.is_lost() {
+            // No frame comes, and no more are to.
+            let over = ready.max(passage.next_taken).max(adapter.bus_free);
+            passage.end = over.max(passage.end_look);
+            return;
+        }
+        let own = passage.taken[usize::from(kind.is_last())];
+        let bytes = passage.sizes.bytes(kind.is_last()) / passage.scale;
         let begin = adapter.take_bus(ready.max(passage.next_taken), own.bus, bytes);
         passage.next_taken = begin + own.pace;
-        if kind.is_last {
+        if kind.is_last() {
             passage.end = begin + own.span();
         }
     }
@@ -523,12 +551,12 @@ impl Frames {
         };
         let passage = &mut self.passages[adapter.inside.flows[place].first as usize];
         let kind = passage.next_kind();
-        let own = passage.own[usize::from(kind.is_last)];
-        let bytes = passage.sizes.bytes(kind.is_last) / passage.scale;
+        let own = passage.own[usize::from(kind.is_last())];
+        let bytes = passage.sizes.bytes(kind.is_last()) / passage.scale;
         let begin = adapter.take_bus(time, own.bus, bytes);
         passage.left -= 1;
         passage.next_start = begin + own.pace;
-        if kind.is_last {
+        if kind.is_last() {
             passage.end = begin + own.span();
         }
         adapter.inside.rotate(&self.passages, place);
@@ -552,8 +580,8 @@ impl Frames {
         let id = adapter.out.flows[place].first;
         let passage = &mut self.passages[id as usize];
         let kind = passage.next_kind();
-        let own = passage.own[usize::from(kind.is_last)];
-        let bytes = passage.sizes.bytes(kind.is_last);
+        let own = passage.own[usize::from(kind.is_last())];
+        let bytes = passage.sizes.bytes(kind.is_last());
         let begin = if passage.has_first_bus {
             adapter.take_bus(time, own.bus, bytes / passage.scale)
         } else {
@@ -561,10 +589,14 @@ impl Frames {
         };
         let output = &mut self.outputs[passage.way[0] as usize];
         let service = output.service(bytes);
-        let start = output.take(begin + own.span().saturating_sub(service), service, bytes);
+        let (comes, held) = (
+            begin + own.span().saturating_sub(service),
+            passage.sizes.held(kind.is_last()),
+        );
+        let start = output.take(comes, service, (bytes, held));
         passage.left -= 1;
         passage.next_start = begin + own.pace;
-        if kind.is_last {
+        if kind.is_last() {
             passage.gone = start + service;
             if passage.gone_look == NEVER {
                 passage.gone_look = passage.gone;
@@ -674,5 +706,6 @@ impl Frames {
             + self.passages.capacity() * size_of::<Passage>()
             + ways * size_of::<u32>()
             + self.calendar.state_bytes()
+            + self.limits.as_ref().map_or(0, |it| it.state_bytes())
     }
 }

@@ -30,8 +30,9 @@ mod ways;
 pub mod windows;
 pub mod wormhole;
 
+pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
-pub use links::{LinkConfig, Sharing, SwitchModel};
+pub use links::{Buffers, LinkConfig, Marking, Sharing, SwitchModel};
 pub use network::{Begun, Moved, Network, Next, Transfer};
 pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};
 pub use ports::Ports;

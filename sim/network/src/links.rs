@@ -21,6 +21,8 @@ pub struct LinkConfig {
     pub propagation: Time,
     /// Framing on the link.
     pub frame: Frame,
+    /// What the output queues of switches hold, of frames that go one by one.
+    pub buffers: Buffers,
 }
 
 impl LinkConfig {
@@ -59,6 +61,36 @@ impl LinkConfig {
             .link_latency_picoseconds(link)
             .map_or(self.propagation, Time::from_picoseconds)
     }
+}
+
+/// What an output queue of a switch holds of frames that go one by one, and what it does with those
+/// that come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Buffers {
+    /// Bytes of the frames that are in it, with the one that leaves: a frame with which it would be
+    /// more is lost. Any number if none.
+    pub bytes_max: Option<u64>,
+    /// Which frames it marks, if any.
+    pub marking: Option<Marking>,
+}
+
+impl Buffers {
+    /// Whether frames may be lost in queues.
+    #[must_use]
+    pub const fn may_lose(&self) -> bool {
+        self.bytes_max.is_some()
+    }
+}
+
+/// Which frames a queue marks, so that their receivers tell their senders of congestion (ECN).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Marking {
+    /// Bytes of the frames before it up to which none is marked.
+    pub low_bytes: u64,
+    /// Bytes from which each is; in between it is drawn, and the more bytes the more are.
+    pub high_bytes: u64,
+    /// The part of frames that is marked just below that, 0 to 1.
+    pub probability: f64,
 }
 
 /// How a link's rate is shared.

@@ -14,6 +14,7 @@
 //! takes. Of the caller's events it needs one: the end of a flow, made from its number.
 
 mod account;
+mod answers;
 mod transactions;
 
 use core::ops::Range;
@@ -27,79 +28,13 @@ use crate::frames::Frames;
 use crate::frames::alone::Span;
 use crate::frames::passage::Crossing;
 use crate::hops::{Alone, Delays, Ends, Shape, moving_time};
-use crate::journeys::{FlowName, Journey, JourneyId, Journeys};
+use crate::journeys::{Journey, JourneyId, Journeys};
 use crate::links::{LinkConfig, Sharing, SwitchModel};
 use crate::queues::{FlowKey, Passing, Queues, Step, Stop};
 use crate::rate::{Rate, Switching};
 use crate::ways::{Way, WayKey, Ways};
 
-/// What is to be carried.
-#[derive(Clone, Copy, Debug)]
-pub struct Transfer {
-    /// From which host to which.
-    pub ends: (u32, u32),
-    /// Of which flow between the two it is: all of one flow take one way.
-    pub flow: u32,
-    /// Flows of equal numbers and unequal classes take one way, and are not one.
-    pub class: u8,
-    /// Whether it waits, where it is stored, behind others of its flow that were stored before;
-    /// with queues all do.
-    pub is_ordered: bool,
-    /// How many bytes, how fast the ends can go, and the caller's tag.
-    pub demand: FlowDemand,
-}
-
-/// A message has begun to move: over its whole way, or over the next hop of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Begun {
-    /// The caller's tag.
-    pub tag: u32,
-    /// What [`Network::forward`] takes if it will be stored.
-    pub journey: JourneyId,
-    /// From a byte's start here to its being at the end of what is crossed at once.
-    pub delay: Time,
-    /// How long its bytes take here, nobody else there.
-    pub unshared: Time,
-    /// Whether its first byte is at the receiving adapter after the delay, and goes on as it comes.
-    pub has_head: bool,
-    /// What its whole way costs, nobody else there; nothing if it goes on.
-    pub alone: Alone,
-}
-
-/// A message has moved all its bytes over something.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Moved {
-    /// The caller's tag.
-    pub tag: u32,
-    /// When: now, or where it crosses queues, when it would have, had each of its bytes been in all
-    /// of them at once.
-    pub at: Time,
-    /// Buses and links that it crossed, by their places on its way.
-    pub places: Range<usize>,
-    /// Whether the last byte has left the sending adapter with that.
-    pub is_gone: bool,
-    /// What follows.
-    pub next: Next,
-    /// A message of the same flow that was stored behind it: it is to go on now.
-    pub behind: Option<JourneyId>,
-}
-
-/// What follows when a message has moved over something.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Next {
-    /// Nothing: its last byte is at the receiver as long after [`Moved::at`] as was told.
-    There,
-    /// Its sender is done with it, and it moves on.
-    Onward,
-    /// Its head, which had to wait on its way, is at the receiver as long after this time as was
-    /// told; the rest moves on.
-    Head(Time),
-    /// It is stored at a switch, and goes on after some time.
-    AtSwitch(JourneyId, Time),
-    /// It is in the receiving adapter after some time, its bus still to be crossed: whether it goes
-    /// on is the adapter's to say.
-    AtAdapter(JourneyId, Time),
-}
+pub use self::answers::{Begun, Moved, Next, Transfer};
 
 /// Links and switches that share their rate among all that crosses them, and the hosts' buses.
 #[derive(Debug)]
@@ -202,6 +137,13 @@ impl Network {
             links: links.clone(),
             switch,
             ends,
+        }
+    }
+
+    /// What is drawn in switches hangs on a seed.
+    pub fn set_seed(&mut self, seed: u64) {
+        if let Some(Apart::Frames(frames)) = &mut self.apart {
+            frames.set_seed(seed);
         }
     }
 
@@ -555,17 +497,30 @@ impl Network {
         flow: FlowId,
     ) -> Option<Moved> {
         let now = queue.now();
+        let mut loss = None;
         let (tag, step) = match self.apart.as_mut()? {
             Apart::Queues(queues) => queues.step(queue, flow),
-            Apart::Frames(frames) => frames.step(queue, flow),
+            Apart::Frames(frames) => {
+                let told = frames.step(queue, flow);
+                loss = frames.loss(flow);
+                told
+            }
         };
         let (at, next, is_gone) = match step {
             Step::None => return None,
             Step::Head(_) if !self.brings_head(JourneyId(tag)) => return None,
-            Step::Head(begun) => (now, Next::Head(begun), false),
-            Step::Gone => (now, Next::Onward, true),
+            Step::Head(begun) => {
+                // Frames behind the first are told of when all have come.
+                loss = loss.filter(|loss| loss.came == 0);
+                (now, Next::Head(begun), false)
+            }
+            Step::Gone => {
+                loss = None;
+                (now, Next::Onward, true)
+            }
             Step::Served { at, .. } if !self.is_cut_through => {
-                return Some(self.end_hop(JourneyId(tag), at, now));
+                let moved = self.end_hop(JourneyId(tag), at, now);
+                return Some(Moved { loss, ..moved });
             }
             Step::Served { at, leaves_sender } => (at, Next::There, leaves_sender),
         };
@@ -573,6 +528,7 @@ impl Network {
             at,
             is_gone,
             next,
+            loss,
             ..Moved::whole(self.tag_of(tag), at)
         })
     }
@@ -613,6 +569,7 @@ impl Network {
             is_gone,
             next,
             behind,
+            loss: None,
         }
     }
 
@@ -839,45 +796,10 @@ impl Network {
     }
 }
 
-impl Transfer {
-    fn flow_name(&self) -> FlowName {
-        (self.ends, self.flow)
-    }
-}
-
 impl Whole {
     /// Whether a message costs the same over a path, if all links are alike.
     #[inline]
     fn is_like(&self, path: &[ResourceId], transfer: &Transfer) -> bool {
         self.links == path.len() && self.demand.is_like(&transfer.demand)
-    }
-}
-
-impl Moved {
-    /// Over all of its way.
-    #[inline]
-    fn whole(tag: u32, at: Time) -> Self {
-        Self {
-            tag,
-            at,
-            places: 0..usize::MAX,
-            is_gone: true,
-            next: Next::There,
-            behind: None,
-        }
-    }
-}
-
-impl Begun {
-    #[inline]
-    fn whole(tag: u32, alone: Alone) -> Self {
-        Self {
-            tag,
-            journey: JourneyId::NONE,
-            delay: alone.delay,
-            unshared: alone.moving,
-            has_head: true,
-            alone,
-        }
     }
 }

@@ -47,6 +47,8 @@ struct Flight<P> {
     began: Time,
     /// From a byte's start to its arrival, over what it crosses now.
     delay: Time,
+    /// Whether a queue on its way was full.
+    is_lost: bool,
     /// Which lives of its sender and its target it belongs to.
     lives: (u32, u32),
 }
@@ -118,7 +120,9 @@ impl<P: Parcel> SharedLinks<P> {
                 let Some(moved) = self.network.end(&mut self.queue, flow) else {
                     return;
                 };
-                let flight = self.flights[moved.tag as usize];
+                let flight = &mut self.flights[moved.tag as usize];
+                flight.is_lost |= moved.loss.is_some();
+                let flight = *flight;
                 match moved.next {
                     Next::There => {
                         let arrives = Progress::Arrives(moved.tag);
@@ -158,12 +162,15 @@ impl<P: Parcel> SharedLinks<P> {
         let Flight {
             packet,
             began,
+            is_lost,
             lives,
             ..
         } = self.flights[slot as usize];
         self.free.push(slot);
         let is_of_its_life = self.ports.of(packet.to()).life == lives.1;
-        let loss = if self.routes.are_of_interest {
+        let loss = if is_lost {
+            Some(Loss::Harmed)
+        } else if self.routes.are_of_interest {
             self.routes.harm(&packet, began, now)
         } else {
             None
@@ -215,6 +222,7 @@ impl<P: Parcel> PacketNetwork<P> for SharedLinks<P> {
             packet: *packet,
             began: at,
             delay: Time::ZERO,
+            is_lost: false,
             lives: (source.life, life),
         };
         let slot = match self.free.pop() {

@@ -41,6 +41,7 @@ fn of(
             payload_bytes: 0,
             header_bytes: 0,
         },
+        buffers: viaduct_network::Buffers::default(),
     };
     let switch = SwitchModel {
         delay: us(1),

@@ -14,6 +14,15 @@ pub struct LinkRow {
     pub bytes: u64,
     /// The part of the time in which packets held it; where they share links, its utilisation.
     pub busy_fraction: f64,
+    /// Most bytes that were in its queue at once, where frames go one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_max_bytes: Option<u64>,
+    /// Frames that found its queue full, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_lost: Option<u64>,
+    /// Frames that its queue marked, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_marked: Option<u64>,
 }
 
 /// The busiest of some links, as text.

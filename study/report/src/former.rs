@@ -119,6 +119,11 @@ impl Table {
 struct Group<'a>(&'a dyn RowGroupReader);
 
 impl Group<'_> {
+    fn has(&self, name: &str) -> bool {
+        let columns = self.0.metadata().schema_descr();
+        columns.columns().iter().any(|column| column.name() == name)
+    }
+
     fn column(&self, name: &str) -> Result<(ColumnReader, usize), Reason> {
         let metadata = self.0.metadata();
         let columns = metadata.schema_descr();
@@ -230,6 +235,14 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
     let bytes = group.finite("wire_bytes")?;
     let utilisation = group.finite("utilisation_fraction")?;
     let flows_max = group.counts("flows_max")?;
+    // Directories that were written before these were counted have no such columns.
+    let counted = |name| match group.has(name) {
+        true => group.counts(name),
+        false => Ok(vec![0; links.len()]),
+    };
+    let queue_max_bytes = counted("queue_max_bytes")?;
+    let frames_lost = counted("frames_lost")?;
+    let frames_marked = counted("frames_marked")?;
     let most = topology.link_count();
     let rows = (0..links.len()).map(|row| {
         let link = u32::try_from(links[row]).ok().filter(|link| *link < most);
@@ -241,6 +254,9 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
             wire_bytes: bytes[row],
             utilisation: utilisation[row],
             flows_max: u32::try_from(flows_max[row]).unwrap_or(u32::MAX),
+            queue_max_bytes: queue_max_bytes[row],
+            frames_lost: frames_lost[row],
+            frames_marked: frames_marked[row],
         })
     });
     rows.collect()

@@ -14,7 +14,8 @@ use viaduct_topology::{LinkClass, Ports, Topology};
 use crate::OrderedMap;
 use crate::outcome::{CellOutcome, Cost, Figure, FigureRole, Published, RunRecord, StudyOutcome};
 use crate::summary::{
-    Counts, LatencySummary, QueueDepthSummary, SteadySummary, Summary, Usage, WarningSummary,
+    Counts, FrameCounts, LatencySummary, QueueDepthSummary, SteadySummary, Summary, Usage,
+    WarningSummary,
 };
 
 /// A summary with a number in each field.
@@ -78,6 +79,10 @@ pub(crate) fn summary() -> Summary {
         buses: usage(1024, 0.024, 0.027),
         drops: [("no_descriptor".to_owned(), 0)].into(),
         drops_unasked: false,
+        frames: Some(FrameCounts {
+            lost: 11,
+            marked: 23,
+        }),
         queue_depths: vec![QueueDepthSummary {
             queue: "send queue".to_owned(),
             depth_max: 7,
@@ -164,6 +169,9 @@ pub(crate) fn result() -> RunResult {
             wire_bytes: 1.5e6,
             utilisation: 0.125,
             flows_max: 4,
+            queue_max_bytes: 6_000,
+            frames_lost: 3,
+            frames_marked: 2,
         }],
         buses: usage,
         has_unasked_drops: false,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use viaduct_cluster::config::ClusterConfig;
 use viaduct_cluster::result::{Ended, Latency, ResourceUse, RunResult, SteadyState};
+use viaduct_network::Sharing;
 use viaduct_topology::LinkClass;
 
 use crate::OrderedMap;
@@ -68,6 +69,9 @@ pub struct Summary {
     /// there are.
     #[serde(default)]
     pub drops_unasked: bool,
+    /// What queues of links did with frames, where these go one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FrameCounts>,
     /// Deepest queues, by what queues.
     pub queue_depths: Vec<QueueDepthSummary>,
     /// Payload delivered after warm-up, bytes.
@@ -165,6 +169,25 @@ pub struct SteadySummary {
     pub warmup_needed_s: Option<f64>,
 }
 
+/// What the queues of all links did with frames in the whole run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct FrameCounts {
+    /// Frames that found a queue full.
+    pub lost: u64,
+    /// Frames that were marked.
+    pub marked: u64,
+}
+
+impl FrameCounts {
+    fn of(config: &ClusterConfig, result: &RunResult) -> Option<Self> {
+        let rows = &result.link_rows;
+        (config.links.sharing == Sharing::Packets).then(|| Self {
+            lost: rows.iter().map(|row| row.frames_lost).sum(),
+            marked: rows.iter().map(|row| row.frames_marked).sum(),
+        })
+    }
+}
+
 /// The deepest that queues of one kind became.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct QueueDepthSummary {
@@ -237,6 +260,7 @@ impl Summary {
             buses: Usage::new(result.buses),
             drops,
             drops_unasked: result.has_unasked_drops,
+            frames: FrameCounts::of(config, result),
             queue_depths: result
                 .depths
                 .iter()

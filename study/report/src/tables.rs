@@ -200,6 +200,24 @@ pub static TABLES: [Table; 4] = [
                 "carried over possible between warm-up and end",
             ),
             column("flows_max", Kind::Number, "count", "most flows at once"),
+            column(
+                "queue_max_bytes",
+                Kind::Count,
+                "byte",
+                "most bytes in its output queue at once; 0 where frames do not go one by one",
+            ),
+            column(
+                "frames_lost",
+                Kind::Count,
+                "count",
+                "frames that found its queue full, in the whole run",
+            ),
+            column(
+                "frames_marked",
+                Kind::Count,
+                "count",
+                "frames that its queue marked, in the whole run",
+            ),
         ],
         values: link_values,
     },
@@ -560,6 +578,9 @@ fn link_values(result: &RunResult) -> Vec<Values> {
         Values::reals(rows, |row| row.wire_bytes),
         Values::reals(rows, |row| row.utilisation),
         Values::numbers(rows, |row| row.flows_max),
+        Values::counts(rows, |row| row.queue_max_bytes),
+        Values::counts(rows, |row| row.frames_lost),
+        Values::counts(rows, |row| row.frames_marked),
     ]
 }
 

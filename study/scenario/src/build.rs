@@ -11,7 +11,7 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
-use viaduct_network::{LinkConfig, SwitchModel};
+use viaduct_network::{Buffers, LinkConfig, Marking, SwitchModel};
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::Files;
@@ -139,6 +139,23 @@ fn links(links: &Links) -> Result<LinkConfig, Absent> {
             payload_bytes: links.frame_payload.get()?,
             header_bytes: links.frame_header.get()?,
         },
+        buffers: buffers(links)?,
+    })
+}
+
+/// What queues hold and mark; both of frames alone.
+fn buffers(links: &Links) -> Result<Buffers, Absent> {
+    let low = links.ecn_low.optional()?;
+    let high = links.ecn_high.optional()?.or(low);
+    let probability = links.ecn_probability.optional()?;
+    let bytes_max = links.buffer.optional()?;
+    Ok(Buffers {
+        bytes_max: bytes_max.filter(|it| *it != UNLIMITED).map(u64::from),
+        marking: low.zip(high).map(|(low, high)| Marking {
+            low_bytes: low.into(),
+            high_bytes: high.into(),
+            probability: probability.unwrap_or(1.0),
+        }),
     })
 }
 

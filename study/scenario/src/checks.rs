@@ -39,6 +39,7 @@ pub(crate) fn check(
     checker.operations(config);
     checker.transfer_size(&config.traffic.size);
     checker.frames(config);
+    checker.buffers(config);
     checker.closed_loop(config);
     checker.listed(config);
     checker.listed_load(config);
@@ -250,6 +251,69 @@ impl Checker<'_> {
                         "set links.frame_payload, as in \"1500 B\"; \"0 B\" if one frame a \
                          message is meant",
                     ),
+            );
+        }
+    }
+
+    /// What queues hold and mark against each other, and against frames.
+    fn buffers(&mut self, config: &ClusterConfig) {
+        let links = &self.settings.links;
+        let (frame, buffers) = (config.links.frame, config.links.buffers);
+        let payload = match frame.payload_bytes {
+            0 => config.traffic.size.max_bytes(),
+            payload => payload,
+        };
+        let longest = u64::from(payload) + u64::from(frame.header_bytes);
+        if let Some(bytes_max) = buffers.bytes_max
+            && bytes_max < longest
+        {
+            let (held, longest) = (format_size(bytes_max), format_size(longest));
+            self.diagnostics.push(
+                Diagnostic::error("a queue cannot hold a frame")
+                    .at(links.buffer.place())
+                    .label(format!("it holds {held}, and frames have up to {longest}"))
+                    .help(
+                        "raise links.buffer to some frames, or have shorter ones: links.frame_payload",
+                    ),
+            );
+        }
+        let Some(marking) = buffers.marking else {
+            for (name, place) in [
+                ("ecn_high", links.ecn_high.given()),
+                ("ecn_probability", links.ecn_probability.given()),
+            ] {
+                if let Some(given) = place {
+                    self.diagnostics.push(
+                        Diagnostic::error(format!("`{name}` in [links] has no effect here"))
+                            .at(given.place)
+                            .label("no frame is marked without `ecn_low`")
+                            .help("set links.ecn_low, as in \"100 KB\", or leave this out"),
+                    );
+                }
+            }
+            return;
+        };
+        if marking.high_bytes < marking.low_bytes {
+            let (low, high) = (
+                format_size(marking.low_bytes),
+                format_size(marking.high_bytes),
+            );
+            self.diagnostics.push(
+                Diagnostic::error("marking ends before it begins")
+                    .at(links.ecn_high.place())
+                    .label(format!("{high} is less than links.ecn_low, {low}"))
+                    .help("make `ecn_high` at least `ecn_low`"),
+            );
+        }
+        if buffers
+            .bytes_max
+            .is_some_and(|most| marking.low_bytes >= most)
+        {
+            self.diagnostics.push(
+                Diagnostic::warning("no frame will be marked")
+                    .at(links.ecn_low.place())
+                    .label("a queue is full before it holds as much")
+                    .help("make `ecn_low` less than `buffer`"),
             );
         }
     }

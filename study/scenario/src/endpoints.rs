@@ -115,6 +115,7 @@ pub fn endpoints_in(
             propagation: links.propagation,
             switch: of_study.switch.delay,
             cut_through_bytes: of_study.switch.cut_through_bytes,
+            buffers: links.buffers,
         }),
         model,
         ..config

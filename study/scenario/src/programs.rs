@@ -6,7 +6,7 @@ use std::sync::Arc;
 use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
-use viaduct_network::{LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{Buffers, LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::{Around, SimulationConfig};
 use viaduct_provider::via::NicAttributes;
 use viaduct_topology::{Ports, Topology};
@@ -233,5 +233,6 @@ fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
             payload_bytes: cable.frame_payload.get()?,
             header_bytes: cable.frame_header.get()?,
         },
+        buffers: Buffers::default(),
     })
 }

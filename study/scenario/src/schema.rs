@@ -15,7 +15,7 @@ use crate::keys::Table;
 use crate::published::Role;
 use crate::section::kinds::{
     boolean, choice, count, count_or_unlimited, counts, file, frequency, host, message, number,
-    pairs, preset, rate, share, size, start, text, time, time_table, whole,
+    pairs, preset, rate, share, size, size_or_unlimited, start, text, time, time_table, whole,
 };
 use crate::section::{
     KeyName, Section, Setting, Start, Word, group, group_by_heads, section, words,
@@ -29,6 +29,8 @@ pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
 pub use hardware::{Bus, Cpu, Nic};
 pub(crate) use hardware::{Model, NoticeBy};
 
+/// Largest buffer of an output queue, and largest limit of marking.
+const BUFFER_BYTES_MAX: u32 = 1 << 31;
 /// Largest message that a key takes: sizes of messages are 32-bit numbers.
 pub const MESSAGE_BYTES_MAX: u64 = (1 << 32) - 1;
 /// Most application processes a host.
@@ -250,6 +252,22 @@ section! {
         frame_payload: Setting<u32> =
             message("largest payload of a frame; 0 B: one frame per message").or("0 B");
         frame_header: Setting<u32> = size(1 << 16, "header, trailer and gap of a frame").or("0 B");
+        buffer: Setting<u32> = size_or_unlimited(
+            BUFFER_BYTES_MAX,
+            "frames that an output queue of a switch holds; with which it would be more are lost",
+        )
+        .or("unlimited"), when model = Sharing::Packets;
+        ecn_low: Setting<u32> = size(
+            BUFFER_BYTES_MAX,
+            "frames in an output queue beyond which one that comes may be marked (ECN)",
+        )
+        .otherwise("none is marked"), when model = Sharing::Packets;
+        ecn_high: Setting<u32> =
+            size(BUFFER_BYTES_MAX, "frames in the queue from which each that comes is marked")
+            .otherwise("links.ecn_low"), when model = Sharing::Packets;
+        ecn_probability: Setting<f64> =
+            share("of frames that is marked just below ecn_high; less with less, 0 at ecn_low")
+            .or("100 %"), when model = Sharing::Packets;
     }
 }
 

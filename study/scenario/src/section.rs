@@ -610,7 +610,8 @@ macro_rules! whole_fields {
             fn to_value(&self, kind: &Kind) -> Value {
                 let whole = u64::from(*self);
                 match kind {
-                    Kind::Size(_) => Value::Size(whole),
+                    Kind::SizeOrUnlimited(most) if whole > *most => Value::Unlimited,
+                    Kind::Size(_) | Kind::SizeOrUnlimited(_) => Value::Size(whole),
                     Kind::CountOrUnlimited(_, most) if whole > *most => Value::Unlimited,
                     _ => Value::Count(whole),
                 }
@@ -704,6 +705,11 @@ pub(crate) mod kinds {
     /// Bytes, up to a limit.
     pub(crate) fn size(most: u32, meaning: &'static str) -> KeyOf<u32> {
         KeyOf::new(Kind::Size(most.into()), meaning)
+    }
+
+    /// The same, or `unlimited`.
+    pub(crate) fn size_or_unlimited(most: u32, meaning: &'static str) -> KeyOf<u32> {
+        KeyOf::new(Kind::SizeOrUnlimited(most.into()), meaning)
     }
 
     /// A whole number within limits.

@@ -24,6 +24,8 @@ pub enum Kind {
     TimeOr(&'static str),
     /// Bytes, up to a limit.
     Size(u64),
+    /// The same, or `unlimited`.
+    SizeOrUnlimited(u64),
     /// A finite data rate.
     Rate,
     /// A data rate or `infinite`.
@@ -83,6 +85,7 @@ impl Kind {
             Self::Time => "time".to_owned(),
             Self::TimeOr(path) => format!("time | {path}"),
             Self::Size(_) => "size".to_owned(),
+            Self::SizeOrUnlimited(_) => "size | unlimited".to_owned(),
             Self::Rate => "rate".to_owned(),
             Self::RateOrInfinite => "rate | infinite".to_owned(),
             Self::Frequency => "times a second".to_owned(),
@@ -108,7 +111,7 @@ impl Kind {
     pub(crate) fn number_unit(&self) -> Option<&'static str> {
         match self {
             Self::Time | Self::TimeOr(_) => Some("us"),
-            Self::Size(_) => Some("bytes"),
+            Self::Size(_) | Self::SizeOrUnlimited(_) => Some("bytes"),
             Self::Rate | Self::RateOrInfinite => Some("bits_per_s"),
             Self::Frequency => Some("per_s"),
             Self::Ratio => Some("fraction"),
@@ -142,7 +145,12 @@ impl Kind {
             (Self::Time | Self::TimeOr(_), Raw::Text(text)) => {
                 units::parse_time(text).map(Value::Time)
             }
-            (Self::Size(max), Raw::Text(text)) => {
+            (Self::CountOrUnlimited(..) | Self::SizeOrUnlimited(_), Raw::Text(text))
+                if text.trim() == "unlimited" =>
+            {
+                Ok(Value::Unlimited)
+            }
+            (Self::Size(max) | Self::SizeOrUnlimited(max), Raw::Text(text)) => {
                 let bytes = units::parse_size(text)?;
                 if bytes > *max {
                     let limit = units::format_size(*max);
@@ -172,9 +180,6 @@ impl Kind {
             (Self::Ratio, Raw::Text(text) | Raw::Number(text)) => {
                 units::parse_ratio(text).map(Value::Ratio)
             }
-            (Self::CountOrUnlimited(..), Raw::Text(text)) if text.trim() == "unlimited" => {
-                Ok(Value::Unlimited)
-            }
             (Self::Count(min, max) | Self::CountOrUnlimited(min, max), Raw::Number(number)) => {
                 count(number, *min, *max).map(Value::Count)
             }
@@ -197,6 +202,7 @@ impl Kind {
                 Self::Time
                 | Self::TimeOr(_)
                 | Self::Size(_)
+                | Self::SizeOrUnlimited(_)
                 | Self::Rate
                 | Self::RateOrInfinite
                 | Self::Frequency,
@@ -214,7 +220,7 @@ impl Kind {
     fn unit_missing(&self, number: &str) -> UnitError {
         let read = match self {
             Self::Time | Self::TimeOr(_) => units::parse_time(number).err(),
-            Self::Size(_) => units::parse_size(number).err(),
+            Self::Size(_) | Self::SizeOrUnlimited(_) => units::parse_size(number).err(),
             Self::Frequency => units::parse_frequency(number).err(),
             _ => units::parse_rate(number).err(),
         };
@@ -229,6 +235,7 @@ impl Kind {
             Self::File => "the path of a file in quotes".to_owned(),
             Self::Time | Self::TimeOr(_) => "a time such as \"10 ms\"".to_owned(),
             Self::Size(_) => "a size such as \"32 KiB\"".to_owned(),
+            Self::SizeOrUnlimited(_) => "a size such as \"32 KiB\", or \"unlimited\"".to_owned(),
             Self::Rate | Self::RateOrInfinite => "a rate such as \"856 Mbit/s\"".to_owned(),
             Self::Frequency => "how often, such as \"100/s\"".to_owned(),
             Self::Ratio => "a share such as \"12.5 %\"".to_owned(),

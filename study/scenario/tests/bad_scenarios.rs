@@ -474,6 +474,27 @@ fn a_file_of_another_kind_is_told_as_one_error() {
 }
 
 #[test]
+fn limits_of_queues_are_for_frames_that_fit_into_them() {
+    let rate = "rate = \"856 Mbit/s\"";
+    let with = |more: &str| {
+        let more = more.replace(", ", "\n");
+        exchanged(rate, &format!("{rate}\nframe_payload = \"1500 B\"\n{more}"))
+    };
+    let said: Vec<String> = [
+        "model = \"queues\", buffer = \"64 KiB\", ecn_low = \"8 KiB\"",
+        "model = \"packets\", buffer = \"1 KiB\"",
+        "model = \"packets\", buffer = 65536",
+        "model = \"packets\", buffer = \"unlimited\", ecn_high = \"8 KiB\"",
+        "model = \"packets\", ecn_low = \"16 KiB\", ecn_high = \"8 KiB\"",
+        "model = \"packets\", buffer = \"8 KiB\", ecn_low = \"8 KiB\", ecn_probability = \"10 %\"",
+        "model = \"packets\", buffer = \"64 KiB\", ecn_low = \"8 KiB\", ecn_high = \"32 KiB\"",
+    ]
+    .map(|more| format!("---- {more}\n{}\n", with(more)))
+    .into();
+    insta::assert_snapshot!(said.concat());
+}
+
+#[test]
 fn a_file_that_is_no_text_is_told_apart_from_a_study_that_does_not_exist() {
     let folder = tempfile::tempdir().expect("a folder");
     let cases: [(&str, &[u8], &str); 3] = [

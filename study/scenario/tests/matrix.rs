@@ -8,8 +8,8 @@
 //! - **The floor holds.** No message is faster than one that is alone.
 //!
 //! As a test it runs so many combinations that each two values of two parts meet in one, and the
-//! adapter that sends again at each level with each fault; all of them with `VIADUCT_MATRIX=all`
-//! (`make matrix`).
+//! adapter that sends again at each level with each fault, and with queues that are full; all of
+//! them with `VIADUCT_MATRIX=all` (`make matrix`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -72,6 +72,8 @@ const PARTS: [&[&str]; 7] = [
         "switch",
     ],
     &[
+        "packets full stored",
+        "packets full",
         "packets stored",
         "packets",
         "queues stored",
@@ -179,6 +181,11 @@ fn combination(cell: &Cell) -> Combination {
     }
 }
 
+/// Whether queues of switches lose frames.
+fn has_full_queues(cell: &Cell) -> bool {
+    text(cell, 3).contains("full")
+}
+
 /// All cells, the last part fastest.
 fn cells() -> Vec<Cell> {
     let mut cells = vec![[0; PARTS.len()]];
@@ -252,6 +259,9 @@ fn study(cell: &Cell) -> Study {
         _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
     };
     let model = match text(cell, 3).split_whitespace().next() {
+        Some("packets") if has_full_queues(cell) => {
+            "model = \"packets\"\nbuffer = \"3 KiB\"\necn_low = \"1 KiB\""
+        }
         Some("packets") => "model = \"packets\"",
         Some("queues") => "model = \"queues\"",
         Some("fluid") => "model = \"fluid\"",
@@ -407,6 +417,7 @@ fn traffic(cell: &Cell) -> Result<(), String> {
         Some(Disturbance::Loss | Disturbance::Corruption) => !sends_again,
         Some(_) => true,
     };
+    let loses = loses || has_full_queues(cell) && !sends_again;
     wanted(loses || dropped == 0, || format!("{:?}", result.drops))?;
     for row in &result.message_rows {
         let (source, target) = (HostId(row.source), HostId(row.target));
@@ -558,10 +569,11 @@ fn remote_programs(cell: &Cell, config: &SimulationConfig) -> Result<(), String>
         let holds = row.operation == operation && row.latency.is_none_or(|it| it >= floor);
         wanted(holds, || format!("the floor is {floor}: {row:?}"))?;
     }
-    let is_harmless = matches!(
-        disturbance,
-        None | Some(Disturbance::Background | Disturbance::SlowHost)
-    );
+    let is_harmless = !has_full_queues(cell)
+        && matches!(
+            disturbance,
+            None | Some(Disturbance::Background | Disturbance::SlowHost)
+        );
     let all = POSTS * u64::from(HOSTS / 2);
     wanted(!is_harmless || counts.delivered == all, || {
         format!("{counts:?} of {all}")
@@ -642,10 +654,11 @@ fn programs(cell: &Cell) -> Result<(), String> {
             format!("{well} were told as placed, {count} were")
         })?;
     }
-    let is_harmless = matches!(
-        disturbance,
-        None | Some(Disturbance::Background | Disturbance::SlowHost)
-    );
+    let is_harmless = !has_full_queues(cell)
+        && matches!(
+            disturbance,
+            None | Some(Disturbance::Background | Disturbance::SlowHost)
+        );
     wanted(!is_harmless || count == all, || format!("{count} of {all}"))?;
     // It has stopped long before the programs end.
     let has_all = around.posted == around.delivered;
@@ -776,7 +789,8 @@ fn runs_all() -> bool {
 /// fault together.
 fn sends_again(cell: &Cell) -> bool {
     let simplest = |part: usize| cell[part] + 1 == PARTS[part].len();
-    text(cell, 1) == "rnic-gen4" && [0, 2, 3].into_iter().all(simplest)
+    let is_of_interest = simplest(3) || text(cell, 3) == "packets full";
+    text(cell, 1) == "rnic-gen4" && is_of_interest && [0, 2].into_iter().all(simplest)
 }
 
 #[test]

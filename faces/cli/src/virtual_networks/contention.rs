@@ -441,6 +441,9 @@ fn simulated(
                 packets: Some(its.packets),
                 bytes: its.bytes,
                 busy_fraction: its.busy.seconds_f64() / seconds,
+                queue_max_bytes: None,
+                frames_lost: None,
+                frames_marked: None,
             })
             .collect(),
         ends: result.ends.map(|ends| RequestEnds {

@@ -185,7 +185,7 @@ impl<P: Programs> Cluster<P> {
         let cause = match self.messages.get(id).fate {
             Fate::Whole => cause::NO_CONNECTION,
             Fate::Corrupt => cause::CORRUPTED,
-            Fate::Lost | Fate::Gap => cause::LOST,
+            Fate::Lost | Fate::Gap => self.loss_of(id),
         };
         self.drop_of_program(id, cause);
     }

@@ -152,7 +152,7 @@ impl<P: Programs> Cluster<P> {
         }
         self.guests.counts.lost += 1;
         let cause = if is_lost {
-            cause::LOST
+            self.loss_of(id)
         } else {
             cause::NO_CONNECTION
         };
@@ -180,7 +180,7 @@ impl<P: Programs> Cluster<P> {
         let Met::Receive(receive) = self.guests.sent(id).met else {
             return;
         };
-        self.guests.sent(id).met = Met::Refusal(cause::LOST);
+        self.guests.sent(id).met = Met::Refusal(self.loss_of(id));
         if !self.is_nic_dead(target) {
             let outcome = ReceiveOutcome::CutShort { placed_bytes: 0 };
             let nic = self.programs.nic_mut(target);

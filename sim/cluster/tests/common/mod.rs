@@ -123,6 +123,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
                 payload_bytes: 0,
                 header_bytes: 0,
             },
+            buffers: viaduct_network::Buffers::default(),
         },
         switch: SwitchModel {
             delay: Time::ZERO,

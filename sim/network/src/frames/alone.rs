@@ -17,6 +17,8 @@ pub(crate) struct Sizes {
     /// Bytes on the link of one that is not the last, and of the last.
     pub(super) full: f64,
     pub(super) last: f64,
+    /// The same as whole bytes: a piece of one takes the place of one.
+    pub(super) held: [u32; 2],
 }
 
 impl Sizes {
@@ -30,15 +32,24 @@ impl Sizes {
                 count: 1,
                 full: all,
                 last: all,
+                held: [all.ceil() as u32; 2],
             };
         }
         let full = full_bytes(frame);
         let count = (wire_bytes / full).ceil().max(1.0);
+        let last = (wire_bytes - (count - 1.0) * full).max(header);
         Self {
             count: count as u32,
             full,
-            last: (wire_bytes - (count - 1.0) * full).max(header),
+            last,
+            held: [full, last].map(|bytes| bytes.ceil() as u32),
         }
+    }
+
+    /// Bytes that one of them takes in a queue.
+    #[inline]
+    pub(super) fn held(&self, is_last: bool) -> u32 {
+        self.held[usize::from(is_last)]
     }
 
     /// Bytes on the link of one of them.

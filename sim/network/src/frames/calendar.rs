@@ -23,11 +23,40 @@ pub(super) struct Arrival {
     pub(super) kind: Kind,
 }
 
-/// Which frame of its message it is.
+/// Which frame of its message it is, and what has happened to it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Kind {
-    pub(super) is_first: bool,
-    pub(super) is_last: bool,
+pub(super) struct Kind(u8);
+
+impl Kind {
+    const FIRST: u8 = 1;
+    const LAST: u8 = 2;
+    const LOST: u8 = 4;
+
+    #[inline]
+    pub(super) fn new(is_first: bool, is_last: bool) -> Self {
+        Self(u8::from(is_first) * Self::FIRST + u8::from(is_last) * Self::LAST)
+    }
+
+    #[inline]
+    pub(super) fn is_first(self) -> bool {
+        self.0 & Self::FIRST != 0
+    }
+
+    #[inline]
+    pub(super) fn is_last(self) -> bool {
+        self.0 & Self::LAST != 0
+    }
+
+    /// Whether a gap goes in its place.
+    #[inline]
+    pub(super) fn is_lost(self) -> bool {
+        self.0 & Self::LOST != 0
+    }
+
+    /// The gap in the place of such a frame.
+    pub(super) fn lost(self) -> Self {
+        Self(self.0 | Self::LOST)
+    }
 }
 
 impl Arrival {
@@ -64,6 +93,11 @@ impl Calendar {
             spare: Vec::new(),
             count: 0,
         }
+    }
+
+    /// The length of a window.
+    pub(super) fn width(&self) -> u64 {
+        self.width
     }
 
     /// The window that a time belongs to.
@@ -146,17 +180,14 @@ mod tests {
     #[test]
     fn a_frame_under_way_takes_at_most_64_bytes() {
         // It is in one list, and counted in one queue.
-        assert!(size_of::<Arrival>() + size_of::<u64>() <= 64);
+        assert!(size_of::<Arrival>() + size_of::<(u64, u32)>() <= 64);
     }
 
     #[test]
     fn windows_near_and_far_come_in_order() {
         let mut calendar = Calendar::new(10);
         let times = [3, 9, 25, 10 * RING + 1, 10 * RING + 25, 100 * RING];
-        let kind = Kind {
-            is_first: true,
-            is_last: true,
-        };
+        let kind = Kind::new(true, true);
         for time in times {
             calendar.push(Arrival {
                 time,

@@ -23,8 +23,11 @@ pub(super) struct Output {
     free_at: u64,
     /// Bytes of all that has come.
     carried: f64,
-    /// When the frames that are here leave.
-    leaving: VecDeque<u64>,
+    /// When the frames that are here leave, and the bytes of each.
+    leaving: VecDeque<(u64, u32)>,
+    /// Bytes of all these, when somebody last looked, and the most that there were.
+    held: u64,
+    held_max: u64,
     /// Most frames that were here at once.
     frames_max: u32,
     /// What comes in the present window, in order.
@@ -43,6 +46,8 @@ impl Output {
             free_at: 0,
             carried: 0.0,
             leaving: VecDeque::new(),
+            held: 0,
+            held_max: 0,
             frames_max: 0,
             inbox: Vec::new(),
         }
@@ -64,16 +69,34 @@ impl Output {
         bytes == self.full_bytes
     }
 
-    /// A frame comes at a time: when it begins on the link.
+    /// When a frame begins on the link that comes at a time.
     #[inline]
-    pub(super) fn take(&mut self, time: u64, service: u64, bytes: f64) -> u64 {
-        while self.leaving.front().is_some_and(|&leaves| leaves <= time) {
+    pub(super) fn start(&self, time: u64) -> u64 {
+        time.max(self.free_at)
+    }
+
+    /// Bytes of the frames that are here at a time, with all of the one that is leaving.
+    #[inline]
+    pub(super) fn held_at(&mut self, time: u64) -> u64 {
+        while let Some(&(leaves, bytes)) = self.leaving.front()
+            && leaves <= time
+        {
             self.leaving.pop_front();
+            self.held -= u64::from(bytes);
         }
-        let start = time.max(self.free_at);
+        self.held
+    }
+
+    /// A frame of some bytes, and that takes some, comes at a time: when it begins on the link.
+    #[inline]
+    pub(super) fn take(&mut self, time: u64, service: u64, (bytes, held): (f64, u32)) -> u64 {
+        self.held_at(time);
+        let start = self.start(time);
         self.free_at = start + service;
         self.carried += bytes;
-        self.leaving.push_back(self.free_at);
+        self.leaving.push_back((self.free_at, held));
+        self.held += u64::from(held);
+        self.held_max = self.held_max.max(self.held);
         self.frames_max = self.frames_max.max(self.leaving.len() as u32);
         start
     }
@@ -90,6 +113,11 @@ impl Output {
         self.frames_max
     }
 
+    /// Most bytes that were here at once.
+    pub(super) fn held_max(&self) -> u64 {
+        self.held_max
+    }
+
     /// Puts what comes in this window into its place.
     #[inline]
     pub(super) fn expect(&mut self, arrival: Arrival) {
@@ -103,6 +131,7 @@ impl Output {
     }
 
     pub(super) fn state_bytes(&self) -> usize {
-        self.leaving.capacity() * size_of::<u64>() + self.inbox.capacity() * size_of::<Arrival>()
+        self.leaving.capacity() * size_of::<(u64, u32)>()
+            + self.inbox.capacity() * size_of::<Arrival>()
     }
 }

@@ -33,6 +33,11 @@ pub(super) struct Passage {
     pub(super) next_start: u64,
     /// Behind it in its flow.
     pub(super) behind: u32,
+    /// Whether one of its frames was lost in a queue: frames that have come before the first such,
+    /// and whether one came behind it.
+    pub(super) is_lossy: bool,
+    pub(super) came: u32,
+    pub(super) is_told: bool,
     /// How long its first byte takes, nobody else there.
     pub(super) lead: u64,
     /// Whether it is to be told that its head is there, and that its sender is done.
@@ -60,6 +65,7 @@ impl Passage {
             count: 0,
             full: 0.0,
             last: 0.0,
+            held: [0; 2],
         },
         scale: 1.0,
         own: [Own { bus: 0, pace: 0 }; 2],
@@ -68,6 +74,9 @@ impl Passage {
         left: 0,
         next_start: 0,
         behind: NOBODY,
+        is_lossy: false,
+        came: 0,
+        is_told: false,
         lead: 0,
         owes_head: false,
         owes_gone: false,
@@ -81,10 +90,7 @@ impl Passage {
     /// Which of its frames is next.
     #[inline]
     pub(super) fn next_kind(&self) -> Kind {
-        Kind {
-            is_first: self.left == self.sizes.count,
-            is_last: self.left == 1,
-        }
+        Kind::new(self.left == self.sizes.count, self.left == 1)
     }
 
     /// For how long the adapter's own work holds the rest of it up at least, from now on.

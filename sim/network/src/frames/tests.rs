@@ -8,8 +8,9 @@ use viaduct_engine::EventQueue;
 use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
 
 use super::*;
+use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::Ends;
-use crate::links::{LinkConfig, Sharing, SwitchModel};
+use crate::links::{Buffers, LinkConfig, Marking, Sharing, SwitchModel};
 use crate::queues::FlowKey;
 use crate::rate::Switching;
 
@@ -57,8 +58,13 @@ impl Network {
     }
 }
 
-/// When its sender is done with a message, when its head is there, and when its last byte is.
-type Times = (u64, u64, u64);
+/// When its sender is done with a message, when its head is there, and when its last byte is; what
+/// was lost of it.
+type Times = (u64, u64, u64, Option<QueueLoss>);
+
+/// All that is compared: of each message its times, of each frame when it began on which link, and
+/// of each link what its queue did.
+type Outcome = (Vec<Times>, Vec<(u32, u32, u64)>, Vec<(QueueCounts, u64)>);
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -73,16 +79,19 @@ impl From<FlowId> for Event {
 }
 
 /// Times of messages, and of each frame on each link, by the engine.
-fn engine(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32, u64)>) {
+fn engine(network: &Network, messages: &[Message]) -> Outcome {
     let mut frames = Frames::new(&network.delays(), network.ends.bus_rate);
     let mut queue = EventQueue::new();
     for (place, message) in messages.iter().enumerate() {
         queue.schedule(Time::from_picoseconds(message.at), Event::Begins(place));
     }
-    let mut times = vec![(NEVER, NEVER, NEVER); messages.len()];
+    let mut times = vec![(NEVER, NEVER, NEVER, None); messages.len()];
     let mut leads = vec![0; messages.len()];
+    let mut events = 0;
     while let Some((now, event)) = queue.pop() {
         let now = now.picoseconds();
+        events += 1;
+        assert!(events < 1_000_000, "it goes on and on, at {now} ps");
         match event {
             Event::Begins(place) => {
                 let message = &messages[place];
@@ -112,7 +121,11 @@ fn engine(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32
                     Step::None => {}
                     Step::Gone => times.0 = now,
                     Step::Head(begun) => times.1 = begun.picoseconds() + leads[tag as usize],
-                    Step::Served { at, .. } => times.2 = at.picoseconds() + leads[tag as usize],
+                    Step::Served { at, .. } => {
+                        times.2 = at.picoseconds() + leads[tag as usize];
+                        times.3 = frames.loss(flow);
+                        assert!(times.2 >= times.0, "it ends before its sender is done");
+                    }
                 }
             }
         }
@@ -120,7 +133,19 @@ fn engine(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32
     assert_eq!(frames.active_tags().count(), 0, "every message ends");
     let mut log = core::mem::take(&mut frames.log);
     log.sort_unstable();
-    (times, log)
+    for times in &mut times {
+        // When the gap of what is lost would be there is a matter of the engine's own.
+        if let Some(loss) = times.3 {
+            times.2 = NEVER;
+            times.1 = if loss.came == 0 { NEVER } else { times.1 };
+        }
+    }
+    let link = |number| {
+        let link = ResourceId(number);
+        (frames.queue_counts(link), frames.queue_max_bytes(link))
+    };
+    let links = (0..network.topology.link_count()).map(link).collect();
+    (times, log, links)
 }
 
 /// What happens in the second implementation; those at one time happen in this order.
@@ -161,6 +186,12 @@ struct Slow<'a> {
     next_taken: Vec<u64>,
     times: Vec<Times>,
     log: Vec<(u32, u32, u64)>,
+    /// By link: bytes that are in its queue, each with when it leaves; and what it did.
+    held: BTreeMap<u32, Vec<(u64, u64)>>,
+    links: Vec<(QueueCounts, u64)>,
+    /// By message: frames that were lost, and those that came.
+    lost: Vec<Vec<u32>>,
+    came: Vec<Vec<u32>>,
 }
 
 impl Slow<'_> {
@@ -201,7 +232,36 @@ impl Slow<'_> {
         time(bytes, rate.bytes_per_picosecond())
     }
 
-    fn run(mut self) -> (Vec<Times>, Vec<(u32, u32, u64)>) {
+    /// Whether a frame is taken that comes to a queue.
+    fn takes(&mut self, now: u64, link: u32, wire: f64) -> bool {
+        let buffers = self.network.links.buffers;
+        let held = self.held.entry(link).or_default();
+        held.retain(|(leaves, _)| *leaves > now);
+        let bytes: u64 = held.iter().map(|(_, bytes)| bytes).sum();
+        let counts = &mut self.links[link as usize].0;
+        if buffers
+            .bytes_max
+            .is_some_and(|most| bytes + wire as u64 > most)
+        {
+            counts.lost += 1;
+            return false;
+        }
+        let is_over = |marking: Marking| bytes > marking.low_bytes;
+        counts.marked += u64::from(buffers.marking.is_some_and(is_over));
+        true
+    }
+
+    /// A frame is in a queue until it leaves.
+    fn holds(&mut self, now: u64, link: u32, wire: f64, leaves: u64) {
+        let held = self.held.entry(link).or_default();
+        held.retain(|(leaves, _)| *leaves > now);
+        held.push((leaves, wire as u64));
+        let bytes: u64 = held.iter().map(|(_, bytes)| bytes).sum();
+        let most = &mut self.links[link as usize].1;
+        *most = bytes.max(*most);
+    }
+
+    fn run(mut self) -> Outcome {
         while let Some(Reverse((now, happening))) = self.heap.pop() {
             match happening {
                 Happening::Begins(message) => self.begins(now, message),
@@ -219,15 +279,32 @@ impl Slow<'_> {
                     ..
                 } => {
                     let (wire, _) = self.bytes(message, frame);
+                    if !self.takes(now, link, wire) {
+                        self.lost[message].push(frame);
+                        continue;
+                    }
                     let service = self.service(link, wire);
                     let start = now.max(self.link_free.get(&link).copied().unwrap_or(0));
                     self.link_free.insert(link, start + service);
+                    self.holds(now, link, wire, start + service);
                     self.starts(start, message, frame, place);
                 }
             }
         }
         self.log.sort_unstable();
-        (self.times, self.log)
+        for (message, times) in self.times.iter_mut().enumerate() {
+            if let Some(first) = self.lost[message].iter().copied().min() {
+                let came = &self.came[message];
+                let before = came.iter().filter(|frame| **frame < first).count();
+                assert_eq!(before, first as usize, "none overtakes another");
+                times.2 = NEVER;
+                times.3 = Some(QueueLoss {
+                    came: first,
+                    is_told: came.len() > before,
+                });
+            }
+        }
+        (self.times, self.log, self.links)
     }
 
     fn begins(&mut self, now: u64, message: usize) {
@@ -287,6 +364,12 @@ impl Slow<'_> {
         let free = self.link_free.entry(link).or_default();
         let start = (begin + span.saturating_sub(service)).max(*free);
         *free = start + service;
+        self.holds(
+            begin + span.saturating_sub(service),
+            link,
+            wire,
+            start + service,
+        );
         if frame + 1 == self.frames(message) {
             self.times[message].0 = start + service;
             let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
@@ -340,6 +423,7 @@ impl Slow<'_> {
             return;
         }
         let head = start + cable;
+        self.came[message].push(frame);
         if frame == 0 {
             self.times[message].1 = head;
         }
@@ -388,7 +472,7 @@ fn time(bytes: f64, rate: f64) -> u64 {
     ((bytes / rate).ceil() as u64).max(1)
 }
 
-fn slow(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32, u64)>) {
+fn slow(network: &Network, messages: &[Message]) -> Outcome {
     let mut slow = Slow {
         network,
         messages,
@@ -400,8 +484,12 @@ fn slow(network: &Network, messages: &[Message]) -> (Vec<Times>, Vec<(u32, u32, 
         sent: vec![0; messages.len()],
         next_start: vec![0; messages.len()],
         next_taken: vec![0; messages.len()],
-        times: vec![(NEVER, NEVER, NEVER); messages.len()],
+        times: vec![(NEVER, NEVER, NEVER, None); messages.len()],
         log: Vec::new(),
+        held: BTreeMap::new(),
+        links: vec![<_>::default(); network.topology.link_count() as usize],
+        lost: vec![Vec::new(); messages.len()],
+        came: vec![Vec::new(); messages.len()],
     };
     for (place, message) in messages.iter().enumerate() {
         slow.heap
@@ -426,8 +514,12 @@ fn networks() -> impl Strategy<Value = Network> {
     let bus = prop_oneof![Just(f64::INFINITY), Just(2e9), Just(0.9e9)];
     let times = (0_u64..3, 0_u64..3, 0_u32..100);
     let frames = (prop_oneof![Just(0_u32), 1_u32..400], 0_u32..40);
-    (topology, switching, gbits(), gbits(), bus, times, frames).prop_map(
-        |(topology, switching, rate, host_rate, bus, times, frames)| Network {
+    // Queues of no limit, and such as hold little more than one frame.
+    let bytes = |most: u64| prop_oneof![2 => Just(None), 3 => (0..most).prop_map(Some)];
+    let buffers = (bytes(3_000), bytes(2_000));
+    let speeds = (gbits(), gbits());
+    (topology, switching, speeds, bus, times, frames, buffers).prop_map(
+        |(topology, switching, (rate, host_rate), bus, times, frames, buffers)| Network {
             topology,
             links: LinkConfig {
                 sharing: Sharing::Packets,
@@ -438,6 +530,14 @@ fn networks() -> impl Strategy<Value = Network> {
                 frame: Frame {
                     payload_bytes: frames.0,
                     header_bytes: frames.1,
+                },
+                buffers: Buffers {
+                    bytes_max: buffers.0,
+                    marking: buffers.1.map(|bytes| Marking {
+                        low_bytes: bytes,
+                        high_bytes: bytes,
+                        probability: 1.0,
+                    }),
                 },
             },
             switch: SwitchModel {
@@ -487,26 +587,29 @@ proptest! {
 
     #[test]
     fn windows_give_the_times_of_one_heap_for_each_frame((network, messages) in cases()) {
-        let (times, log) = engine(&network, &messages);
-        let (slow_times, slow_log) = slow(&network, &messages);
+        let (times, log, links) = engine(&network, &messages);
+        let (slow_times, slow_log, slow_links) = slow(&network, &messages);
         prop_assert_eq!(log, slow_log);
+        prop_assert_eq!(links, slow_links);
         prop_assert_eq!(times, slow_times);
     }
 
     #[test]
     fn a_message_alone_takes_its_floor_and_no_other_less((network, messages) in cases()) {
+        let mut network = network;
+        network.links.buffers = Buffers::default();
         let floor = |message: &Message| {
             let way: Vec<_> = network.way(message).into_iter().map(LinkId).collect();
             let shape = crate::hops::Shape::between(network.ends.have_buses(), way.len());
             let demand = network.demand(message, 0);
             alone::alone(&network.delays(), shape, &way, &demand, &network.ends)
         };
-        let (times, _) = engine(&network, &messages);
+        let (times, _, _) = engine(&network, &messages);
         for (message, times) in messages.iter().zip(times) {
             let span = floor(message);
             prop_assert!(times.2 - message.at >= span.total);
             prop_assert!(times.1 - message.at >= span.head);
-            let (alone, _) = engine(&network, std::slice::from_ref(message));
+            let (alone, _, _) = engine(&network, std::slice::from_ref(message));
             prop_assert_eq!(alone[0].2 - message.at, span.total);
             // Its head may have to wait for more of it in a switch.
             prop_assert!(alone[0].1 - message.at >= span.head);

@@ -6,6 +6,7 @@ use viaduct_engine::Time;
 
 use super::{Apart, Network};
 use crate::fluid::{FlowId, ResourceId};
+use crate::frames::limits::QueueCounts;
 use crate::journeys::JourneyId;
 
 impl Network {
@@ -54,6 +55,24 @@ impl Network {
             None => self.fluid.flows_max(resource),
             Some(Apart::Queues(queues)) => queues.busy_max(resource),
             Some(Apart::Frames(frames)) => frames.frames_max(resource),
+        }
+    }
+
+    /// What a link's queue has lost and marked.
+    #[must_use]
+    pub fn queue_counts(&self, link: ResourceId) -> QueueCounts {
+        match &self.apart {
+            None | Some(Apart::Queues(_)) => QueueCounts::default(),
+            Some(Apart::Frames(frames)) => frames.queue_counts(link),
+        }
+    }
+
+    /// Most bytes of frames that were in a link's queue at once; 0 where no frames are.
+    #[must_use]
+    pub fn queue_max_bytes(&self, link: ResourceId) -> u64 {
+        match &self.apart {
+            None | Some(Apart::Queues(_)) => 0,
+            Some(Apart::Frames(frames)) => frames.queue_max_bytes(link),
         }
     }
 

@@ -7,7 +7,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId};
 use viaduct_network::hops::Ends;
 use viaduct_network::{
-    Frame, JourneyId, LinkConfig, Network, Next, Rate, Sharing, SwitchModel, Switching, Transfer,
+    Buffers, Frame, JourneyId, LinkConfig, Network, Next, QueueLoss, Rate, Sharing, SwitchModel,
+    Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, Ports, Topology};
 
@@ -37,11 +38,7 @@ pub(crate) fn network(
     ends: Ends,
     keeps_ways: bool,
 ) -> Network {
-    let frame = Frame {
-        payload_bytes: 0,
-        header_bytes: 0,
-    };
-    build((sharing, frame), switches, links, ends, keeps_ways)
+    build((sharing, ONE_FRAME), switches, links, ends, keeps_ways)
 }
 
 /// The same with messages in frames.
@@ -55,6 +52,24 @@ pub(crate) fn framed(
     build((sharing, frame), switches, links, ends, false)
 }
 
+/// Frames of any length, each a message, through queues that hold so much; links of hosts are a
+/// thousand times as fast as those between switches.
+pub(crate) fn limited(switches: u32, buffers: Buffers, seed: u64) -> Network {
+    let config = LinkConfig {
+        host_rate: Rate::from_bits_per_second(8e12),
+        buffers,
+        ..links_of(Sharing::Packets, Switching::CutThrough, ONE_FRAME)
+    };
+    let mut network = of_links(&config, switches, NO_BUSES, false);
+    network.set_seed(seed);
+    network
+}
+
+const ONE_FRAME: Frame = Frame {
+    payload_bytes: 0,
+    header_bytes: 0,
+};
+
 fn build(
     (sharing, frame): (Sharing, Frame),
     switches: u32,
@@ -62,21 +77,29 @@ fn build(
     ends: Ends,
     keeps_ways: bool,
 ) -> Network {
+    of_links(&links_of(sharing, links, frame), switches, ends, keeps_ways)
+}
+
+fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig {
     let rate = Rate::from_bits_per_second(8e9);
-    let config = LinkConfig {
+    LinkConfig {
         sharing,
-        switching: links,
+        switching,
         rate,
         host_rate: rate,
         propagation: Time::from_picoseconds(PROPAGATION),
         frame,
-    };
+        buffers: Buffers::default(),
+    }
+}
+
+fn of_links(links: &LinkConfig, switches: u32, ends: Ends, keeps_ways: bool) -> Network {
     let switch = SwitchModel {
         delay: Time::from_picoseconds(SWITCH),
         cut_through_bytes: 0,
     };
     let topology = Topology::chain(switches, ChainHosts::EverySwitch(1), Ports(64)).unwrap();
-    Network::new(&Arc::new(topology), &config, switch, ends, keeps_ways)
+    Network::new(&Arc::new(topology), links, switch, ends, keeps_ways)
 }
 
 pub(crate) const NO_BUSES: Ends = Ends {
@@ -102,6 +125,15 @@ pub(crate) fn transfer(ends: (u32, u32), bytes: u32, tag: usize) -> Transfer {
 
 /// When the last byte of each transfer is there, and when its first; each begins at its time.
 pub(crate) fn carry(network: &mut Network, transfers: &[(u64, Transfer)]) -> Vec<(Time, Time)> {
+    carry_or_lose(network, transfers).0
+}
+
+/// The same, and what of each was lost.
+pub(crate) fn carry_or_lose(
+    network: &mut Network,
+    transfers: &[(u64, Transfer)],
+) -> (Vec<(Time, Time)>, Vec<Option<QueueLoss>>) {
+    let mut losses = vec![None; transfers.len()];
     let mut queue = EventQueue::new();
     let mut there = vec![(Time::MAX, Time::MAX); transfers.len()];
     let mut delays = vec![Time::ZERO; transfers.len()];
@@ -111,7 +143,7 @@ pub(crate) fn carry(network: &mut Network, transfers: &[(u64, Transfer)]) -> Vec
     loop {
         network.settle(&mut queue);
         let Some((now, event)) = queue.pop() else {
-            return there;
+            return (there, losses);
         };
         let begun = match event {
             Event::Begins(place) => Some(network.begin(&mut queue, &transfers[place].1)),
@@ -121,6 +153,7 @@ pub(crate) fn carry(network: &mut Network, transfers: &[(u64, Transfer)]) -> Vec
                     continue;
                 };
                 let tag = moved.tag as usize;
+                losses[tag] = moved.loss.or(losses[tag]);
                 match moved.next {
                     Next::There => there[tag].0 = moved.at + delays[tag],
                     Next::Head(begun) => there[tag].1 = begun + delays[tag],

@@ -277,6 +277,9 @@ impl Hosted {
         let Some(crossing) = write.crossing else {
             return;
         };
+        if moved.loss.is_some() {
+            fate = Fate::Lost;
+        }
         if fate != Fate::Lost {
             let (frames, is_there) = (
                 cluster.config.links.frame.count(bytes),

@@ -31,6 +31,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
                 payload_bytes: 0,
                 header_bytes: 16,
             },
+            buffers: viaduct_network::Buffers::default(),
         },
         switch: SwitchModel {
             delay: Time::ZERO,

@@ -250,17 +250,24 @@ fn links(runs: &[NamedRun<'_>]) -> Vec<Block> {
     let Some(figure) = map_figure(first, None) else {
         return Vec::new();
     };
+    let has_frames = first.run.summary.frames.is_some();
+    let most = match has_frames {
+        true => "most frames at once",
+        false => "most messages at once",
+    };
     let mut table = Table::new([
         ("busiest links", false),
         ("class", false),
         ("% busy", true),
-        ("most messages at once", true),
+        (most, true),
     ]);
+    if has_frames {
+        let of_queue = ["most bytes", "lost", "marked"];
+        let of_queue = of_queue.map(|title| Column::new(title, true));
+        table.columns.extend(of_queue);
+    }
     table.columns[0].is_name = true;
-    table.rows = busiest(first, LINKS_MAX)
-        .into_iter()
-        .map(Vec::from)
-        .collect();
+    table.rows = busiest(first, LINKS_MAX);
     let beside = (!table.rows.is_empty()).then_some(table);
     let mut blocks = vec![Block::Figures {
         figures: vec![figure],

@@ -80,8 +80,9 @@ fn round_end(most: f64) -> f64 {
     ENDS.into_iter().find(|end| most <= *end).unwrap_or(1.0)
 }
 
-/// One of the busiest links: its name, class, utilisation in per cent, most messages at once.
-pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<[String; 4]> {
+/// Of each of the busiest links: its name, class, utilisation in per cent, most messages at once;
+/// where frames go one by one also the most bytes in its queue, and frames lost and marked there.
+pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
     let topology = &*named.cell.config.topology;
     let mut rows: Vec<&LinkRow> = Vec::new();
     for row in named.run.links {
@@ -92,13 +93,19 @@ pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<[String; 4]> {
         }
     }
     let rows = rows.into_iter().filter(|row| row.utilisation > 0.0);
+    let has_frames = named.run.summary.frames.is_some();
     rows.map(|row| {
-        [
+        let mut cells = vec![
             topology.link_name(LinkId(row.link)),
             crate::summary::class_word(row.class).replace('_', " "),
             percent(row.utilisation),
             row.flows_max.to_string(),
-        ]
+        ];
+        if has_frames {
+            let counts = [row.queue_max_bytes, row.frames_lost, row.frames_marked];
+            cells.extend(counts.map(|count| count.to_string()));
+        }
+        cells
     })
     .collect()
 }

@@ -4,7 +4,7 @@ use super::{figure_format, indented, is_fraction, mark, mean_text, plain_table, 
 use crate::figure::{count, difference, duration, percent, quantity, scaled_count};
 use crate::outcome::{FigureRole, Published};
 use crate::record::CellRecord;
-use crate::summary::{Counts, LatencySummary, Summary};
+use crate::summary::{Counts, FrameCounts, LatencySummary, Summary};
 
 /// The table of one cell: one row per quantity, published figures beside ours, then where the mean
 /// latency goes. Ends with a line feed.
@@ -210,6 +210,16 @@ fn count_rows(view: &CellRecord<'_>) -> Vec<Row> {
         ));
     }
     rows.push(conservation(messages));
+    let of_frames =
+        |count: fn(&FrameCounts) -> u64| view.sum(|run| run.frames.as_ref().map_or(0, count));
+    for (name, count) in [
+        ("frames lost in full queues", of_frames(|it| it.lost)),
+        ("frames marked in queues", of_frames(|it| it.marked)),
+    ] {
+        if count > 0 {
+            rows.push(Row::new(name, count.to_string()));
+        }
+    }
     let early: Vec<String> = view.runs.iter().filter_map(|run| early_end(run)).collect();
     if !early.is_empty() {
         rows.push(Row::new("simulated, s", early.join("; ")));

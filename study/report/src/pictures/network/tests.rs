@@ -15,6 +15,9 @@ fn drawn(topology: &Topology) -> Drawing {
             wire_bytes: 1.0,
             utilisation: f64::from(link + 1) / f64::from(links),
             flows_max: 1,
+            queue_max_bytes: 0,
+            frames_lost: 0,
+            frames_marked: 0,
         })
         .collect();
     let drawing = draw_network(topology, &Loads::new(topology, &rows));

@@ -1,0 +1,218 @@
+//! Queues that do not hold all that comes: frames that are lost there, and frames that are marked.
+//!
+//! A frame that finds a queue full leaves a gap in the line of its message. The gap goes on in the
+//! frame's place, without a byte and without time on any link, so that the end of the line knows
+//! which frames have come before it and whether one came behind it, and so that a message ends
+//! whose last frame is lost. It disturbs nothing.
+
+use std::collections::BTreeMap;
+
+use viaduct_engine::{Stream, StreamKey};
+
+use super::Frames;
+use super::adapter::{Inbound, NEVER};
+use super::calendar::{Arrival, Kind};
+use crate::fluid::{FlowId, ResourceId};
+use crate::links::{Buffers, Marking};
+
+/// Purpose of the random streams; each queue has one.
+const MARKING: u64 = 0xfa03;
+
+/// What became of frames at the queue of a link, since the beginning.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QueueCounts {
+    /// Frames that found it full, and were lost.
+    pub lost: u64,
+    /// Frames that it has marked.
+    pub marked: u64,
+}
+
+/// What was lost of a message in queues.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct QueueLoss {
+    /// Frames of it that came before the first that was lost.
+    pub came: u32,
+    /// Whether a frame came behind that, so that its receiver knows of the gap.
+    pub is_told: bool,
+}
+
+/// What queues hold at most, and what they have done beyond that.
+#[derive(Debug)]
+pub(super) struct Limits {
+    bytes_max: u64,
+    marking: Option<Marking>,
+    seed: u64,
+    counts: Vec<QueueCounts>,
+    streams: BTreeMap<u32, Stream>,
+}
+
+/// What a queue does with a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Verdict {
+    Taken,
+    Lost,
+}
+
+impl Limits {
+    /// Of so many queues; none if they hold and do nothing of their own.
+    pub(super) fn of(buffers: &Buffers, links: usize) -> Option<Box<Self>> {
+        let has_any = buffers.bytes_max.is_some() || buffers.marking.is_some();
+        has_any.then(|| {
+            Box::new(Self {
+                bytes_max: buffers.bytes_max.unwrap_or(u64::MAX),
+                marking: buffers.marking,
+                seed: 0,
+                counts: vec![QueueCounts::default(); links],
+                streams: BTreeMap::new(),
+            })
+        })
+    }
+
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// A frame of some bytes comes to a queue that has others.
+    fn judge(&mut self, link: u32, held: u64, bytes: u64) -> Verdict {
+        let counts = &mut self.counts[link as usize];
+        if held + bytes > self.bytes_max {
+            counts.lost += 1;
+            return Verdict::Lost;
+        }
+        let Some(marking) = self.marking.filter(|marking| held > marking.low_bytes) else {
+            return Verdict::Taken;
+        };
+        let is_marked = held >= marking.high_bytes || {
+            let key = StreamKey {
+                seed: self.seed,
+                purpose: MARKING,
+                entity: u64::from(link),
+            };
+            let stream = self.streams.entry(link).or_insert_with(|| Stream::new(key));
+            strikes(stream, marking.part(held))
+        };
+        counts.marked += u64::from(is_marked);
+        Verdict::Taken
+    }
+
+    pub(super) fn state_bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<QueueCounts>()
+            + self.streams.len() * (size_of::<Stream>() + size_of::<u32>())
+    }
+}
+
+impl Marking {
+    /// The part of frames that is marked with so many bytes before them, between the two limits.
+    fn part(&self, held: u64) -> f64 {
+        let span = (self.high_bytes - self.low_bytes) as f64;
+        self.probability * (held - self.low_bytes) as f64 / span
+    }
+}
+
+/// Whether something happens of this probability.
+fn strikes(stream: &mut Stream, probability: f64) -> bool {
+    /// As many as there are numbers of 64 bits.
+    const ALL: f64 = 18_446_744_073_709_551_616.0;
+
+    u128::from(stream.next_u64()) < (probability * ALL) as u128
+}
+
+impl Frames {
+    /// Whether a frame goes on from the queue that it comes to. If not, its gap does.
+    pub(super) fn is_taken(&mut self, arrival: &Arrival) -> bool {
+        let Some(limits) = &mut self.limits else {
+            return true;
+        };
+        let link = arrival.link;
+        if !arrival.kind.is_lost() {
+            let passage = &self.passages[arrival.passage as usize];
+            let bytes = passage.sizes.held(arrival.kind.is_last());
+            let held = self.outputs[link as usize].held_at(arrival.time);
+            if limits.judge(link, held, bytes.into()) == Verdict::Taken {
+                return true;
+            }
+        }
+        self.go_on_without(arrival);
+        false
+    }
+
+    /// A gap is where its frame would begin on the link, and goes on. It is at the next queue
+    /// neither before the frame in front of it nor after that behind it: it waits for no bytes.
+    fn go_on_without(&mut self, arrival: &Arrival) {
+        let output = &self.outputs[arrival.link as usize];
+        let start = output.start(arrival.time);
+        let kind = arrival.kind.lost();
+        let passage = &self.passages[arrival.passage as usize];
+        let place = arrival.place + 1;
+        let Some(&next) = passage.way.get(usize::from(place)) else {
+            let time = start + output.propagation;
+            return self.arrive_without(arrival.passage, kind, time);
+        };
+        let lead = output.propagation + output.switch;
+        let time = start + lead.max(self.calendar.width());
+        self.calendar.push(Arrival {
+            time,
+            link: next,
+            from: arrival.link,
+            place,
+            kind,
+            ..*arrival
+        });
+    }
+
+    /// A gap comes to the target of its message.
+    fn arrive_without(&mut self, id: u32, kind: Kind, time: u64) {
+        let passage = &mut self.passages[id as usize];
+        passage.is_lossy = true;
+        if kind.is_first() {
+            passage.head = time;
+            if passage.owes_head {
+                self.notices.push((time, id));
+            }
+        }
+        if !kind.is_last() {
+            return;
+        }
+        // Its sender may still be busy with the bytes of a frame that a switch has lost.
+        let over = match passage.gone {
+            NEVER => time,
+            gone => time.max(gone),
+        };
+        passage.end_look = over;
+        if passage.has_last_bus {
+            self.notices.push((over, id));
+            let adapter = &mut self.adapters[passage.target as usize];
+            adapter.inbox.push_back(Inbound {
+                ready: time,
+                passage: id,
+                kind,
+            });
+        } else {
+            passage.end = over.max(passage.next_taken);
+            passage.end_look = passage.end;
+            self.notices.push((passage.end, id));
+        }
+    }
+
+    /// What a message has lost in queues so far, if anything; it may have ended just now.
+    pub(crate) fn loss(&self, id: FlowId) -> Option<QueueLoss> {
+        let passage = self.passages.get(id.0 as usize)?;
+        passage.is_lossy.then_some(QueueLoss {
+            came: passage.came,
+            is_told: passage.is_told,
+        })
+    }
+
+    /// What a link's queue has lost and marked.
+    pub(crate) fn queue_counts(&self, link: ResourceId) -> QueueCounts {
+        let counts = self.limits.as_ref().map(|limits| &limits.counts);
+        let counts = counts.and_then(|counts| counts.get(link.0 as usize));
+        counts.copied().unwrap_or_default()
+    }
+
+    /// Most bytes that were in a link's queue at once, with the frame that left.
+    pub(crate) fn queue_max_bytes(&self, link: ResourceId) -> u64 {
+        let output = self.outputs.get(link.0 as usize);
+        output.map_or(0, super::output::Output::held_max)
+    }
+}
