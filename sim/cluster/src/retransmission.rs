@@ -615,7 +615,15 @@ impl<P: Programs> Cluster<P> {
         let (connection, owner) = (recovery.connection, recovery.owner);
         let peer = self.nic(sender.host, sender.is_of_program).peer(sender.vi);
         let is_up = peer.is_some_and(|peer| peer.connection == connection);
-        if !is_up {
+        // What had left was complete at reliable delivery, so its program may have disconnected:
+        // the end of the connection stays behind it, and it is sent until it is there.
+        let goes_on = is_up
+            || sender.is_of_program
+                && lost.first().is_some_and(|(_, first)| {
+                    let target = self.messages.get(*first).target;
+                    self.has_left_behind(sender.host, target, connection)
+                });
+        if !goes_on {
             self.forget_lost(lost);
         } else if has_failed {
             let (_, first) = lost.remove(0);

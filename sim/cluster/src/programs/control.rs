@@ -1,6 +1,6 @@
 //! Messages about connections: between the kernel agents of two hosts, in order.
 
-use viaduct_core::{BreakReason, ConnectionMessage, HostAddress, Transmit};
+use viaduct_core::{BreakReason, ConnectionMessage, ConnectionNumber, HostAddress, Transmit};
 use viaduct_engine::Time;
 use viaduct_network::outages::parts;
 
@@ -55,6 +55,16 @@ impl<P: Programs> Cluster<P> {
             return;
         }
         self.transmit_control(from, target, message);
+    }
+
+    /// Whether a host has disconnected, and its peer is to hear of it behind messages that are
+    /// still under way.
+    pub(crate) fn has_left_behind(&self, from: u32, to: u32, connection: ConnectionNumber) -> bool {
+        let mut streams = self.guests.hosts[from as usize].streams.iter();
+        let stream = streams.find(|stream| stream.peer == to);
+        let held = stream.and_then(|stream| stream.held.as_deref());
+        let is_its_end = |message: &ConnectionMessage| matches!(message, ConnectionMessage::Disconnect { connection: of, .. } if *of == connection);
+        held.is_some_and(|held| held.iter().any(is_its_end))
     }
 
     fn transmit_control(&mut self, from: u32, to: u32, message: ConnectionMessage) {

@@ -52,6 +52,15 @@ fn send_numbers(end: &mut End) -> Vec<Ended> {
     told
 }
 
+/// The same, and disconnects as soon as the last has been told of.
+fn send_and_leave(end: &mut End) -> Vec<Ended> {
+    let mut told = send_numbers(end);
+    told.extend((0..MESSAGES % 8).map(|_| ended(end.vi.sent(Some(Duration::from_millis(50))))));
+    end.vi.disconnect().unwrap();
+    told.retain(|ended| *ended != Ended::Well);
+    told
+}
+
 /// Sends until the connection is lost.
 fn send_few(end: &mut End) -> Vec<Ended> {
     for _ in 0..MESSAGES {
@@ -110,6 +119,22 @@ fn every_message_comes_once_and_in_order_whatever_is_lost() {
             assert_eq!(counts.lost > 0, !has_way_back, "{place}");
             assert_eq!(counts.retransmissions > 0, !has_way_back, "{place}");
             assert_eq!(counts.corrupted, 0, "{place}");
+        }
+    }
+}
+
+#[test]
+fn what_was_told_of_comes_though_its_sender_has_disconnected() {
+    for level in [RD, RR] {
+        for seed in 1..=8 {
+            let mut config = rnic(&[loss(THERE, 0.3)], 30);
+            config.seed = seed;
+            let (outcome, told) = run_two(config, level, [send_and_leave, count_numbers]);
+            let counts = outcome.unwrap().counts;
+            for told in told.into_iter().flatten() {
+                assert_eq!(told.ended, vec![], "{level:?}, seed {seed}");
+            }
+            assert_eq!(counts.connections_broken, 0, "{level:?}, seed {seed}");
         }
     }
 }
