@@ -12,22 +12,28 @@
 //! - `check.rs`: rule: what may be posted, what keys let through, timers
 //! - `requester.rs`: rule: which send may begin, when it is done, what is tried again and flushed
 //! - `responder.rs`: rule: which requests are carried out, and what each failure does
+//! - `send_queue.rs`: the sends of a queue pair, as those rules leave them
+//! - `completions.rs`: what a completion queue holds, and when it tells its channel
 //! - `faults.rs`: which requests are struck by faults on request
 
 mod attributes;
 pub mod check;
+mod completions;
 pub mod faults;
 pub mod flags;
 mod request;
 pub mod requester;
 pub mod responder;
+mod send_queue;
 pub mod transition;
 mod words;
 
 pub use attributes::{
     AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, SharedReceiveAttributes,
 };
+pub use completions::{Armed, Arrival, Completions};
 pub use request::{Completion, ScatterGatherElement};
+pub use send_queue::{Phase, PostedSend, SendQueue};
 pub use words::{
     AsyncEventType, CompletionOpcode, CompletionStatus, LinkLayer, Mtu, PathMigrationState,
     PortState, QueuePairState, QueuePairType, SendOpcode,

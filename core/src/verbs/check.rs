@@ -1,7 +1,7 @@
 //! Rules about requests: what may be posted, what a key lets through, what a failure is called.
 
 use super::flags::{access, send};
-use super::{CompletionStatus, QueuePairState, QueuePairType, SendOpcode};
+use super::{Armed, CompletionStatus, QueuePairState, QueuePairType, SendOpcode};
 
 /// Why a request is refused when it is posted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,6 +23,7 @@ pub enum PostError {
 /// Whether an operation exists for a type.
 ///
 /// Source: `ibv_post_send(3)`, the table of opcodes and transport services.
+#[inline]
 #[must_use]
 pub fn has_operation(kind: QueuePairType, opcode: SendOpcode) -> bool {
     use QueuePairType::{Rc, Uc, Ud};
@@ -38,6 +39,7 @@ pub fn has_operation(kind: QueuePairType, opcode: SendOpcode) -> bool {
 /// Whether sends may be posted. What is posted in an error state is flushed.
 ///
 /// Source: `ibv_modify_qp(3)`; as mlx5 and rxe, posts in the states before RTS fail.
+#[inline]
 #[must_use]
 pub fn takes_sends(state: QueuePairState) -> bool {
     use QueuePairState::{Error, ReadyToSend, SendDrained, SendError};
@@ -50,6 +52,7 @@ pub fn takes_sends(state: QueuePairState) -> bool {
 /// Whether receives may be posted.
 ///
 /// Source: `ibv_post_recv(3)`, states of the specification: from INIT on.
+#[inline]
 #[must_use]
 pub fn takes_receives(state: QueuePairState) -> bool {
     rule!(!matches!(state, QueuePairState::Reset))
@@ -58,6 +61,7 @@ pub fn takes_receives(state: QueuePairState) -> bool {
 /// Whether messages that come in are looked at.
 ///
 /// Source: states of the specification: from RTR on, and not in the error state.
+#[inline]
 #[must_use]
 pub fn hears(state: QueuePairState) -> bool {
     use QueuePairState::{ReadyToReceive, ReadyToSend, SendDrained, SendError};
@@ -84,6 +88,7 @@ pub struct SendLimits {
 /// # Errors
 ///
 /// The first thing that is wrong.
+#[inline]
 pub fn send(
     kind: QueuePairType,
     opcode: SendOpcode,
@@ -95,6 +100,7 @@ pub fn send(
     rule!(check_send(kind, opcode, flags, elements, bytes, limits))
 }
 
+#[inline]
 fn check_send(
     kind: QueuePairType,
     opcode: SendOpcode,
@@ -130,6 +136,7 @@ fn check_send(
 ///
 /// Source: `ibv_reg_mr(3)`: "If IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_ATOMIC is set, then
 /// IBV_ACCESS_LOCAL_WRITE must be set too."
+#[inline]
 #[must_use]
 pub fn are_access_flags_legal(flags: u32) -> bool {
     rule!(
@@ -155,6 +162,7 @@ pub struct Region {
 /// inside to the byte.
 ///
 /// Source: `ibv_reg_mr(3)`; memory protection of the specification.
+#[inline]
 #[must_use]
 pub fn lets_through(region: &Region, domain: u32, needed: u32, address: u64, length: u64) -> bool {
     rule!(
@@ -169,12 +177,14 @@ pub fn lets_through(region: &Region, domain: u32, needed: u32, address: u64, len
 /// Whether a queue pair lets its peer do what needs these rights.
 ///
 /// Source: `ibv_modify_qp(3)`: `qp_access_flags`.
+#[inline]
 #[must_use]
 pub fn lets_peer(queue_pair_access: u32, needed: u32) -> bool {
     rule!(queue_pair_access & needed == needed)
 }
 
 /// The right that a remote operation needs; 0 for a message.
+#[inline]
 #[must_use]
 pub fn remote_right(opcode: SendOpcode) -> u32 {
     rule!(match opcode {
@@ -188,6 +198,7 @@ pub fn remote_right(opcode: SendOpcode) -> u32 {
 /// Whether an address may be the target of an atomic operation.
 ///
 /// Source: `ibv_post_send(3)`: the remote address must be aligned to 8 bytes.
+#[inline]
 #[must_use]
 pub fn is_atomic_address(address: u64) -> bool {
     rule!(address.is_multiple_of(8))
@@ -197,6 +208,7 @@ pub fn is_atomic_address(address: u64) -> bool {
 ///
 /// Source: `ibv_post_send(3)`, `IBV_SEND_SIGNALED`; `ibv_create_qp(3)`, `sq_sig_all`. An error is
 /// always told.
+#[inline]
 #[must_use]
 pub fn is_told(status: CompletionStatus, flags: u32, is_every_send_signaled: bool) -> bool {
     rule!(
@@ -206,10 +218,35 @@ pub fn is_told(status: CompletionStatus, flags: u32, is_every_send_signaled: boo
     )
 }
 
+/// Whether a completion is one for which a completion queue was armed.
+///
+/// Source: `ibv_req_notify_cq(3)`: solicited ones are those whose sender has said so, and those
+/// with an error.
+#[inline]
+#[must_use]
+pub fn tells_channel(armed: Armed, is_solicited: bool, is_error: bool) -> bool {
+    rule!(match armed {
+        Armed::No => false,
+        Armed::Solicited => is_solicited || is_error,
+        Armed::All => true,
+    })
+}
+
+/// Whether a completion queue that is armed anew tells of all completions.
+///
+/// Source: `ibv_req_notify_cq(3)`; requests for notification of the specification: one for all
+/// stays though one for solicited ones follows.
+#[inline]
+#[must_use]
+pub fn arms_for_all(before: Armed, is_solicited_only: bool) -> bool {
+    rule!(!is_solicited_only || before == Armed::All)
+}
+
 /// The state of a queue pair after one of its sends failed at its own side.
 ///
 /// Source: states of the specification: of a datagram or unreliable queue pair only the send queue
 /// stops.
+#[inline]
 #[must_use]
 pub fn state_after_send_error(kind: QueuePairType) -> QueuePairState {
     rule!(match kind {
@@ -221,6 +258,7 @@ pub fn state_after_send_error(kind: QueuePairType) -> QueuePairState {
 /// Nanoseconds to wait when the peer says that it has no receive.
 ///
 /// Source: `ibv_modify_qp(3)`, the table of `min_rnr_timer`.
+#[inline]
 #[must_use]
 pub fn receiver_not_ready_nanoseconds(timer: u8) -> u64 {
     const HUNDREDTHS_OF_MILLISECONDS: [u32; 32] = [
@@ -233,6 +271,7 @@ pub fn receiver_not_ready_nanoseconds(timer: u8) -> u64 {
 /// Nanoseconds to wait for an answer; none: for ever.
 ///
 /// Source: `ibv_modify_qp(3)`: 4.096 us times two to the power of `timeout`.
+#[inline]
 #[must_use]
 pub fn timeout_nanoseconds(timeout: u8) -> Option<u64> {
     rule!(match timeout & 31 {
@@ -244,6 +283,7 @@ pub fn timeout_nanoseconds(timeout: u8) -> Option<u64> {
 /// How often a request is tried again when the peer has no receive; none: for ever.
 ///
 /// Source: `ibv_modify_qp(3)`: 7 is for ever.
+#[inline]
 #[must_use]
 pub fn receiver_not_ready_retries(setting: u8) -> Option<u8> {
     rule!(if setting & 7 == 7 {
@@ -256,6 +296,7 @@ pub fn receiver_not_ready_retries(setting: u8) -> Option<u8> {
 /// Whether a datagram with this Q_Key is let in. Another is dropped.
 ///
 /// Source: Q_Keys of the specification.
+#[inline]
 #[must_use]
 pub fn is_queue_key_right(own: u32, carried: u32) -> bool {
     rule!(own == carried)
@@ -265,6 +306,7 @@ pub fn is_queue_key_right(own: u32, carried: u32) -> bool {
 ///
 /// Source: `ibv_modify_qp(3)`, Q_Keys of the specification: with the highest bit set the sender's
 /// own goes.
+#[inline]
 #[must_use]
 pub fn queue_key_sent(own: u32, wanted: u32) -> u32 {
     rule!(if wanted & 1 << 31 != 0 { own } else { wanted })

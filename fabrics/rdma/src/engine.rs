@@ -15,8 +15,8 @@ use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
 use viaduct_core::verbs::flags::{access, attribute, reregister, send, shared_receive};
 use viaduct_core::verbs::transition::{self, ModifyError};
 use viaduct_core::verbs::{
-    AddressAttributes, AsyncEventType, Completion, LinkLayer, QueuePairAttributes, QueuePairState,
-    QueuePairType, SharedReceiveAttributes,
+    AddressAttributes, Armed, AsyncEventType, Completion, Completions, LinkLayer, Phase,
+    QueuePairAttributes, QueuePairState, QueuePairType, SendQueue, SharedReceiveAttributes,
 };
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 use viaduct_processes::lock::{self, BiasedMutex};
@@ -29,14 +29,14 @@ use crate::faults::{self, Strikes, Struck};
 use crate::limits;
 use crate::link::{self, Link, OwnTables};
 use crate::memory::{Regions, Scratch};
-use crate::notices::{Armed, Channel, ContextState, Counter, Notices, Owner, Queue};
+use crate::notices::{Channel, ContextState, Counter, Notices, Owner, Queue};
 use crate::pair::{QueuePairOptions, ReceiveRequest, SendRequest};
 use crate::queues::CompletionQueueOptions;
 use crate::service;
 pub(crate) use crate::slab::Key;
 use crate::slab::Slab;
 use crate::state::{
-    Address, Domain, Elements, Pair, Payload, Phase, Receive, RegionState, Send, Shared, bytes_of,
+    Address, Domain, Elements, OnRing, Pair, Payload, Receive, RegionState, Send, Shared, bytes_of,
 };
 use crate::tables::{PairTable, RegionTable};
 
@@ -334,9 +334,9 @@ impl Engine {
                 && pair.link == Some(index)
             {
                 pair.link = None;
-                pair.heard_at = crate::notices::now();
-                for send in &mut pair.sends {
-                    send.end = 0;
+                pair.sends.heard_at = crate::notices::now();
+                for send in pair.sends.iter_mut() {
+                    send.own.end = 0;
                 }
             }
         }
@@ -353,16 +353,16 @@ impl Engine {
         }
     }
 
-    pub(crate) fn set_armed(&mut self, key: Key, armed: Armed) -> Result<()> {
+    /// Has a completion queue tell its channel, or tell nothing.
+    pub(crate) fn set_armed(&mut self, key: Key, is_solicited_only: Option<bool>) -> Result<()> {
         let queue = self.notices.queues.get_mut(key).ok_or_else(gone)?;
-        let before = std::mem::replace(&mut queue.armed, armed);
-        match (before, armed) {
-            (Armed::No, Armed::Solicited | Armed::All) => {
-                self.notices.armed += 1;
-            }
-            (Armed::Solicited | Armed::All, Armed::No) => self.notices.armed -= 1,
-            _ => {}
-        }
+        let completions = &mut queue.completions;
+        let before = match is_solicited_only {
+            Some(is_solicited_only) => completions.arm(is_solicited_only),
+            None => completions.disarm(),
+        };
+        self.notices.armed += u32::from(is_solicited_only.is_some());
+        self.notices.armed -= u32::from(before != Armed::No);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use viaduct_core::verbs::faults::{Faults, Trial};
 use viaduct_core::verbs::requester::{self, Again};
-use viaduct_core::verbs::{AsyncEventType, QueuePairType};
+use viaduct_core::verbs::{AsyncEventType, Phase, QueuePairType};
 
 use crate::context::AsyncElement;
 use crate::counters::live;
@@ -12,7 +12,7 @@ use crate::engine::{Engine, Key};
 use crate::notices::now;
 use crate::packet::{ATOMIC, DATAGRAM, MESSAGE, READ};
 use crate::ring::Header;
-use crate::state::{Pair, Phase};
+use crate::state::{Pair, Send};
 
 mod text;
 
@@ -76,15 +76,14 @@ impl Engine {
     /// whether the next one may follow.
     #[cold]
     pub(crate) fn strike_send(&mut self, pair: &mut Pair) -> Option<bool> {
-        let at = pair.started;
-        let (strikes, send) = (self.faults.as_mut()?, pair.sends.get_mut(at)?);
+        let (strikes, send) = (self.faults.as_mut()?, pair.sends.next_mut()?);
         // It has begun already.
-        if send.offset > 0 || send.is_placed {
+        if send.offset > 0 || send.own.is_placed {
             return None;
         }
-        if send.struck.number == 0 {
+        if send.own.struck.number == 0 {
             pair.begun_count = pair.begun_count.wrapping_add(1).max(1);
-            send.struck.number = pair.begun_count;
+            send.own.struck.number = pair.begun_count;
             let is_break = strikes.plan.breakage;
             let is_break = is_break.is_some_and(|breakage| breakage.strikes(strikes.begun));
             strikes.begun += 1;
@@ -107,20 +106,21 @@ impl Engine {
         // The receiver sees that one is missing, and says so.
         if pair.has_gap {
             let is_lost = |phase| matches!(phase, Phase::Sent | Phase::Asked);
-            let mut begun = pair.sends.iter().take(at);
             pair.has_gap = false;
-            if let Some(first) = begun.position(|send| is_lost(send.phase) && send.end == 0) {
+            let is_first = |send: &Send| is_lost(send.phase) && send.own.end == 0;
+            let first = pair.sends.begun().position(is_first);
+            if let Some(first) = first {
                 self.send_again(pair, first);
                 return Some(true);
             }
         }
-        let Struck { number, losses } = pair.sends.get(at)?.struck;
+        let Struck { number, losses } = pair.sends.next()?.own.struck;
         let chance = self.faults.as_ref()?.plan.loss?;
         if !chance.strikes(Trial::Loss, pair.key.index(), number, losses) {
             return None;
         }
         live().lost.add(1);
-        pair.sends.get_mut(at)?.struck.losses += 1;
+        pair.sends.next_mut()?.own.struck.losses += 1;
         pair.has_gap = pair.options.kind == QueuePairType::Rc;
         Some(self.lose(pair))
     }
@@ -130,14 +130,14 @@ impl Engine {
         let Some(send) = pair.sends.get_mut(at) else {
             return;
         };
-        let times = send.struck.losses.saturating_sub(1);
+        let times = send.own.struck.losses.saturating_sub(1);
         match requester::after_silence(times, pair.attributes.retry_count) {
             Again::After(_) => {
                 live().retries.add(1);
                 self.rewind(pair, at);
             }
             Again::Fails(status) => {
-                send.phase = Phase::Done(status);
+                pair.sends.end(at, status);
                 self.retire(pair);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
-use viaduct_core::verbs::{AsyncEventType, Completion, CompletionStatus};
+use viaduct_core::verbs::{Arrival, AsyncEventType, Completion, CompletionStatus, Completions};
 
 use crate::context::{AsyncElement, AsyncEvent};
 use crate::counters::live;
@@ -70,27 +70,14 @@ pub(crate) struct Channel {
     pub(crate) queues: u32,
 }
 
-/// For what a completion queue tells its channel.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Armed {
-    #[default]
-    No,
-    Solicited,
-    All,
-}
-
 /// A completion queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) context: Key,
-    pub(crate) entries: u32,
-    pub(crate) completions: VecDeque<Completion>,
+    pub(crate) completions: Completions,
     pub(crate) channel: Option<Key>,
     pub(crate) cookie: u64,
     pub(crate) has_timestamps: bool,
-    pub(crate) ignores_overrun: bool,
-    pub(crate) is_dead: bool,
-    pub(crate) armed: Armed,
     /// Queue pairs that complete here.
     pub(crate) users: u32,
     /// Events handed out and not acknowledged.
@@ -118,42 +105,29 @@ impl Notices {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        if queue.is_dead {
-            return;
-        }
-        if queue.completions.len() >= queue.entries as usize {
-            return self.overrun(key);
-        }
         if queue.has_timestamps {
             completion.timestamp = now();
         }
-        queue.completions.push_back(completion);
-        let wakes = match queue.armed {
-            Armed::No => return,
-            Armed::Solicited => is_solicited || is_error,
-            Armed::All => true,
-        };
-        if wakes {
-            self.tell_channel(key);
+        match queue.completions.put(completion, is_solicited) {
+            Arrival::Quiet => {}
+            Arrival::Tells => self.tell_channel(key),
+            Arrival::Overruns => self.overrun(key),
         }
     }
 
-    /// A completion finds no room.
+    /// A completion found no room.
     #[cold]
     fn overrun(&mut self, key: Key) {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        if !queue.ignores_overrun {
-            queue.is_dead = true;
-            let (context, cookie) = (queue.context, queue.cookie);
-            self.tell(
-                context,
-                AsyncEventType::CompletionQueueError,
-                AsyncElement::CompletionQueue(cookie),
-                Some(Owner::Queue(key)),
-            );
-        }
+        let (context, cookie) = (queue.context, queue.cookie);
+        self.tell(
+            context,
+            AsyncEventType::CompletionQueueError,
+            AsyncElement::CompletionQueue(cookie),
+            Some(Owner::Queue(key)),
+        );
     }
 
     /// An armed queue has what it was armed for.
@@ -162,7 +136,6 @@ impl Notices {
         let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        queue.armed = Armed::No;
         self.armed -= 1;
         let (channel, cookie) = (queue.channel, queue.cookie);
         if let Some(channel) = channel.and_then(|channel| self.channels.get_mut(channel)) {
@@ -182,13 +155,12 @@ impl Notices {
         let queue = self.queues.get_mut(key).ok_or_else(gone)?;
         let mut taken = 0;
         while taken < most
-            && let Some(completion) = queue.completions.front()
+            && let Some(completion) = queue.completions.take()
         {
-            visit(completion);
-            queue.completions.pop_front();
+            visit(&completion);
             taken += 1;
         }
-        if taken == 0 && queue.is_dead && queue.completions.is_empty() {
+        if taken == 0 && queue.completions.has_ended() {
             return Err(Error::new(libc::EIO, "the completion queue overran"));
         }
         Ok(taken)
@@ -235,9 +207,7 @@ impl Notices {
     /// Takes back completions of a queue pair that goes.
     pub(crate) fn forget_completions(&mut self, queue: Key, number: u32) {
         if let Some(queue) = self.queues.get_mut(queue) {
-            queue
-                .completions
-                .retain(|completion| completion.queue_pair != number);
+            queue.completions.forget(number);
         }
     }
 }

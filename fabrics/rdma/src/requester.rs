@@ -7,7 +7,7 @@ use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, send};
 use viaduct_core::verbs::requester::{self, Again, Begin, FlushedReceives, Request, Turn};
 use viaduct_core::verbs::{
-    AddressAttributes, AsyncEventType, Completion, CompletionOpcode, CompletionStatus,
+    AddressAttributes, AsyncEventType, Completion, CompletionOpcode, CompletionStatus, Phase,
     QueuePairState, QueuePairType, SendOpcode,
 };
 use viaduct_processes::cma;
@@ -26,7 +26,7 @@ use crate::packet::{
 };
 use crate::ring::Header;
 use crate::service::TICK;
-use crate::state::{Inline, Pair, Payload, Phase, Send};
+use crate::state::{Inline, Pair, Payload, Send};
 
 /// From here on the receiver copies a message from the sender's memory.
 const PULL_BYTES_MIN: u64 = 8192;
@@ -78,8 +78,11 @@ impl Engine {
                 pair.is_active = false;
                 self.active.swap_remove(at);
             } else {
-                let has_more = pair.sends.len() > pair.started;
-                next = next.min(if has_more { 0 } else { pair.table_at });
+                next = next.min(if pair.sends.has_more() {
+                    0
+                } else {
+                    pair.table_at
+                });
                 at += 1;
             }
             self.put_pair(pair);
@@ -89,10 +92,10 @@ impl Engine {
 
     /// Completes what is done, and begins what can be begun.
     fn advance(&mut self, pair: &mut Pair) {
-        if pair.is_waiting() {
+        if pair.sends.is_waiting() {
             self.retire(pair);
         }
-        if pair.sends.len() > pair.started {
+        if pair.sends.has_more() {
             self.transmit(pair);
         }
         if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
@@ -126,23 +129,24 @@ impl Engine {
         let entry = link.tables.as_ref()?.pairs.at(destination & INDEX_MASK);
         let expected = entry.expected.load(Ordering::Acquire);
         let is_ours = entry.peer.load(Ordering::Relaxed) == pair.number
-            && requester::may_expect(expected, pair.next_sequence);
+            && requester::may_expect(expected, pair.sends.next_sequence());
         is_ours.then_some(expected)
     }
 
     /// Looks in the peer's table how far it came.
     pub(crate) fn hear_acknowledgements(&self, pair: &mut Pair) {
-        if pair.is_waiting()
+        if pair.sends.is_waiting()
             && let Some(expected) = self.expected_by_peer(pair)
         {
-            acknowledge_before(pair, expected);
+            pair.sends.acknowledge(expected);
         }
     }
 
     /// The peer says in a message how far it came.
     pub(crate) fn hear_answer(&mut self, pair: &mut Pair, code: u16) {
-        if pair.is_waiting() {
-            acknowledge_before(pair, acknowledged(code, pair.next_sequence));
+        if pair.sends.is_waiting() {
+            let expected = acknowledged(code, pair.sends.next_sequence());
+            pair.sends.acknowledge(expected);
             self.retire(pair);
             pair.table_at = table_at(pair, self.looks);
         }
@@ -150,13 +154,9 @@ impl Engine {
 
     /// Completes what is done, in order.
     pub(crate) fn retire(&mut self, pair: &mut Pair) {
-        while let Some(send) = pair.sends.front()
-            && let Phase::Done(status) = send.phase
-        {
+        while let Some((send, status)) = pair.sends.first_done() {
             self.notices.complete_send(pair, send, status);
-            pair.sends.pop_front();
-            pair.started = pair.started.saturating_sub(1);
-            pair.begin_anew();
+            pair.sends.drop_first();
             if status != CompletionStatus::Success {
                 match check::state_after_send_error(pair.options.kind) {
                     QueuePairState::Error => self.fail(pair),
@@ -168,7 +168,10 @@ impl Engine {
                 return;
             }
         }
-        if pair.drain_wanted && !pair.is_waiting() && pair.state == QueuePairState::SendDrained {
+        if pair.drain_wanted
+            && !pair.sends.is_waiting()
+            && pair.state == QueuePairState::SendDrained
+        {
             pair.drain_wanted = false;
             if pair.attributes.send_drained_notify {
                 self.tell_pair(pair, AsyncEventType::SendQueueDrained);
@@ -194,15 +197,8 @@ impl Engine {
 
     /// Throws out, in order, what an error state does not carry out.
     pub(crate) fn flush(&mut self, pair: &mut Pair) {
-        pair.started = 0;
-        pair.asked = 0;
-        while let Some(send) = pair.sends.pop_front() {
-            let done = match send.phase {
-                Phase::Done(status) => Some(status),
-                _ => None,
-            };
-            self.notices
-                .complete_send(pair, &send, requester::status_when_flushed(done));
+        while let Some((send, status)) = pair.sends.throw_out() {
+            self.notices.complete_send(pair, &send, status);
         }
         let flushed = requester::flushed_receives(pair.state, pair.has_shared_queue());
         if flushed == FlushedReceives::None {
@@ -240,7 +236,7 @@ impl Engine {
     pub(crate) fn transmit(&mut self, pair: &mut Pair) {
         let mut pieces = std::mem::take(&mut self.pieces);
         let mut is_flushed = false;
-        while let Some(send) = pair.sends.get(pair.started) {
+        while let Some(send) = pair.sends.next() {
             match requester::turn(pair.state, send.offset > 0) {
                 Turn::Begins if self.begin(pair, &mut pieces.0) => {}
                 Turn::Begins | Turn::Waits => break,
@@ -275,24 +271,25 @@ impl Engine {
 
     /// Ends the send that is to be begun with an error of this side, when those before it are done.
     fn refuse(&mut self, pair: &mut Pair, status: CompletionStatus) -> bool {
-        if pair.started > 0 {
-            return false;
+        if !pair.sends.is_waiting() {
+            self.fail_first(pair, status);
         }
-        if let Some(send) = pair.sends.front_mut() {
-            send.phase = Phase::Done(status);
-        }
-        self.retire(pair);
         false
     }
 
-    /// Counts the next send as begun.
-    fn begun(&mut self, pair: &mut Pair, phase: Phase) -> bool {
-        let at = pair.started;
-        pair.started += 1;
-        if let Some(send) = pair.sends.get_mut(at) {
-            send.phase = phase;
+    /// All of the next send has been handed over.
+    fn hand_over(&mut self, pair: &mut Pair) -> bool {
+        let phase = pair.sends.hand_over(pair.options.kind);
+        if pair.sends.started() == 1 && matches!(phase, Some(Phase::Done(_))) {
+            self.retire(pair);
         }
-        if at == 0 && matches!(phase, Phase::Done(_)) {
+        true
+    }
+
+    /// The next send is done as soon as it begins.
+    fn end_next(&mut self, pair: &mut Pair) -> bool {
+        pair.sends.end_next(CompletionStatus::Success);
+        if pair.sends.started() == 1 {
             self.retire(pair);
         }
         true
@@ -300,14 +297,13 @@ impl Engine {
 
     /// Begins the next send, or goes on with it; false: not now.
     fn begin(&mut self, pair: &mut Pair, pieces: &mut Vec<Piece>) -> bool {
-        let at = pair.started;
         if pair.wait_until != 0 {
             if now() < pair.wait_until {
                 return false;
             }
             pair.wait_until = 0;
         }
-        let Some(send) = pair.sends.get(at) else {
+        let Some(send) = pair.sends.next() else {
             return false;
         };
         let opcode = send.opcode;
@@ -322,14 +318,14 @@ impl Engine {
             length: send.length,
         };
         let max_read_atomic = pair.attributes.max_read_atomic;
-        match requester::begin(&request, pair.asked, max_read_atomic, bytes_max) {
+        match requester::begin(&request, pair.sends.asked(), max_read_atomic, bytes_max) {
             Begin::Now => {}
             Begin::Later => return false,
             Begin::Fails(status) => return self.refuse(pair, status),
         }
         // What lies in the send itself moves with it.
         let few;
-        match &send.payload {
+        match &send.own.payload {
             Payload::Inline(inline) => {
                 let bytes = match inline {
                     Inline::Few(bytes, length) => {
@@ -365,23 +361,23 @@ impl Engine {
         let Some(index) = pair.link else {
             return self.lose(pair);
         };
-        let Some(send) = pair.sends.get(at) else {
+        let Some(send) = pair.sends.next() else {
             return false;
         };
         let can_reach = self.links[index].as_ref().is_some_and(|link| link.copies);
-        if can_reach && send.length > 0 && !send.is_placed && send.offset == 0 {
+        if can_reach && send.length > 0 && !send.own.is_placed && send.offset == 0 {
             let is_direct = opcode.is_write() || opcode == SendOpcode::RdmaRead;
             if is_direct {
                 // What was sent before must have arrived.
-                if at > 0 {
+                if pair.sends.is_waiting() {
                     return false;
                 }
                 if self.copy_directly(pair, index, pieces) {
                     if opcode != SendOpcode::RdmaWriteWithImmediate {
-                        return self.begun(pair, Phase::Done(CompletionStatus::Success));
+                        return self.end_next(pair);
                     }
-                    if let Some(send) = pair.sends.get_mut(at) {
-                        send.is_placed = true;
+                    if let Some(send) = pair.sends.next_mut() {
+                        send.own.is_placed = true;
                     }
                 }
             }
@@ -395,23 +391,20 @@ impl Engine {
 
     /// Counts the next send as begun, though nobody will hear of it.
     pub(crate) fn lose(&mut self, pair: &mut Pair) -> bool {
-        let Some(send) = pair.sends.get_mut(pair.started) else {
+        let Some(send) = pair.sends.next_mut() else {
             return false;
         };
-        let phase = Phase::handed_over(pair.options.kind, send.opcode);
-        if !matches!(phase, Phase::Done(_)) {
-            send.sequence = pair.next_sequence;
-            send.end = 0;
-            pair.next_sequence = pair.next_sequence.wrapping_add(1);
-            pair.asked += usize::from(phase == Phase::Asked);
+        send.own.end = 0;
+        match Phase::handed_over(pair.options.kind, send.opcode) {
+            Phase::Done(_) => self.end_next(pair),
+            _ => self.hand_over(pair),
         }
-        self.begun(pair, phase)
     }
 
     /// Writes or reads the peer's memory, if its tables let that through. What they do not is asked
     /// of the peer, which refuses it.
     fn copy_directly(&mut self, pair: &Pair, index: usize, pieces: &[Piece]) -> bool {
-        let (Some(link), Some(send)) = (&self.links[index], pair.sends.front()) else {
+        let (Some(link), Some(send)) = (&self.links[index], pair.sends.first()) else {
             return false;
         };
         let Some((pairs, regions)) = link
@@ -487,8 +480,8 @@ impl Engine {
 
     /// Sends the request of a read or an atomic.
     fn ask(&mut self, pair: &mut Pair, index: usize) -> bool {
-        let at = pair.started;
-        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
+        let sequence = pair.sends.next_sequence();
+        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.next_mut()) else {
             return false;
         };
         let mut payload = [0_u8; ATOMIC_BYTES];
@@ -516,7 +509,7 @@ impl Engine {
             code: u16::from(send.opcode == SendOpcode::AtomicCompareAndSwap),
             target: pair.attributes.destination,
             source: pair.number,
-            sequence: pair.next_sequence,
+            sequence,
             length: length as u32,
             total: send.length as u32,
             ..Header::default()
@@ -525,21 +518,17 @@ impl Engine {
         unsafe { link.outgoing.write(0, payload.as_ptr(), length) };
         link.outgoing.publish(&header);
         live().packets.add(1);
-        send.sequence = pair.next_sequence;
         send.offset = 0;
-        send.end = link.outgoing.tail();
-        link.assist_at = send.end;
-        pair.next_sequence = pair.next_sequence.wrapping_add(1);
-        let phase = Phase::handed_over(pair.options.kind, send.opcode);
-        pair.asked += usize::from(phase == Phase::Asked);
-        self.begun(pair, phase)
+        send.own.end = link.outgoing.tail();
+        link.assist_at = send.own.end;
+        self.hand_over(pair)
     }
 
     /// Sends a message, or a remote write that the peer places, in as many packets as it takes.
     fn send_parts(&mut self, pair: &mut Pair, index: usize, pieces: &[Piece]) -> bool {
-        let at = pair.started;
         let is_reliable = pair.options.kind == QueuePairType::Rc;
-        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
+        let sequence = pair.sends.next_sequence();
+        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.next_mut()) else {
             return false;
         };
         let writes = send.opcode.is_write();
@@ -547,7 +536,7 @@ impl Engine {
         if writes {
             flags |= WRITE;
         }
-        if send.is_placed {
+        if send.own.is_placed {
             flags |= PLACED;
         }
         if send.opcode.has_immediate() {
@@ -560,11 +549,11 @@ impl Engine {
         let pulls = is_reliable
             && !writes
             && send.offset == 0
-            && matches!(send.payload, Payload::Elements(_))
+            && matches!(send.own.payload, Payload::Elements(_))
             && link.peer_copies
             && send.length >= PULL_BYTES_MIN
             && pieces.len() <= PULL_ELEMENTS_MAX;
-        send.sequence = pair.next_sequence;
+        send.sequence = sequence;
         loop {
             let is_first = send.offset == 0;
             let mut header = Header {
@@ -572,7 +561,7 @@ impl Engine {
                 flags,
                 target: pair.attributes.destination,
                 source: pair.number,
-                sequence: pair.next_sequence,
+                sequence,
                 immediate: send.immediate,
                 total: send.length as u32,
                 code: acknowledging(pair.expected),
@@ -583,7 +572,7 @@ impl Engine {
             }
             let mut head = 0;
             let mut part = (send.length - send.offset).min(PART_BYTES_MAX);
-            if send.is_placed {
+            if send.own.is_placed {
                 part = 0;
             }
             if writes && is_first {
@@ -598,7 +587,7 @@ impl Engine {
             if !link.outgoing.has_room(head + carried) {
                 return false;
             }
-            let is_last = pulls || send.is_placed || send.offset + part == send.length;
+            let is_last = pulls || send.own.is_placed || send.offset + part == send.length;
             if is_last {
                 header.flags |= LAST;
             }
@@ -630,33 +619,26 @@ impl Engine {
                 break;
             }
         }
-        send.end = link.outgoing.tail();
+        send.own.end = link.outgoing.tail();
         if writes {
-            link.assist_at = send.end;
+            link.assist_at = send.own.end;
         }
-        pair.next_sequence = pair.next_sequence.wrapping_add(1);
-        let phase = Phase::handed_over(pair.options.kind, send.opcode);
-        self.begun(pair, phase)
+        self.hand_over(pair)
     }
 
     /// Sends a datagram to whoever is there.
     fn begin_datagram(&mut self, pair: &mut Pair, pieces: &[Piece]) -> bool {
-        let done = Phase::Done(CompletionStatus::Success);
-        let at = pair.started;
-        let Some((address, number, key)) = pair
-            .sends
-            .get(at)
-            .and_then(|send| send.destination.as_deref())
-            .copied()
-        else {
-            return self.begun(pair, done);
+        let send = pair.sends.next();
+        let destination = send.and_then(|send| send.own.destination.as_deref());
+        let Some((address, number, key)) = destination.copied() else {
+            return self.end_next(pair);
         };
         let Some(index) = self.link_to(number) else {
-            return self.begun(pair, done);
+            return self.end_next(pair);
         };
         let route = self.routing_header(pair, &address);
-        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.get_mut(at)) else {
-            return self.begun(pair, done);
+        let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.next()) else {
+            return self.end_next(pair);
         };
         let length = send.length as usize;
         if !link.outgoing.has_room(DATAGRAM_BYTES + length) {
@@ -709,7 +691,7 @@ impl Engine {
                 self.poke();
             }
         }
-        self.begun(pair, done)
+        self.end_next(pair)
     }
 
     /// The header that stands before a datagram in its receive.
@@ -732,27 +714,14 @@ impl Engine {
 
     /// Begins everything again, from a place on, that was begun and is not done.
     pub(crate) fn rewind(&mut self, pair: &mut Pair, from: usize) {
-        if let Some(first) = pair.sends.get(from)
-            && from < pair.started
-        {
-            pair.next_sequence = first.sequence;
-        }
-        for send in pair.sends.iter_mut().skip(from) {
-            send.phase = Phase::Queued;
-            send.offset = 0;
-        }
-        pair.started = pair.started.min(from);
-        let left = pair.sends.iter().take(from);
-        pair.asked = left.filter(|send| send.phase == Phase::Asked).count();
+        pair.sends.rewind(from);
         pair.has_gap = false;
     }
 
     /// The oldest send fails.
     pub(crate) fn fail_first(&mut self, pair: &mut Pair, status: CompletionStatus) {
-        if let Some(send) = pair.sends.front_mut() {
-            send.phase = Phase::Done(status);
-            self.retire(pair);
-        }
+        pair.sends.end_first(status);
+        self.retire(pair);
     }
 
     /// What the service thread does now and then: timeouts, and kicks for peers that do not look.
@@ -773,21 +742,21 @@ impl Engine {
     }
 
     fn tick_pair(&mut self, pair: &mut Pair) {
-        if pair.options.kind != QueuePairType::Rc || !pair.is_waiting() {
+        if pair.options.kind != QueuePairType::Rc || !pair.sends.is_waiting() {
             return;
         }
-        let Some(first) = pair.sends.front() else {
+        let Some(first) = pair.sends.first() else {
             return;
         };
         if matches!(first.phase, Phase::Done(_)) {
             return;
         }
         let time = now();
-        if pair.heard_at == 0 {
-            pair.heard_at = time;
+        if pair.sends.heard_at == 0 {
+            pair.sends.heard_at = time;
             return;
         }
-        let (end, number) = (first.end, first.sequence);
+        let (end, number) = (first.own.end, first.sequence);
         let expected = self.expected_by_peer(pair);
         let is_heard =
             expected.is_some_and(|expected| requester::is_acknowledged(number, expected));
@@ -796,10 +765,10 @@ impl Engine {
             let is_lost = end == 0 || link.outgoing.is_taken(end) && !is_heard;
             if !is_lost {
                 // The peer lives, and has not looked, or has not answered.
-                if time - pair.heard_at < TICK.as_nanos() as u64 {
+                if time - pair.sends.heard_at < TICK.as_nanos() as u64 {
                     return;
                 }
-                pair.heard_at = time;
+                pair.sends.heard_at = time;
                 if !link.outgoing.is_taken(end) {
                     link.kick();
                     live().kicks.add(1);
@@ -813,16 +782,14 @@ impl Engine {
         let Some(patience) = check::timeout_nanoseconds(pair.attributes.timeout) else {
             return;
         };
-        if time - pair.heard_at < patience {
+        if time - pair.sends.heard_at < patience {
             return;
         }
-        pair.heard_at = time;
-        if let Again::Fails(status) =
-            requester::after_silence(pair.retry_count, pair.attributes.retry_count)
-        {
+        pair.sends.heard_at = time;
+        let retries = pair.attributes.retry_count;
+        if let Again::Fails(status) = pair.sends.after_silence(retries) {
             return self.fail_first(pair, status);
         }
-        pair.retry_count += 1;
         live().retries.add(1);
         if pair.link.is_none() {
             pair.link = self.link_to(pair.attributes.destination);
@@ -864,22 +831,10 @@ impl Notices {
 /// At which look the table is looked at of a peer that has answered by now.
 #[inline]
 pub(crate) fn table_at(pair: &Pair, looks: u64) -> u64 {
-    if pair.is_waiting() {
+    if pair.sends.is_waiting() {
         0
     } else {
         looks + LOOKS_BEFORE_TABLE
-    }
-}
-
-/// Marks what a peer has that expects a number.
-fn acknowledge_before(pair: &mut Pair, expected: u32) {
-    let waiting = pair.sends.iter_mut().take(pair.started);
-    // Those behind have later numbers.
-    let acknowledged = waiting.take_while(|send| {
-        matches!(send.phase, Phase::Done(_)) || requester::is_acknowledged(send.sequence, expected)
-    });
-    for send in acknowledged.filter(|send| send.phase == Phase::Sent) {
-        send.phase = Phase::Done(CompletionStatus::Success);
     }
 }
 

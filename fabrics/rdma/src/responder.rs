@@ -20,7 +20,7 @@ use crate::packet::{
     READ, REFUSED, REMOTE_BYTES, RESPONSE, Remote, SOLICITED, WRITE,
 };
 use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
-use crate::state::{Incoming, Pair, Phase, Receive};
+use crate::state::{Incoming, Pair, Receive};
 
 /// Packets taken at once, before others have their turn.
 const PACKETS_A_TURN: usize = 256;
@@ -673,10 +673,7 @@ impl Engine {
 
     /// Bytes that were asked for.
     fn take_response(&mut self, pair: &mut Pair, header: &Header, consumer: &Consumer) {
-        let mut sends = pair.sends.iter_mut().take(pair.started);
-        let Some(send) =
-            sends.find(|send| send.phase == Phase::Asked && send.sequence == header.sequence)
-        else {
+        let Some(send) = pair.sends.find_asked(header.sequence) else {
             return;
         };
         let end = send.offset + u64::from(header.length);
@@ -684,7 +681,7 @@ impl Engine {
         let mut status = requester::answered(send.length, end, is_last);
         if status == CompletionStatus::Success {
             let mut pieces = std::mem::take(&mut self.pieces);
-            let elements = send.payload.elements();
+            let elements = send.own.payload.elements();
             let domain = pair.domain.index();
             let needed = access::LOCAL_WRITE;
             if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
@@ -700,52 +697,34 @@ impl Engine {
             }
             self.pieces = pieces;
         }
-        send.offset = end;
-        if is_last || status != CompletionStatus::Success {
-            send.phase = Phase::Done(status);
-            pair.asked = pair.asked.saturating_sub(1);
-        }
+        pair.sends.answer(header.sequence, end, is_last, status);
     }
 
     /// The peer refuses a request.
     fn take_refusal(&mut self, pair: &mut Pair, header: &Header) {
-        // The one that is being sent can be refused, too.
-        let begun = pair.sends.iter().enumerate().take(pair.started + 1);
-        let mut begun = begun.filter(|(at, send)| *at < pair.started || send.offset > 0);
-        let at = begun.find(|(_, send)| {
-            send.sequence == header.sequence && !matches!(send.phase, Phase::Done(_))
-        });
-        let at = at.map(|(at, _)| at);
-        let Some(at) = at else { return };
-        // What was sent before it has arrived.
-        for send in pair.sends.iter_mut().take(at) {
-            if send.phase == Phase::Sent {
-                send.phase = Phase::Done(CompletionStatus::Success);
-            }
-        }
-        self.retire(pair);
-        if pair.sends.front().map(|send| send.sequence) != Some(header.sequence) {
-            // A read before it is still under way; those behind are done with all the same.
-            if header.code != NOT_READY {
-                let mut sends = pair.sends.iter_mut();
-                if let Some(send) = sends.find(|send| send.sequence == header.sequence) {
-                    let status = requester::status_when_refused(u32::from(header.code));
-                    send.phase = Phase::Done(status);
-                }
-            }
+        if !pair.sends.refuse(header.sequence) {
             return;
         }
+        self.retire(pair);
+        let place = pair.sends.place_of(header.sequence);
         if header.code != NOT_READY {
             let status = requester::status_when_refused(u32::from(header.code));
-            return self.fail_first(pair, status);
+            return match place {
+                Some(0) => self.fail_first(pair, status),
+                // A read before it is still under way; those behind are done with all the same.
+                Some(place) => pair.sends.end(place, status),
+                None => {}
+            };
+        }
+        if place != Some(0) {
+            return;
         }
         let retry = pair.attributes.receiver_not_ready_retry;
         let timer = header.immediate as u8;
-        let pause = match requester::after_not_ready(pair.not_ready_count, retry, timer) {
+        let pause = match pair.sends.after_not_ready(retry, timer) {
             Again::Fails(status) => return self.fail_first(pair, status),
             Again::After(nanoseconds) => nanoseconds,
         };
-        pair.not_ready_count += 1;
         live().not_ready_retries.add(1);
         pair.wait_until = now() + pause;
         self.rewind(pair, 0);

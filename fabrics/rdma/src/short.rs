@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use viaduct_core::verbs::check::{self, SendLimits};
 use viaduct_core::verbs::flags::{access, completion, send};
 use viaduct_core::verbs::requester::{self, Begin, Request, Turn};
-use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, SendOpcode, responder};
+use viaduct_core::verbs::{
+    Completion, CompletionStatus, Phase, QueuePairType, SendOpcode, responder,
+};
 
 use crate::counters::live;
 use crate::engine::Engine;
@@ -23,7 +25,7 @@ use crate::pair::SendRequest;
 use crate::requester::table_at;
 use crate::ring::{Consumer, Header};
 use crate::slab::Key;
-use crate::state::{Pair, Payload, Phase, Send, bytes_of};
+use crate::state::{OnRing, Pair, Payload, Send, bytes_of};
 
 /// Messages up to here go this way. Longer ones are copied for longer than they are looked at.
 const BYTES_MAX: u64 = 1024;
@@ -61,7 +63,7 @@ impl Engine {
         if !is_short
             || length > BYTES_MAX
             || self.faults.is_some()
-            || pair.started != pair.sends.len()
+            || pair.sends.has_more()
             || pair.wait_until != 0
             || pair.sends.len() >= sizes.max_send_requests as usize
             || !check::takes_sends(pair.state)
@@ -72,7 +74,8 @@ impl Engine {
         }
         let max_read_atomic = pair.attributes.max_read_atomic;
         let bytes_max = u64::from(MESSAGE_BYTES_MAX);
-        let Begin::Now = requester::begin(&asked, pair.asked, max_read_atomic, bytes_max) else {
+        let Begin::Now = requester::begin(&asked, pair.sends.asked(), max_read_atomic, bytes_max)
+        else {
             return false;
         };
         let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) else {
@@ -105,7 +108,7 @@ impl Engine {
             code: acknowledging(pair.expected),
             target: pair.attributes.destination,
             source: pair.number,
-            sequence: pair.next_sequence,
+            sequence: pair.sends.next_sequence(),
             immediate: request.immediate,
             length: length as u32,
             total: length as u32,
@@ -118,28 +121,28 @@ impl Engine {
         }
         link.outgoing.publish(&header);
         let phase = Phase::handed_over(kind, opcode);
-        pair.sends.push_back(Send {
+        pair.sends.post_begun(Send {
             request: request.request,
             opcode,
             flags,
-            // SAFETY: as promised by the caller.
-            payload: unsafe { Payload::new(request.elements, is_inline) },
             length,
             immediate: request.immediate,
             remote_address: 0,
             remote_key: 0,
             compare_add: 0,
             swap: 0,
-            destination: None,
             phase,
-            sequence: pair.next_sequence,
+            sequence: pair.sends.next_sequence(),
             offset: length,
-            end: link.outgoing.tail(),
-            is_placed: false,
-            struck: Struck::default(),
+            own: OnRing {
+                // SAFETY: as promised by the caller.
+                payload: unsafe { Payload::new(request.elements, is_inline) },
+                destination: None,
+                end: link.outgoing.tail(),
+                is_placed: false,
+                struck: Struck::default(),
+            },
         });
-        pair.started += 1;
-        pair.next_sequence = pair.next_sequence.wrapping_add(1);
         live().packets.add(1);
         let mut wakes_self = false;
         if link.outgoing.takes_attention() {
@@ -197,10 +200,10 @@ impl Engine {
         {
             return false;
         }
-        if kind == QueuePairType::Rc && pair.started > 0 {
+        if kind == QueuePairType::Rc && pair.sends.is_waiting() {
             hear_answer(&mut self.notices, pair, header.code);
             pair.table_at = table_at(pair, self.looks);
-            if pair.is_waiting() {
+            if pair.sends.is_waiting() {
                 self.advance_at = 0;
             }
         }
@@ -251,15 +254,9 @@ impl Engine {
 /// The oldest sends are done that a message acknowledges; [`Engine::retire`] does the rest.
 #[inline]
 fn hear_answer(notices: &mut Notices, pair: &mut Pair, code: u16) {
-    let expected = acknowledged(code, pair.next_sequence);
-    while pair.started > 0
-        && let Some(send) = pair.sends.front()
-        && send.phase == Phase::Sent
-        && requester::is_acknowledged(send.sequence, expected)
-    {
+    let expected = acknowledged(code, pair.sends.next_sequence());
+    while let Some(send) = pair.sends.first_acknowledged(expected) {
         notices.complete_send(pair, send, CompletionStatus::Success);
-        pair.sends.pop_front();
-        pair.started -= 1;
-        pair.begin_anew();
+        pair.sends.drop_first();
     }
 }

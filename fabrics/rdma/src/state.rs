@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 
 use viaduct_core::verbs::check::Region;
-use viaduct_core::verbs::requester::{self, EndsWhen};
 use viaduct_core::verbs::{
-    AddressAttributes, CompletionStatus, QueuePairAttributes, QueuePairState, QueuePairType,
-    ScatterGatherElement, SendOpcode,
+    AddressAttributes, PostedSend, QueuePairAttributes, QueuePairState, ScatterGatherElement,
+    SendQueue,
 };
 use viaduct_processes::copy::copy;
 
@@ -70,7 +69,7 @@ impl Inline {
     /// # Safety
     ///
     /// The elements' bytes can be read.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn new(elements: &[ScatterGatherElement]) -> Self {
         let mut few = [0; INLINE_FEW];
         if let [one] = elements
@@ -109,7 +108,7 @@ impl Payload {
     /// # Safety
     ///
     /// If they are inline, the elements' bytes can be read.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn new(elements: &[ScatterGatherElement], is_inline: bool) -> Self {
         if is_inline {
             // SAFETY: as promised by the caller.
@@ -128,49 +127,15 @@ impl Payload {
     }
 }
 
-/// How far a send has come.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Phase {
-    /// Not begun, or to be begun again.
-    Queued,
-    /// All of it is sent.
-    Sent,
-    /// All of it is sent, and bytes are to come back.
-    Asked,
-    /// Complete.
-    Done(CompletionStatus),
-}
-
-impl Phase {
-    /// That of a send whose bytes have been handed over.
-    pub(crate) fn handed_over(kind: QueuePairType, opcode: SendOpcode) -> Self {
-        match requester::ends_when(kind, opcode) {
-            EndsWhen::HandedOver => Self::Done(CompletionStatus::Success),
-            EndsWhen::Acknowledged => Self::Sent,
-            EndsWhen::Answered => Self::Asked,
-        }
-    }
-}
-
 /// A send.
+pub(crate) type Send = PostedSend<OnRing>;
+
+/// What a send has of its own, on its way through a ring.
 #[derive(Debug)]
-pub(crate) struct Send {
-    pub(crate) request: u64,
-    pub(crate) opcode: SendOpcode,
-    pub(crate) flags: u32,
+pub(crate) struct OnRing {
     pub(crate) payload: Payload,
-    pub(crate) length: u64,
-    pub(crate) immediate: u32,
-    pub(crate) remote_address: u64,
-    pub(crate) remote_key: u32,
-    pub(crate) compare_add: u64,
-    pub(crate) swap: u64,
     /// Where a datagram goes: attributes of the way, number, Q_Key.
     pub(crate) destination: Option<Box<(AddressAttributes, u32, u32)>>,
-    pub(crate) phase: Phase,
-    pub(crate) sequence: u32,
-    /// Bytes sent, or, of those asked for, received.
-    pub(crate) offset: u64,
     /// Where its last packet ends in the ring; 0: it was lost on the way.
     pub(crate) end: u64,
     /// Whether its bytes were written before its packets.
@@ -206,25 +171,16 @@ pub(crate) struct Pair {
     pub(crate) options: QueuePairOptions,
     pub(crate) state: QueuePairState,
     pub(crate) attributes: QueuePairAttributes,
-    pub(crate) sends: VecDeque<Send>,
-    /// Sends at the front that were begun.
-    pub(crate) started: usize,
-    pub(crate) next_sequence: u32,
-    /// Reads and atomics under way.
-    pub(crate) asked: usize,
+    pub(crate) sends: SendQueue<OnRing>,
     pub(crate) receives: VecDeque<Receive>,
     pub(crate) link: Option<usize>,
     /// Whether it is on the list of those with sends.
     pub(crate) is_active: bool,
     /// Not before this, since the peer was not ready.
     pub(crate) wait_until: u64,
-    pub(crate) not_ready_count: u32,
-    pub(crate) retry_count: u32,
     /// At which of the engine's looks the peer's table is looked at, if no message says before what
     /// the peer has: a look at what it writes would delay its answer.
     pub(crate) table_at: u64,
-    /// When something was last heard of the oldest send.
-    pub(crate) heard_at: u64,
     pub(crate) expected: u32,
     pub(crate) incoming: Option<Incoming>,
     pub(crate) is_established: bool,
@@ -239,19 +195,6 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// A send is done: what is counted of the oldest is counted anew.
-    #[inline]
-    pub(crate) fn begin_anew(&mut self) {
-        self.heard_at = 0;
-        self.retry_count = 0;
-        self.not_ready_count = 0;
-    }
-
-    /// Sends begun and not complete.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.started > 0
-    }
-
     /// Whether its receives come from a shared receive queue.
     pub(crate) fn has_shared_queue(&self) -> bool {
         self.options.shared_receive_queue.is_some()

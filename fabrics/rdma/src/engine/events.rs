@@ -139,7 +139,7 @@ pub(crate) fn close_context(context: Key) -> Result<()> {
         .shared
         .remove(key));
     sweep!(engine.notices.queues, |engine: &mut Guard, key| {
-        let _ = engine.set_armed(key, Armed::No);
+        let _ = engine.set_armed(key, None);
         engine.notices.queues.remove(key)
     });
     sweep!(engine.notices.channels, |engine: &mut Guard, key| engine
@@ -228,14 +228,10 @@ pub(crate) fn create_completion_queue(
     }
     let queue = Queue {
         context,
-        entries: options.entries,
-        completions: VecDeque::new(),
+        completions: Completions::new(options.entries, options.ignores_overrun),
         channel: options.channel.map(|channel| channel.key),
         cookie: options.cookie,
         has_timestamps: options.has_timestamps,
-        ignores_overrun: options.ignores_overrun,
-        is_dead: false,
-        armed: Armed::No,
         users: 0,
         unacknowledged: 0,
         async_unacknowledged: 0,
@@ -283,14 +279,7 @@ pub(crate) fn poll_completions(
 
 pub(crate) fn arm(key: Key, is_solicited_only: bool) -> Result<()> {
     let mut engine = engine()?;
-    let before = engine.notices.queues.get(key).ok_or_else(gone)?.armed;
-    // Arming for all stays though arming for solicited ones follows.
-    let armed = if is_solicited_only && before != Armed::All {
-        Armed::Solicited
-    } else {
-        Armed::All
-    };
-    engine.set_armed(key, armed)?;
+    engine.set_armed(key, Some(is_solicited_only))?;
     engine.set_attention(true);
     engine.progress();
     if engine.notices.armed == 0 {
@@ -302,20 +291,20 @@ pub(crate) fn arm(key: Key, is_solicited_only: bool) -> Result<()> {
 
 pub(crate) fn completion_queue_entries(key: Key) -> Result<u32> {
     let engine = engine()?;
-    Ok(engine.notices.queues.get(key).ok_or_else(gone)?.entries)
+    let queue = engine.notices.queues.get(key).ok_or_else(gone)?;
+    Ok(queue.completions.entries())
 }
 
 pub(crate) fn resize_completion_queue(key: Key, entries: u32) -> Result<u32> {
     let mut engine = engine()?;
     check_entries(entries)?;
     let queue = engine.notices.queues.get_mut(key).ok_or_else(gone)?;
-    if queue.completions.len() > entries as usize {
+    if !queue.completions.resize(entries) {
         return Err(invalid(format!(
             "{} completions are in the queue, more than {entries}",
             queue.completions.len()
         )));
     }
-    queue.entries = entries;
     Ok(entries)
 }
 
@@ -335,7 +324,7 @@ pub(crate) fn destroy_completion_queue(key: Key) -> Result<()> {
         return Err(busy("a queue pair still uses the completion queue"));
     }
     let (context, channel) = (queue.context, queue.channel);
-    engine.set_armed(key, Armed::No)?;
+    engine.set_armed(key, None)?;
     if let Some(channel) = channel {
         engine.notices.forget_completion_events(channel, key);
     }

@@ -46,18 +46,12 @@ pub(crate) fn create_queue_pair(domain: Key, options: &QueuePairOptions) -> Resu
         options,
         state: QueuePairState::Reset,
         attributes: QueuePairAttributes::default(),
-        sends: VecDeque::new(),
-        started: 0,
-        next_sequence: 0,
-        asked: 0,
+        sends: SendQueue::default(),
         receives: VecDeque::new(),
         link: None,
         is_active: false,
         wait_until: 0,
-        not_ready_count: 0,
-        retry_count: 0,
         table_at: 0,
-        heard_at: 0,
         expected: 0,
         incoming: None,
         is_established: false,
@@ -96,7 +90,7 @@ pub(crate) fn query_queue_pair(key: Key) -> Result<(QueuePairAttributes, QueuePa
     attributes.state = pair.state;
     attributes.current_state = pair.state;
     attributes.capabilities = pair.options.capabilities;
-    attributes.is_draining = pair.state == QueuePairState::SendDrained && pair.is_waiting();
+    attributes.is_draining = pair.state == QueuePairState::SendDrained && pair.sends.is_waiting();
     Ok((attributes, pair.options))
 }
 
@@ -235,27 +229,30 @@ pub(crate) unsafe fn post_sends(key: Key, requests: &[SendRequest<'_>]) -> Resul
             }
             _ => None,
         };
+        let is_inline = request.flags & send::INLINE != 0;
         let send = Send {
             request: request.request,
             opcode: request.opcode,
             flags: request.flags,
-            // SAFETY: as promised by the caller.
-            payload: unsafe { Payload::new(request.elements, request.flags & send::INLINE != 0) },
             length: bytes_of(request.elements),
             immediate: request.immediate,
             remote_address: request.remote_address,
             remote_key: request.remote_key,
             compare_add: request.compare_add,
             swap: request.swap,
-            destination,
             phase: Phase::Queued,
             sequence: 0,
             offset: 0,
-            end: 0,
-            is_placed: false,
-            struck: Struck::default(),
+            own: OnRing {
+                // SAFETY: as promised by the caller.
+                payload: unsafe { Payload::new(request.elements, is_inline) },
+                destination,
+                end: 0,
+                is_placed: false,
+                struck: Struck::default(),
+            },
         };
-        engine.pair(key)?.sends.push_back(send);
+        engine.pair(key)?.sends.post(send);
     }
     let index = key.index();
     let mut pair = engine.take_pair(index).ok_or_else(gone)?;
@@ -390,8 +387,6 @@ impl Engine {
                 pair.attributes = QueuePairAttributes::default();
                 pair.sends.clear();
                 pair.receives.clear();
-                pair.started = 0;
-                pair.asked = 0;
                 pair.incoming = None;
                 pair.link = None;
                 pair.is_established = false;
@@ -408,9 +403,7 @@ impl Engine {
                 }
             }
             (QueuePairState::ReadyToReceive, QueuePairState::ReadyToSend) => {
-                pair.next_sequence = pair.attributes.send_packet_number;
-                pair.retry_count = 0;
-                pair.not_ready_count = 0;
+                pair.sends.connect(pair.attributes.send_packet_number);
                 pair.wait_until = 0;
             }
             (_, QueuePairState::SendDrained) => {
