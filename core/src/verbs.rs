@@ -29,7 +29,8 @@ pub mod transition;
 mod words;
 
 pub use attributes::{
-    AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, SharedReceiveAttributes,
+    AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, RangeError,
+    SharedReceiveAttributes,
 };
 pub use completions::{Armed, Arrival, Completions};
 pub use request::{Completion, ScatterGatherElement};

@@ -1,5 +1,6 @@
 //! What queue pairs, shared receive queues and addresses are told and asked.
 
+use super::flags::attribute;
 use super::{Mtu, PathMigrationState, QueuePairState};
 
 /// `struct ibv_qp_cap`: sizes of the queues of a queue pair.
@@ -141,6 +142,76 @@ impl Default for QueuePairAttributes {
     }
 }
 
+/// What is out of its range, whatever the device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RangeError {
+    /// The number of the peer's queue pair: it has 24 bits.
+    Destination,
+    /// A timer, of five bits, or a number of retries, of three.
+    Patience,
+}
+
+/// Bits of the number of a packet, or of a queue pair.
+const NUMBER_BITS: u32 = 24;
+
+impl QueuePairAttributes {
+    /// Whether those that a mask names have a meaning on any device.
+    ///
+    /// Source: `ibv_modify_qp(3)`.
+    ///
+    /// # Errors
+    ///
+    /// The first that has none.
+    pub const fn check_ranges(&self, mask: u32) -> Result<(), RangeError> {
+        if mask & attribute::DESTINATION != 0 && self.destination >= 1 << NUMBER_BITS {
+            return Err(RangeError::Destination);
+        }
+        if mask & attribute::TIMEOUT != 0 && self.timeout > 31
+            || mask & attribute::RETRY_COUNT != 0 && self.retry_count > 7
+            || mask & attribute::RECEIVER_NOT_READY_RETRY != 0 && self.receiver_not_ready_retry > 7
+            || mask & attribute::MIN_RECEIVER_NOT_READY_TIMER != 0
+                && self.min_receiver_not_ready_timer > 31
+        {
+            return Err(RangeError::Patience);
+        }
+        Ok(())
+    }
+
+    /// Takes over from others those that a mask names. The state is not among them, which follows
+    /// rules of its own ([`transition`](super::transition)).
+    pub fn take_over(&mut self, wanted: &Self, mask: u32) {
+        const NUMBERS: u32 = (1 << NUMBER_BITS) - 1;
+        macro_rules! take {
+            ($($bit:ident: $field:ident;)+) => {
+                $(if mask & attribute::$bit != 0 {
+                    self.$field = wanted.$field;
+                })+
+            };
+        }
+        take! {
+            SEND_DRAINED_NOTIFY: send_drained_notify;
+            ACCESS_FLAGS: access_flags;
+            PARTITION_KEY_INDEX: partition_key_index;
+            PORT: port;
+            QUEUE_KEY: queue_key;
+            ADDRESS: address;
+            PATH_MTU: path_mtu;
+            TIMEOUT: timeout;
+            RETRY_COUNT: retry_count;
+            RECEIVER_NOT_READY_RETRY: receiver_not_ready_retry;
+            RECEIVE_PACKET_NUMBER: receive_packet_number;
+            SEND_PACKET_NUMBER: send_packet_number;
+            MAX_READ_ATOMIC: max_read_atomic;
+            MAX_DESTINATION_READ_ATOMIC: max_destination_read_atomic;
+            MIN_RECEIVER_NOT_READY_TIMER: min_receiver_not_ready_timer;
+            PATH_MIGRATION_STATE: path_migration_state;
+            DESTINATION: destination;
+        }
+        self.receive_packet_number &= NUMBERS;
+        self.send_packet_number &= NUMBERS;
+    }
+}
+
 /// `struct ibv_srq_attr`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SharedReceiveAttributes {
@@ -150,4 +221,52 @@ pub struct SharedReceiveAttributes {
     pub max_elements: u32,
     /// Told once when fewer receives than this are left; 0 is never.
     pub limit: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_mask_names_is_taken_over_and_nothing_else() {
+        let wanted = QueuePairAttributes {
+            state: QueuePairState::Error,
+            destination: 7,
+            timeout: 14,
+            retry_count: 3,
+            send_packet_number: 0xff00_0005,
+            ..QueuePairAttributes::default()
+        };
+        let mut own = QueuePairAttributes::default();
+        let mask = attribute::STATE | attribute::TIMEOUT | attribute::SEND_PACKET_NUMBER;
+        own.take_over(&wanted, mask);
+        let expected = QueuePairAttributes {
+            timeout: 14,
+            send_packet_number: 5,
+            ..QueuePairAttributes::default()
+        };
+        assert_eq!(own, expected);
+        own.take_over(&wanted, attribute::DESTINATION | attribute::RETRY_COUNT);
+        assert_eq!((own.destination, own.retry_count), (7, 3));
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_bits() {
+        let mut attributes = QueuePairAttributes {
+            destination: (1 << 24) - 1,
+            timeout: 31,
+            retry_count: 7,
+            receiver_not_ready_retry: 7,
+            min_receiver_not_ready_timer: 31,
+            ..QueuePairAttributes::default()
+        };
+        assert_eq!(attributes.check_ranges(u32::MAX), Ok(()));
+        attributes.destination += 1;
+        let check = QueuePairAttributes::check_ranges;
+        assert_eq!(check(&attributes, u32::MAX), Err(RangeError::Destination));
+        attributes.destination = 0;
+        attributes.receiver_not_ready_retry = 8;
+        assert_eq!(check(&attributes, u32::MAX), Err(RangeError::Patience));
+        assert_eq!(check(&attributes, attribute::TIMEOUT), Ok(()));
+    }
 }

@@ -39,6 +39,16 @@ pub fn tells_not_ready(kind: QueuePairType) -> bool {
     rule!(matches!(kind, QueuePairType::Rc))
 }
 
+/// Whether a shared receive queue with so many receives left tells that it runs short, once.
+/// Limit 0 is none.
+///
+/// Source: `ibv_modify_srq(3)`, `ibv_get_async_event(3)`, `IBV_EVENT_SRQ_LIMIT_REACHED`.
+#[inline]
+#[must_use]
+pub fn tells_limit(left: usize, limit: u32) -> bool {
+    rule!(left < limit as usize)
+}
+
 /// Whether a request for so many bytes of memory is checked against its key: of none, key and
 /// address are not looked at.
 ///
@@ -174,6 +184,7 @@ mod tests {
         assert!(takes_receive(true, true) && !takes_receive(true, false));
         assert!(tells_not_ready(Rc) && !tells_not_ready(Uc) && !tells_not_ready(Ud));
         assert!(checks_key(1) && !checks_key(0));
+        assert!(tells_limit(1, 2) && !tells_limit(2, 2) && !tells_limit(0, 0));
         assert_eq!(completed(true), CompletionOpcode::ReceiveRdmaWithImmediate);
         assert_eq!(completed(false), CompletionOpcode::Receive);
         assert_eq!((receive_bytes(Ud, 8), receive_bytes(Rc, 8)), (48, 8));

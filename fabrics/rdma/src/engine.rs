@@ -13,10 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
 use viaduct_core::verbs::flags::{access, attribute, reregister, send, shared_receive};
+use viaduct_core::verbs::responder;
 use viaduct_core::verbs::transition::{self, ModifyError};
 use viaduct_core::verbs::{
     AddressAttributes, Armed, AsyncEventType, Completion, Completions, LinkLayer, Phase,
-    QueuePairAttributes, QueuePairState, QueuePairType, SendQueue, SharedReceiveAttributes,
+    QueuePairAttributes, QueuePairState, QueuePairType, RangeError, SendQueue,
+    SharedReceiveAttributes,
 };
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 use viaduct_processes::lock::{self, BiasedMutex};
@@ -406,7 +408,7 @@ impl Engine {
     /// Tells once that a shared receive queue runs short.
     pub(crate) fn check_limit(&mut self, key: Key) {
         if let Some(shared) = self.shared.get_mut(key)
-            && shared.receives.len() < shared.limit as usize
+            && responder::tells_limit(shared.receives.len(), shared.limit)
         {
             shared.limit = 0;
             let (context, cookie) = (shared.context, shared.cookie);

@@ -303,24 +303,13 @@ impl Engine {
         {
             return Err(invalid("too many reads and atomics at once"));
         }
-        if mask & attribute::DESTINATION != 0 && wanted.destination >= 1 << 24 {
-            return Err(invalid("queue pair numbers have 24 bits"));
-        }
         if mask & attribute::ACCESS_FLAGS != 0 && wanted.access_flags & !ACCESS_KNOWN != 0 {
             return Err(invalid("access flags of a queue pair are not all known"));
         }
-        if mask & attribute::TIMEOUT != 0 && wanted.timeout > 31
-            || mask & attribute::RETRY_COUNT != 0 && wanted.retry_count > 7
-            || mask & attribute::RECEIVER_NOT_READY_RETRY != 0
-                && wanted.receiver_not_ready_retry > 7
-            || mask & attribute::MIN_RECEIVER_NOT_READY_TIMER != 0
-                && wanted.min_receiver_not_ready_timer > 31
-        {
-            return Err(invalid(
-                "a timer or a number of retries is out of its range",
-            ));
-        }
-        Ok(())
+        wanted.check_ranges(mask).map_err(|error| match error {
+            RangeError::Destination => invalid("queue pair numbers have 24 bits"),
+            RangeError::Patience => invalid("a timer or a number of retries is out of its range"),
+        })
     }
 
     /// Takes over attributes, and does what the new state needs.
@@ -331,56 +320,7 @@ impl Engine {
         mask: u32,
         to: QueuePairState,
     ) {
-        let own = &mut pair.attributes;
-        let mut set = |bit: u32, change: &dyn Fn(&mut QueuePairAttributes)| {
-            if mask & bit != 0 {
-                change(own);
-            }
-        };
-        const PSN: u32 = (1 << 24) - 1;
-        set(attribute::SEND_DRAINED_NOTIFY, &|own| {
-            own.send_drained_notify = wanted.send_drained_notify;
-        });
-        set(attribute::ACCESS_FLAGS, &|own| {
-            own.access_flags = wanted.access_flags
-        });
-        set(attribute::PARTITION_KEY_INDEX, &|own| {
-            own.partition_key_index = wanted.partition_key_index;
-        });
-        set(attribute::PORT, &|own| own.port = wanted.port);
-        set(attribute::QUEUE_KEY, &|own| {
-            own.queue_key = wanted.queue_key
-        });
-        set(attribute::ADDRESS, &|own| own.address = wanted.address);
-        set(attribute::PATH_MTU, &|own| own.path_mtu = wanted.path_mtu);
-        set(attribute::TIMEOUT, &|own| own.timeout = wanted.timeout);
-        set(attribute::RETRY_COUNT, &|own| {
-            own.retry_count = wanted.retry_count
-        });
-        set(attribute::RECEIVER_NOT_READY_RETRY, &|own| {
-            own.receiver_not_ready_retry = wanted.receiver_not_ready_retry;
-        });
-        set(attribute::RECEIVE_PACKET_NUMBER, &|own| {
-            own.receive_packet_number = wanted.receive_packet_number & PSN;
-        });
-        set(attribute::SEND_PACKET_NUMBER, &|own| {
-            own.send_packet_number = wanted.send_packet_number & PSN;
-        });
-        set(attribute::MAX_READ_ATOMIC, &|own| {
-            own.max_read_atomic = wanted.max_read_atomic
-        });
-        set(attribute::MAX_DESTINATION_READ_ATOMIC, &|own| {
-            own.max_destination_read_atomic = wanted.max_destination_read_atomic;
-        });
-        set(attribute::MIN_RECEIVER_NOT_READY_TIMER, &|own| {
-            own.min_receiver_not_ready_timer = wanted.min_receiver_not_ready_timer;
-        });
-        set(attribute::PATH_MIGRATION_STATE, &|own| {
-            own.path_migration_state = wanted.path_migration_state;
-        });
-        set(attribute::DESTINATION, &|own| {
-            own.destination = wanted.destination
-        });
+        pair.attributes.take_over(wanted, mask);
         let from = std::mem::replace(&mut pair.state, to);
         match (from, to) {
             (_, QueuePairState::Reset) => {
