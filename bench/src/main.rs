@@ -96,6 +96,8 @@ fn main() -> ExitCode {
         Some(verbs::kernel_copy::TARGET) => {
             return ended(verbs::kernel_copy::be_target(&arguments[1..]));
         }
+        Some(verbs::many::ASKING) => return ended(verbs::many::ask(&arguments[1..])),
+        Some(verbs::many::ANSWERING) => return ended(verbs::many::answer(&arguments[1..])),
         Some("transports") => {
             return ended(transports::command(arguments.into_iter().skip(1)));
         }

@@ -23,7 +23,7 @@ use cell::Cell;
 use contestants::{Contestant, GROUPS, Places, Skipped};
 pub(crate) use perftest::{free_port, listens, median_latency_us};
 use placement::Prober;
-pub(crate) use process::{LEASHED, Running, become_leashed, leashed, run};
+pub(crate) use process::{LEASHED, Running, become_leashed, leashed, own_program, run};
 use sheet::{Sheet, SheetRow};
 
 pub(crate) const USAGE: &str = "\
@@ -81,7 +81,7 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Result<(), Box
     if !cfg!(target_os = "linux") {
         return Err("transports between processes are measured on Linux only".into());
     }
-    let build = process::own_program()?.with_file_name("peers");
+    let build = own_program()?.with_file_name("peers");
     std::fs::create_dir_all(&build)?;
     std::fs::create_dir_all(&options.out)?;
     let load_before = crate::load();
@@ -241,7 +241,7 @@ fn groups(text: &str) -> Result<Vec<&'static str>, String> {
 ///
 /// One line: what is missing, and how to make it.
 pub(crate) fn own_program_in_c(viaduct: &std::path::Path) -> Result<String, String> {
-    let build = process::own_program()?.with_file_name("peers");
+    let build = own_program()?.with_file_name("peers");
     std::fs::create_dir_all(&build).map_err(|error| format!("{}: {error}", build.display()))?;
     contestants::own_program_in_c(&Places {
         viaduct,

@@ -3,6 +3,7 @@
 //! other on the same cores; what counts is their ratio.
 
 pub(crate) mod kernel_copy;
+pub(crate) mod many;
 mod programs;
 
 use std::collections::BTreeMap;
@@ -132,6 +133,16 @@ fn measure_once(viaduct: &Path, table: &mut Table) -> Result<(), String> {
             Target::AtMost(UCX_TIMES_MAX),
             ours_us / own_us,
         );
+    }
+    let many = many::measure(CORES)?;
+    let pairs = many::PAIRS;
+    for (quantity, unit, value) in [
+        ("memory of one, both ends", "bytes", many.bytes_a_pair),
+        ("connections", "/s", many.connections_s),
+        ("requests answered", "/s", many.requests_s),
+    ] {
+        let quantity = format!("{pairs} queue pairs: {quantity}");
+        add(quantity, unit, Target::None, value);
     }
     Ok(())
 }

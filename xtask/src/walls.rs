@@ -339,6 +339,7 @@ const WALLS: &[Wall] = &[
             "viaduct-processes",
             "viaduct-programs",
             "viaduct-provider",
+            "viaduct-rdma",
             "viaduct-scenario",
             "viaduct-shm",
             "viaduct-vi-carrier",

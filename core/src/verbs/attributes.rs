@@ -1,7 +1,7 @@
 //! What queue pairs, shared receive queues and addresses are told and asked.
 
 use super::flags::attribute;
-use super::{Mtu, PathMigrationState, QueuePairState};
+use super::{Mtu, PathMigrationState, QueuePairState, QueuePairType, transition};
 
 /// `struct ibv_qp_cap`: sizes of the queues of a queue pair.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -177,6 +177,13 @@ impl QueuePairAttributes {
         Ok(())
     }
 
+    /// Those that a step between two states must name, with the state; none if there is no such
+    /// step.
+    #[must_use]
+    pub fn required(kind: QueuePairType, from: QueuePairState, to: QueuePairState) -> Option<u32> {
+        transition::masks(kind, from, to).map(|masks| attribute::STATE | masks.required)
+    }
+
     /// Takes over from others those that a mask names. The state is not among them, which follows
     /// rules of its own ([`transition`](super::transition)).
     pub fn take_over(&mut self, wanted: &Self, mask: u32) {
@@ -248,6 +255,26 @@ mod tests {
         assert_eq!(own, expected);
         own.take_over(&wanted, attribute::DESTINATION | attribute::RETRY_COUNT);
         assert_eq!((own.destination, own.retry_count), (7, 3));
+    }
+
+    #[test]
+    fn a_step_that_names_what_it_must_is_one() {
+        use QueuePairState::{Init, ReadyToReceive, ReadyToSend, Reset};
+        for kind in [QueuePairType::Rc, QueuePairType::Uc, QueuePairType::Ud] {
+            let steps = [
+                (Reset, Init),
+                (Init, ReadyToReceive),
+                (ReadyToReceive, ReadyToSend),
+            ];
+            for (from, to) in steps {
+                let mask = QueuePairAttributes::required(kind, from, to).unwrap();
+                assert_eq!(transition::next(kind, from, mask, to, from), Ok(to));
+            }
+            assert_eq!(
+                QueuePairAttributes::required(kind, Reset, ReadyToSend),
+                None
+            );
+        }
     }
 
     #[test]

@@ -35,7 +35,11 @@ pub enum ModifyError {
 }
 
 /// The attributes of the step between two states; none if there is no such step.
-fn masks(kind: QueuePairType, from: QueuePairState, to: QueuePairState) -> Option<Masks> {
+pub(super) fn masks(
+    kind: QueuePairType,
+    from: QueuePairState,
+    to: QueuePairState,
+) -> Option<Masks> {
     use QueuePairState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendDrained, SendError};
     use QueuePairType::{Rc, Uc, Ud};
     let masks = |required, optional| Some(Masks { required, optional });

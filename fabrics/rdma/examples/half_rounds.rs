@@ -10,10 +10,10 @@
 
 use std::time::Instant;
 
-use viaduct_rdma::verbs::flags::{access, attribute, send};
+use viaduct_rdma::verbs::flags::{access, send};
 use viaduct_rdma::verbs::{
-    Capabilities, Completion, CompletionStatus, Mtu, QueuePairAttributes, QueuePairState,
-    QueuePairType, ScatterGatherElement, SendOpcode,
+    Capabilities, Completion, CompletionStatus, Mtu, QueuePairAttributes, QueuePairType,
+    ScatterGatherElement, SendOpcode,
 };
 use viaduct_rdma::{
     CompletionQueue, CompletionQueueOptions, Error, QueuePair, QueuePairOptions, ReceiveRequest,
@@ -133,32 +133,5 @@ fn connect(pair: &QueuePair, destination: u32) -> Result<(), Error> {
     };
     attributes.address.is_global = true;
     attributes.address.port = 1;
-    let steps = [
-        (
-            QueuePairState::Init,
-            attribute::PARTITION_KEY_INDEX | attribute::PORT | attribute::ACCESS_FLAGS,
-        ),
-        (
-            QueuePairState::ReadyToReceive,
-            attribute::ADDRESS
-                | attribute::PATH_MTU
-                | attribute::DESTINATION
-                | attribute::RECEIVE_PACKET_NUMBER
-                | attribute::MAX_DESTINATION_READ_ATOMIC
-                | attribute::MIN_RECEIVER_NOT_READY_TIMER,
-        ),
-        (
-            QueuePairState::ReadyToSend,
-            attribute::TIMEOUT
-                | attribute::RETRY_COUNT
-                | attribute::RECEIVER_NOT_READY_RETRY
-                | attribute::SEND_PACKET_NUMBER
-                | attribute::MAX_READ_ATOMIC,
-        ),
-    ];
-    for (state, mask) in steps {
-        attributes.state = state;
-        pair.modify(&attributes, mask | attribute::STATE)?;
-    }
-    Ok(())
+    pair.raise(&attributes)
 }

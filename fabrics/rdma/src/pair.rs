@@ -149,6 +149,31 @@ impl QueuePair {
         engine::modify_queue_pair(self.key, attributes, mask)
     }
 
+    /// Takes a new one up to RTS: through INIT and RTR, with the attributes that each step must
+    /// name.
+    ///
+    /// # Errors
+    ///
+    /// As [`QueuePair::modify`].
+    pub fn raise(&self, attributes: &QueuePairAttributes) -> Result<()> {
+        let kind = self.query()?.1.kind;
+        let mut from = QueuePairState::Reset;
+        for state in [
+            QueuePairState::Init,
+            QueuePairState::ReadyToReceive,
+            QueuePairState::ReadyToSend,
+        ] {
+            let step = QueuePairAttributes {
+                state,
+                ..*attributes
+            };
+            let mask = QueuePairAttributes::required(kind, from, state).unwrap_or_default();
+            self.modify(&step, mask)?;
+            from = state;
+        }
+        Ok(())
+    }
+
     /// All that was set, and what it was made with (with the sizes that it got).
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
-use viaduct_core::verbs::flags::{access, attribute};
+use viaduct_core::verbs::flags::access;
 use viaduct_core::verbs::{
     Capabilities, Completion, CompletionStatus, Mtu, QueuePairAttributes, QueuePairState,
     QueuePairType, ScatterGatherElement, SendOpcode,
@@ -110,7 +110,7 @@ impl World {
         self.domain.create_queue_pair(&options).unwrap()
     }
 
-    fn connect(&self, pair: &QueuePair, kind: QueuePairType, destination: u32) {
+    fn connect(pair: &QueuePair, destination: u32) {
         let mut attributes = QueuePairAttributes {
             port: 1,
             destination,
@@ -126,43 +126,13 @@ impl World {
         };
         attributes.address.is_global = true;
         attributes.address.port = 1;
-        let is_datagram = kind == QueuePairType::Ud;
-        let init = attribute::PARTITION_KEY_INDEX | attribute::PORT;
-        let [mut up, mut ready] = [0, attribute::SEND_PACKET_NUMBER];
-        if !is_datagram {
-            up |= attribute::ADDRESS
-                | attribute::PATH_MTU
-                | attribute::DESTINATION
-                | attribute::RECEIVE_PACKET_NUMBER;
-        }
-        if kind == QueuePairType::Rc {
-            up |= attribute::MAX_DESTINATION_READ_ATOMIC | attribute::MIN_RECEIVER_NOT_READY_TIMER;
-            ready |= attribute::TIMEOUT
-                | attribute::RETRY_COUNT
-                | attribute::RECEIVER_NOT_READY_RETRY
-                | attribute::MAX_READ_ATOMIC;
-        }
-        let third = if is_datagram {
-            attribute::QUEUE_KEY
-        } else {
-            attribute::ACCESS_FLAGS
-        };
-        let steps = [init | third, up, ready];
-        let states = [
-            QueuePairState::Init,
-            QueuePairState::ReadyToReceive,
-            QueuePairState::ReadyToSend,
-        ];
-        for (state, mask) in states.into_iter().zip(steps) {
-            attributes.state = state;
-            pair.modify(&attributes, mask | attribute::STATE).unwrap();
-        }
+        pair.raise(&attributes).unwrap();
     }
 
     /// A queue pair whose peer is the liar, with receives.
     fn victim(&self, kind: QueuePairType) -> QueuePair {
         let pair = self.pair(kind);
-        self.connect(&pair, kind, NUMBER);
+        Self::connect(&pair, NUMBER);
         for request in 0..32 {
             let elements = [self.element([64, 8192][request as usize % 2])];
             let receive = ReceiveRequest {
@@ -184,8 +154,8 @@ impl World {
     fn others_go_on(&self) {
         let kind = QueuePairType::Rc;
         let [one, two] = [(); 2].map(|()| self.pair(kind));
-        self.connect(&one, kind, two.number());
-        self.connect(&two, kind, one.number());
+        Self::connect(&one, two.number());
+        Self::connect(&two, one.number());
         let elements = [self.element(16)];
         let receive = ReceiveRequest {
             request: 1,
