@@ -15,7 +15,7 @@ use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
-use viaduct_network::{Buffers, Marking, Sharing};
+use viaduct_network::{Buffers, CongestionControl, Marking, Sharing};
 use viaduct_topology::{ChainHosts, LinkId, Ports, Topology, TreeShape};
 
 fn topology() -> impl Strategy<Value = Topology> {
@@ -231,6 +231,10 @@ fn disturbed() -> impl Strategy<Value = ClusterConfig> {
                             low_bytes: 0,
                             high_bytes: 4 * full,
                             probability: 0.5,
+                            control: match timeout % 2 {
+                                0 => CongestionControl::None,
+                                _ => CongestionControl::Dcqcn,
+                            },
                         }),
                     };
                     config.traffic.reliability = level;

@@ -15,6 +15,7 @@
 mod adapter;
 pub(crate) mod alone;
 mod calendar;
+mod dcqcn;
 pub(crate) mod limits;
 mod output;
 pub(crate) mod passage;
@@ -31,6 +32,7 @@ use viaduct_topology::{LinkClass, LinkId};
 use self::adapter::{Adapter, Inbound, NEVER};
 use self::alone::{Forwarding, Own, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
+use self::dcqcn::Senders;
 use self::limits::Limits;
 use self::output::Output;
 use self::passage::{Crossing, Passage};
@@ -57,6 +59,8 @@ pub(crate) struct Frames {
     calendar: Calendar,
     /// What queues do that do not hold all that comes, if there are any.
     limits: Option<Box<Limits>>,
+    /// The flows that are slowed down where frames are marked, if any are.
+    senders: Option<Box<Senders>>,
     /// Adapters that send, each once, by a time before which it does nothing.
     active: BinaryHeap<Reverse<(u64, u32)>>,
     /// Links to which something comes in a window.
@@ -117,6 +121,7 @@ impl Frames {
             // A cable is never crossed in no time at all.
             calendar: Calendar::new(width.max(1)),
             limits,
+            senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
             touched: Vec::new(),
             window_event: EventId::NONE,
@@ -164,10 +169,14 @@ impl Frames {
             self.notices.push((passage.end_look, id));
         } else {
             self.advance(source, now);
+            // What has been sent of its flow by now may hold it back.
+            let next_start = now.max(self.may_send_from(crossing.flow));
+            self.passages[id as usize].next_start = next_start;
             let adapter = &mut self.adapters[source as usize];
             adapter.out.join(&mut self.passages, id, crossing.flow, now);
-            if !adapter.is_active {
+            if !adapter.is_active || adapter.out.wake < adapter.active_from {
                 adapter.is_active = true;
+                adapter.active_from = now;
                 self.active.push(Reverse((now, source)));
             }
             let passage = &self.passages[id as usize];
@@ -215,6 +224,7 @@ impl Frames {
             taken: bytes.map(|bytes| Own::taken(bytes, demand, last_bus, switching)),
             left: sizes.count,
             next_start: now,
+            flow: crossing.flow,
             lead: alone.head,
             owes_head: is_sent && crossing.brings_head,
             owes_gone: is_sent,
@@ -318,6 +328,10 @@ impl Frames {
         );
         let mut least = passage.rest(full, last);
         let line = &self.adapters[passage.source as usize].out;
+        if self.senders.is_some() {
+            // Others may be slowed down, and it may be itself.
+            return self.may_go_from(now, passage) + least.max(1);
+        }
         let firsts = line.flows.iter().map(|flow| flow.first);
         let others = firsts.filter(|&first| first != id);
         let is_paced = |it: u32| self.passages[it as usize].own[0].pace > 0;
@@ -341,9 +355,14 @@ impl Frames {
             && wake < now
         {
             self.active.pop();
+            if self.adapters[host as usize].active_from != wake {
+                // It was found to have something to do before.
+                continue;
+            }
             self.advance(host, now);
             let adapter = &mut self.adapters[host as usize];
             adapter.is_active = !adapter.out.flows.is_empty();
+            adapter.active_from = adapter.out.wake;
             if adapter.is_active {
                 self.active.push(Reverse((adapter.out.wake, host)));
             }
@@ -404,8 +423,12 @@ impl Frames {
     /// A frame comes to the queue of a switch.
     #[inline]
     fn serve(&mut self, arrival: &Arrival) {
-        if self.limits.is_some() && !self.is_taken(arrival) {
-            return;
+        let mut kind = arrival.kind;
+        if self.limits.is_some() {
+            match self.admit(arrival) {
+                Some(admitted) => kind = admitted,
+                None => return,
+            }
         }
         let passage = &self.passages[arrival.passage as usize];
         let bytes = passage.sizes.bytes(arrival.kind.is_last());
@@ -413,12 +436,7 @@ impl Frames {
         let service = output.service(bytes);
         let held = passage.sizes.held(arrival.kind.is_last());
         let start = output.take(arrival.time, service, (bytes, held));
-        self.leave(
-            arrival.passage,
-            arrival.place,
-            arrival.kind,
-            (start, service),
-        );
+        self.leave(arrival.passage, arrival.place, kind, (start, service));
     }
 
     /// A frame begins on a link of its way, and keeps it busy for some time.
@@ -461,6 +479,10 @@ impl Frames {
         } else {
             passage.came += 1;
         }
+        if kind.is_marked() {
+            self.tell_sender(id, head + service);
+        }
+        let passage = &mut self.passages[id as usize];
         if kind.is_first() {
             passage.head = head;
             if passage.owes_head {
@@ -574,6 +596,10 @@ impl Frames {
             Ok(place) => place,
             Err(next) => {
                 adapter.out.wake = next;
+                if self.senders.is_some() {
+                    // Another flow need not wait for those that are slowed down.
+                    adapter.out.idle_from = time;
+                }
                 return;
             }
         };
@@ -596,6 +622,11 @@ impl Frames {
         let start = output.take(comes, service, (bytes, held));
         passage.left -= 1;
         passage.next_start = begin + own.pace;
+        if self.senders.is_some() {
+            self.pace(id, time, begin, bytes);
+        }
+        let adapter = &mut self.adapters[host as usize];
+        let passage = &mut self.passages[id as usize];
         if kind.is_last() {
             passage.gone = start + service;
             if passage.gone_look == NEVER {
@@ -604,6 +635,7 @@ impl Frames {
             }
         }
         adapter.out.rotate(&self.passages, place);
+        adapter.out.idle_from = NEVER;
         // It reads the next one while this one leaves.
         adapter.out.wake = if adapter.out.flows.is_empty() {
             NEVER
@@ -707,5 +739,6 @@ impl Frames {
             + ways * size_of::<u32>()
             + self.calendar.state_bytes()
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
+            + self.senders.as_ref().map_or(0, |it| it.state_bytes())
     }
 }

@@ -32,7 +32,7 @@ pub mod wormhole;
 
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
-pub use links::{Buffers, LinkConfig, Marking, Sharing, SwitchModel};
+pub use links::{Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel};
 pub use network::{Begun, Moved, Network, Next, Transfer};
 pub use packets::{Arrivals, LinkUse, Packet, PacketCounts, PacketNetwork, Parcel};
 pub use ports::Ports;

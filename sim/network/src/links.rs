@@ -91,6 +91,18 @@ pub struct Marking {
     pub high_bytes: u64,
     /// The part of frames that is marked just below that, 0 to 1.
     pub probability: f64,
+    /// What senders do that are told.
+    pub control: CongestionControl,
+}
+
+/// What a sender does whose frames are marked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CongestionControl {
+    /// Nothing.
+    #[default]
+    None,
+    /// It slows the flow down, and speeds it up again: DCQCN.
+    Dcqcn,
 }
 
 /// How a link's rate is shared.

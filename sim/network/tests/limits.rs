@@ -9,7 +9,7 @@ mod common;
 
 use viaduct_engine::{Stream, StreamKey};
 use viaduct_network::fluid::ResourceId;
-use viaduct_network::{Buffers, Marking, Network, QueueCounts, Transfer};
+use viaduct_network::{Buffers, CongestionControl, Marking, Network, QueueCounts, Transfer};
 
 use self::common::{BYTE, carry_or_lose, limited, transfer};
 
@@ -32,6 +32,7 @@ fn marks(low: u64, high: u64, probability: f64) -> Buffers {
             low_bytes: low * u64::from(FRAME),
             high_bytes: high * u64::from(FRAME),
             probability,
+            control: CongestionControl::None,
         }),
     }
 }

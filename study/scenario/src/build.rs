@@ -149,12 +149,14 @@ fn buffers(links: &Links) -> Result<Buffers, Absent> {
     let high = links.ecn_high.optional()?.or(low);
     let probability = links.ecn_probability.optional()?;
     let bytes_max = links.buffer.optional()?;
+    let control = links.congestion_control.optional()?;
     Ok(Buffers {
         bytes_max: bytes_max.filter(|it| *it != UNLIMITED).map(u64::from),
         marking: low.zip(high).map(|(low, high)| Marking {
             low_bytes: low.into(),
             high_bytes: high.into(),
             probability: probability.unwrap_or(1.0),
+            control: control.unwrap_or_default(),
         }),
     })
 }

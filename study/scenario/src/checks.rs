@@ -5,7 +5,7 @@ use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
-use viaduct_network::Sharing;
+use viaduct_network::{CongestionControl, Sharing};
 
 use crate::combinations::{Combination, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -278,6 +278,21 @@ impl Checker<'_> {
             );
         }
         let Some(marking) = buffers.marking else {
+            let control = &links.congestion_control;
+            if control
+                .known()
+                .is_some_and(|it| it != CongestionControl::None)
+            {
+                self.diagnostics.push(
+                    Diagnostic::error("no sender would ever slow down")
+                        .at(control.place())
+                        .label("it does when its frames are marked, and none is without `ecn_low`")
+                        .help(
+                            "set links.ecn_low, and `ecn_high` and `ecn_probability`, as in \
+                             \"5 KB\", \"200 KB\" and \"1 %\"",
+                        ),
+                );
+            }
             for (name, place) in [
                 ("ecn_high", links.ecn_high.given()),
                 ("ecn_probability", links.ecn_probability.given()),

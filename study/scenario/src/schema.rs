@@ -7,7 +7,7 @@ mod hardware;
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
-use viaduct_network::Sharing;
+use viaduct_network::{CongestionControl, Sharing};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
@@ -208,6 +208,7 @@ section! {
 words!(Sharing { Fluid = "fluid", MaxMin = "max-min", Queues = "queues", Packets = "packets" });
 /// The levels at which a network is computed: the words of `links.model`.
 pub const LEVELS: &[&str] = <Sharing as Word>::WORDS;
+words!(CongestionControl { None = "none", Dcqcn = "dcqcn" });
 words!(ReliabilityLevel {
     Unreliable = "unreliable",
     ReliableDelivery = "reliable-delivery",
@@ -268,6 +269,9 @@ section! {
         ecn_probability: Setting<f64> =
             share("of frames that is marked just below ecn_high; less with less, 0 at ecn_low")
             .or("100 %"), when model = Sharing::Packets;
+        congestion_control: Setting<CongestionControl> =
+            choice("what a sender does whose frames are marked: nothing, or slow their flow down")
+            .or("none"), when model = Sharing::Packets;
     }
 }
 

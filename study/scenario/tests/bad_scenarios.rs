@@ -485,6 +485,7 @@ fn limits_of_queues_are_for_frames_that_fit_into_them() {
         "model = \"packets\", buffer = \"1 KiB\"",
         "model = \"packets\", buffer = 65536",
         "model = \"packets\", buffer = \"unlimited\", ecn_high = \"8 KiB\"",
+        "model = \"packets\", congestion_control = \"dcqcn\"",
         "model = \"packets\", ecn_low = \"16 KiB\", ecn_high = \"8 KiB\"",
         "model = \"packets\", buffer = \"8 KiB\", ecn_low = \"8 KiB\", ecn_probability = \"10 %\"",
         "model = \"packets\", buffer = \"64 KiB\", ecn_low = \"8 KiB\", ecn_high = \"32 KiB\"",

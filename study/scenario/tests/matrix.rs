@@ -72,6 +72,7 @@ const PARTS: [&[&str]; 7] = [
         "switch",
     ],
     &[
+        "packets dcqcn",
         "packets full stored",
         "packets full",
         "packets stored",
@@ -259,6 +260,9 @@ fn study(cell: &Cell) -> Study {
         _ => "topology = \"graph\"\nfile = \"leaf-spine.txt\"",
     };
     let model = match text(cell, 3).split_whitespace().next() {
+        Some("packets") if text(cell, 3).contains("dcqcn") => {
+            "model = \"packets\"\necn_low = \"1 KiB\"\ncongestion_control = \"dcqcn\""
+        }
         Some("packets") if has_full_queues(cell) => {
             "model = \"packets\"\nbuffer = \"3 KiB\"\necn_low = \"1 KiB\""
         }

@@ -34,6 +34,8 @@ pub(super) struct Flow {
 pub(super) struct Line {
     pub(super) flows: VecDeque<Flow>,
     pub(super) wake: u64,
+    /// Since when none of them may be served that is there, where one that joins may.
+    pub(super) idle_from: u64,
 }
 
 impl Line {
@@ -41,6 +43,7 @@ impl Line {
         Self {
             flows: VecDeque::new(),
             wake: NEVER,
+            idle_from: NEVER,
         }
     }
 
@@ -61,11 +64,18 @@ impl Line {
         if self.flows.is_empty() {
             self.wake = now;
         }
+        self.wake = self.wake.min(now.max(self.idle_from));
         self.flows.push_back(Flow {
             key,
             first: id,
             last: id,
         });
+    }
+
+    /// The message of a flow that is sent first.
+    pub(super) fn first_of(&self, key: Option<FlowKey>) -> Option<u32> {
+        let same = self.flows.iter().find(|flow| flow.key == key);
+        same.filter(|_| key.is_some()).map(|flow| flow.first)
     }
 
     /// Whose turn it is at a time: the flow's place.
@@ -110,6 +120,8 @@ pub(super) struct Adapter {
     pub(super) out: Line,
     pub(super) inside: Line,
     pub(super) is_active: bool,
+    /// When it has something to send, as far as those know that look for it.
+    pub(super) active_from: u64,
 }
 
 impl Adapter {
@@ -122,6 +134,7 @@ impl Adapter {
             out: Line::new(),
             inside: Line::new(),
             is_active: false,
+            active_from: NEVER,
         }
     }
 

@@ -31,6 +31,7 @@ impl Kind {
     const FIRST: u8 = 1;
     const LAST: u8 = 2;
     const LOST: u8 = 4;
+    const MARKED: u8 = 8;
 
     #[inline]
     pub(super) fn new(is_first: bool, is_last: bool) -> Self {
@@ -45,6 +46,16 @@ impl Kind {
     #[inline]
     pub(super) fn is_last(self) -> bool {
         self.0 & Self::LAST != 0
+    }
+
+    /// Whether a queue has marked it.
+    #[inline]
+    pub(super) fn is_marked(self) -> bool {
+        self.0 & Self::MARKED != 0
+    }
+
+    pub(super) fn marked(self) -> Self {
+        Self(self.0 | Self::MARKED)
     }
 
     /// Whether a gap goes in its place.

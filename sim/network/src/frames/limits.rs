@@ -50,6 +50,7 @@ pub(super) struct Limits {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Verdict {
     Taken,
+    Marked,
     Lost,
 }
 
@@ -92,7 +93,10 @@ impl Limits {
             strikes(stream, marking.part(held))
         };
         counts.marked += u64::from(is_marked);
-        Verdict::Taken
+        match is_marked {
+            true => Verdict::Marked,
+            false => Verdict::Taken,
+        }
     }
 
     pub(super) fn state_bytes(&self) -> usize {
@@ -118,22 +122,24 @@ fn strikes(stream: &mut Stream, probability: f64) -> bool {
 }
 
 impl Frames {
-    /// Whether a frame goes on from the queue that it comes to. If not, its gap does.
-    pub(super) fn is_taken(&mut self, arrival: &Arrival) -> bool {
+    /// As what a frame goes on from the queue that it comes to. If it does not, its gap does.
+    pub(super) fn admit(&mut self, arrival: &Arrival) -> Option<Kind> {
         let Some(limits) = &mut self.limits else {
-            return true;
+            return Some(arrival.kind);
         };
         let link = arrival.link;
         if !arrival.kind.is_lost() {
             let passage = &self.passages[arrival.passage as usize];
             let bytes = passage.sizes.held(arrival.kind.is_last());
             let held = self.outputs[link as usize].held_at(arrival.time);
-            if limits.judge(link, held, bytes.into()) == Verdict::Taken {
-                return true;
+            match limits.judge(link, held, bytes.into()) {
+                Verdict::Taken => return Some(arrival.kind),
+                Verdict::Marked => return Some(arrival.kind.marked()),
+                Verdict::Lost => {}
             }
         }
         self.go_on_without(arrival);
-        false
+        None
     }
 
     /// A gap is where its frame would begin on the link, and goes on. It is at the next queue

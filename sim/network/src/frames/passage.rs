@@ -31,7 +31,8 @@ pub(super) struct Passage {
     /// Frames that the adapter has not sent yet, and when it may send the next one.
     pub(super) left: u32,
     pub(super) next_start: u64,
-    /// Behind it in its flow.
+    /// The flow it belongs to, and what is behind it there.
+    pub(super) flow: Option<FlowKey>,
     pub(super) behind: u32,
     /// Whether one of its frames was lost in a queue: frames that have come before the first such,
     /// and whether one came behind it.
@@ -73,6 +74,7 @@ impl Passage {
         next_taken: 0,
         left: 0,
         next_start: 0,
+        flow: None,
         behind: NOBODY,
         is_lossy: false,
         came: 0,

@@ -10,7 +10,7 @@ use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
 use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::Ends;
-use crate::links::{Buffers, LinkConfig, Marking, Sharing, SwitchModel};
+use crate::links::{Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel};
 use crate::queues::FlowKey;
 use crate::rate::Switching;
 
@@ -91,7 +91,7 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
     while let Some((now, event)) = queue.pop() {
         let now = now.picoseconds();
         events += 1;
-        assert!(events < 1_000_000, "it goes on and on, at {now} ps");
+        assert!(events < 1_000_000_000, "it goes on and on, at {now} ps");
         match event {
             Event::Begins(place) => {
                 let message = &messages[place];
@@ -188,10 +188,55 @@ struct Slow<'a> {
     log: Vec<(u32, u32, u64)>,
     /// By link: bytes that are in its queue, each with when it leaves; and what it did.
     held: BTreeMap<u32, Vec<(u64, u64)>>,
+    /// Whether the frame that came last is marked.
+    is_marked: bool,
     links: Vec<(QueueCounts, u64)>,
     /// By message: frames that were lost, and those that came.
     lost: Vec<Vec<u32>>,
     came: Vec<Vec<u32>>,
+    /// By message: frames that were marked.
+    marked: Vec<Vec<u32>>,
+    /// By flow: when its receiver told of marks last, and its sender.
+    told: BTreeMap<(u32, u32, u32), u64>,
+    senders: BTreeMap<(u32, u32, u32), Slowed>,
+    /// By host: when it looks for something to send, and since when it has found nothing that it
+    /// may send.
+    wakes: BTreeMap<u32, u64>,
+    idle: BTreeMap<u32, u64>,
+}
+
+/// The sender of a flow that was told of marks.
+#[derive(Clone, Debug, Default)]
+struct Slowed {
+    /// When it is to hear of marks.
+    notices: Vec<u64>,
+    /// When it may send.
+    next: u64,
+}
+
+impl Slowed {
+    /// Its rate at a time, from the beginning on: no flow here sends so much that bytes count.
+    fn rate(&self, now: u64, rate_max: f64) -> f64 {
+        let (mut rate, mut alpha) = (rate_max, 1.0);
+        let heard = self.notices.iter().filter(|time| **time <= now).count();
+        for (number, cut) in self.notices[..heard].iter().enumerate() {
+            let mut target = rate;
+            rate = (rate * (1.0 - alpha / 2.0)).max(40e6 / 8e12);
+            alpha += (1.0 - alpha) / 256.0;
+            let until = self.notices[..heard]
+                .get(number + 1)
+                .copied()
+                .unwrap_or(now);
+            for timer in 1..=(until - cut) / 55_000_000 {
+                alpha *= 1.0 - 1.0 / 256.0;
+                if timer > 5 {
+                    target = (target + 40e6 / 8e12).min(rate_max);
+                }
+                rate = (rate + target) / 2.0;
+            }
+        }
+        rate
+    }
 }
 
 impl Slow<'_> {
@@ -248,7 +293,47 @@ impl Slow<'_> {
         }
         let is_over = |marking: Marking| bytes > marking.low_bytes;
         counts.marked += u64::from(buffers.marking.is_some_and(is_over));
+        self.is_marked = buffers.marking.is_some_and(is_over);
         true
+    }
+
+    /// A frame has come: whether it was marked, and its sender is told.
+    fn tells(&mut self, time: u64, message: usize, frame: u32) {
+        let marking = self.network.links.buffers.marking;
+        let is_controlled = marking.is_some_and(|it| it.control == CongestionControl::Dcqcn);
+        if !is_controlled || !self.marked[message].contains(&frame) {
+            return;
+        }
+        let Message { ends, flow, .. } = self.messages[message];
+        let flow = (ends.0, ends.1, flow);
+        let is_time = self
+            .told
+            .get(&flow)
+            .is_none_or(|told| time - told >= 50_000_000);
+        if is_time {
+            self.told.insert(flow, time);
+            let way = self.network.way(&self.messages[message]);
+            let cable = self.network.links.propagation.picoseconds();
+            let switch = self.network.switch.delay.picoseconds();
+            let links = way.len() as u64;
+            let first = self.first_rate(message);
+            let back = links * cable + (links - 1) * switch + (64.0 / first).ceil() as u64;
+            let slowed = self.senders.entry(flow).or_default();
+            slowed.notices.push(time + back);
+        }
+    }
+
+    /// Of the link that a message leaves its host by.
+    fn first_rate(&self, message: usize) -> f64 {
+        let way = self.network.way(&self.messages[message]);
+        let links = &self.network.links;
+        let rate = links.rate_of(&self.network.topology, LinkId(way[0]));
+        rate.bytes_per_picosecond()
+    }
+
+    fn look(&mut self, time: u64, host: u32) {
+        self.wakes.insert(host, time);
+        self.heap.push(Reverse((time, Happening::Wakes(host))));
     }
 
     /// A frame is in a queue until it leaves.
@@ -283,6 +368,9 @@ impl Slow<'_> {
                         self.lost[message].push(frame);
                         continue;
                     }
+                    if self.is_marked {
+                        self.marked[message].push(frame);
+                    }
                     let service = self.service(link, wire);
                     let start = now.max(self.link_free.get(&link).copied().unwrap_or(0));
                     self.link_free.insert(link, start + service);
@@ -316,14 +404,19 @@ impl Slow<'_> {
         if is_first {
             turns.push_back((ends.1, flow));
         }
-        if !*is_awake {
-            *is_awake = true;
-            self.heap.push(Reverse((now, Happening::Wakes(ends.0))));
+        let is_idle = is_first && self.idle.contains_key(&ends.0);
+        if !core::mem::replace(is_awake, true) || is_idle {
+            self.look(now, ends.0);
         }
-        self.next_start[message] = now;
+        let slowed = self.senders.get(&(ends.0, ends.1, flow));
+        self.next_start[message] = now.max(slowed.map_or(0, |slowed| slowed.next));
     }
 
     fn wakes(&mut self, now: u64, host: u32) {
+        if self.wakes.get(&host) != Some(&now) {
+            return;
+        }
+        self.idle.remove(&host);
         let (mut turns, _) = self.turns.remove(&host).unwrap();
         if turns.is_empty() {
             return;
@@ -335,8 +428,11 @@ impl Slow<'_> {
         let Some(place) = ready else {
             let next = turns.iter().map(|flow| self.next_start[first(flow)]).min();
             self.turns.insert(host, (turns, true));
-            self.heap
-                .push(Reverse((next.unwrap(), Happening::Wakes(host))));
+            self.look(next.unwrap(), host);
+            let marking = self.network.links.buffers.marking;
+            if marking.is_some_and(|it| it.control == CongestionControl::Dcqcn) {
+                self.idle.insert(host, now);
+            }
             return;
         };
         let flow = turns.remove(place).unwrap();
@@ -359,6 +455,17 @@ impl Slow<'_> {
             span = span.max(bus);
         }
         self.next_start[message] = begin + pace;
+        let rate_max = self.first_rate(message);
+        let name = (host, flow.0, flow.1);
+        let mut slowed_until = begin;
+        if let Some(slowed) = self.senders.get_mut(&name) {
+            let rate = slowed.rate(now, rate_max);
+            if rate < rate_max {
+                slowed_until = begin + (wire / rate).ceil() as u64;
+            }
+            slowed.next = slowed_until;
+        }
+        self.next_start[message] = slowed_until.max(self.next_start[message]);
         let link = self.network.way(&self.messages[message])[0];
         let service = self.service(link, wire);
         let free = self.link_free.entry(link).or_default();
@@ -374,6 +481,9 @@ impl Slow<'_> {
             self.times[message].0 = start + service;
             let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
             line.pop_front();
+            if let Some(behind) = line.front() {
+                self.next_start[*behind] = slowed_until.max(self.next_start[*behind]);
+            }
             if !line.is_empty() {
                 turns.push_back(flow);
             }
@@ -383,7 +493,7 @@ impl Slow<'_> {
         let goes_on = !turns.is_empty();
         if goes_on {
             let next = if span > 0 { start } else { start + service };
-            self.heap.push(Reverse((next, Happening::Wakes(host))));
+            self.look(next, host);
         }
         self.turns.insert(host, (turns, goes_on));
         self.starts(start, message, frame, 0);
@@ -424,6 +534,7 @@ impl Slow<'_> {
         }
         let head = start + cable;
         self.came[message].push(frame);
+        self.tells(head + service, message, frame);
         if frame == 0 {
             self.times[message].1 = head;
         }
@@ -490,6 +601,12 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         links: vec![<_>::default(); network.topology.link_count() as usize],
         lost: vec![Vec::new(); messages.len()],
         came: vec![Vec::new(); messages.len()],
+        marked: vec![Vec::new(); messages.len()],
+        told: BTreeMap::new(),
+        senders: BTreeMap::new(),
+        wakes: BTreeMap::new(),
+        idle: BTreeMap::new(),
+        is_marked: false,
     };
     for (place, message) in messages.iter().enumerate() {
         slow.heap
@@ -537,6 +654,7 @@ fn networks() -> impl Strategy<Value = Network> {
                         low_bytes: bytes,
                         high_bytes: bytes,
                         probability: 1.0,
+                        control: CongestionControl::None,
                     }),
                 },
             },
@@ -587,6 +705,28 @@ proptest! {
 
     #[test]
     fn windows_give_the_times_of_one_heap_for_each_frame((network, messages) in cases()) {
+        let (times, log, links) = engine(&network, &messages);
+        let (slow_times, slow_log, slow_links) = slow(&network, &messages);
+        prop_assert_eq!(log, slow_log);
+        prop_assert_eq!(links, slow_links);
+        prop_assert_eq!(times, slow_times);
+    }
+
+    #[test]
+    fn senders_that_are_told_slow_down_at_the_times_of_one_heap((network, messages) in cases()) {
+        let (mut network, mut messages) = (network, messages);
+        let marking = network.links.buffers.marking.get_or_insert(Marking {
+            low_bytes: 0,
+            high_bytes: 0,
+            probability: 1.0,
+            control: CongestionControl::Dcqcn,
+        });
+        marking.control = CongestionControl::Dcqcn;
+        for message in &mut messages {
+            // So long that some are sent when their senders have been told.
+            message.payload *= 10;
+            message.at *= 10;
+        }
         let (times, log, links) = engine(&network, &messages);
         let (slow_times, slow_log, slow_links) = slow(&network, &messages);
         prop_assert_eq!(log, slow_log);
