@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use viaduct_engine::Time;
 use viaduct_fit::{Broken, measure_in};
-use viaduct_hardware::Stage;
+use viaduct_hardware::{Mechanism, Stage};
 use viaduct_measure::{
     Around, Happened, MeasureError, Origin, Plan, Report, Row, Stages, Test, Transfer,
 };
@@ -273,9 +273,18 @@ impl Simulated {
     /// What faults have to do with a measurement that broke.
     fn why_broken(&self, happened: Option<&Happened>) -> Option<String> {
         let happened = happened.filter(|_| !self.config.faults.is_empty())?;
+        let at_reliable_levels = match &self.config.host.mechanism {
+            Mechanism::Rdma(model) if model.retries > 0 => format!(
+                "The adapter sends again what is lost at the reliable levels, and gives a \
+                 connection up after {} times without progress; what is lost",
+                model.retries
+            ),
+            _ => "VIA sends nothing twice: what is lost breaks a connection at the reliable \
+                  levels, and"
+                .to_owned(),
+        };
         Some(format!(
-            "{happened}. VIA sends nothing twice: what is lost breaks a connection at the reliable \
-             levels, and is waited for in vain at unreliable delivery"
+            "{happened}. {at_reliable_levels} is waited for in vain at unreliable delivery"
         ))
     }
 

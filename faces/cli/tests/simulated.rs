@@ -414,6 +414,29 @@ fn what_faults_did_is_told_though_the_measurement_broke() {
 }
 
 #[test]
+fn an_adapter_that_sends_again_is_not_said_to_send_nothing_twice() {
+    let on = [
+        "measure",
+        "latency",
+        "--on",
+        "sim:rnic-gen4",
+        "--sizes",
+        "8",
+    ];
+    let told = |level| {
+        let fault = ["--fault", "link host 1 down 50 us..", "--level", level];
+        let output = viaduct(&[&on[..], &fault].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for level in ["rd", "ud"] {
+        let told = told(level);
+        assert!(told.contains("after 7 times without progress"), "{told}");
+        assert!(!told.contains("VIA sends nothing twice"), "{told}");
+    }
+}
+
+#[test]
 fn what_faults_strike_follows_the_seed() {
     let lost = |seed: &str| {
         let on = [
