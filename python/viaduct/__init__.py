@@ -9,7 +9,7 @@ their names, and tables that every library of data frames reads without a copy.
 Counts(posted=201, delivered=200, dropped=0, in_flight=1)
 >>> result.latency_us.mean
 32.85
->>> result.links.columns
+>>> result.links.columns[:7]
 ['link', 'from', 'to', 'class', 'wire_bytes', 'utilisation_fraction', 'flows_max']
 
 A network of your own is made by loops, or from arrays and graphs: `Network`.
