@@ -7,6 +7,8 @@
 use viaduct_cluster::bounds::load_bounds;
 use viaduct_cluster::config::Arrivals;
 use viaduct_cluster::workload::parse_size_cdf;
+use viaduct_operations::loggops::{Parameters, replay};
+use viaduct_operations::{check, goal as file};
 use viaduct_scenario::{Override, Study, message_list_csv, parse_preset, parse_study};
 use viaduct_topology::{
     GraphFormat, GraphRouting, HostId, LinkId, Topology, TopologyError, parse_edge_list,
@@ -30,6 +32,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("route_table", route_table),
     ("size_cdf", size_cdf),
     ("message_list", message_list),
+    ("goal", goal),
 ];
 
 /// Runs one entry; bytes that are no text are none of its business.
@@ -201,5 +204,42 @@ fn size_cdf(text: &str) {
             );
         }
         Err(error) => assert!(!error.to_string().is_empty(), "refused without a reason"),
+    }
+}
+
+/// A GOAL file that is accepted is written in both forms and read again to the same graph, and a
+/// replay of it comes to an end.
+fn goal(text: &str) {
+    let graph = match file::parse_text(text) {
+        Ok(graph) => graph,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "refused without a reason");
+            return;
+        }
+    };
+    // A few letters can ask for a billion ranks without operations.
+    if graph.ranks() > 1 << 16 {
+        return;
+    }
+    let (mut written, mut binary) = (Vec::new(), Vec::new());
+    file::write_text(&graph, &mut written).expect("memory can be written");
+    file::write_binary(&graph, &mut binary).expect("memory can be written");
+    assert_eq!(
+        file::read_text(&mut &*written).as_ref(),
+        Ok(&graph),
+        "a text"
+    );
+    let mut binary = std::io::Cursor::new(binary);
+    assert_eq!(
+        file::read_binary(&mut binary).as_ref(),
+        Ok(&graph),
+        "binary"
+    );
+    let is_ring = check::cycle(&graph).is_some();
+    if let Ok(outcome) = replay(&graph, &Parameters::default()) {
+        assert!(
+            !is_ring || outcome.stalled.is_some(),
+            "a ring came to its end"
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! `studies/virtual-networks`, one directory per page, so that a later command finds what an
 //! earlier one left. A command must end with exit code 0, or with N where a comment on its line
 //! says `# exit N`. A comment `# not run: reason` keeps one that takes minutes from being run. A
-//! fenced block tagged `toml file=NAME` is written to that file first.
+//! fenced block tagged `toml file=NAME`, or `text file=NAME`, is written to that file first.
 //!
 //! Blocks tagged `console shell 1` and `console shell 2`, one behind the other, hold a command each
 //! that are run at the same time. Where a block shows output, the command must print just that; of
@@ -156,7 +156,7 @@ fn steps(page: &str) -> Vec<Step> {
                     *printed += "\n";
                 }
             }
-        } else if let Some(name) = tag.strip_prefix("toml file=") {
+        } else if let Some((_, name)) = tag.split_once(" file=") {
             let text = block
                 .into_iter()
                 .map(|(_, line)| format!("{line}\n"))

@@ -28,6 +28,7 @@ const DETERMINISTIC: &[&str] = &[
     "sim/cluster",
     "sim/programs",
     "sim/frames",
+    "sim/operations",
     "sim/lanai",
     "endpoints/am",
 ];

@@ -70,6 +70,12 @@ const WALLS: &[Wall] = &[
         reason: "models take final values: no files, no units, no tables",
     },
     Wall {
+        package: "viaduct-operations",
+        own: &["viaduct-engine"],
+        external: Some(&["thiserror"]),
+        reason: "what applications do and what waits for what: hosts and networks are unknown to it",
+    },
+    Wall {
         package: "viaduct-frames",
         own: &["viaduct-engine"],
         external: Some(&[]),
@@ -300,6 +306,7 @@ const WALLS: &[Wall] = &[
             "viaduct-hardware",
             "viaduct-lanai",
             "viaduct-measure",
+            "viaduct-operations",
             "viaduct-plot",
             "viaduct-processes",
             "viaduct-programs",

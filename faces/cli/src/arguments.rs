@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::compare::CompareArguments;
 use crate::fit::FitArguments;
+use crate::goal::GoalArguments;
 use crate::measure::MeasureArguments;
 use crate::peer::PeerArguments;
 use crate::plot::PlotArguments;
@@ -94,6 +95,11 @@ pub(crate) enum Command {
     Show(ShowArguments),
     /// Read a study or a scenario file; say what it would cost and what can go wrong
     Check(CheckArguments),
+    /// Check, convert or replay GOAL files: applications as graphs of operations
+    #[command(after_help = "Examples:\n  viaduct goal check program.goal\n  \
+        viaduct goal to-binary program.goal program.bin\n  \
+        viaduct goal replay program.goal --latency \"2500 ns\"")]
+    Goal(GoalArguments),
     /// List the studies that come with the program
     Studies,
     /// List the NIC, bus and host presets, or show where each number of one comes from

@@ -12,6 +12,7 @@ mod fabrics;
 mod failure;
 mod fit;
 mod former;
+mod goal;
 mod inspection;
 mod interrupt;
 mod itself;
@@ -79,6 +80,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Show(arguments) => show::show(arguments),
         Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Check(arguments) => check::check(arguments),
+        Command::Goal(arguments) => goal::goal(arguments),
         Command::Studies => lists::studies(),
         Command::Models(arguments) => models::models(arguments),
         Command::Keys { table } => lists::keys(table.as_deref()),

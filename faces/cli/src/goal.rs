@@ -1,0 +1,242 @@
+//! `viaduct goal`: GOAL files checked, counted, converted and replayed.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use viaduct_engine::Time;
+use viaduct_operations::loggops::{Parameters, replay};
+use viaduct_operations::{Graph, Kind, check, goal};
+use viaduct_report::count;
+use viaduct_scenario::{format_time, parse_size, parse_time};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+#[derive(Args, Debug)]
+pub(crate) struct GoalArguments {
+    #[command(subcommand)]
+    command: GoalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum GoalCommand {
+    /// Say what is wrong with a file, with rank and line: exit 1 if anything is
+    Check {
+        /// A GOAL file, text or binary
+        file: PathBuf,
+    },
+    /// Count the ranks, operations and bytes of a file
+    Info {
+        /// A GOAL file, text or binary
+        file: PathBuf,
+    },
+    /// Write a file in its binary form
+    ToBinary {
+        /// A GOAL file, text or binary
+        file: PathBuf,
+        /// The file to write
+        output: PathBuf,
+    },
+    /// Write a file as a text
+    ToText {
+        /// A GOAL file, text or binary
+        file: PathBuf,
+        /// The file to write
+        output: PathBuf,
+    },
+    /// Carry a file out without a network, by the LogGOPS model
+    Replay(ReplayArguments),
+}
+
+#[derive(Args, Debug)]
+struct ReplayArguments {
+    /// A GOAL file, text or binary
+    file: PathBuf,
+    /// L: from one processor to the other
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2500 ns")]
+    latency: Time,
+    /// o: what a message costs the processor at either end
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1500 ns")]
+    overhead: Time,
+    /// g: between two messages of an adapter
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1000 ns")]
+    gap: Time,
+    /// G: the same for each byte after the first
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "6 ns")]
+    gap_per_byte: Time,
+    /// O: what each byte after the first costs the processor
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0 ns")]
+    overhead_per_byte: Time,
+    /// S: the longest message whose send ends before it is received
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "65535 B")]
+    eager: u64,
+    /// Say when each rank ends
+    #[arg(long)]
+    ranks: bool,
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    parse_time(text.trim()).map_err(|error| error.problem)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text.trim()).map_err(|error| error.problem)
+}
+
+/// Does what is asked of a file.
+pub(crate) fn goal(arguments: &GoalArguments) -> Result<Exit, Failure> {
+    match &arguments.command {
+        GoalCommand::Check { file } => check_file(file),
+        GoalCommand::Info { file } => info(file),
+        GoalCommand::ToBinary { file, output } => convert(file, output, goal::write_binary),
+        GoalCommand::ToText { file, output } => convert(file, output, goal::write_text),
+        GoalCommand::Replay(arguments) => replay_file(arguments),
+    }
+}
+
+/// Reads a file, whichever form it has.
+fn read(path: &Path) -> Result<Graph, Failure> {
+    let shown = path.display();
+    let cannot = |error| Failure::plain(format_args!("cannot read `{shown}`: {error}"));
+    let metadata = std::fs::metadata(path).map_err(cannot)?;
+    if !metadata.is_file() {
+        return Err(Failure::plain(format_args!(
+            "`{shown}` is no ordinary file"
+        )));
+    }
+    let mut file = File::open(path).map_err(cannot)?;
+    let mut first = Vec::new();
+    (&mut file)
+        .take(8)
+        .read_to_end(&mut first)
+        .map_err(cannot)?;
+    file.rewind().map_err(cannot)?;
+    let mut file = BufReader::new(file);
+    let graph = match goal::is_binary(&first) {
+        true => goal::read_binary(&mut file),
+        false => goal::read_text(&mut file),
+    };
+    graph.map_err(|error| {
+        Failure::new(
+            format!("`{shown}`: {error}"),
+            "docs/guides/goal.md has the form of a GOAL file",
+        )
+    })
+}
+
+fn check_file(file: &Path) -> Result<Exit, Failure> {
+    let graph = read(file)?;
+    let faults = check::check(&graph);
+    for fault in &faults {
+        let title = format!("`{}`: {fault}", file.display());
+        output::message("error", &title, None);
+    }
+    if !faults.is_empty() {
+        return Ok(Exit::WrongInput);
+    }
+    let (ranks, operations) = (graph.ranks().into(), graph.len() as u64);
+    let any = match graph.has_wildcards() {
+        true => "; what receives of any rank or tag take, a replay shows",
+        false => "",
+    };
+    output::result(&format!(
+        "{} ranks, {} operations: no cycle, and every send has its receive{any}\n",
+        count(ranks),
+        count(operations)
+    ))?;
+    Ok(Exit::Fine)
+}
+
+fn info(file: &Path) -> Result<Exit, Failure> {
+    let graph = read(file)?;
+    let (mut counts, mut bytes, mut computing) = ([0u64; 3], 0u128, 0u128);
+    for (_, operation) in graph.operations() {
+        let amount = u128::from(operation.amount);
+        match operation.kind {
+            Kind::Send => (counts[0], bytes) = (counts[0] + 1, bytes + amount),
+            Kind::Receive => counts[1] += 1,
+            Kind::Compute => (counts[2], computing) = (counts[2] + 1, computing + amount),
+        }
+    }
+    let mut text = format!(
+        "ranks          {}\nsends          {}, {bytes} B\nreceives       {}\n\
+         computations   {}, {computing} ns\ndependencies   {}\nprocessors     {} a host\n\
+         adapters       {} a host\n",
+        count(graph.ranks().into()),
+        count(counts[0]),
+        count(counts[1]),
+        count(counts[2]),
+        count(graph.dependency_count() as u64),
+        graph.processors(),
+        graph.adapters(),
+    );
+    if graph.has_wildcards() {
+        text.push_str("wildcards      some receives take any rank or tag\n");
+    }
+    output::result(&text)?;
+    Ok(Exit::Fine)
+}
+
+type Writer = fn(&Graph, &mut dyn std::io::Write) -> std::io::Result<()>;
+
+fn convert(file: &Path, target: &Path, write: Writer) -> Result<Exit, Failure> {
+    let graph = read(file)?;
+    let written = File::create(target).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&graph, &mut file)?;
+        file.flush()
+    });
+    written.map_err(|error| {
+        Failure::plain(format_args!("cannot write `{}`: {error}", target.display()))
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn replay_file(arguments: &ReplayArguments) -> Result<Exit, Failure> {
+    let graph = read(&arguments.file)?;
+    let shown = arguments.file.display();
+    if let Some(ring) = check::cycle(&graph) {
+        let fault = check::Fault::Cycle(ring);
+        return Err(Failure::plain(format_args!("`{shown}`: {fault}")));
+    }
+    let parameters = Parameters {
+        latency: arguments.latency,
+        overhead: arguments.overhead,
+        gap: arguments.gap,
+        gap_per_byte: arguments.gap_per_byte,
+        overhead_per_byte: arguments.overhead_per_byte,
+        eager_bytes: arguments.eager,
+    };
+    let outcome = replay(&graph, &parameters)
+        .map_err(|error| Failure::plain(format_args!("`{shown}`: {error}")))?;
+    let mut text = String::new();
+    if arguments.ranks {
+        for (rank, end) in outcome.ends.iter().enumerate() {
+            let _ = writeln!(text, "rank {rank:<9} {}", format_time(*end));
+        }
+    }
+    let _ = writeln!(
+        text,
+        "end            {}\nmessages       {}",
+        format_time(outcome.end()),
+        count(outcome.messages)
+    );
+    output::result(&text)?;
+    for (send, receive) in &outcome.mismatches {
+        let title =
+            format!("`{shown}`: a send and its receive differ in size:\n  {send}\n  {receive}");
+        output::message("error", &title, None);
+    }
+    if let Some(stalled) = &outcome.stalled {
+        output::message("error", &format!("`{shown}`: {stalled}"), None);
+    }
+    Ok(
+        match outcome.stalled.is_none() && outcome.mismatches.is_empty() {
+            true => Exit::Fine,
+            false => Exit::AssumptionBroke,
+        },
+    )
+}

@@ -1,0 +1,84 @@
+//! `viaduct goal`: files checked, converted and replayed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn goal(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
+    command.arg("goal").args(arguments).current_dir(folder);
+    command.output().expect("the command runs")
+}
+
+fn told(output: &Output) -> (Option<i32>, String) {
+    let bytes = [&*output.stdout, &*output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&bytes).into_owned(),
+    )
+}
+
+#[test]
+fn a_file_is_the_same_in_both_forms() {
+    let folder = tempfile::tempdir().expect("it is right");
+    let text =
+        "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 3\n}\nrank 1 {\nl1: recv 8b from 0 tag 3\n}\n";
+    std::fs::write(folder.path().join("a.goal"), text).expect("it is right");
+    for arguments in [
+        ["to-binary", "a.goal", "a.bin"],
+        ["to-text", "a.bin", "b.goal"],
+    ] {
+        assert_eq!(
+            told(&goal(folder.path(), &arguments)),
+            (Some(0), String::new())
+        );
+    }
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("b.goal")).expect("it is right"),
+        text
+    );
+    let replayed =
+        [["replay", "a.goal"], ["replay", "a.bin"]].map(|it| told(&goal(folder.path(), &it)));
+    assert_eq!(replayed[0], replayed[1]);
+    assert_eq!(replayed[0].1, "end            5.542 us\nmessages       1\n");
+}
+
+#[test]
+fn a_bad_file_is_told_its_place() {
+    let folder = tempfile::tempdir().expect("it is right");
+    for (text, word, code, place) in [
+        (
+            "num_ranks 2\nrank 0 {\nsend 8 to 1\n",
+            "check",
+            1,
+            "line 3: rank 0: bytes are",
+        ),
+        (
+            "num_ranks 1\nrank 0 {\nsend 8b to 0\n}\n",
+            "check",
+            1,
+            "rank 0, line 3: send 8b to 0",
+        ),
+        (
+            "num_ranks 1\nrank 0 {\nsend 8b to 0\n}\n",
+            "replay",
+            2,
+            "rank 0, line 3: send 8b to 0",
+        ),
+        (
+            "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n",
+            "replay",
+            1,
+            "rank 0, line 4: calc 1",
+        ),
+    ] {
+        std::fs::write(folder.path().join("a.goal"), text).expect("it is right");
+        let (exit, said) = told(&goal(folder.path(), &[word, "a.goal"]));
+        assert_eq!(exit, Some(code), "{said}");
+        assert!(said.contains(place), "{said}");
+    }
+    let (exit, said) = told(&goal(folder.path(), &["info", "none.goal"]));
+    assert!(
+        exit == Some(1) && said.contains("cannot read `none.goal`"),
+        "{said}"
+    );
+}

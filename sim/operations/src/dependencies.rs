@@ -1,0 +1,58 @@
+//! Which operations are free: all that they wait for has happened.
+
+use crate::graph::{After, Graph, OperationId};
+
+/// How much each operation still waits for.
+#[derive(Clone, Debug)]
+pub struct Dependencies {
+    open: Vec<u32>,
+}
+
+impl Dependencies {
+    /// Those of a graph of which nothing has happened.
+    #[must_use]
+    pub fn new(graph: &Graph) -> Self {
+        let mut open = vec![0; graph.len()];
+        for (id, _) in graph.operations() {
+            for (waiter, _) in graph.waiters(id) {
+                open[waiter as usize] += 1;
+            }
+        }
+        Self { open }
+    }
+
+    /// Whether all that an operation waits for has happened.
+    #[inline]
+    #[must_use]
+    pub fn is_free(&self, id: OperationId) -> bool {
+        self.open[id as usize] == 0
+    }
+
+    /// An operation has started or ended: calls `freed` with each that waits for nothing any more,
+    /// in the order of the graph.
+    #[inline]
+    pub fn happened(
+        &mut self,
+        graph: &Graph,
+        id: OperationId,
+        what: After,
+        mut freed: impl FnMut(OperationId),
+    ) {
+        for (waiter, after) in graph.waiters(id) {
+            if after != what {
+                continue;
+            }
+            let open = &mut self.open[waiter as usize];
+            *open -= 1;
+            if *open == 0 {
+                freed(waiter);
+            }
+        }
+    }
+
+    /// Memory that it holds, bytes.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.open.capacity() * size_of::<u32>()
+    }
+}

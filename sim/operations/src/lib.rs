@@ -1,0 +1,41 @@
+//! Applications as graphs of operations: send, receive, compute, and what waits for what.
+//!
+//! A [`Graph`] has ranks, and each rank operations. An operation may wait until others of its rank
+//! have ended, or have started. A send names the receiving rank and a tag, a receive the sending
+//! rank and a tag, or any. Traces and collectives all become such a graph, and whoever carries it
+//! out drives it with [`Dependencies`] (what is free now) and [`Matching`] (which receive takes
+//! which message).
+//!
+//! - [`goal`] reads and writes GOAL files, text and binary.
+//! - [`loggops`] carries a graph out without a network, by the LogGOPS model.
+//! - [`check`] finds cycles, and sends and receives that cannot match.
+//!
+//! No file is opened here, and nothing depends on a clock, a thread or chance.
+//!
+//! # Memory
+//!
+//! An operation takes 24 bytes and each dependency 4; the line that it had in its text 4 more.
+//!
+//! # Words
+//!
+//! - operation: a send, a receive or a computation of a rank: [`Operation`], numbered over the
+//!   whole graph in order of ranks
+//! - dependency: an operation waits for the end or the start of another: [`After`]
+//! - processor, adapter: which of its host's an operation uses (GOAL's `cpu` and `nic`)
+//! - eager: a send that ends although nobody has posted its receive; rendezvous: one that waits
+
+pub mod check;
+mod dependencies;
+pub mod goal;
+mod graph;
+pub mod loggops;
+mod matching;
+mod stalled;
+
+pub use dependencies::Dependencies;
+pub use graph::{
+    ANY, After, Builder, Graph, GraphError, Kind, OPERATIONS_MAX, Operation, OperationId,
+    OperationName,
+};
+pub use matching::Matching;
+pub use stalled::{NAMES_MAX, Stalled};

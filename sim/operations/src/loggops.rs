@@ -1,0 +1,492 @@
+//! A graph carried out without a network: the LogGOPS model.
+//!
+//! A message costs its sender's processor o and a gap O for each byte after the first, its adapter
+//! g and G alike; its first byte arrives L later, and the receiving host spends the same again.
+//! A send of more than S bytes ends when it is matched (rendezvous); a shorter one at once (eager).
+//! Nothing is shared between hosts: no link, no switch.
+//!
+//! The rules, the order of what happens at one moment included, are those of LogGOPSim (Hoefler,
+//! Schneider, Lumsdaine, HPDC 2010), so that files of one processor and adapter a host end at the
+//! same nanosecond. Where LogGOPSim loses a dependency from one processor to another, it holds
+//! here.
+//!
+//! - What is ready but finds its processor or adapter busy tries again when that is free, in the
+//!   order in which it tried before.
+//! - What is freed at a moment enters the queue at its end, ranks in order, and of a rank sends
+//!   first, then receives, then computations.
+//! - A receive takes no time where its message is there already.
+//! - A message of no bytes costs what one of one byte does.
+//!
+//! # What tries again
+//!
+//! A rank with a thousand sends that are ready would have each of them try again whenever one is
+//! done. Those that try one directly behind the other do so again: they are kept as a list with one
+//! event, which is the same order at a cost that follows the messages. Messages that wait at many
+//! ranks at once try in turn, rank by rank, and each by itself.
+
+use thiserror::Error;
+use viaduct_engine::{EventQueue, PENDING_MAX, Time};
+
+use crate::dependencies::Dependencies;
+use crate::graph::{After, Graph, Kind, OperationId, OperationName};
+use crate::matching::Matching;
+use crate::stalled::{NAMES_MAX, Stalled};
+
+/// The parameters of the model.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Parameters {
+    /// L: from the end of a send's overhead to the message's being there.
+    pub latency: Time,
+    /// o: what a message costs the processor at either end.
+    pub overhead: Time,
+    /// g: between two messages of an adapter.
+    pub gap: Time,
+    /// G: the same for each byte after the first.
+    pub gap_per_byte: Time,
+    /// O: what each byte after the first costs the processor.
+    pub overhead_per_byte: Time,
+    /// S: the longest message that is sent eagerly.
+    pub eager_bytes: u64,
+}
+
+impl Default for Parameters {
+    /// Those of LogGOPSim.
+    fn default() -> Self {
+        Self {
+            latency: Time::from_nanoseconds(2500),
+            overhead: Time::from_nanoseconds(1500),
+            gap: Time::from_nanoseconds(1000),
+            gap_per_byte: Time::from_nanoseconds(6),
+            overhead_per_byte: Time::ZERO,
+            eager_bytes: 65_535,
+        }
+    }
+}
+
+impl Parameters {
+    /// What a message costs the sending processor, and the adapter.
+    fn costs(&self, bytes: u64) -> (Time, Time) {
+        let further = bytes.saturating_sub(1);
+        (
+            times(self.overhead, self.overhead_per_byte, further),
+            times(self.gap, self.gap_per_byte, further),
+        )
+    }
+
+    /// What it costs the receiving processor.
+    fn receiving(&self, bytes: u64) -> Time {
+        let further = bytes.saturating_sub(1);
+        let per_byte = self.overhead_per_byte.max(self.gap_per_byte);
+        times(self.overhead, per_byte, further)
+    }
+}
+
+fn times(first: Time, each: Time, further: u64) -> Time {
+    first.saturating_add(each.saturating_mul(further))
+}
+
+/// Why a graph cannot be carried out to its end.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// It takes longer than time is counted.
+    #[error("it takes longer than 53 days, which is as far as time is counted")]
+    TooLong,
+    /// More wait at once than are kept in order.
+    #[error("more than {PENDING_MAX} messages and operations wait at once")]
+    TooMany,
+}
+
+/// No operation begins later.
+const TIME_MAX: Time = Time::from_picoseconds(1 << 62);
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// When the processors of each rank have done their work.
+    pub ends: Vec<Time>,
+    /// Messages that were sent.
+    pub messages: u64,
+    /// Events that were handled.
+    pub events: u64,
+    /// What did not end, if anything.
+    pub stalled: Option<Stalled>,
+    /// Sends and receives that matched and whose sizes differ, at most ten.
+    pub mismatches: Vec<(OperationName, OperationName)>,
+    /// Memory of the simulation beside the graph, bytes.
+    pub state_bytes: usize,
+}
+
+impl Outcome {
+    /// When all is done.
+    #[must_use]
+    pub fn end(&self) -> Time {
+        self.ends.iter().copied().max().unwrap_or(Time::ZERO)
+    }
+}
+
+/// Marks an event as that of messages that have come, not of operations.
+const MESSAGE: u32 = 1 << 31;
+
+/// Operations of one rank and kind, one behind the other, that try at one moment.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    /// The first; marked if they are messages.
+    head: u32,
+    tail: u32,
+    /// Whose operations they are; of messages, who sent them: [`SEVERAL`] if not one rank.
+    rank: u32,
+}
+
+/// Messages of several ranks.
+const SEVERAL: u32 = u32::MAX;
+
+/// Those that would be put into the queue now, and may become more.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    time: Time,
+    list: List,
+    class: Class,
+}
+
+/// What must be free for an operation: those of one class wait for the same.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Class {
+    /// Whose processor: of a message the receiver's.
+    host: u32,
+    is_message: bool,
+    kind: Kind,
+    processor: u8,
+    adapter: u8,
+}
+
+/// Until when the parts of the hosts are busy.
+#[derive(Debug)]
+struct Hosts {
+    /// By host and processor.
+    processors: Vec<Time>,
+    /// By host and adapter, sending and receiving.
+    adapters: Vec<[Time; 2]>,
+    per_host: (usize, usize),
+}
+
+impl Hosts {
+    fn processor(&mut self, host: u32, processor: u8) -> &mut Time {
+        &mut self.processors[host as usize * self.per_host.0 + usize::from(processor)]
+    }
+
+    fn adapter(&mut self, host: u32, adapter: u8) -> &mut [Time; 2] {
+        &mut self.adapters[host as usize * self.per_host.1 + usize::from(adapter)]
+    }
+
+    /// When an operation of a class can begin.
+    fn free(&mut self, class: Class) -> Time {
+        let processor = *self.processor(class.host, class.processor);
+        let adapter = match (class.is_message, class.kind) {
+            (true, _) => self.adapter(class.host, class.adapter)[1],
+            (false, Kind::Send) => self.adapter(class.host, class.adapter)[0],
+            (false, _) => Time::ZERO,
+        };
+        processor.max(adapter)
+    }
+}
+
+struct Replay<'a> {
+    graph: &'a Graph,
+    parameters: Parameters,
+    queue: EventQueue<List>,
+    open: Option<Open>,
+    /// The next of a list.
+    next: Vec<u32>,
+    hosts: Hosts,
+    dependencies: Dependencies,
+    matching: Matching,
+    /// Those that were freed at this moment, with their ranks.
+    freed: Vec<(u32, Kind, OperationId)>,
+    /// Not before: of graphs in which hosts have several processors.
+    earliest: Vec<Time>,
+    ended: u64,
+    messages: u64,
+    events: u64,
+    mismatches: Vec<(OperationId, OperationId)>,
+    /// Whether something found no place in the queue.
+    is_full: bool,
+}
+
+/// Carries a graph out: rank r runs on host r.
+///
+/// # Errors
+///
+/// [`ReplayError`] if it takes too long, or more wait at once than are kept in order.
+pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayError> {
+    let ranks = graph.ranks();
+    let per_host = (graph.processors() as usize, graph.adapters() as usize);
+    let has_several = per_host.0 > 1;
+    let mut replay = Replay {
+        graph,
+        parameters: *parameters,
+        queue: EventQueue::new(),
+        open: None,
+        next: vec![0; graph.len()],
+        hosts: Hosts {
+            processors: vec![Time::ZERO; ranks as usize * per_host.0],
+            adapters: vec![[Time::ZERO; 2]; ranks as usize * per_host.1],
+            per_host,
+        },
+        dependencies: Dependencies::new(graph),
+        matching: Matching::new(ranks, graph.has_wildcards()),
+        freed: Vec::new(),
+        earliest: vec![Time::ZERO; if has_several { graph.len() } else { 0 }],
+        ended: 0,
+        messages: 0,
+        events: 0,
+        mismatches: Vec::new(),
+        is_full: false,
+    };
+    for rank in 0..ranks {
+        let free = graph.of_rank(rank);
+        let free = free.filter(|id| replay.dependencies.is_free(*id));
+        let first = replay.freed.len();
+        replay
+            .freed
+            .extend(free.map(|id| (rank, graph.operation(id).kind, id)));
+        replay.freed[first..].sort_by_key(|(_, kind, _)| *kind);
+    }
+    replay.enter();
+    while let Some((now, list)) = replay.pop() {
+        if now > TIME_MAX {
+            return Err(ReplayError::TooLong);
+        }
+        replay.attempt(now, list);
+        if replay.is_full {
+            return Err(ReplayError::TooMany);
+        }
+        if !replay.freed.is_empty() && replay.next_time().is_none_or(|next| next > now) {
+            replay.freed.sort_by_key(|(rank, kind, _)| (*rank, *kind));
+            replay.enter();
+        }
+    }
+    Ok(replay.outcome())
+}
+
+impl Replay<'_> {
+    fn class(&self, rank: u32, id: u32) -> Class {
+        let is_message = id & MESSAGE != 0;
+        let operation = self.graph.operation(id & !MESSAGE);
+        Class {
+            host: if is_message { operation.peer } else { rank },
+            is_message,
+            kind: operation.kind,
+            processor: operation.processor,
+            adapter: operation.adapter,
+        }
+    }
+
+    /// When the next list tries.
+    fn next_time(&mut self) -> Option<Time> {
+        let open = self.open.map(|open| open.time);
+        let queued = self.queue.next_time();
+        open.into_iter().chain(queued).min()
+    }
+
+    fn pop(&mut self) -> Option<(Time, List)> {
+        // At one moment what is in the queue was there before.
+        if let Some(open) = self.open
+            && self.queue.next_time().is_none_or(|next| next > open.time)
+        {
+            self.open = None;
+            return Some((open.time, open.list));
+        }
+        self.queue.pop()
+    }
+
+    /// Puts a list into the queue, behind the last one if they are alike.
+    fn put(&mut self, time: Time, list: List, class: Class) {
+        if let Some(open) = &mut self.open {
+            if open.time == time && open.class == class {
+                self.next[open.list.tail as usize] = list.head & !MESSAGE;
+                if open.list.rank != list.rank {
+                    open.list.rank = SEVERAL;
+                }
+                open.list.tail = list.tail;
+                return;
+            }
+            let Open { time, list, .. } = *open;
+            if self.queue.pending() < PENDING_MAX {
+                self.queue.schedule(time, list);
+            } else {
+                self.is_full = true;
+            }
+        }
+        self.open = Some(Open { time, list, class });
+    }
+
+    /// What was freed enters the queue.
+    fn enter(&mut self) {
+        let mut freed = core::mem::take(&mut self.freed);
+        for (rank, _, id) in freed.drain(..) {
+            let class = self.class(rank, id);
+            let earliest = self.earliest.get(id as usize);
+            let earliest = earliest.copied().unwrap_or(Time::ZERO);
+            let time = self.hosts.free(class).max(earliest);
+            let list = List {
+                head: id,
+                tail: id,
+                rank,
+            };
+            self.put(time, list, class);
+        }
+        self.freed = freed;
+    }
+
+    /// The operations of a list begin, up to the first that finds its host busy.
+    fn attempt(&mut self, now: Time, list: List) {
+        let mark = list.head & MESSAGE;
+        let class = self.class(list.rank, list.head);
+        let mut id = list.head & !MESSAGE;
+        loop {
+            self.events += 1;
+            let free = self.hosts.free(class);
+            if free > now && (class.is_message || class.kind != Kind::Receive) {
+                let rest = List {
+                    head: id | mark,
+                    ..list
+                };
+                self.put(free, rest, class);
+                return;
+            }
+            let next = self.next[id as usize];
+            if class.is_message {
+                let sender = match list.rank {
+                    SEVERAL => self.graph.rank_of(id),
+                    rank => rank,
+                };
+                self.message(now, sender, id);
+            } else {
+                match class.kind {
+                    Kind::Compute => self.compute(now, list.rank, id),
+                    Kind::Send => self.send(now, list.rank, id),
+                    Kind::Receive => self.receive(now, list.rank, id),
+                }
+            }
+            if id == list.tail {
+                return;
+            }
+            id = next;
+        }
+    }
+
+    fn compute(&mut self, now: Time, rank: u32, id: OperationId) {
+        let operation = self.graph.operation(id);
+        let length = Time::from_picoseconds(operation.amount.saturating_mul(1000));
+        let end = now.saturating_add(length);
+        *self.hosts.processor(rank, operation.processor) = end;
+        self.happened(rank, id, After::Start, now);
+        self.end(rank, id, end);
+    }
+
+    fn send(&mut self, now: Time, rank: u32, id: OperationId) {
+        let operation = self.graph.operation(id);
+        let (processor, adapter) = self.parameters.costs(operation.amount);
+        self.happened(rank, id, After::Start, now);
+        let free = now.saturating_add(processor);
+        *self.hosts.processor(rank, operation.processor) = free;
+        self.hosts.adapter(rank, operation.adapter)[0] = now.saturating_add(adapter);
+        self.messages += 1;
+        let head = times(self.parameters.overhead, self.parameters.latency, 1);
+        let arrives = now.saturating_add(head);
+        let list = List {
+            head: id | MESSAGE,
+            tail: id,
+            rank,
+        };
+        let class = self.class(rank, list.head);
+        self.put(arrives, list, class);
+        if operation.amount <= self.parameters.eager_bytes {
+            self.end(rank, id, free);
+        }
+    }
+
+    fn receive(&mut self, now: Time, rank: u32, id: OperationId) {
+        let operation = self.graph.operation(id);
+        self.happened(rank, id, After::Start, now);
+        let message = self.matching.post(rank, operation.peer, operation.tag, id);
+        if let Some(send) = message {
+            self.matched(now, send, id);
+            let free = *self.hosts.processor(rank, operation.processor);
+            self.end(rank, id, free.max(now));
+        }
+    }
+
+    /// A message is there, and its receiver's processor is free.
+    fn message(&mut self, now: Time, source: u32, send: OperationId) {
+        let operation = self.graph.operation(send);
+        let rank = operation.peer;
+        let (_, adapter) = self.parameters.costs(operation.amount);
+        let free = now.saturating_add(self.parameters.receiving(operation.amount));
+        *self.hosts.processor(rank, operation.processor) = free;
+        self.hosts.adapter(rank, operation.adapter)[1] = now.saturating_add(adapter);
+        if let Some(receive) = self.matching.arrive(rank, source, operation.tag, send) {
+            self.matched(now, send, receive);
+            self.end(rank, receive, free);
+        }
+    }
+
+    /// A receive takes a message: a sender that waited for it goes on.
+    fn matched(&mut self, now: Time, send: OperationId, receive: OperationId) {
+        let operation = self.graph.operation(send);
+        if operation.amount != self.graph.operation(receive).amount
+            && self.mismatches.len() < NAMES_MAX
+        {
+            self.mismatches.push((send, receive));
+        }
+        if operation.amount > self.parameters.eager_bytes {
+            let sender = self.graph.rank_of(send);
+            let processor = self.hosts.processor(sender, operation.processor);
+            *processor = now.max(*processor);
+            let adapter = &mut self.hosts.adapter(sender, operation.adapter)[0];
+            *adapter = now.max(*adapter);
+            self.end(sender, send, now);
+        }
+    }
+
+    fn end(&mut self, rank: u32, id: OperationId, time: Time) {
+        self.ended += 1;
+        self.happened(rank, id, After::End, time);
+    }
+
+    fn happened(&mut self, rank: u32, id: OperationId, what: After, time: Time) {
+        let graph = self.graph;
+        if !self.earliest.is_empty() {
+            for (waiter, after) in graph.waiters(id) {
+                let earliest = &mut self.earliest[waiter as usize];
+                if after == what {
+                    *earliest = time.max(*earliest);
+                }
+            }
+        }
+        let freed = &mut self.freed;
+        self.dependencies.happened(graph, id, what, |waiter| {
+            freed.push((rank, graph.operation(waiter).kind, waiter));
+        });
+    }
+
+    fn outcome(self) -> Outcome {
+        let graph = self.graph;
+        let ends = self.hosts.processors.chunks(self.hosts.per_host.0);
+        let ends = ends.map(|of_host| of_host.iter().copied().max().unwrap_or(Time::ZERO));
+        let named = |(send, receive): &(u32, u32)| (graph.name(*send), graph.name(*receive));
+        let left = graph.len() as u64 - self.ended;
+        Outcome {
+            ends: ends.collect(),
+            messages: self.messages,
+            events: self.events,
+            stalled: Stalled::of(graph, &self.matching, left),
+            mismatches: self.mismatches.iter().map(named).collect(),
+            state_bytes: self.queue.state_bytes()
+                + self.matching.state_bytes()
+                + self.dependencies.state_bytes()
+                + self.next.capacity() * size_of::<u32>(),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Graphs carried out by the LogGOPS model: what LogGOPSim prints for them, and closed forms.
+
+use viaduct_engine::Time;
+use viaduct_operations::goal::parse_text;
+use viaduct_operations::loggops::{Parameters, ReplayError, replay};
+use viaduct_operations::{ANY, After, Builder, Graph, Operation};
+
+fn nanoseconds(graph: &Graph, parameters: &Parameters) -> Vec<u64> {
+    let outcome = replay(graph, parameters).expect("short enough");
+    assert_eq!(outcome.stalled, None);
+    assert_eq!(outcome.mismatches, []);
+    let ends = outcome.ends.iter();
+    ends.map(|end| {
+        assert_eq!(end.picoseconds() % 1000, 0);
+        end.picoseconds() / 1000
+    })
+    .collect()
+}
+
+fn end(graph: &Graph, parameters: &Parameters) -> u64 {
+    nanoseconds(graph, parameters)
+        .into_iter()
+        .max()
+        .unwrap_or(0)
+}
+
+fn eager(bytes: u64) -> Parameters {
+    Parameters {
+        eager_bytes: bytes,
+        ..Parameters::default()
+    }
+}
+
+/// Each rank but the first has its message from the rank without its highest bit; a rank sends to
+/// the farthest first, once it has its own.
+fn binomial_broadcast(ranks: u32, bytes: u64) -> Graph {
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
+        let highest = rank.checked_ilog2().map_or(0, |bit| bit + 1);
+        let received = (rank > 0).then(|| {
+            let from = rank - (1 << (highest - 1));
+            builder
+                .add(Operation::receive(bytes, from))
+                .expect("it is right")
+        });
+        for bit in highest..ranks.ilog2() {
+            let sent = builder
+                .add(Operation::send(bytes, rank + (1 << bit)))
+                .expect("it is right");
+            if let Some(received) = received {
+                builder
+                    .require(sent, received, After::End)
+                    .expect("it is right");
+            }
+        }
+        builder.next_rank();
+    }
+    builder.finish()
+}
+
+/// In round k each rank sends to the one 2^k behind it, once its round before is over.
+fn dissemination(ranks: u32, bytes: u64) -> Graph {
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
+        let mut before: Option<[u32; 2]> = None;
+        let mut distance = 1;
+        while distance < ranks {
+            let to = (rank + distance) % ranks;
+            let from = (rank + ranks - distance) % ranks;
+            let sent = builder
+                .add(Operation::send(bytes, to))
+                .expect("it is right");
+            let received = builder
+                .add(Operation::receive(bytes, from))
+                .expect("it is right");
+            for other in before.into_iter().flatten() {
+                builder
+                    .require(sent, other, After::End)
+                    .expect("it is right");
+                builder
+                    .require(received, other, After::End)
+                    .expect("it is right");
+            }
+            before = Some([sent, received]);
+            distance *= 2;
+        }
+        builder.next_rank();
+    }
+    builder.finish()
+}
+
+fn ring(ranks: u32, bytes: u64) -> Graph {
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
+        let mut before = None;
+        for _ in 0..2 * (ranks - 1) {
+            let sent = builder
+                .add(Operation::send(bytes, (rank + 1) % ranks))
+                .expect("it is right");
+            let from = (rank + ranks - 1) % ranks;
+            let received = builder
+                .add(Operation::receive(bytes, from))
+                .expect("it is right");
+            if let Some(other) = before {
+                builder
+                    .require(sent, other, After::End)
+                    .expect("it is right");
+                builder
+                    .require(received, other, After::End)
+                    .expect("it is right");
+            }
+            before = Some(received);
+        }
+        builder.next_rank();
+    }
+    builder.finish()
+}
+
+#[test]
+fn a_tree_of_32_ranks_ends_when_loggopsim_says() {
+    assert_eq!(
+        end(&binomial_broadcast(32, 1), &Parameters::default()),
+        27_500
+    );
+}
+
+#[test]
+fn each_rank_of_a_broadcast_ends_when_loggopsim_says() {
+    let ends = nanoseconds(&binomial_broadcast(8, 1024), &Parameters::default());
+    let mut sorted = ends.clone();
+    sorted.sort_unstable();
+    let printed = [
+        15_776, 20_276, 20_276, 24_776, 25_914, 30_414, 30_414, 34_914,
+    ];
+    assert_eq!(sorted, printed);
+    assert_eq!(ends[0], 15_776, "the root");
+}
+
+#[test]
+fn a_ring_all_reduce_ends_when_loggopsim_says() {
+    assert_eq!(end(&ring(8, 128), &Parameters::default()), 87_668);
+}
+
+#[test]
+fn dissemination_ends_when_loggopsim_says() {
+    assert_eq!(end(&dissemination(8, 1024), &Parameters::default()), 34_914);
+}
+
+#[test]
+fn long_messages_sent_eagerly_end_when_loggopsim_says() {
+    let parameters = eager(100_000_000);
+    for (ranks, printed) in [(4, 797_420), (16, 1_594_840), (64, 2_392_260)] {
+        assert_eq!(
+            end(&binomial_broadcast(ranks, 65_536), &parameters),
+            printed
+        );
+        assert_eq!(end(&dissemination(ranks, 65_536), &parameters), printed);
+    }
+}
+
+#[test]
+fn a_rendezvous_ends_at_the_sender_when_loggopsim_says() {
+    let text = "num_ranks 2\nrank 0 {\nl1: calc 1500\nl2: send 8b to 1\nl2 requires l1\n\
+                l3: recv 100000b from 1\nl3 requires l2\n}\nrank 1 {\nl1: recv 8b from 0\n\
+                l2: send 100000b to 0\nl2 requires l1\n}\n";
+    let graph = parse_text(text).expect("it is right");
+    assert_eq!(
+        nanoseconds(&graph, &Parameters::default()),
+        [612_536, 11_042]
+    );
+}
+
+#[test]
+fn a_receive_of_any_rank_and_tag_takes_what_comes() {
+    let text =
+        "num_ranks 2\nrank 0 {\nsend 8b to 1 tag 3\n}\nrank 1 {\nrecv 8b from -1 tag -1\n}\n";
+    assert_eq!(
+        end(
+            &parse_text(text).expect("it is right"),
+            &Parameters::default()
+        ),
+        5_542
+    );
+}
+
+#[test]
+fn a_dependency_from_one_processor_to_another_holds() {
+    // LogGOPSim loses it, and ends at 100,000.
+    let text = "num_ranks 1\nrank 0 {\nl1: calc 100000 cpu 0\nl2: calc 50000 cpu 1\n\
+                l2 requires l1\n}\n";
+    assert_eq!(
+        end(
+            &parse_text(text).expect("it is right"),
+            &Parameters::default()
+        ),
+        150_000
+    );
+    let started = text.replace("requires", "irequires");
+    assert_eq!(
+        end(
+            &parse_text(&started).expect("it is right"),
+            &Parameters::default()
+        ),
+        100_000
+    );
+}
+
+/// All ranks send to all others, and nothing waits for anything: who sends when is the order of the
+/// operations, and each receiver has one message at a time.
+#[test]
+fn what_is_ready_goes_one_by_one_in_order() {
+    let (ranks, bytes) = (64, 1);
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
+        for distance in 1..ranks {
+            builder
+                .add(Operation::send(bytes, (rank + distance) % ranks))
+                .expect("it is right");
+            builder
+                .add(Operation::receive(bytes, (rank + distance) % ranks))
+                .expect("it is right");
+        }
+        builder.next_rank();
+    }
+    let graph = builder.finish();
+    let parameters = Parameters::default();
+    // A processor sends 63 messages and takes 63, each in 1,500 ns, and has no pause but the first
+    // latency if it takes them between its sends.
+    let ends = nanoseconds(&graph, &parameters);
+    assert!(
+        ends.iter().all(|it| *it == ends[0]),
+        "all ranks are alike: {ends:?}"
+    );
+    assert_eq!(ends[0], 2 * 63 * 1500);
+    assert_eq!(
+        replay(&graph, &parameters).expect("it is right").messages,
+        64 * 63
+    );
+}
+
+#[test]
+fn many_messages_to_one_rank_cost_what_they_are() {
+    let senders = 20_000;
+    let mut builder = Builder::new(senders + 1);
+    for rank in 1..=senders {
+        builder
+            .add(Operation::receive(1, rank))
+            .expect("it is right");
+    }
+    builder.next_rank();
+    for _ in 0..senders {
+        builder.add(Operation::send(1, 0)).expect("it is right");
+        builder.next_rank();
+    }
+    let outcome = replay(&builder.finish(), &Parameters::default()).expect("it is right");
+    assert_eq!(
+        outcome.end(),
+        Time::from_nanoseconds(4_000 + 1_500 * u64::from(senders))
+    );
+    assert!(
+        outcome.events < 5 * u64::from(senders),
+        "{}",
+        outcome.events
+    );
+}
+
+#[test]
+fn who_waits_for_whom_is_said() {
+    let text = "num_ranks 3\nrank 0 {\nrecv 8b from 1\n}\nrank 1 {\nrecv 8b from 2\n}\n\
+                rank 2 {\nrecv 8b from 0\nsend 4b to 0 tag 9\n}\n";
+    let outcome = replay(
+        &parse_text(text).expect("it is right"),
+        &Parameters::default(),
+    )
+    .expect("it is right");
+    let stalled = outcome.stalled.expect("it is right");
+    assert_eq!(
+        stalled.to_string(),
+        "3 operations never ended\n  receives that no message came for: 3\n    \
+         rank 0, line 3: recv 8b from 1\n    rank 1, line 6: recv 8b from 2\n    \
+         rank 2, line 9: recv 8b from 0\n  messages that no receive took: 1\n    \
+         rank 2, line 10: send 4b to 0 with tag 9\n  who waits for whom:\n    \
+         rank 0, line 3: recv 8b from 1: waits for rank 1 to send it\n    \
+         rank 1, line 6: recv 8b from 2: waits for rank 2 to send it\n    \
+         rank 2, line 9: recv 8b from 0: waits for rank 0 to send it\n    \
+         and so round in a ring"
+    );
+}
+
+#[test]
+fn sizes_that_differ_are_named_and_do_not_stall() {
+    let mut builder = Builder::new(2);
+    builder
+        .add(Operation::send(100_000, 1))
+        .expect("it is right");
+    builder.next_rank();
+    builder
+        .add(Operation::receive(8, ANY))
+        .expect("it is right");
+    let outcome = replay(&builder.finish(), &Parameters::default()).expect("it is right");
+    assert_eq!(outcome.stalled, None);
+    let [(send, receive)] = &*outcome.mismatches else {
+        panic!("{:?}", outcome.mismatches);
+    };
+    assert_eq!(send.to_string(), "rank 0, operation 0: send 100000b to 1");
+    assert_eq!(
+        receive.to_string(),
+        "rank 1, operation 0: recv 8b from any rank"
+    );
+}
+
+#[test]
+fn what_takes_too_long_is_refused() {
+    let text = "num_ranks 2\nrank 0 {\nl1: calc 18446744073709551615\nl2: calc 1\nl2 requires l1\n\
+                }\nrank 1 {\n}\n";
+    let graph = parse_text(text).expect("it is right");
+    assert_eq!(
+        replay(&graph, &Parameters::default()).err(),
+        Some(ReplayError::TooLong)
+    );
+}
