@@ -30,7 +30,7 @@ pub struct Transfer {
 pub struct Begun {
     /// The caller's tag.
     pub tag: u32,
-    /// What [`Network::forward`] takes if it will be stored.
+    /// What [`Network::forward`](crate::Network::forward) takes if it will be stored.
     pub journey: JourneyId,
     /// From a byte's start here to its being at the end of what is crossed at once.
     pub delay: Time,
