@@ -474,9 +474,9 @@ impl Builder {
     pub fn next_rank(&mut self) {
         // In the order given, of each operation.
         self.edges.sort_by_key(|(other, _)| *other);
-        let begin = self.begin() as usize;
+        let begin = self.begin();
         let mut edges = self.edges.drain(..).peekable();
-        for (id, kept) in (0u32..).zip(&mut self.graph.kept).skip(begin) {
+        for (id, kept) in (begin..).zip(&mut self.graph.kept[begin as usize..]) {
             kept.first_waiter = self.graph.waiters.len() as u32;
             while let Some((_, waiter)) = edges.next_if(|(other, _)| *other == id) {
                 self.graph.waiters.push(waiter);

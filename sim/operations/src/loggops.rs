@@ -20,9 +20,13 @@
 //! # What tries again
 //!
 //! A rank with a thousand sends that are ready would have each of them try again whenever one is
-//! done. Those that try one directly behind the other do so again: they are kept as a list with one
-//! event, which is the same order at a cost that follows the messages. Messages that wait at many
-//! ranks at once try in turn, rank by rank, and each by itself.
+//! done. What tries again at a host at one moment is kept as a list with one event, in the order in
+//! which it tried before, so that the cost follows the messages and not how long they wait.
+//!
+//! Where lists of several hosts try at one moment, the host whose list began first has its whole
+//! turn before the next one. In LogGOPSim what is further back in the lists is interleaved. That
+//! can be told apart only where messages of two hosts then reach a third at the same picosecond,
+//! or a message is matched just when its sender goes on.
 
 use thiserror::Error;
 use viaduct_engine::{EventQueue, PENDING_MAX, Time};
@@ -128,25 +132,31 @@ impl Outcome {
 /// Marks an event as that of messages that have come, not of operations.
 const MESSAGE: u32 = 1 << 31;
 
-/// Operations of one rank and kind, one behind the other, that try at one moment.
+/// Operations of one class, one behind the other, that try at one moment.
 #[derive(Clone, Copy, Debug)]
-struct List {
+struct Run {
     /// The first; marked if they are messages.
     head: u32,
     tail: u32,
     /// Whose operations they are; of messages, who sent them: [`SEVERAL`] if not one rank.
     rank: u32,
+    /// What tries after them at the same host and moment, or the next free place.
+    next: u32,
 }
 
 /// Messages of several ranks.
 const SEVERAL: u32 = u32::MAX;
 
-/// Those that would be put into the queue now, and may become more.
+/// No run.
+const NONE: u32 = u32::MAX;
+
+/// Runs of one host that try at one moment, one behind the other, with one event for all.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct Chain {
     time: Time,
-    list: List,
-    class: Class,
+    host: u32,
+    first: u32,
+    last: u32,
 }
 
 /// What must be free for an operation: those of one class wait for the same.
@@ -194,9 +204,16 @@ impl Hosts {
 struct Replay<'a> {
     graph: &'a Graph,
     parameters: Parameters,
-    queue: EventQueue<List>,
-    open: Option<Open>,
-    /// The next of a list.
+    /// The first run of each chain.
+    queue: EventQueue<u32>,
+    runs: Vec<Run>,
+    free_run: u32,
+    /// The chain that was put into the queue last, while it is there: what follows directly joins
+    /// it.
+    newest: Option<Chain>,
+    /// By host: chains of what tries again.
+    again: Vec<Vec<Chain>>,
+    /// The next of a run.
     next: Vec<u32>,
     hosts: Hosts,
     dependencies: Dependencies,
@@ -226,7 +243,10 @@ pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayE
         graph,
         parameters: *parameters,
         queue: EventQueue::new(),
-        open: None,
+        runs: Vec::new(),
+        free_run: NONE,
+        newest: None,
+        again: vec![Vec::new(); ranks as usize],
         next: vec![0; graph.len()],
         hosts: Hosts {
             processors: vec![Time::ZERO; ranks as usize * per_host.0],
@@ -253,15 +273,15 @@ pub fn replay(graph: &Graph, parameters: &Parameters) -> Result<Outcome, ReplayE
         replay.freed[first..].sort_by_key(|(_, kind, _)| *kind);
     }
     replay.enter();
-    while let Some((now, list)) = replay.pop() {
+    while let Some((now, first)) = replay.queue.pop() {
         if now > TIME_MAX {
             return Err(ReplayError::TooLong);
         }
-        replay.attempt(now, list);
+        replay.turn(now, first);
         if replay.is_full {
             return Err(ReplayError::TooMany);
         }
-        if !replay.freed.is_empty() && replay.next_time().is_none_or(|next| next > now) {
+        if !replay.freed.is_empty() && replay.queue.next_time().is_none_or(|next| next > now) {
             replay.freed.sort_by_key(|(rank, kind, _)| (*rank, *kind));
             replay.enter();
         }
@@ -282,43 +302,85 @@ impl Replay<'_> {
         }
     }
 
-    /// When the next list tries.
-    fn next_time(&mut self) -> Option<Time> {
-        let open = self.open.map(|open| open.time);
-        let queued = self.queue.next_time();
-        open.into_iter().chain(queued).min()
-    }
-
-    fn pop(&mut self) -> Option<(Time, List)> {
-        // At one moment what is in the queue was there before.
-        if let Some(open) = self.open
-            && self.queue.next_time().is_none_or(|next| next > open.time)
-        {
-            self.open = None;
-            return Some((open.time, open.list));
+    /// The turn of a host: all that tries at one moment.
+    fn turn(&mut self, now: Time, first: u32) {
+        if self.newest.is_some_and(|chain| chain.first == first) {
+            self.newest = None;
         }
-        self.queue.pop()
+        let Run { head, rank, .. } = self.runs[first as usize];
+        let host = self.class(rank, head).host;
+        self.again[host as usize].retain(|chain| chain.first != first);
+        let mut place = first;
+        while place != NONE {
+            let run = self.runs[place as usize];
+            self.runs[place as usize].next = self.free_run;
+            self.free_run = place;
+            self.attempt(now, run);
+            place = run.next;
+        }
     }
 
-    /// Puts a list into the queue, behind the last one if they are alike.
-    fn put(&mut self, time: Time, list: List, class: Class) {
-        if let Some(open) = &mut self.open {
-            if open.time == time && open.class == class {
-                self.next[open.list.tail as usize] = list.head & !MESSAGE;
-                if open.list.rank != list.rank {
-                    open.list.rank = SEVERAL;
+    /// Puts a run into the queue: it tries behind whatever tries at that moment.
+    fn put(&mut self, time: Time, run: Run, class: Class, is_again: bool) {
+        let host = class.host;
+        let is_there = |chain: &Chain| (chain.time, chain.host) == (time, host);
+        let again = &mut self.again[host as usize];
+        // What comes to a host behind what tries again there then is behind it in the list, too.
+        let known = again.iter().position(is_there);
+        if let Some(mut chain) = known.map(|at| again[at]).or(self.newest.filter(is_there)) {
+            let last = &mut self.runs[chain.last as usize];
+            let (head, rank) = (last.head, last.rank);
+            if self.class(rank, head) == class {
+                let last = &mut self.runs[chain.last as usize];
+                self.next[last.tail as usize] = run.head & !MESSAGE;
+                last.tail = run.tail;
+                if last.rank != run.rank {
+                    last.rank = SEVERAL;
                 }
-                open.list.tail = list.tail;
-                return;
-            }
-            let Open { time, list, .. } = *open;
-            if self.queue.pending() < PENDING_MAX {
-                self.queue.schedule(time, list);
             } else {
-                self.is_full = true;
+                let place = self.add(run);
+                self.runs[chain.last as usize].next = place;
+                chain.last = place;
             }
+            if let Some(newest) = self.newest.as_mut().filter(|it| it.first == chain.first) {
+                *newest = chain;
+            }
+            let again = &mut self.again[host as usize];
+            match known {
+                Some(at) => again[at] = chain,
+                None if is_again => again.push(chain),
+                None => {}
+            }
+            return;
         }
-        self.open = Some(Open { time, list, class });
+        if self.queue.pending() >= PENDING_MAX {
+            self.is_full = true;
+            return;
+        }
+        let place = self.add(run);
+        self.queue.schedule(time, place);
+        let chain = Chain {
+            time,
+            host,
+            first: place,
+            last: place,
+        };
+        self.newest = Some(chain);
+        if is_again {
+            self.again[host as usize].push(chain);
+        }
+    }
+
+    fn add(&mut self, run: Run) -> u32 {
+        if self.free_run == NONE {
+            self.runs.push(run);
+            return self.runs.len() as u32 - 1;
+        }
+        let place = self.free_run;
+        let kept = &mut self.runs[place as usize];
+        self.free_run = kept.next;
+        *kept = run;
+        place
     }
 
     /// What was freed enters the queue.
@@ -329,47 +391,49 @@ impl Replay<'_> {
             let earliest = self.earliest.get(id as usize);
             let earliest = earliest.copied().unwrap_or(Time::ZERO);
             let time = self.hosts.free(class).max(earliest);
-            let list = List {
+            let run = Run {
                 head: id,
                 tail: id,
                 rank,
+                next: NONE,
             };
-            self.put(time, list, class);
+            self.put(time, run, class, false);
         }
         self.freed = freed;
     }
 
-    /// The operations of a list begin, up to the first that finds its host busy.
-    fn attempt(&mut self, now: Time, list: List) {
-        let mark = list.head & MESSAGE;
-        let class = self.class(list.rank, list.head);
-        let mut id = list.head & !MESSAGE;
+    /// The operations of a run begin, up to the first that finds its host busy.
+    fn attempt(&mut self, now: Time, run: Run) {
+        let mark = run.head & MESSAGE;
+        let class = self.class(run.rank, run.head);
+        let mut id = run.head & !MESSAGE;
         loop {
             self.events += 1;
             let free = self.hosts.free(class);
             if free > now && (class.is_message || class.kind != Kind::Receive) {
-                let rest = List {
+                let rest = Run {
                     head: id | mark,
-                    ..list
+                    next: NONE,
+                    ..run
                 };
-                self.put(free, rest, class);
+                self.put(free, rest, class, true);
                 return;
             }
             let next = self.next[id as usize];
             if class.is_message {
-                let sender = match list.rank {
+                let sender = match run.rank {
                     SEVERAL => self.graph.rank_of(id),
                     rank => rank,
                 };
                 self.message(now, sender, id);
             } else {
                 match class.kind {
-                    Kind::Compute => self.compute(now, list.rank, id),
-                    Kind::Send => self.send(now, list.rank, id),
-                    Kind::Receive => self.receive(now, list.rank, id),
+                    Kind::Compute => self.compute(now, run.rank, id),
+                    Kind::Send => self.send(now, run.rank, id),
+                    Kind::Receive => self.receive(now, run.rank, id),
                 }
             }
-            if id == list.tail {
+            if id == run.tail {
                 return;
             }
             id = next;
@@ -395,13 +459,14 @@ impl Replay<'_> {
         self.messages += 1;
         let head = times(self.parameters.overhead, self.parameters.latency, 1);
         let arrives = now.saturating_add(head);
-        let list = List {
+        let run = Run {
             head: id | MESSAGE,
             tail: id,
             rank,
+            next: NONE,
         };
-        let class = self.class(rank, list.head);
-        self.put(arrives, list, class);
+        let class = self.class(rank, run.head);
+        self.put(arrives, run, class, false);
         if operation.amount <= self.parameters.eager_bytes {
             self.end(rank, id, free);
         }
@@ -486,6 +551,8 @@ impl Replay<'_> {
             state_bytes: self.queue.state_bytes()
                 + self.matching.state_bytes()
                 + self.dependencies.state_bytes()
+                + self.runs.capacity() * size_of::<Run>()
+                + self.again.capacity() * size_of::<Vec<Chain>>()
                 + self.next.capacity() * size_of::<u32>(),
         }
     }

@@ -1,9 +1,11 @@
 //! Graphs carried out by the LogGOPS model: what LogGOPSim prints for them, and closed forms.
 
-use viaduct_engine::Time;
+use std::collections::BTreeMap;
+
+use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_operations::goal::parse_text;
 use viaduct_operations::loggops::{Parameters, ReplayError, replay};
-use viaduct_operations::{ANY, After, Builder, Graph, Operation};
+use viaduct_operations::{ANY, After, Builder, Dependencies, Graph, Kind, Matching, Operation};
 
 fn nanoseconds(graph: &Graph, parameters: &Parameters) -> Vec<u64> {
     let outcome = replay(graph, parameters).expect("short enough");
@@ -114,6 +116,272 @@ fn ring(ranks: u32, bytes: u64) -> Graph {
         builder.next_rank();
     }
     builder.finish()
+}
+
+/// The same model as LogGOPSim computes it, of hosts of one processor and adapter: whatever finds
+/// its host busy goes back into one queue, by itself. When each rank ends, in nanoseconds.
+struct Plain<'a> {
+    graph: &'a Graph,
+    /// By time and order: operations, and messages that come.
+    queue: BTreeMap<(u64, u64), (bool, u32)>,
+    /// By rank: when its processor is free, and its adapter for sends and for messages.
+    free: Vec<[u64; 3]>,
+    dependencies: Dependencies,
+    matching: Matching,
+    freed: Vec<(u32, Kind, u32)>,
+    order: u64,
+}
+
+impl Plain<'_> {
+    fn ends(graph: &Graph, parameters: &Parameters) -> Vec<u64> {
+        let mut plain = Plain {
+            graph,
+            queue: BTreeMap::new(),
+            free: vec![[0; 3]; graph.ranks() as usize],
+            dependencies: Dependencies::new(graph),
+            matching: Matching::new(graph.ranks(), graph.has_wildcards()),
+            freed: Vec::new(),
+            order: 0,
+        };
+        for (id, operation) in graph.operations() {
+            if plain.dependencies.is_free(id) {
+                plain.freed.push((graph.rank_of(id), operation.kind, id));
+            }
+        }
+        plain.enter();
+        while let Some(((now, _), (is_message, id))) = plain.queue.pop_first() {
+            plain.attempt(now, is_message, id, parameters);
+            let next = plain.queue.keys().next();
+            if next.is_none_or(|(next, _)| *next > now) {
+                plain.enter();
+            }
+        }
+        plain
+            .free
+            .iter()
+            .map(|[processor, ..]| *processor)
+            .collect()
+    }
+
+    fn put(&mut self, time: u64, is_message: bool, id: u32) {
+        self.order += 1;
+        self.queue.insert((time, self.order), (is_message, id));
+    }
+
+    fn enter(&mut self) {
+        let mut freed = core::mem::take(&mut self.freed);
+        freed.sort_by_key(|(rank, kind, _)| (*rank, *kind));
+        for (rank, kind, id) in freed {
+            let [processor, sending, _] = self.free[rank as usize];
+            let send = if kind == Kind::Send { sending } else { 0 };
+            self.put(processor.max(send), false, id);
+        }
+    }
+
+    fn happened(&mut self, id: u32, what: After) {
+        let (graph, freed) = (self.graph, &mut self.freed);
+        self.dependencies.happened(graph, id, what, |waiter| {
+            let kind = graph.operation(waiter).kind;
+            freed.push((graph.rank_of(waiter), kind, waiter));
+        });
+    }
+
+    fn attempt(&mut self, now: u64, is_message: bool, id: u32, parameters: &Parameters) {
+        let operation = self.graph.operation(id);
+        let nanoseconds = |time: Time| time.picoseconds() / 1000;
+        let further = operation.amount.saturating_sub(1);
+        let overhead = nanoseconds(parameters.overhead);
+        let per_byte = nanoseconds(parameters.overhead_per_byte);
+        let adapter_per_byte = nanoseconds(parameters.gap_per_byte);
+        let adapter = nanoseconds(parameters.gap) + further * adapter_per_byte;
+        let rank = match is_message {
+            true => operation.peer,
+            false => self.graph.rank_of(id),
+        };
+        let [processor, sending, receiving] = self.free[rank as usize];
+        let free = match (is_message, operation.kind) {
+            (true, _) => processor.max(receiving),
+            (false, Kind::Send) => processor.max(sending),
+            (false, Kind::Compute) => processor,
+            (false, Kind::Receive) => now,
+        };
+        if free > now {
+            return self.put(free, is_message, id);
+        }
+        let ends = &mut self.free[rank as usize];
+        let mut pair = None;
+        if is_message {
+            ends[0] = now + overhead + further * per_byte.max(adapter_per_byte);
+            ends[2] = now + adapter;
+            let source = self.graph.rank_of(id);
+            let receive = self.matching.arrive(rank, source, operation.tag, id);
+            pair = receive.map(|receive| (id, receive));
+        } else {
+            match operation.kind {
+                Kind::Compute => ends[0] = now + operation.amount,
+                Kind::Send => {
+                    ends[0] = now + overhead + further * per_byte;
+                    ends[1] = now + adapter;
+                    self.put(now + overhead + nanoseconds(parameters.latency), true, id);
+                }
+                Kind::Receive => {
+                    let (source, tag) = (operation.peer, operation.tag);
+                    let message = self.matching.post(rank, source, tag, id);
+                    pair = message.map(|message| (message, id));
+                }
+            }
+            self.happened(id, After::Start);
+            let is_eager = operation.amount <= parameters.eager_bytes;
+            if operation.kind == Kind::Compute || operation.kind == Kind::Send && is_eager {
+                self.happened(id, After::End);
+            }
+        }
+        let Some((message, receive)) = pair else {
+            return;
+        };
+        if self.graph.operation(message).amount > parameters.eager_bytes {
+            let sender = self.graph.rank_of(message) as usize;
+            let [processor, sending, _] = self.free[sender];
+            self.free[sender][..2].copy_from_slice(&[processor.max(now), sending.max(now)]);
+            self.happened(message, After::End);
+        }
+        self.happened(receive, After::End);
+    }
+}
+
+/// Messages between ranks that are drawn, some with wildcards, and computations, in rounds: of a
+/// round all may go at once, or one behind the other.
+fn drawn_graph(seed: u64) -> Graph {
+    let key = StreamKey {
+        seed,
+        purpose: 0,
+        entity: 0,
+    };
+    let mut stream = Stream::new(key);
+    let mut draw = |below: u64| stream.next_u64() % below;
+    let ranks = 2 + draw(9) as u32;
+    let has_wildcards = draw(3) == 0;
+    let mut operations: Vec<Vec<(u64, Operation)>> = vec![Vec::new(); ranks as usize];
+    for round in 0..1 + draw(6) {
+        for _ in 0..draw(60) {
+            let source = draw(ranks.into()) as u32;
+            let target = draw(ranks.into()) as u32;
+            let tag = draw(3) as u32;
+            let bytes = 1 + draw(900) + draw(2) * 2_000;
+            let send = Operation::send(bytes, target).tagged(tag);
+            let mut receive = Operation::receive(bytes, source).tagged(tag);
+            // All of a rank's wildcards take whatever comes, so that nothing is left over.
+            if has_wildcards && target.is_multiple_of(2) {
+                (receive.peer, receive.tag) = (ANY, ANY);
+            }
+            operations[source as usize].push((round, send));
+            operations[target as usize].push((round, receive));
+        }
+        for of_rank in &mut operations {
+            of_rank.push((round, Operation::compute(draw(5_000))));
+        }
+    }
+    let mut builder = Builder::new(ranks);
+    for of_rank in operations {
+        let mut first_of_round = [0; 2];
+        for (place, (round, operation)) in (0u32..).zip(&of_rank) {
+            builder.add(*operation).expect("it is right");
+            let before = place.checked_sub(1);
+            let is_next = before.is_some_and(|before| of_rank[before as usize].0 != *round);
+            if is_next {
+                first_of_round = [first_of_round[1], place];
+            }
+            // Of the round before; a receive waits for no receive, so that nothing goes in a ring.
+            for other in first_of_round[0]..first_of_round[1] {
+                let is_receive = of_rank[other as usize].1.kind == Kind::Receive;
+                if draw(4) == 0 && !(is_receive && operation.kind == Kind::Receive) {
+                    let after = [After::Start, After::End][draw(2) as usize];
+                    builder.require(place, other, after).expect("it is right");
+                }
+            }
+        }
+        builder.next_rank();
+    }
+    builder.finish()
+}
+
+#[test]
+fn drawn_graphs_end_as_with_one_queue_of_all() {
+    let (mut messages, mut stalled) = (0, 0);
+    for seed in 0..400 {
+        let graph = drawn_graph(seed);
+        for parameters in [
+            Parameters::default(),
+            Parameters {
+                // Numbers that rarely add up to the same.
+                latency: Time::from_nanoseconds(2_477),
+                overhead: Time::from_nanoseconds(311),
+                gap: Time::from_nanoseconds(1_013),
+                eager_bytes: 1_000,
+                ..Parameters::default()
+            },
+        ] {
+            let outcome = replay(&graph, &parameters).expect("short enough");
+            stalled += u32::from(outcome.stalled.is_some());
+            messages += outcome.messages;
+            let ends = outcome.ends.iter().map(|end| end.picoseconds() / 1000);
+            let ends: Vec<u64> = ends.collect();
+            assert_eq!(ends, Plain::ends(&graph, &parameters), "seed {seed}");
+        }
+    }
+    assert!(messages > 20_000, "{messages}");
+    // Rendezvous that wait for each other.
+    assert!(stalled < 80, "{stalled} of 800");
+}
+
+/// Every rank sends to all others at once, in one order: all hosts are busy all the time, and
+/// alike.
+fn all_to_all(ranks: u32, bytes: u64) -> Graph {
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
+        for distance in 1..ranks {
+            for operation in [
+                Operation::send(bytes, (rank + distance) % ranks),
+                Operation::receive(bytes, (rank + ranks - distance) % ranks),
+            ] {
+                builder.add(operation).expect("it is right");
+            }
+        }
+        builder.next_rank();
+    }
+    builder.finish()
+}
+
+#[test]
+fn all_to_all_ends_as_with_one_queue_of_all() {
+    for (ranks, bytes) in [(7, 1), (16, 1), (31, 100), (32, 1000), (48, 70_000)] {
+        let graph = all_to_all(ranks, bytes);
+        for parameters in [Parameters::default(), eager(100)] {
+            let ends = nanoseconds(&graph, &parameters);
+            assert_eq!(ends, Plain::ends(&graph, &parameters), "{ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn all_to_all_of_many_ranks_costs_what_its_messages_do() {
+    let ranks = 256;
+    let outcome = replay(&all_to_all(ranks, 1000), &Parameters::default()).expect("it is right");
+    let messages = u64::from(ranks * (ranks - 1));
+    assert_eq!(outcome.messages, messages);
+    assert!(outcome.events < 6 * messages, "{}", outcome.events);
+}
+
+#[test]
+fn a_barrier_of_65536_ranks_is_made_and_carried_out_at_a_cost_that_follows_it() {
+    let graph = dissemination(65_536, 1);
+    let outcome = replay(&graph, &Parameters::default()).expect("it is right");
+    assert_eq!(outcome.end(), Time::from_nanoseconds(16 * 5_500));
+    assert!(
+        outcome.events < 3 * graph.len() as u64,
+        "{}",
+        outcome.events
+    );
 }
 
 #[test]
