@@ -90,6 +90,7 @@ matrix: cargo ## run every workload and operation on every adapter, network and 
 
 mutants: cargo c-tools ## break each rule of VIA and of verbs in turn: the suite of every fabric must notice; twelve minutes
 	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --package viaduct-threads --package viaduct-shm --package viaduct-programs --package viaduct-vipl --package viaduct-rdma --test conformance -- --mutants
+	$(CARGO) test $(CARGO_FLAGS) --package viaduct-programs --test verbs -- --mutants
 
 chaos: cargo ## kill peers of the shared-memory fabric ten thousand times and at every store, lie to it for minutes: half an hour
 	SHM_KILLS=10000 SHM_POINT_STRIDE=1 SHM_HOSTILE_SECONDS=120 $(CARGO) test $(CARGO_FLAGS) --package viaduct-shm --lib chaos -- --nocapture

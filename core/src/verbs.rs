@@ -14,27 +14,44 @@
 //! - `responder.rs`: rule: which requests are carried out, and what each failure does
 //! - `send_queue.rs`: the sends of a queue pair, as those rules leave them
 //! - `completions.rs`: what a completion queue holds, and when it tells its channel
+//! - `table.rs`: objects by keys that die with them
+//! - `regions.rs`: registered memory
+//! - `adapter.rs` and its folder: an adapter with all its objects, for hosts whose packets
+//!   somebody carries
+//! - `events.rs`, `error.rs`: what is told without being asked for, and why a call failed
 //! - `faults.rs`: which requests are struck by faults on request
 
+mod adapter;
 mod attributes;
 pub mod check;
 mod completions;
+mod error;
+mod events;
 pub mod faults;
 pub mod flags;
+pub mod regions;
 mod request;
 pub mod requester;
 pub mod responder;
 mod send_queue;
+mod table;
 pub mod transition;
 mod words;
 
+pub use adapter::{Adapter, AdapterAttributes, Answer, Datagram, Memory, Packet};
 pub use attributes::{
     AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, RangeError,
     SharedReceiveAttributes,
 };
-pub use completions::{Armed, Arrival, Completions};
-pub use request::{Completion, ScatterGatherElement};
+pub use completions::{Armed, Arrival, CompletionQueueOptions, Completions};
+pub use error::{Error, Result, errno};
+pub use events::{AsyncElement, AsyncEvent};
+pub use request::{
+    Completion, DatagramDestination, Elements, QueuePairOptions, Receive, ReceiveRequest,
+    ScatterGatherElement, SendRequest, bytes_of,
+};
 pub use send_queue::{Phase, PostedSend, SendQueue};
+pub use table::{Key, Table};
 pub use words::{
     AsyncEventType, CompletionOpcode, CompletionStatus, LinkLayer, Mtu, PathMigrationState,
     PortState, QueuePairState, QueuePairType, SendOpcode,

@@ -184,6 +184,25 @@ impl QueuePairAttributes {
         transition::masks(kind, from, to).map(|masks| attribute::STATE | masks.required)
     }
 
+    /// The steps from RESET to RTS with these attributes, each with the mask of what it must name.
+    pub fn steps_up(&self, kind: QueuePairType) -> impl Iterator<Item = (Self, u32)> {
+        use QueuePairState::{Init, ReadyToReceive, ReadyToSend, Reset};
+        let steps = [
+            (Reset, Init),
+            (Init, ReadyToReceive),
+            (ReadyToReceive, ReadyToSend),
+        ];
+        let attributes = *self;
+        steps.into_iter().map(move |(from, state)| {
+            let mask = Self::required(kind, from, state).unwrap_or_default();
+            let step = Self {
+                state,
+                ..attributes
+            };
+            (step, mask)
+        })
+    }
+
     /// Takes over from others those that a mask names. The state is not among them, which follows
     /// rules of its own ([`transition`](super::transition)).
     pub fn take_over(&mut self, wanted: &Self, mask: u32) {

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Completion, CompletionStatus, check};
+use super::{Completion, CompletionStatus, Key, check};
 
 /// For what a completion queue tells its channel, once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -14,6 +14,36 @@ pub enum Armed {
     Solicited,
     /// Any completion.
     All,
+}
+
+/// What a completion queue is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct CompletionQueueOptions<C = Key> {
+    /// Completions that find room.
+    pub entries: u32,
+    /// Names it in events.
+    pub cookie: u64,
+    /// Where it tells.
+    pub channel: Option<C>,
+    /// Which vector of completions: 0.
+    pub vector: u32,
+    /// Whether completions bear the time.
+    pub has_timestamps: bool,
+    /// Whether an overrun is ignored, so that the newest completions are lost.
+    pub ignores_overrun: bool,
+}
+
+impl<C> Default for CompletionQueueOptions<C> {
+    fn default() -> Self {
+        Self {
+            entries: 0,
+            cookie: 0,
+            channel: None,
+            vector: 0,
+            has_timestamps: false,
+            ignores_overrun: false,
+        }
+    }
 }
 
 /// What follows when a completion comes.

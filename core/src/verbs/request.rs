@@ -1,6 +1,8 @@
 //! What is posted, and what comes back.
 
-use super::{CompletionOpcode, CompletionStatus};
+use alloc::vec::Vec;
+
+use super::{Capabilities, CompletionOpcode, CompletionStatus, Key, QueuePairType, SendOpcode};
 
 /// `struct ibv_sge`, with its layout: a piece of registered memory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -67,6 +69,171 @@ impl Default for Completion {
             timestamp: 0,
         }
     }
+}
+
+/// What a queue pair is made with (`struct ibv_qp_init_attr`).
+#[derive(Clone, Copy, Debug)]
+pub struct QueuePairOptions<C = Key, S = Key> {
+    /// RC, UC or UD.
+    pub kind: QueuePairType,
+    /// Sizes that are wanted; what it got is told when it is asked.
+    pub capabilities: Capabilities,
+    /// Where sends complete.
+    pub send_queue: C,
+    /// Where receives complete.
+    pub receive_queue: C,
+    /// Where receives come from, unless the queue pair has its own.
+    pub shared_receive_queue: Option<S>,
+    /// Whether every send completes visibly.
+    pub is_every_send_signaled: bool,
+    /// Names it in asynchronous events.
+    pub cookie: u64,
+}
+
+/// A piece of work for the send queue (`struct ibv_send_wr`).
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a, A = Key> {
+    /// The program's word for it.
+    pub request: u64,
+    /// What to do.
+    pub opcode: SendOpcode,
+    /// Bits of [`send`](super::flags::send).
+    pub flags: u32,
+    /// Where the bytes are, or where those of a read or an atomic come.
+    pub elements: &'a [ScatterGatherElement],
+    /// Immediate data, carried as they are.
+    pub immediate: u32,
+    /// Where in the peer's memory.
+    pub remote_address: u64,
+    /// The key of that.
+    pub remote_key: u32,
+    /// What to compare with, or to add.
+    pub compare_add: u64,
+    /// What to store if equal.
+    pub swap: u64,
+    /// Where a datagram goes.
+    pub datagram: Option<DatagramDestination<A>>,
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug)]
+pub struct DatagramDestination<A = Key> {
+    /// The way.
+    pub address: A,
+    /// The queue pair.
+    pub queue_pair: u32,
+    /// Its Q_Key; with the highest bit set, the sender's own.
+    pub queue_key: u32,
+}
+
+impl<'a, A: Copy> SendRequest<'a, A> {
+    /// A request without anything.
+    #[must_use]
+    pub const fn new(request: u64, opcode: SendOpcode) -> Self {
+        Self {
+            request,
+            opcode,
+            flags: 0,
+            elements: &[],
+            immediate: 0,
+            remote_address: 0,
+            remote_key: 0,
+            compare_add: 0,
+            swap: 0,
+            datagram: None,
+        }
+    }
+
+    /// With these bytes.
+    #[must_use]
+    pub const fn with_elements(mut self, elements: &'a [ScatterGatherElement]) -> Self {
+        self.elements = elements;
+        self
+    }
+
+    /// With these flags.
+    #[must_use]
+    pub const fn with_flags(mut self, flags: u32) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// With this remote memory.
+    #[must_use]
+    pub const fn with_remote(mut self, address: u64, key: u32) -> Self {
+        self.remote_address = address;
+        self.remote_key = key;
+        self
+    }
+}
+
+/// A place for what comes (`struct ibv_recv_wr`).
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveRequest<'a> {
+    /// The program's word for it.
+    pub request: u64,
+    /// Where the bytes shall lie.
+    pub elements: &'a [ScatterGatherElement],
+}
+
+/// Elements without memory of their own, while they are few.
+#[derive(Clone, Debug)]
+pub struct Elements(Held);
+
+#[derive(Clone, Debug)]
+enum Held {
+    Few([ScatterGatherElement; 2], u8),
+    Many(Vec<ScatterGatherElement>),
+}
+
+impl Elements {
+    /// A copy of these.
+    #[inline]
+    #[must_use]
+    pub fn new(elements: &[ScatterGatherElement]) -> Self {
+        let mut few = [ScatterGatherElement::default(); 2];
+        match elements {
+            [] => {}
+            [one] => few[0] = *one,
+            [one, two] => few = [*one, *two],
+            many => return Self(Held::Many(many.to_vec())),
+        }
+        Self(Held::Few(few, elements.len() as u8))
+    }
+
+    /// All of them.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[ScatterGatherElement] {
+        match &self.0 {
+            Held::Few(few, count) => few.get(..usize::from(*count)).unwrap_or_default(),
+            Held::Many(many) => many,
+        }
+    }
+
+    /// Their bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        bytes_of(self.as_slice())
+    }
+}
+
+/// Bytes of elements.
+#[inline]
+#[must_use]
+pub fn bytes_of(elements: &[ScatterGatherElement]) -> u64 {
+    let lengths = elements.iter().map(|element| element.length);
+    lengths.map(u64::from).sum()
+}
+
+/// A receive.
+#[derive(Clone, Debug)]
+pub struct Receive {
+    /// The program's word for it.
+    pub request: u64,
+    /// Where its bytes shall lie.
+    pub elements: Elements,
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod pair;
 mod processes;
 mod report;
 mod runner;
+pub mod verbs;
 mod world;
 
 pub use case::{Case, Level, Side};

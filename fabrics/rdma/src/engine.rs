@@ -13,12 +13,13 @@ use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
 use viaduct_core::verbs::flags::{access, attribute, reregister, send, shared_receive};
+use viaduct_core::verbs::regions::{self, ACCESS_KNOWN, RegionState, check_region};
 use viaduct_core::verbs::responder;
 use viaduct_core::verbs::transition::{self, ModifyError};
 use viaduct_core::verbs::{
-    AddressAttributes, Armed, AsyncEventType, Completion, Completions, LinkLayer, Phase,
-    QueuePairAttributes, QueuePairState, QueuePairType, RangeError, SendQueue,
-    SharedReceiveAttributes,
+    AddressAttributes, Armed, AsyncEventType, Completion, Completions, Elements, LinkLayer, Phase,
+    QueuePairAttributes, QueuePairState, QueuePairType, RangeError, Receive, SendQueue,
+    SharedReceiveAttributes, Table, bytes_of,
 };
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 use viaduct_processes::lock::{self, BiasedMutex};
@@ -35,12 +36,9 @@ use crate::notices::{Channel, ContextState, Counter, Notices, Owner, Queue};
 use crate::pair::{QueuePairOptions, ReceiveRequest, SendRequest};
 use crate::queues::CompletionQueueOptions;
 use crate::service;
-pub(crate) use crate::slab::Key;
-use crate::slab::Slab;
-use crate::state::{
-    Address, Domain, Elements, OnRing, Pair, Payload, Receive, RegionState, Send, Shared, bytes_of,
-};
+use crate::state::{Address, Domain, OnRing, Pair, Payload, Send, Shared};
 use crate::tables::{PairTable, RegionTable};
+pub(crate) use viaduct_core::verbs::Key;
 
 pub(crate) use self::events::*;
 pub(crate) use self::objects::*;
@@ -54,11 +52,11 @@ pub(crate) struct Engine {
     pub(crate) listener: Arc<Listener>,
     pub(crate) tables: OwnTables,
     pub(crate) notices: Notices,
-    pub(crate) domains: Slab<Domain>,
+    pub(crate) domains: Table<Domain>,
     pub(crate) regions: Regions,
-    pub(crate) shared: Slab<Shared>,
-    pub(crate) pairs: Slab<Option<Box<Pair>>>,
-    pub(crate) addresses: Slab<Address>,
+    pub(crate) shared: Table<Shared>,
+    pub(crate) pairs: Table<Option<Box<Pair>>>,
+    pub(crate) addresses: Table<Address>,
     pub(crate) links: Vec<Option<Link>>,
     pub(crate) links_by_block: BTreeMap<u32, usize>,
     /// Peers that have connected and not said who they are.
@@ -191,16 +189,16 @@ impl Engine {
             listener: Arc::new(listener),
             tables,
             notices: Notices {
-                contexts: Slab::new(1024, life),
-                channels: Slab::new(65_536, life),
-                queues: Slab::new(limits::COMPLETION_QUEUES_MAX, life),
+                contexts: Table::new(1024, life),
+                channels: Table::new(65_536, life),
+                queues: Table::new(limits::COMPLETION_QUEUES_MAX, life),
                 armed: 0,
             },
-            domains: Slab::new(limits::PROTECTION_DOMAINS_MAX, life),
-            regions: Slab::new(limits::REGIONS_MAX, life),
-            shared: Slab::new(limits::SHARED_RECEIVE_QUEUES_MAX, life),
-            pairs: Slab::new(limits::QUEUE_PAIRS_MAX, life),
-            addresses: Slab::new(limits::ADDRESS_HANDLES_MAX, life),
+            domains: Table::new(limits::PROTECTION_DOMAINS_MAX, life),
+            regions: Table::new(limits::REGIONS_MAX, life),
+            shared: Table::new(limits::SHARED_RECEIVE_QUEUES_MAX, life),
+            pairs: Table::new(limits::QUEUE_PAIRS_MAX, life),
+            addresses: Table::new(limits::ADDRESS_HANDLES_MAX, life),
             links: vec![Some(own)],
             links_by_block: BTreeMap::new(),
             strangers: Vec::new(),

@@ -57,6 +57,12 @@ impl From<rustix::io::Errno> for Error {
     }
 }
 
+impl From<viaduct_core::verbs::Error> for Error {
+    fn from(error: viaduct_core::verbs::Error) -> Self {
+        Self::new(error.errno(), error.reason().to_owned())
+    }
+}
+
 pub(crate) fn invalid(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(libc::EINVAL, reason)
 }

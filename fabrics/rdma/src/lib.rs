@@ -40,7 +40,6 @@ mod responder;
 mod ring;
 mod service;
 mod short;
-mod slab;
 mod state;
 mod tables;
 

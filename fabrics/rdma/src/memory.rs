@@ -1,11 +1,8 @@
 //! Registered memory: where requests' elements lie, and copies from and to them.
 
 use viaduct_core::verbs::ScatterGatherElement;
-use viaduct_core::verbs::check;
+pub(crate) use viaduct_core::verbs::regions::{self, Regions, find};
 use viaduct_processes::copy::{copy, copy_last_word_last};
-
-use crate::slab::Slab;
-use crate::state::RegionState;
 
 /// A piece of this program's memory.
 pub(crate) type Piece = (*mut u8, usize);
@@ -17,24 +14,7 @@ pub(crate) struct Scratch(pub(crate) Vec<Piece>);
 // SAFETY: the addresses are looked at by the thread alone that took the list and filled it.
 unsafe impl Send for Scratch {}
 
-/// All regions.
-pub(crate) type Regions = Slab<RegionState>;
-
-/// Where an element lies, if its key lets it through.
-pub(crate) fn find(
-    regions: &Regions,
-    key: u32,
-    domain: u32,
-    needed: u32,
-    address: u64,
-    length: u64,
-) -> Option<u64> {
-    let state = regions.at(key >> 8).filter(|state| state.key == key)?;
-    check::lets_through(&state.region, domain, needed, address, length)
-        .then(|| state.address.wrapping_add(address - state.region.first))
-}
-
-/// Where all elements lie; `None` if a key does not let one through. Those of no bytes are not
+/// Where all elements lie; false if a key does not let one through. Those of no bytes are not
 /// looked at.
 pub(crate) fn pieces(
     regions: &Regions,
@@ -44,21 +24,9 @@ pub(crate) fn pieces(
     into: &mut Vec<Piece>,
 ) -> bool {
     into.clear();
-    for element in elements.iter().filter(|element| element.length > 0) {
-        let length = u64::from(element.length);
-        let Some(address) = find(
-            regions,
-            element.local_key,
-            domain,
-            needed,
-            element.address,
-            length,
-        ) else {
-            return false;
-        };
-        into.push((address as *mut u8, element.length as usize));
-    }
-    true
+    regions::find_all(regions, elements, domain, needed, |address, length| {
+        into.push((address as *mut u8, length));
+    })
 }
 
 /// Calls `visit` for each part of a range of the pieces' bytes.

@@ -12,7 +12,7 @@ use crate::counters::live;
 use crate::device::Device;
 use crate::engine::gone;
 use crate::error::{Error, Result};
-use crate::slab::{Key, Slab};
+use viaduct_core::verbs::{Key, Table};
 
 /// Counts what waits behind a descriptor: readable while something does.
 #[derive(Debug)]
@@ -88,9 +88,9 @@ pub(crate) struct Queue {
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct Notices {
-    pub(crate) contexts: Slab<ContextState>,
-    pub(crate) channels: Slab<Channel>,
-    pub(crate) queues: Slab<Queue>,
+    pub(crate) contexts: Table<ContextState>,
+    pub(crate) channels: Table<Channel>,
+    pub(crate) queues: Table<Queue>,
     /// Completion queues that are armed.
     pub(crate) armed: u32,
 }

@@ -1,9 +1,7 @@
 //! Queue pairs and what is posted on them.
 
-use viaduct_core::verbs::{
-    Capabilities, QueuePairAttributes, QueuePairState, QueuePairType, ScatterGatherElement,
-    SendOpcode,
-};
+pub use viaduct_core::verbs::ReceiveRequest;
+use viaduct_core::verbs::{self, QueuePairAttributes, QueuePairState};
 
 use crate::engine::{self, Key};
 use crate::error::Result;
@@ -11,110 +9,12 @@ use crate::notices::Owner;
 use crate::queues::{CompletionQueue, SharedReceiveQueue};
 use crate::region::AddressHandle;
 
-/// What a queue pair is made with (`struct ibv_qp_init_attr`).
-#[derive(Clone, Copy, Debug)]
-pub struct QueuePairOptions {
-    /// RC, UC or UD.
-    pub kind: QueuePairType,
-    /// Sizes that are wanted; what it got is told by [`QueuePair::query`].
-    pub capabilities: Capabilities,
-    /// Where sends complete.
-    pub send_queue: CompletionQueue,
-    /// Where receives complete.
-    pub receive_queue: CompletionQueue,
-    /// Where receives come from, unless the queue pair has its own.
-    pub shared_receive_queue: Option<SharedReceiveQueue>,
-    /// Whether every send completes visibly.
-    pub is_every_send_signaled: bool,
-    /// Names it in asynchronous events.
-    pub cookie: u64,
-}
-
-/// A piece of work for the send queue (`struct ibv_send_wr`).
-#[derive(Clone, Copy, Debug)]
-pub struct SendRequest<'a> {
-    /// The program's word for it.
-    pub request: u64,
-    /// What to do.
-    pub opcode: SendOpcode,
-    /// Bits of [`send`](viaduct_core::verbs::flags::send).
-    pub flags: u32,
-    /// Where the bytes are, or where those of a read or an atomic come.
-    pub elements: &'a [ScatterGatherElement],
-    /// Immediate data, carried as they are.
-    pub immediate: u32,
-    /// Where in the peer's memory.
-    pub remote_address: u64,
-    /// The key of that.
-    pub remote_key: u32,
-    /// What to compare with, or to add.
-    pub compare_add: u64,
-    /// What to store if equal.
-    pub swap: u64,
-    /// Where a datagram goes.
-    pub datagram: Option<DatagramDestination>,
-}
-
+/// What a queue pair is made with.
+pub type QueuePairOptions = verbs::QueuePairOptions<CompletionQueue, SharedReceiveQueue>;
+/// A piece of work for the send queue.
+pub type SendRequest<'a> = verbs::SendRequest<'a, AddressHandle>;
 /// Where a datagram goes.
-#[derive(Clone, Copy, Debug)]
-pub struct DatagramDestination {
-    /// The way.
-    pub address: AddressHandle,
-    /// The queue pair.
-    pub queue_pair: u32,
-    /// Its Q_Key; with the highest bit set, the sender's own.
-    pub queue_key: u32,
-}
-
-impl<'a> SendRequest<'a> {
-    /// A request without anything.
-    #[must_use]
-    pub const fn new(request: u64, opcode: SendOpcode) -> Self {
-        Self {
-            request,
-            opcode,
-            flags: 0,
-            elements: &[],
-            immediate: 0,
-            remote_address: 0,
-            remote_key: 0,
-            compare_add: 0,
-            swap: 0,
-            datagram: None,
-        }
-    }
-
-    /// With these bytes.
-    #[must_use]
-    pub const fn with_elements(mut self, elements: &'a [ScatterGatherElement]) -> Self {
-        self.elements = elements;
-        self
-    }
-
-    /// With these flags.
-    #[must_use]
-    pub const fn with_flags(mut self, flags: u32) -> Self {
-        self.flags = flags;
-        self
-    }
-
-    /// With this remote memory.
-    #[must_use]
-    pub const fn with_remote(mut self, address: u64, key: u32) -> Self {
-        self.remote_address = address;
-        self.remote_key = key;
-        self
-    }
-}
-
-/// A place for what comes (`struct ibv_recv_wr`).
-#[derive(Clone, Copy, Debug)]
-pub struct ReceiveRequest<'a> {
-    /// The program's word for it.
-    pub request: u64,
-    /// Where the bytes shall lie.
-    pub elements: &'a [ScatterGatherElement],
-}
+pub type DatagramDestination = verbs::DatagramDestination<AddressHandle>;
 
 /// A queue pair.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -157,19 +57,8 @@ impl QueuePair {
     /// As [`QueuePair::modify`].
     pub fn raise(&self, attributes: &QueuePairAttributes) -> Result<()> {
         let kind = self.query()?.1.kind;
-        let mut from = QueuePairState::Reset;
-        for state in [
-            QueuePairState::Init,
-            QueuePairState::ReadyToReceive,
-            QueuePairState::ReadyToSend,
-        ] {
-            let step = QueuePairAttributes {
-                state,
-                ..*attributes
-            };
-            let mask = QueuePairAttributes::required(kind, from, state).unwrap_or_default();
+        for (step, mask) in attributes.steps_up(kind) {
             self.modify(&step, mask)?;
-            from = state;
         }
         Ok(())
     }

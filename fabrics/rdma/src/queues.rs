@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use viaduct_core::verbs::{Completion, SharedReceiveAttributes};
+use viaduct_core::verbs::{self, Completion, SharedReceiveAttributes};
 
 use crate::engine::{self, Key};
 use crate::error::Result;
@@ -54,21 +54,7 @@ impl CompletionChannel {
 }
 
 /// What a completion queue is made with.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CompletionQueueOptions {
-    /// Completions that find room.
-    pub entries: u32,
-    /// Names it in events.
-    pub cookie: u64,
-    /// Where it tells.
-    pub channel: Option<CompletionChannel>,
-    /// Which vector of completions: 0.
-    pub vector: u32,
-    /// Whether completions bear the time.
-    pub has_timestamps: bool,
-    /// Whether an overrun is ignored, so that the newest completions are lost.
-    pub ignores_overrun: bool,
-}
+pub type CompletionQueueOptions = verbs::CompletionQueueOptions<CompletionChannel>;
 
 /// Where completions are found.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

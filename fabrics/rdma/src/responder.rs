@@ -6,7 +6,7 @@ use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, completion};
 use viaduct_core::verbs::requester::{self, Again};
 use viaduct_core::verbs::responder::{self, Incident};
-use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType};
+use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, Receive};
 use viaduct_processes::cma;
 
 use crate::counters::live;
@@ -20,7 +20,7 @@ use crate::packet::{
     READ, REFUSED, REMOTE_BYTES, RESPONSE, Remote, SOLICITED, WRITE,
 };
 use crate::ring::{Consumer, Header, PAYLOAD_BYTES_MAX};
-use crate::state::{Incoming, Pair, Receive};
+use crate::state::{Incoming, Pair};
 
 /// Packets taken at once, before others have their turn.
 const PACKETS_A_TURN: usize = 256;

@@ -11,7 +11,7 @@ use viaduct_core::verbs::check::{self, SendLimits};
 use viaduct_core::verbs::flags::{access, completion, send};
 use viaduct_core::verbs::requester::{self, Begin, Request, Turn};
 use viaduct_core::verbs::{
-    Completion, CompletionStatus, Phase, QueuePairType, SendOpcode, responder,
+    Completion, CompletionStatus, Key, Phase, QueuePairType, SendOpcode, bytes_of, responder,
 };
 
 use crate::counters::live;
@@ -24,8 +24,7 @@ use crate::packet::{FIRST, IMMEDIATE, LAST, MESSAGE, SOLICITED, acknowledged, ac
 use crate::pair::SendRequest;
 use crate::requester::table_at;
 use crate::ring::{Consumer, Header};
-use crate::slab::Key;
-use crate::state::{OnRing, Pair, Payload, Send, bytes_of};
+use crate::state::{OnRing, Pair, Payload, Send};
 
 /// Messages up to here go this way. Longer ones are copied for longer than they are looked at.
 const BYTES_MAX: u64 = 1024;

@@ -2,58 +2,16 @@
 
 use std::collections::VecDeque;
 
-use viaduct_core::verbs::check::Region;
 use viaduct_core::verbs::{
-    AddressAttributes, PostedSend, QueuePairAttributes, QueuePairState, ScatterGatherElement,
-    SendQueue,
+    AddressAttributes, Elements, PostedSend, QueuePairAttributes, QueuePairState, Receive,
+    ScatterGatherElement, SendQueue, bytes_of,
 };
 use viaduct_processes::copy::copy;
 
 use crate::faults::Struck;
 use crate::packet::Remote;
 use crate::pair::QueuePairOptions;
-use crate::slab::Key;
-
-/// Elements without memory of their own, while they are few.
-#[derive(Clone, Debug)]
-pub(crate) enum Elements {
-    Few([ScatterGatherElement; 2], u8),
-    Many(Vec<ScatterGatherElement>),
-}
-
-impl Elements {
-    #[inline]
-    pub(crate) fn new(elements: &[ScatterGatherElement]) -> Self {
-        let mut few = [ScatterGatherElement::default(); 2];
-        match elements {
-            [] => {}
-            [one] => few[0] = *one,
-            [one, two] => few = [*one, *two],
-            many => return Self::Many(many.to_vec()),
-        }
-        Self::Few(few, elements.len() as u8)
-    }
-
-    #[inline]
-    pub(crate) fn as_slice(&self) -> &[ScatterGatherElement] {
-        match self {
-            Self::Few(few, count) => few.get(..usize::from(*count)).unwrap_or_default(),
-            Self::Many(many) => many,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
-        bytes_of(self.as_slice())
-    }
-}
-
-/// Bytes of elements.
-#[inline]
-pub(crate) fn bytes_of(elements: &[ScatterGatherElement]) -> u64 {
-    let lengths = elements.iter().map(|element| element.length);
-    lengths.map(u64::from).sum()
-}
+use viaduct_core::verbs::Key;
 
 /// Bytes that a send brought, without memory of their own while they are few.
 #[derive(Clone, Debug)]
@@ -144,13 +102,6 @@ pub(crate) struct OnRing {
     pub(crate) struck: Struck,
 }
 
-/// A receive.
-#[derive(Clone, Debug)]
-pub(crate) struct Receive {
-    pub(crate) request: u64,
-    pub(crate) elements: Elements,
-}
-
 /// A message that is coming in.
 #[derive(Debug)]
 pub(crate) struct Incoming {
@@ -213,16 +164,6 @@ pub(crate) struct Shared {
     pub(crate) receives: VecDeque<Receive>,
     pub(crate) users: u32,
     pub(crate) async_unacknowledged: u32,
-}
-
-/// A memory region.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RegionState {
-    pub(crate) context: Key,
-    pub(crate) domain: Key,
-    pub(crate) key: u32,
-    pub(crate) region: Region,
-    pub(crate) address: u64,
 }
 
 /// A protection domain.

@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use station::{ALL, Post, Remote, Side};
+use station::{ALL, Post, Remote, Station};
 use viaduct_rdma::verbs::flags::send;
 use viaduct_rdma::verbs::{
     AsyncEventType, CompletionStatus, PortState, QueuePairState, QueuePairType, SendOpcode,
@@ -89,8 +89,8 @@ fn main() -> ExitCode {
 }
 
 /// A process with these faults.
-fn with(faults: &str) -> Side {
-    Side::There(Remote::start_with(&[("VIADUCT_RDMA_FAULTS", faults)]))
+fn with(faults: &str) -> Remote {
+    Remote::start_with(&[("VIADUCT_RDMA_FAULTS", faults)])
 }
 
 /// Timers of a queue pair.
@@ -110,7 +110,7 @@ const PATIENT: Patience = Patience {
 
 /// Connects the newest queue pairs of two sides, and tells the key and the address of the memory
 /// of the second, and the number of its queue pair.
-fn connect(near: &mut Side, far: &mut Side, kind: QueuePairType, patience: Patience) -> Peer {
+fn connect(near: &mut Remote, far: &mut Remote, kind: QueuePairType, patience: Patience) -> Peer {
     connect_pair(near, far, kind, patience, 0)
 }
 
@@ -123,8 +123,8 @@ struct Peer {
 }
 
 fn connect_pair(
-    near: &mut Side,
-    far: &mut Side,
+    near: &mut Remote,
+    far: &mut Remote,
     kind: QueuePairType,
     patience: Patience,
     index: u64,
@@ -168,7 +168,7 @@ struct Counted {
     broken: u64,
 }
 
-fn counted(side: &mut Side) -> Counted {
+fn counted(side: &mut Remote) -> Counted {
     let numbers = side.done("faults", &[]);
     let [
         lost,

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use station::{ALL, Post, Side, Station};
+use station::{ALL, Local, Post, Station};
 use viaduct_rdma::verbs::flags::send;
 use viaduct_rdma::verbs::{CompletionStatus, QueuePairType, SendOpcode};
 
@@ -84,12 +84,12 @@ fn hear(line: &mut UnixStream) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-fn here() -> Side {
-    Side::Here(Box::new(Station::new()))
+fn here() -> Local {
+    Local::new()
 }
 
 /// Makes a queue pair and connects it with that of whoever is at the other end of the line.
-fn connect(side: &mut Side, line: &mut UnixStream) {
+fn connect(side: &mut Local, line: &mut UnixStream) {
     let kind = u64::from(QueuePairType::Rc.number());
     tell(line, side.done("pair", &[kind, 1, 16])[0]);
     let peer = hear(line);
@@ -143,7 +143,7 @@ fn a_parent_is_gone_though_its_child_lives() {
 }
 
 /// What a child does whose parent has a queue pair: opens a device, and receives from its parent.
-fn receive_from_parent(of_parent: &mut Side, line: &mut UnixStream) {
+fn receive_from_parent(of_parent: &mut Local, line: &mut UnixStream) {
     assert_eq!(of_parent.call("state", &[0]), Err(libc::EINVAL));
     assert_eq!(of_parent.call("poll-send", &[0]), Err(libc::EINVAL));
     let mut own = here();
@@ -161,7 +161,7 @@ fn receive_from_parent(of_parent: &mut Side, line: &mut UnixStream) {
     assert_eq!(own.sent().status, CompletionStatus::Success as u64);
 }
 
-fn send_to(near: &mut Side, line: &mut UnixStream) {
+fn send_to(near: &mut Local, line: &mut UnixStream) {
     connect(near, line);
     near.receive(3, 64, 64);
     hear(line);

@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "shared with the conformance suite")]
 mod station;
 
-use station::{ALL, Post, Side, Station};
+use station::{ALL, Local, Post, Station};
 use viaduct_rdma::verbs::flags::send;
 use viaduct_rdma::verbs::{CompletionStatus, QueuePairType, SendOpcode};
 
@@ -48,7 +48,7 @@ fn its_thread_waits_without_a_timeout_before_and_after_messages() {
         println!("skipped: this system does not tell what a thread waits in");
         return;
     }
-    let mut side = Side::Here(Box::new(Station::new()));
+    let mut side = Local::new();
     await_sleep();
     // Two queue pairs of one process, connected with each other.
     let kind = u64::from(QueuePairType::Rc.number());

@@ -8,7 +8,7 @@ mod station;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use station::{ALL, Post, Remote, Side, Station};
+use station::{ALL, Local, Post, Remote, Station};
 use viaduct_rdma::verbs::flags::send;
 use viaduct_rdma::verbs::{CompletionStatus, SendOpcode};
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let rounds = std::env::var("VIADUCT_KILLS").ok();
     let rounds = rounds.and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut near = Side::Here(Box::new(Station::new()));
+    let mut near = Local::new();
     let mut before = None;
     let mut statuses = [0_u64; 22];
     for round in 0..rounds {
@@ -95,8 +95,8 @@ fn next(random: &mut u64, limit: u64) -> u64 {
     *random % limit
 }
 
-fn run(near: &mut Side, random: &mut u64, statuses: &mut [u64]) {
-    let mut far = Side::There(Remote::start());
+fn run(near: &mut Local, random: &mut u64, statuses: &mut [u64]) {
+    let mut far = Remote::start();
     let one = near.done("pair", &[2, 1, 64])[0];
     let two = far.done("pair", &[2, 1, 64])[0];
     let up = |peer| [0, peer, u64::from(ALL), 8, 2, 7];
@@ -114,9 +114,7 @@ fn run(near: &mut Side, random: &mut u64, statuses: &mut [u64]) {
         SendOpcode::RdmaWriteWithImmediate,
     ];
     // The end comes from another thread, at any moment of what follows.
-    let Side::There(mut remote) = far else {
-        return;
-    };
+    let mut remote = far;
     remote.begin("look", &[10_000]);
     let pause = Duration::from_micros(next(random, 5000));
     let killer = std::thread::spawn(move || {

@@ -16,10 +16,12 @@ mod control;
 mod failures;
 pub(crate) mod guest;
 mod look_ahead;
+mod pairs;
 mod requests;
 
 use core::fmt;
 
+use viaduct_core::verbs::{Answer, Packet};
 use viaduct_core::{
     MessageHeader, Nic, Queue, ReceiveOutcome, RemoteSegment, StartedReceive, StartedRemote, ViId,
     WorkId,
@@ -30,6 +32,7 @@ use viaduct_network::{Begun, Moved};
 pub use crate::cluster::Cluster;
 pub use account::Take;
 pub use guest::ProgramCounts;
+pub use pairs::Outgoing;
 pub use requests::Crossing;
 
 /// Programs on the hosts of a cluster, with what they use of the hosts' NICs.
@@ -142,6 +145,46 @@ pub trait Programs: Sized + fmt::Debug {
 
     /// Such a request has begun to move over the next hop of its way.
     fn went_on(_cluster: &mut Cluster<Self>, _request: u32, _begun: &Begun) {}
+
+    /// Sends of a host's queue pair that have not begun.
+    fn unstarted_of_pair(&self, _host: u32, _pair: u32) -> u32 {
+        0
+    }
+
+    /// Begins the next send of a queue pair, if one may: what goes, and its bytes.
+    fn begin_of_pair(
+        _cluster: &mut Cluster<Self>,
+        _host: u32,
+        _pair: u32,
+        _into: &mut Vec<u8>,
+    ) -> Option<Outgoing> {
+        None
+    }
+
+    /// The last byte of a queue pair's packet of a number has left.
+    fn left_of_pair(_cluster: &mut Cluster<Self>, _host: u32, _pair: u32, _sequence: u32) {}
+
+    /// A packet has come to a host: what its sender hears of it. The bytes are the packet's, and
+    /// then those that it asked for.
+    fn take_at_pair(
+        _cluster: &mut Cluster<Self>,
+        _host: u32,
+        _packet: &Packet,
+        _bytes: &mut Vec<u8>,
+    ) -> Option<Answer> {
+        None
+    }
+
+    /// What was said of a queue pair's packet of a number is back, with the bytes it asked for.
+    fn hear_at_pair(
+        _cluster: &mut Cluster<Self>,
+        _host: u32,
+        _pair: u32,
+        _sequence: u32,
+        _answer: Answer,
+        _bytes: &[u8],
+    ) {
+    }
 
     /// The host that an event is about, if one: for hints.
     fn host_of(&self, _event: Self::Event) -> Option<u32> {

@@ -21,8 +21,6 @@ impl<P: Programs> Cluster<P> {
     pub(crate) fn handle_head(&mut self, id: MessageId) {
         let message = self.messages.get(id);
         let host = self.host_of_end(message, message.target);
-        // A send that its own NIC refused never comes here.
-        let Some(header) = message.header else { return };
         if message.is_of::<P>() {
             self.head_of_program(id);
             self.receive_data(id, host);
@@ -33,6 +31,8 @@ impl<P: Programs> Cluster<P> {
             }
             return;
         }
+        // A send that its own NIC refused never comes here.
+        let Some(header) = message.header else { return };
         let is_withheld = self.failures.is_some() && self.withholds_head(id);
         let message = self.messages.get(id);
         // A remote write takes its receive, if any, when all of it is there.

@@ -448,6 +448,10 @@ impl<P: Programs> Cluster<P> {
 
     /// Whether a message is of a connection that sends again.
     pub(crate) fn is_repeatable(&mut self, id: MessageId) -> bool {
+        // Queue pairs know themselves what they send again.
+        if self.is_of_pair(id) {
+            return false;
+        }
         let header = self.messages.get(id).header;
         let connection = header.map(|header| header.connection);
         self.go(id).sequence > 0

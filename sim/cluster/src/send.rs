@@ -172,6 +172,7 @@ impl<P: Programs> Cluster<P> {
                 place_in_batch,
                 target: self.target_of_drawn(message),
                 is_behind: connections.get(message.connection).held > 0,
+                is_inline: None,
             }
         };
         self.hosts[host as usize].in_batch = place_in_batch.wrapping_add(1);
@@ -280,7 +281,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// One more message waits for a host's sending engine.
-    fn queue_at_adapter(&mut self, host: u32) {
+    pub(crate) fn queue_at_adapter(&mut self, host: u32) {
         let state = &mut self.hosts[host as usize];
         state.queued += 1;
         if u64::from(state.queued) > self.queue_depth_max.0 {

@@ -53,6 +53,8 @@ pub struct Request {
     pub target: (u32, u64),
     /// Whether messages of this VI wait in the engine's queue, which none may overtake.
     pub is_behind: bool,
+    /// Whether its program had the bytes written with the descriptor, where programs say so.
+    pub is_inline: Option<bool>,
 }
 
 impl Request {
@@ -66,6 +68,7 @@ impl Request {
             place_in_batch: 0,
             target,
             is_behind: false,
+            is_inline: None,
         }
     }
 }

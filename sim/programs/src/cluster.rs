@@ -7,10 +7,11 @@ use std::task::Waker;
 
 use viaduct_agent::Call;
 use viaduct_cluster::config::ClusterConfig;
-use viaduct_cluster::programs::{Programs, Take};
+use viaduct_cluster::programs::{Outgoing, Programs, Take};
 use viaduct_engine::Time;
 use viaduct_hardware::mechanism::Tally;
 use viaduct_network::{Begun, Moved};
+use viaduct_provider::via::verbs::{Answer, Packet};
 use viaduct_provider::via::{
     MessageHeader, Nic, NicAttributes, Queue, ReceiveOutcome, RemoteSegment, StartedReceive,
     StartedRemote, Timestamp, ViId, WorkId,
@@ -128,6 +129,7 @@ impl Programs for Hosted {
             Event::Wake(task, wait) => cluster.programs.tasks.end_wait(task, wait),
             Event::Call(host) => cluster.programs.calls.push_back(host),
             Event::Raw(event) => Self::handle_raw(cluster, event),
+            Event::Pair(host, place) => Self::expire_pair(cluster, host, place),
             Event::Timeout(host) => {
                 let now = cluster.timestamp();
                 let state = cluster.programs.host(host);
@@ -234,10 +236,47 @@ impl Programs for Hosted {
         Self::raw_begun(cluster, WriteId(request), begun);
     }
 
+    fn unstarted_of_pair(&self, host: u32, pair: u32) -> u32 {
+        self.unstarted(host, pair)
+    }
+
+    fn begin_of_pair(
+        cluster: &mut Cluster,
+        host: u32,
+        pair: u32,
+        into: &mut Vec<u8>,
+    ) -> Option<Outgoing> {
+        Self::begin_send(cluster, host, pair, into)
+    }
+
+    fn left_of_pair(cluster: &mut Cluster, host: u32, pair: u32, sequence: u32) {
+        Self::send_left(cluster, host, pair, sequence);
+    }
+
+    fn take_at_pair(
+        cluster: &mut Cluster,
+        host: u32,
+        packet: &Packet,
+        bytes: &mut Vec<u8>,
+    ) -> Option<Answer> {
+        Self::take_packet(cluster, host, packet, bytes)
+    }
+
+    fn hear_at_pair(
+        cluster: &mut Cluster,
+        host: u32,
+        pair: u32,
+        sequence: u32,
+        answer: Answer,
+        bytes: &[u8],
+    ) {
+        Self::hear_answer(cluster, (host, pair), sequence, answer, bytes);
+    }
+
     fn host_of(&self, event: Event) -> Option<u32> {
         match event {
             Event::Wake(task, _) => Some(self.tasks.host(task)),
-            Event::Call(host) | Event::Timeout(host) => Some(host),
+            Event::Call(host) | Event::Timeout(host) | Event::Pair(host, _) => Some(host),
             Event::Raw(_) => None,
         }
     }

@@ -12,6 +12,8 @@ pub(crate) enum Event {
     Call(u32),
     /// Something happens to a write below VIA.
     Raw(RawEvent),
+    /// Something may be due at a queue pair of a host, by its place.
+    Pair(u32, u32),
     /// Something of the semantics on a host has run out of time.
     Timeout(u32),
 }

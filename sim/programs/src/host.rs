@@ -11,6 +11,7 @@ use viaduct_provider::via::{HostAddress, Nic, NicAttributes, ViId};
 use crate::notices::Notices;
 use crate::queues::Told;
 use crate::tasks::TaskId;
+use crate::verbs::Verbs;
 
 /// The one NIC of a host's agent.
 pub(crate) const DEVICE: usize = 0;
@@ -43,6 +44,8 @@ pub(crate) struct Host {
     /// What its NIC did to move messages.
     pub(crate) counts: Counts,
     pub(crate) agent: Agent,
+    /// Its queue pairs, once a program has asked for some.
+    pub(crate) verbs: Option<Box<Verbs>>,
     /// The task that calls this host's handlers.
     pub(crate) handler: Option<TaskId>,
     /// When the semantics is to be told that time has passed.
@@ -71,6 +74,7 @@ impl Host {
             told: Vec::new(),
             watchers: Vec::new(),
             notices: Notices::new(&model.mechanism),
+            verbs: None,
             timeout: None,
             handler: None,
             counts: Counts::default(),

@@ -44,6 +44,7 @@
 //!  programs      executor.rs: stacks and futures, one at a time      tasks.rs: who waits
 //!      |  process.rs: Runtime of viaduct_agent, time, compute
 //!      v                                                             raw.rs: CLAN below VIA
+//!  verbs.rs      queue pairs, below no agent: `viaduct_core::verbs::Adapter` of each host
 //!  cluster.rs    agents of the hosts; what follows from what happens to one
 //!      |  queues.rs: what the message queues of CLAN write     bytes.rs: memory of programs
 //!      v  notices.rs: how CLAN's programs hear of it: tripwires, events
@@ -101,6 +102,7 @@ mod process;
 mod queues;
 pub mod raw;
 mod tasks;
+pub mod verbs;
 
 pub use breakdown::{breakdown, way, ways};
 pub use counts::Counts;

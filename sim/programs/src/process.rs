@@ -360,6 +360,85 @@ impl Process {
         Some(seen)
     }
 
+    /// An operation that moves no message; `None` if the host is dead.
+    pub(crate) fn ask<T>(&self, act: impl FnOnce(&mut Cluster) -> T) -> Option<T> {
+        let mut cluster = self.alive().ok()?;
+        self.synchronise(&mut cluster);
+        self.spend(&mut cluster, QUESTION);
+        Some(act(&mut cluster))
+    }
+
+    /// Posts so many requests, on which the processor works from one time to another; `None` if the
+    /// host is dead.
+    pub(crate) fn work_on<T>(
+        &self,
+        posts: u64,
+        act: impl FnOnce(&mut Cluster, (Time, Time)) -> T,
+    ) -> Option<T> {
+        let mut cluster = self.alive().ok()?;
+        let (now, post) = (cluster.now(), cluster.config.host.processor.post);
+        let worked = cluster.work(self.host, now, post.saturating_mul(posts));
+        Some(act(&mut cluster, worked))
+    }
+
+    /// Looks at memory once. Where there is nothing, the program's loop turns, and looks again when
+    /// something comes meanwhile. What is found, in so many pieces, is taken.
+    pub(crate) fn glance<T>(
+        &self,
+        mut look: impl FnMut(&mut Cluster) -> Option<(T, u64)>,
+    ) -> Option<T> {
+        let mut cluster = self.shared.lock();
+        self.synchronise(&mut cluster);
+        let model = cluster.config.host.processor;
+        if let Some((seen, pieces)) = look(&mut cluster) {
+            self.spend(&mut cluster, model.reap.saturating_mul(pieces));
+            return Some(seen);
+        }
+        if !may_block() {
+            return None;
+        }
+        self.turn(&mut cluster);
+        let (seen, pieces) = look(&mut cluster)?;
+        let reap = model.reap.saturating_mul(pieces);
+        self.spend(&mut cluster, model.polling_delay + reap);
+        Some(seen)
+    }
+
+    /// A turn of a program's loop that has found nothing, less if something comes.
+    fn turn(&self, cluster: &mut Guard<'_>) {
+        let delay = cluster.config.host.processor.polling_delay;
+        let until = cluster.now() + (delay + delay).max(QUESTION);
+        self.wait(cluster, Some(until), true);
+    }
+
+    /// Sleeps until there is something to see.
+    pub(crate) fn sleep_for<T>(
+        &self,
+        limit: Option<Duration>,
+        look: impl FnMut(&mut Cluster) -> Option<T>,
+    ) -> Option<T> {
+        let (mut cluster, seen, has_slept) = self.see(limit, look)?;
+        if has_slept {
+            Hosted::wake(&mut cluster, self.host);
+            self.synchronise(&mut cluster);
+        }
+        Some(seen)
+    }
+
+    /// The processor takes a completion.
+    pub(crate) fn pay_for_reaping(&self) {
+        let mut cluster = self.shared.lock();
+        let reap = cluster.config.host.processor.reap;
+        self.spend(&mut cluster, reap);
+    }
+
+    /// The processor registers memory.
+    pub(crate) fn pay_for_registering(&self, bytes: u64) {
+        let mut cluster = self.shared.lock();
+        let span = cluster.config.host.memory.registration(bytes);
+        self.spend(&mut cluster, span);
+    }
+
     /// Waits until there is something to see; whether it had to wait.
     fn see<T>(
         &self,

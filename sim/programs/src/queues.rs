@@ -133,7 +133,7 @@ impl Hosted {
         counts::Counts {
             messages: carried.messages,
             lost: own.lost + carried.lost,
-            retransmissions: carried.retransmissions,
+            retransmissions: own.retransmissions + carried.retransmissions,
             corrupted: own.corrupted + carried.corrupted,
             connections_broken: carried.connections_broken,
             transfers: cluster.transfers(),

@@ -124,8 +124,8 @@ pub(crate) fn close_context(context: Key) -> Result<()> {
         engine.remove_pair(key);
     }
     macro_rules! sweep {
-        ($slab:expr, $each:expr) => {
-            let keys: Vec<Key> = $slab
+        ($table:expr, $each:expr) => {
+            let keys: Vec<Key> = $table
                 .iter()
                 .filter(|(_, object)| object.context == context)
                 .map(|(key, _)| key)

@@ -19,38 +19,6 @@ pub(crate) fn deallocate_protection_domain(key: Key) -> Result<()> {
     Ok(())
 }
 
-/// Access flags that this fabric knows, hints among them. Programs set the bit of memory windows
-/// beside the others, and learn that there are none when they ask for one.
-pub(super) const ACCESS_KNOWN: u32 = access::LOCAL_WRITE
-    | access::REMOTE_WRITE
-    | access::REMOTE_READ
-    | access::REMOTE_ATOMIC
-    | access::MEMORY_WINDOW_BIND
-    | access::ZERO_BASED
-    | access::HUGE_PAGES
-    | access::OPTIONAL;
-
-fn check_region(address: u64, length: u64, iova: u64, flags: u32) -> Result<()> {
-    if flags & access::ON_DEMAND != 0 {
-        return Err(unsupported("there is no on-demand paging"));
-    }
-    if flags & !ACCESS_KNOWN != 0 {
-        return Err(invalid(format!(
-            "access flags {flags:#x} are not all known"
-        )));
-    }
-    if !check::are_access_flags_legal(flags) {
-        return Err(invalid("remote writes and atomics need LOCAL_WRITE"));
-    }
-    if length > limits::REGION_BYTES_MAX
-        || address.checked_add(length).is_none()
-        || iova.checked_add(length).is_none()
-    {
-        return Err(invalid("the region is too long"));
-    }
-    Ok(())
-}
-
 pub(crate) fn register_memory(
     domain: Key,
     address: u64,
@@ -65,9 +33,9 @@ pub(crate) fn register_memory(
     } else {
         iova
     };
-    check_region(address, length, first, flags)?;
+    check_region(address, length, first, flags, limits::REGION_BYTES_MAX)?;
     let full = || Error::new(libc::ENOMEM, "too many memory regions");
-    let place = engine.regions.next().ok_or_else(full)?;
+    let place = engine.regions.next_key().ok_or_else(full)?;
     let variant = engine.key_variant;
     engine.key_variant = variant % 255 + 1;
     let region = Region {
@@ -76,8 +44,7 @@ pub(crate) fn register_memory(
         first,
         length,
     };
-    // Key 0 is none: the variant is never 0.
-    let memory_key = place.index() << 8 | variant;
+    let memory_key = regions::key_at(place.index(), variant);
     let state = RegionState {
         context,
         domain,
@@ -135,6 +102,7 @@ pub(crate) fn reregister_memory(
         state.region.length,
         state.region.first,
         state.region.access,
+        limits::REGION_BYTES_MAX,
     )?;
     engine
         .tables

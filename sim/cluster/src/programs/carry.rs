@@ -18,6 +18,7 @@ use viaduct_hardware::mechanism::{Mover, PlanId, Request};
 use viaduct_network::{Moved, Next};
 
 use super::guest::Met;
+use super::pairs::OF_PAIR;
 use super::{OF_PROGRAM, Programs};
 use crate::cluster::Cluster;
 use crate::event::Event;
@@ -126,7 +127,7 @@ impl<P: Programs> Cluster<P> {
     }
 
     /// Takes those out of a line that will never start: all but so many.
-    fn bury(&mut self, host: u32, place: u32, left: u32) {
+    pub(super) fn bury(&mut self, host: u32, place: u32, left: u32) {
         while self.guests.hosts[host as usize].at(place).waiting > left {
             let id = self.leave_line(host, place);
             if self.doorbell.is_some() {
@@ -137,7 +138,7 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    fn leave_line(&mut self, host: u32, place: u32) -> MessageId {
+    pub(super) fn leave_line(&mut self, host: u32, place: u32) -> MessageId {
         let line = self.guests.hosts[host as usize].at(place);
         line.waiting -= 1;
         let id = line.connection.first_waiting;
@@ -147,6 +148,9 @@ impl<P: Programs> Cluster<P> {
 
     /// Starts a VI's next send, if one can start.
     pub(crate) fn start_of_program(&mut self, host: u32, place: u32) -> Option<MessageId> {
+        if place & OF_PAIR != 0 {
+            return self.start_of_pair(host, place);
+        }
         let vi = self.guests.hosts[host as usize].at(place).connection.vi;
         loop {
             let nic = self.programs.nic_mut(host);
@@ -211,6 +215,17 @@ impl<P: Programs> Cluster<P> {
         let sent = &self.guests.sent[id.0 as usize];
         let guest = &mut self.guests.hosts[message.source as usize];
         let is_behind = guest.at(message.connection & !OF_PROGRAM).connection.held > 0;
+        if let Some((is_inline, connection)) = self.hints_of_pair(id) {
+            return Request {
+                bytes: message.carried_bytes(),
+                segments: sent.segments,
+                place_in_batch,
+                target: (message.target, u64::from(connection)),
+                is_behind: false,
+                is_inline: Some(is_inline),
+            };
+        }
+        let sent = &self.guests.sent[id.0 as usize];
         let buffer = sent
             .remote
             .map_or(0, |remote| u64::from(remote.handle.bits()));
@@ -223,6 +238,7 @@ impl<P: Programs> Cluster<P> {
                 buffer << 32 | u64::from(message.target_vi.index()),
             ),
             is_behind,
+            is_inline: None,
         }
     }
 
@@ -230,7 +246,8 @@ impl<P: Programs> Cluster<P> {
     /// before on its VI has ended, whatever this meets.
     pub(crate) fn head_of_program(&mut self, id: MessageId) {
         let message = self.messages.get(id);
-        if !self.matches_first || message.operation != MessageOperation::Send {
+        let is_of_pair = message.connection & OF_PAIR != 0;
+        if is_of_pair || !self.matches_first || message.operation != MessageOperation::Send {
             return;
         }
         let (host, target, place) = (message.source, message.target, message.connection);
@@ -308,6 +325,9 @@ impl<P: Programs> Cluster<P> {
 
     /// The sender may learn that its message has left.
     pub(crate) fn handle_sent(&mut self, id: MessageId) {
+        if self.is_of_pair(id) {
+            return self.left_of_pair(id);
+        }
         let message = self.messages.get(id);
         let (host, vi) = self.poster(id);
         let is_read = message.operation == MessageOperation::Read;
@@ -343,6 +363,9 @@ impl<P: Programs> Cluster<P> {
 
     /// All of a program's message is there.
     pub(crate) fn arrive_of_program(&mut self, id: MessageId) {
+        if self.is_of_pair(id) {
+            return self.arrive_of_pair(id);
+        }
         if self.failures.is_some() && self.withholds(id) {
             return;
         }
@@ -456,6 +479,9 @@ impl<P: Programs> Cluster<P> {
 
     /// A program's send was acknowledged.
     pub(crate) fn acknowledged_of_program(&mut self, id: MessageId) {
+        if self.is_of_pair(id) {
+            return self.hear_of_pair(id);
+        }
         let message = self.messages.get(id);
         let (host, vi, work) = (message.source, message.source_vi, message.send_work);
         P::written(self, host, vi, Queue::Send);

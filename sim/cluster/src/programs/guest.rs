@@ -5,6 +5,7 @@ use viaduct_engine::Time;
 
 use super::account::Untaken;
 use super::control::Controls;
+use super::pairs::{Carried, OF_PAIR};
 use crate::connections::Connection;
 use crate::message::MessageId;
 
@@ -36,6 +37,8 @@ pub(crate) struct Guests {
     ///
     /// [`Cluster::is_quiet`]: crate::cluster::Cluster::is_quiet
     pub(crate) going: u32,
+    /// Bytes of a packet that is about to begin; kept to be used again.
+    pub(crate) bytes: Vec<u8>,
     /// What has come and was not taken, if an account of messages is kept.
     pub(crate) untaken: Option<Box<Untaken>>,
 }
@@ -45,6 +48,8 @@ pub(crate) struct Guests {
 pub(crate) struct Guest {
     /// By the VI's index.
     lines: Vec<Line>,
+    /// By the place of a queue pair.
+    pairs: Vec<Line>,
     /// By peer: what is under way to it.
     pub(crate) streams: Vec<Stream>,
 }
@@ -81,6 +86,8 @@ pub(crate) struct Sent {
     /// The other end of its connection, once it has started.
     pub(crate) peer: Option<Peer>,
     pub(crate) remote: Option<RemoteSegment>,
+    /// Of a queue pair's: what it is.
+    pub(crate) packet: Option<Box<Carried>>,
     /// Segments at the sender.
     pub(crate) segments: u32,
     /// What it has met at its target.
@@ -141,7 +148,9 @@ impl Guests {
     /// A message is over: its bytes are given back.
     #[inline]
     pub(crate) fn forget(&mut self, id: MessageId) {
-        let payload = &mut self.sent[id.0 as usize].payload;
+        let sent = &mut self.sent[id.0 as usize];
+        sent.packet = None;
+        let payload = &mut sent.payload;
         payload.clear();
         if payload.capacity() > KEPT_BYTES && id.0 >= KEPT_MESSAGES {
             *payload = Vec::new();
@@ -154,6 +163,7 @@ impl Default for Sent {
         Self {
             peer: None,
             remote: None,
+            packet: None,
             segments: 0,
             met: Met::Nothing,
             is_open: false,
@@ -175,15 +185,25 @@ impl Default for Line {
 }
 
 impl Guest {
-    /// The line of a VI that has one.
+    /// The line of a VI or a queue pair that has one.
     #[inline(always)]
     pub(crate) fn at(&mut self, place: u32) -> &mut Line {
+        if place & OF_PAIR != 0 {
+            return &mut self.pairs[(place & !OF_PAIR) as usize];
+        }
         &mut self.lines[place as usize]
     }
 
-    /// The line of a VI.
+    /// The line of a VI or a queue pair.
     #[inline]
     pub(crate) fn line(&mut self, place: u32) -> &mut Line {
+        if place & OF_PAIR != 0 {
+            let place = (place & !OF_PAIR) as usize;
+            if self.pairs.len() <= place {
+                self.pairs.resize_with(place + 1, Line::default);
+            }
+            return &mut self.pairs[place];
+        }
         if self.lines.len() <= place as usize {
             self.add_lines(place as usize);
         }

@@ -209,6 +209,7 @@ mod tests {
                 place_in_batch: 0,
                 target: (1, 0),
                 is_behind: false,
+                is_inline: None,
             };
             let plan = plan(&nic, &bus, frame, &request);
             assert_eq!(

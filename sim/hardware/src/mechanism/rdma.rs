@@ -21,7 +21,8 @@ use viaduct_network::Frame;
 pub struct RdmaModel {
     /// A doorbell's way to the adapter.
     pub doorbell: Time,
-    /// Sends up to this size are written with their descriptor by the processor, bytes.
+    /// Sends up to this size are written with their descriptor by the processor, bytes, unless a
+    /// program says itself which.
     pub inline_bytes: u32,
     /// A read over PCI Express, request to data, without the data's own time.
     pub read: Time,
@@ -91,7 +92,8 @@ impl Rdma {
         request: &Request,
     ) -> Plan {
         let bytes = request.bytes;
-        let is_inline = bytes <= nic.inline_bytes;
+        let is_short = bytes <= nic.inline_bytes;
+        let is_inline = bytes == 0 || request.is_inline.unwrap_or(is_short);
         let mut fetch = Time::ZERO;
         if !is_inline {
             if request

@@ -332,6 +332,7 @@ mod tests {
             place_in_batch: 0,
             target: (1, 7),
             is_behind: false,
+            is_inline: None,
         };
         plan(&model, &bus, frame, &request, true)
     }

@@ -1,10 +1,11 @@
 //! States of a queue pair, and what an error flushes.
 
-use viaduct_rdma::verbs::flags::{access, attribute};
-use viaduct_rdma::verbs::{AsyncEventType, CompletionStatus, QueuePairState, SendOpcode};
+use viaduct_provider::via::verbs::errno;
+use viaduct_provider::via::verbs::flags::{access, attribute};
+use viaduct_provider::via::verbs::{AsyncEventType, CompletionStatus, QueuePairState, SendOpcode};
 
 use super::{Case, OK, RC, code, connect, connect_with, post, to_error};
-use crate::station::{ALL, Post, Side};
+use crate::verbs::{ALL, Post, Side};
 
 cases! {
     an_error_flushes_both_queues_in_order: "ibv_modify_qp(3), IBV_WC_WR_FLUSH_ERR";
@@ -72,8 +73,8 @@ fn reset_forgets_everything(near: &mut Side, far: &mut Side) {
 
 fn posts_in_reset_are_refused(near: &mut Side, _: &mut Side) {
     near.done("pair", &[RC, 0, 4]);
-    assert_eq!(near.call("receive", &[0, 1, 0, 64]), Err(libc::EINVAL));
-    assert_eq!(near.post(post(SendOpcode::Send)), Err(libc::EINVAL));
+    assert_eq!(near.call("receive", &[0, 1, 0, 64]), Err(errno::EINVAL));
+    assert_eq!(near.post(post(SendOpcode::Send)), Err(errno::EINVAL));
 }
 
 fn a_query_gives_back_what_was_set(near: &mut Side, far: &mut Side) {
@@ -89,12 +90,15 @@ fn a_wrong_mask_changes_nothing(near: &mut Side, _: &mut Side) {
     let to = |state: QueuePairState| u64::from(state.number());
     let init = to(QueuePairState::Init);
     let state = u64::from(attribute::STATE);
-    assert_eq!(near.call("modify", &[0, init, state]), Err(libc::EINVAL));
+    assert_eq!(near.call("modify", &[0, init, state]), Err(errno::EINVAL));
     let send = to(QueuePairState::ReadyToSend);
-    assert_eq!(near.call("modify", &[0, send, state]), Err(libc::EINVAL));
+    assert_eq!(near.call("modify", &[0, send, state]), Err(errno::EINVAL));
     let surplus = state | u64::from(attribute::TIMEOUT);
     let error = to(QueuePairState::Error);
-    assert_eq!(near.call("modify", &[0, error, surplus]), Err(libc::EINVAL));
+    assert_eq!(
+        near.call("modify", &[0, error, surplus]),
+        Err(errno::EINVAL)
+    );
     assert_eq!(near.state(), to(QueuePairState::Reset));
 }
 

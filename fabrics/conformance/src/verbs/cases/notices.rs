@@ -1,10 +1,10 @@
 //! Completion channels.
 
-use viaduct_rdma::verbs::SendOpcode;
-use viaduct_rdma::verbs::flags::send;
+use viaduct_provider::via::verbs::SendOpcode;
+use viaduct_provider::via::verbs::flags::send;
 
 use super::{Case, RC, SIGNALED, connect, post};
-use crate::station::{Post, Side};
+use crate::verbs::{Post, Side};
 
 cases! {
     an_armed_queue_tells_once: "ibv_req_notify_cq(3)";

@@ -1,10 +1,10 @@
 //! Remote writes, reads and atomics.
 
-use viaduct_rdma::verbs::flags::send;
-use viaduct_rdma::verbs::{CompletionOpcode, SendOpcode};
+use viaduct_provider::via::verbs::flags::send;
+use viaduct_provider::via::verbs::{CompletionOpcode, SendOpcode};
 
 use super::{Case, OK, RC, SIGNALED, UC, connect, post};
-use crate::station::{Post, Side};
+use crate::verbs::{Post, Side};
 
 cases! {
     writes_land_without_a_completion_at_the_target: "ibv_post_send(3)";

@@ -1,9 +1,9 @@
 //! Peers that are not ready, or not there.
 
-use viaduct_rdma::verbs::{CompletionStatus, QueuePairState, SendOpcode};
+use viaduct_provider::via::verbs::{CompletionStatus, QueuePairState, SendOpcode};
 
 use super::{Case, OK, RC, code, connect, connect_with, post};
-use crate::station::{ALL, Post, Side};
+use crate::verbs::{ALL, Post, Side};
 
 cases! {
     a_send_waits_for_a_receive_for_ever_with_7: "ibv_modify_qp(3), rnr_retry";

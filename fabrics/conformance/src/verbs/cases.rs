@@ -1,12 +1,12 @@
 //! Cases by subject, each with the source of the rule that it holds.
 
-use viaduct_rdma::verbs::flags::{attribute, send};
-use viaduct_rdma::verbs::{CompletionStatus, QueuePairState, QueuePairType, SendOpcode};
+use viaduct_provider::via::verbs::flags::{attribute, send};
+use viaduct_provider::via::verbs::{CompletionStatus, QueuePairState, QueuePairType, SendOpcode};
 
-use crate::station::{ALL, Post, Side};
+use crate::verbs::{ALL, Post, Side};
 
 /// A case: its name, the source of its rule, and what it does.
-pub(crate) type Case = (&'static str, &'static str, fn(&mut Side, &mut Side));
+pub type Case = (&'static str, &'static str, fn(&mut Side, &mut Side));
 
 macro_rules! cases {
     ($($name:ident: $source:literal;)+) => {
@@ -25,7 +25,7 @@ mod retries;
 mod states;
 
 /// All cases.
-pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
+pub fn all() -> impl Iterator<Item = &'static Case> {
     let all = [
         messages::CASES,
         datagrams::CASES,

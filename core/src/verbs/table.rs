@@ -1,16 +1,19 @@
 //! Tables whose dead keys are told from live ones.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Names an object, and which of those that had its place.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Key {
+pub struct Key {
     index: u32,
     life: u32,
 }
 
 impl Key {
-    pub(crate) const fn index(self) -> u32 {
+    /// Its place, which others have after it.
+    #[must_use]
+    pub const fn index(self) -> u32 {
         self.index
     }
 }
@@ -23,7 +26,7 @@ struct Place<T> {
 
 /// Objects by key. A place is used again only when all others were.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub struct Table<T> {
     places: Vec<Place<T>>,
     free: VecDeque<u32>,
     limit: u32,
@@ -33,9 +36,10 @@ pub(crate) struct Slab<T> {
 /// Places that are left free so that a dead name is not used again soon.
 const REST: usize = 64;
 
-impl<T> Slab<T> {
+impl<T> Table<T> {
     /// A table of at most `limit` objects, whose places begin with this life.
-    pub(crate) const fn new(limit: u32, first_life: u32) -> Self {
+    #[must_use]
+    pub const fn new(limit: u32, first_life: u32) -> Self {
         Self {
             places: Vec::new(),
             free: VecDeque::new(),
@@ -45,7 +49,7 @@ impl<T> Slab<T> {
     }
 
     /// The place of the next object, if there is one left.
-    pub(crate) fn next(&mut self) -> Option<Key> {
+    pub fn next_key(&mut self) -> Option<Key> {
         let is_full = self.places.len() >= self.limit as usize;
         if self.free.len() > REST || is_full {
             let index = *self.free.front()?;
@@ -58,9 +62,9 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Puts an object at the place that `next` named.
-    pub(crate) fn insert(&mut self, value: T) -> Option<Key> {
-        let key = self.next()?;
+    /// Puts an object at the place that `next_key` named.
+    pub fn insert(&mut self, value: T) -> Option<Key> {
+        let key = self.next_key()?;
         if key.index as usize == self.places.len() {
             self.places.push(Place {
                 life: self.first_life,
@@ -73,30 +77,37 @@ impl<T> Slab<T> {
         Some(key)
     }
 
+    /// The object of a key that is not dead.
     #[inline]
-    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&T> {
         let place = self.places.get(key.index as usize)?;
         place.value.as_ref().filter(|_| place.life == key.life)
     }
 
+    /// As [`Table::get`].
     #[inline]
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let place = self.places.get_mut(key.index as usize)?;
         let is_live = place.life == key.life;
         place.value.as_mut().filter(|_| is_live)
     }
 
+    /// The object at a place.
     #[inline]
-    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+    pub fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.places.get_mut(index as usize)?.value.as_mut()
     }
 
+    /// As [`Table::at_mut`].
     #[inline]
-    pub(crate) fn at(&self, index: u32) -> Option<&T> {
+    #[must_use]
+    pub fn at(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.value.as_ref()
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+    /// Takes an object out; its key is dead from now on.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
         let place = self.places.get_mut(key.index as usize)?;
         if place.life != key.life {
             return None;
@@ -107,7 +118,8 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    /// All of them, by place.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..).zip(&self.places).filter_map(|(index, place)| {
             let life = place.life;
             Some((Key { index, life }, place.value.as_ref()?))
@@ -121,21 +133,21 @@ mod tests {
 
     #[test]
     fn a_dead_key_names_nothing_though_its_place_is_used_again() {
-        let mut slab = Slab::new(1, 1);
-        let first = slab.insert(7).unwrap();
-        assert!(slab.insert(8).is_none());
-        assert_eq!(slab.remove(first), Some(7));
-        assert_eq!(slab.remove(first), None);
-        let second = slab.insert(9).unwrap();
+        let mut table = Table::new(1, 1);
+        let first = table.insert(7).unwrap();
+        assert!(table.insert(8).is_none());
+        assert_eq!(table.remove(first), Some(7));
+        assert_eq!(table.remove(first), None);
+        let second = table.insert(9).unwrap();
         assert_eq!(second.index(), first.index());
-        assert_eq!((slab.get(first), slab.get(second)), (None, Some(&9)));
+        assert_eq!((table.get(first), table.get(second)), (None, Some(&9)));
     }
 
     #[test]
     fn a_place_rests_before_it_is_used_again() {
-        let mut slab = Slab::new(1000, 1);
-        let first = slab.insert(0).unwrap();
-        slab.remove(first);
-        assert_ne!(slab.insert(1).unwrap().index(), first.index());
+        let mut table = Table::new(1000, 1);
+        let first = table.insert(0).unwrap();
+        table.remove(first);
+        assert_ne!(table.insert(1).unwrap().index(), first.index());
     }
 }

@@ -1,10 +1,11 @@
 //! Sends and receives of connections.
 
-use viaduct_rdma::verbs::flags::send;
-use viaduct_rdma::verbs::{CompletionOpcode, SendOpcode};
+use viaduct_provider::via::verbs::errno;
+use viaduct_provider::via::verbs::flags::send;
+use viaduct_provider::via::verbs::{CompletionOpcode, SendOpcode};
 
 use super::{Case, OK, RC, SIGNALED, UC, connect, post};
-use crate::station::{Post, Side};
+use crate::verbs::{Post, Side};
 
 cases! {
     sends_of_all_lengths_arrive: "ibv_post_send(3)";
@@ -115,13 +116,13 @@ fn inline_bytes_are_taken_when_posted(near: &mut Side, far: &mut Side) {
         length: 257,
         ..post(SendOpcode::Send)
     };
-    assert_eq!(near.post(long), Err(libc::EINVAL));
+    assert_eq!(near.post(long), Err(errno::EINVAL));
     let read = Post {
         flags: inline,
         length: 8,
         ..post(SendOpcode::RdmaRead)
     };
-    assert_eq!(near.post(read), Err(libc::EINVAL));
+    assert_eq!(near.post(read), Err(errno::EINVAL));
 }
 
 fn many_operations_mix(near: &mut Side, far: &mut Side) {

@@ -1,9 +1,10 @@
 //! Sizes of queues, shared receive queues, and objects that are used by others.
 
-use viaduct_rdma::verbs::{AsyncEventType, SendOpcode};
+use viaduct_provider::via::verbs::errno;
+use viaduct_provider::via::verbs::{AsyncEventType, SendOpcode};
 
 use super::{Case, OK, RC, UC, connect, post, to_error};
-use crate::station::Side;
+use crate::verbs::Side;
 
 cases! {
     full_queues_take_nothing: "ibv_post_recv(3), ENOMEM";
@@ -21,8 +22,8 @@ fn full_queues_take_nothing(near: &mut Side, far: &mut Side) {
         near.receive(request, 0, 64);
         near.send(post(SendOpcode::Send));
     }
-    assert_eq!(near.call("receive", &[0, 1, 0, 64]), Err(libc::ENOMEM));
-    assert_eq!(near.post(post(SendOpcode::Send)), Err(libc::ENOMEM));
+    assert_eq!(near.call("receive", &[0, 1, 0, 64]), Err(errno::ENOMEM));
+    assert_eq!(near.post(post(SendOpcode::Send)), Err(errno::ENOMEM));
 }
 
 fn a_shared_receive_queue_serves_and_tells_its_limit(near: &mut Side, far: &mut Side) {
@@ -32,7 +33,7 @@ fn a_shared_receive_queue_serves_and_tells_its_limit(near: &mut Side, far: &mut 
         far.done("receive", &[u64::MAX, request, 0, 64]);
     }
     far.done("limit", &[3]);
-    assert_eq!(far.call("receive", &[0, 1, 0, 64]), Err(libc::EINVAL));
+    assert_eq!(far.call("receive", &[0, 1, 0, 64]), Err(errno::EINVAL));
     near.send(post(SendOpcode::Send));
     assert_eq!(far.received().request, 0);
     assert_eq!(far.done("event", &[0]), [0_u64; 0]);
@@ -95,8 +96,8 @@ fn a_completion_queue_is_not_made_smaller_than_what_is_in_it(near: &mut Side, fa
         near.send(post(SendOpcode::Send));
         assert_eq!(near.sent().status, OK);
     }
-    assert_eq!(far.call("resize", &[2]), Err(libc::EINVAL));
-    assert_eq!(far.call("resize", &[0]), Err(libc::EINVAL));
+    assert_eq!(far.call("resize", &[2]), Err(errno::EINVAL));
+    assert_eq!(far.call("resize", &[0]), Err(errno::EINVAL));
     assert!(far.done("resize", &[3])[0] >= 3);
     for request in 0..3 {
         assert_eq!(far.received().request, request);
@@ -109,12 +110,12 @@ fn objects_with_children_stay(near: &mut Side, _: &mut Side) {
     for object in 0..4 {
         assert_eq!(
             near.call("destroy", &[object]),
-            Err(libc::EBUSY),
+            Err(errno::EBUSY),
             "{object}"
         );
     }
     near.done("destroy", &[4]);
     near.done("destroy", &[3]);
     near.done("destroy", &[1]);
-    assert_eq!(near.call("destroy", &[4]), Err(libc::EINVAL));
+    assert_eq!(near.call("destroy", &[4]), Err(errno::EINVAL));
 }

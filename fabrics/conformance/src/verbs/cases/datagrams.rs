@@ -1,9 +1,10 @@
 //! Datagrams.
 
-use viaduct_rdma::verbs::{CompletionStatus, QueuePairState, SendOpcode};
+use viaduct_provider::via::verbs::errno;
+use viaduct_provider::via::verbs::{CompletionStatus, QueuePairState, SendOpcode};
 
 use super::{Case, Link, OK, UC, UD, code, connect, post};
-use crate::station::{Post, QUEUE_KEY, Side};
+use crate::verbs::{Post, QUEUE_KEY, Side};
 
 cases! {
     a_datagram_comes_behind_its_routing_header: "ibv_post_recv(3)";
@@ -124,13 +125,13 @@ fn operations_of_other_types_are_refused(near: &mut Side, far: &mut Side) {
             to: link.far,
             ..link.remote(opcode, 0)
         };
-        assert_eq!(near.post(wrong), Err(libc::EINVAL), "{opcode:?}");
+        assert_eq!(near.post(wrong), Err(errno::EINVAL), "{opcode:?}");
     }
     near.renew();
     far.renew();
     let link = connect(near, far, UC);
     for opcode in [RdmaRead, AtomicFetchAndAdd] {
         let wrong = link.remote(opcode, 0);
-        assert_eq!(near.post(wrong), Err(libc::EINVAL), "{opcode:?}");
+        assert_eq!(near.post(wrong), Err(errno::EINVAL), "{opcode:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! Keys, ranges and rights.
 
-use viaduct_rdma::verbs::flags::access;
-use viaduct_rdma::verbs::{AsyncEventType, CompletionStatus, QueuePairState, SendOpcode};
+use viaduct_provider::via::verbs::errno;
+use viaduct_provider::via::verbs::flags::access;
+use viaduct_provider::via::verbs::{AsyncEventType, CompletionStatus, QueuePairState, SendOpcode};
 
 use super::{Case, PATIENT, RC, code, connect, connect_with, post};
-use crate::station::{ALL, Post, Side};
+use crate::verbs::{ALL, Post, Side};
 
 cases! {
     a_wrong_remote_key_is_refused: "ibv_poll_cq(3), IBV_WC_REM_ACCESS_ERR";
@@ -74,7 +75,7 @@ fn a_wrong_remote_key_is_refused(near: &mut Side, far: &mut Side) {
 }
 
 fn a_range_past_the_region_is_refused(near: &mut Side, far: &mut Side) {
-    let end = 8 * crate::station::WORDS as u64;
+    let end = 8 * crate::verbs::WORDS as u64;
     each_is_refused(near, far, ALL, |_, right| Post {
         remote: right.remote + end,
         ..right
@@ -186,12 +187,15 @@ fn a_receive_that_is_too_short_fails_both(near: &mut Side, far: &mut Side) {
 
 fn remote_rights_need_the_local_one(near: &mut Side, _: &mut Side) {
     for rights in [access::REMOTE_WRITE, access::REMOTE_ATOMIC] {
-        assert_eq!(near.call("region", &[u64::from(rights)]), Err(libc::EINVAL));
+        assert_eq!(
+            near.call("region", &[u64::from(rights)]),
+            Err(errno::EINVAL)
+        );
     }
     near.done("region", &[u64::from(access::REMOTE_READ)]);
     // Programs ask for windows to be bound beside the other rights, though they bind none.
     let bound = access::LOCAL_WRITE | access::MEMORY_WINDOW_BIND;
     near.done("region", &[u64::from(bound)]);
     let on_demand = u64::from(access::ON_DEMAND);
-    assert_eq!(near.call("region", &[on_demand]), Err(libc::EOPNOTSUPP));
+    assert_eq!(near.call("region", &[on_demand]), Err(errno::EOPNOTSUPP));
 }

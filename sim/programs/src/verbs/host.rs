@@ -1,0 +1,266 @@
+//! A host's RDMA adapter: its objects, and what follows from what happens to them.
+
+use viaduct_cluster::programs::Outgoing;
+use viaduct_engine::{EventId, Time};
+use viaduct_hardware::Mechanism;
+use viaduct_provider::via::verbs::{Adapter, AdapterAttributes, Answer, Memory, Mtu, Packet};
+
+use crate::cluster::{Cluster, Hosted};
+use crate::event::Event;
+
+/// The adapter of a host that has queue pairs.
+#[derive(Debug)]
+pub(crate) struct Verbs {
+    pub(crate) adapter: Adapter,
+    /// By the place of a queue pair: when it is looked at though nothing comes.
+    timers: Vec<Option<(u64, EventId)>>,
+}
+
+/// The memory of the programs of all hosts, which is this process's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramMemory(());
+
+impl ProgramMemory {
+    /// # Safety
+    ///
+    /// Addresses are those of registered memory that is still there, or of inline bytes that can be
+    /// read.
+    pub(crate) const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Memory for ProgramMemory {
+    fn read(&self, address: u64, length: usize, into: &mut Vec<u8>) {
+        let start = into.len();
+        into.resize(start + length, 0);
+        let bytes = &mut into[start..];
+        // SAFETY: as promised when this was made; the bytes are not a program's.
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), length) };
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        // SAFETY: as promised when this was made; the bytes are not a program's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    }
+}
+
+/// Bits of a number that name a queue pair of a host, if there are not too many hosts.
+const PAIR_BITS_MAX: u32 = 14;
+/// Bits of a queue pair's number.
+const NUMBER_BITS: u32 = 24;
+/// Bytes that a send may bring with it.
+const INLINE_BYTES_MAX: u32 = 944;
+
+/// Bits of a number that name a queue pair of one of so many hosts. Host 0 has no special numbers.
+const fn pair_bits(hosts: u32) -> u32 {
+    let host_bits = u32::BITS - hosts.leading_zeros();
+    match NUMBER_BITS.checked_sub(host_bits) {
+        Some(bits) if bits < PAIR_BITS_MAX => bits,
+        Some(_) => PAIR_BITS_MAX,
+        None => 0,
+    }
+}
+
+/// The host that has a number, of so many.
+fn host_of(number: u32, hosts: u32) -> Option<u32> {
+    let host = (number >> pair_bits(hosts)).checked_sub(1)?;
+    (host < hosts).then_some(host)
+}
+
+/// The address of a host: an IPv4 address of 10.0.0.0/8, mapped into IPv6.
+fn gid_of(host: u32) -> [u8; 16] {
+    let mut gid = [0; 16];
+    gid[10..12].copy_from_slice(&[0xff; 2]);
+    gid[12..].copy_from_slice(&(10 << 24 | (host + 1) & 0xff_ffff).to_be_bytes());
+    gid
+}
+
+/// The time of adapters: nanoseconds, never 0.
+const fn nanoseconds(time: Time) -> u64 {
+    time.picoseconds() / 1000 + 1
+}
+
+impl Verbs {
+    fn new(host: u32, hosts: u32) -> Self {
+        let bits = pair_bits(hosts);
+        Self {
+            adapter: Adapter::new(AdapterAttributes {
+                first_number: (host + 1) << bits,
+                max_queue_pairs: 1 << bits,
+                max_requests: 16_384,
+                max_elements: 32,
+                max_inline_bytes: INLINE_BYTES_MAX,
+                max_completion_entries: 4_194_303,
+                max_read_atomic: 16,
+                max_message_bytes: 1 << 31,
+                max_region_bytes: 1 << 46,
+                mtu: Mtu::Bytes4096,
+                gid: gid_of(host),
+            }),
+            timers: Vec::new(),
+        }
+    }
+}
+
+impl Hosted {
+    /// Whether the hosts' adapters have queue pairs.
+    pub(crate) fn has_pairs(cluster: &Cluster) -> bool {
+        matches!(cluster.config.host.mechanism, Mechanism::Rdma(_))
+    }
+
+    /// The adapter of a host, which knows what time it is.
+    pub(crate) fn adapter(cluster: &mut Cluster, host: u32) -> &mut Adapter {
+        let (now, hosts) = (cluster.now(), cluster.host_count());
+        let verbs = &mut cluster.programs.host(host).verbs;
+        let verbs = verbs.get_or_insert_with(|| Box::new(Verbs::new(host, hosts)));
+        verbs.adapter.set_time(nanoseconds(now));
+        &mut verbs.adapter
+    }
+
+    /// What follows when something was done with a host's adapter. A post to a queue pair at this
+    /// place took the processor so long.
+    pub(crate) fn follow_pairs(
+        cluster: &mut Cluster,
+        host: u32,
+        posted: Option<(u32, (Time, Time))>,
+    ) {
+        while let Some(place) = Self::adapter(cluster, host).poll_ready() {
+            match posted {
+                Some((pair, worked)) if pair == place => {
+                    cluster.posted_to_pair(host, place, worked);
+                }
+                _ => cluster.kick_pair(host, place),
+            }
+            Self::set_timer(cluster, host, place);
+        }
+        if Self::adapter(cluster, host).takes_news() {
+            Self::changed(cluster, host);
+        }
+    }
+
+    /// A queue pair is looked at when something is due.
+    fn set_timer(cluster: &mut Cluster, host: u32, place: u32) {
+        let Some(due) = Self::adapter(cluster, host).due(place) else {
+            return;
+        };
+        let at = place as usize;
+        let Some(verbs) = &mut cluster.programs.host(host).verbs else {
+            return;
+        };
+        if verbs.timers.len() <= at {
+            verbs.timers.resize(at + 1, None);
+        }
+        if let Some((time, event)) = verbs.timers[at] {
+            // One that comes too early looks again.
+            if time <= due {
+                return;
+            }
+            cluster.cancel(event);
+        }
+        let time = Time::from_picoseconds((due - 1).saturating_mul(1000)).max(cluster.now());
+        let event = cluster.schedule(time, Event::Pair(host, place));
+        if let Some(verbs) = &mut cluster.programs.host(host).verbs {
+            verbs.timers[at] = Some((due, event));
+        }
+    }
+
+    /// Something may be due at a queue pair.
+    pub(crate) fn expire_pair(cluster: &mut Cluster, host: u32, place: u32) {
+        if cluster.is_host_dead(host) {
+            return;
+        }
+        if let Some(verbs) = &mut cluster.programs.host(host).verbs {
+            verbs.timers[place as usize] = None;
+        }
+        if Self::adapter(cluster, host).expire(place) {
+            cluster.programs.counts.retransmissions += 1;
+        }
+        Self::follow_pairs(cluster, host, None);
+        Self::set_timer(cluster, host, place);
+    }
+
+    pub(crate) fn unstarted(&self, host: u32, pair: u32) -> u32 {
+        let verbs = self.hosts[host as usize].verbs.as_deref();
+        verbs.map_or(0, |verbs| verbs.adapter.unstarted(pair))
+    }
+
+    pub(crate) fn begin_send(
+        cluster: &mut Cluster,
+        host: u32,
+        pair: u32,
+        into: &mut Vec<u8>,
+    ) -> Option<Outgoing> {
+        // SAFETY: the adapter checks what it reads against its regions, which whoever has
+        // registered them keeps.
+        let memory = unsafe { ProgramMemory::new() };
+        let hosts = cluster.host_count();
+        let adapter = Self::adapter(cluster, host);
+        let packet = adapter.begin(pair, &memory, into);
+        if adapter.takes_news() {
+            Self::changed(cluster, host);
+        }
+        if packet.is_none() {
+            Self::set_timer(cluster, host, pair);
+        }
+        packet.map(|packet| Outgoing {
+            target: host_of(packet.target, hosts),
+            packet,
+        })
+    }
+
+    pub(crate) fn send_left(cluster: &mut Cluster, host: u32, pair: u32, sequence: u32) {
+        Self::adapter(cluster, host).left(pair, sequence);
+        Self::follow_pairs(cluster, host, None);
+        Self::set_timer(cluster, host, pair);
+    }
+
+    pub(crate) fn take_packet(
+        cluster: &mut Cluster,
+        host: u32,
+        packet: &Packet,
+        bytes: &mut Vec<u8>,
+    ) -> Option<Answer> {
+        // SAFETY: as in `begin_send`.
+        let mut memory = unsafe { ProgramMemory::new() };
+        let answer = Self::adapter(cluster, host).take(packet, bytes, &mut memory);
+        Self::follow_pairs(cluster, host, None);
+        answer
+    }
+
+    pub(crate) fn hear_answer(
+        cluster: &mut Cluster,
+        (host, pair): (u32, u32),
+        sequence: u32,
+        answer: Answer,
+        bytes: &[u8],
+    ) {
+        // SAFETY: as in `begin_send`.
+        let mut memory = unsafe { ProgramMemory::new() };
+        let adapter = Self::adapter(cluster, host);
+        adapter.hear(pair, sequence, answer, bytes, &mut memory);
+        Self::follow_pairs(cluster, host, None);
+        Self::set_timer(cluster, host, pair);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_say_which_host_they_are_on() {
+        for hosts in [1, 2, 1000, 1023, 1024, 65_000, 1 << 20] {
+            let bits = pair_bits(hosts);
+            for host in [0, hosts / 2, hosts - 1] {
+                let last = ((host + 2) << bits) - 1;
+                assert!(last < 1 << NUMBER_BITS, "{hosts} hosts");
+                assert_eq!(host_of(last, hosts), Some(host));
+                assert_eq!(host_of((host + 1) << bits, hosts), Some(host));
+            }
+            assert_eq!(host_of(0, hosts), None);
+        }
+        assert_eq!(host_of(0x80_4000, 2), None);
+        assert_eq!(gid_of(0)[10..], [0xff, 0xff, 10, 0, 0, 1]);
+    }
+}
