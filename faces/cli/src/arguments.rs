@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::collective::CollectiveArguments;
 use crate::compare::CompareArguments;
 use crate::fit::FitArguments;
 use crate::goal::GoalArguments;
@@ -100,6 +101,12 @@ pub(crate) enum Command {
         viaduct goal to-binary program.goal program.bin\n  \
         viaduct goal replay program.goal --latency \"2500 ns\"")]
     Goal(GoalArguments),
+    /// Say how long a collective operation takes without a network, or write its GOAL file
+    #[command(after_help = "Examples:\n  \
+        viaduct collective all-reduce --algorithm ring --ranks 1024 --bytes \"16 MiB\"\n  \
+        viaduct collective barrier --ranks 65536\n  \
+        viaduct collective all-to-all --ranks 64 --bytes \"1 MiB\" --goal exchange.goal")]
+    Collective(CollectiveArguments),
     /// List the studies that come with the program
     Studies,
     /// List the NIC, bus and host presets, or show where each number of one comes from

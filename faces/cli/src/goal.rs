@@ -55,6 +55,16 @@ enum GoalCommand {
 struct ReplayArguments {
     /// A GOAL file, text or binary
     file: PathBuf,
+    #[command(flatten)]
+    loggops: LoggopsArguments,
+    /// Say when each rank ends
+    #[arg(long)]
+    ranks: bool,
+}
+
+/// The parameters of the LogGOPS model.
+#[derive(Args, Debug)]
+pub(crate) struct LoggopsArguments {
     /// L: from one processor to the other
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2500 ns")]
     latency: Time,
@@ -73,16 +83,26 @@ struct ReplayArguments {
     /// S: the longest message whose send ends before it is received
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "65535 B")]
     eager: u64,
-    /// Say when each rank ends
-    #[arg(long)]
-    ranks: bool,
+}
+
+impl LoggopsArguments {
+    pub(crate) const fn parameters(&self) -> Parameters {
+        Parameters {
+            latency: self.latency,
+            overhead: self.overhead,
+            gap: self.gap,
+            gap_per_byte: self.gap_per_byte,
+            overhead_per_byte: self.overhead_per_byte,
+            eager_bytes: self.eager,
+        }
+    }
 }
 
 fn time(text: &str) -> Result<Time, String> {
     parse_time(text.trim()).map_err(|error| error.problem)
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size(text.trim()).map_err(|error| error.problem)
 }
 
@@ -180,19 +200,24 @@ fn info(file: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-type Writer = fn(&Graph, &mut dyn std::io::Write) -> std::io::Result<()>;
+/// A form of GOAL files.
+pub(crate) type Writer = fn(&Graph, &mut dyn std::io::Write) -> std::io::Result<()>;
 
 fn convert(file: &Path, target: &Path, write: Writer) -> Result<Exit, Failure> {
-    let graph = read(file)?;
+    write_file(&read(file)?, target, write)?;
+    Ok(Exit::Fine)
+}
+
+/// Writes a graph to a file.
+pub(crate) fn write_file(graph: &Graph, target: &Path, write: Writer) -> Result<(), Failure> {
     let written = File::create(target).and_then(|file| {
         let mut file = BufWriter::new(file);
-        write(&graph, &mut file)?;
+        write(graph, &mut file)?;
         file.flush()
     });
     written.map_err(|error| {
         Failure::plain(format_args!("cannot write `{}`: {error}", target.display()))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 fn replay_file(arguments: &ReplayArguments) -> Result<Exit, Failure> {
@@ -202,14 +227,7 @@ fn replay_file(arguments: &ReplayArguments) -> Result<Exit, Failure> {
         let fault = check::Fault::Cycle(ring);
         return Err(Failure::plain(format_args!("`{shown}`: {fault}")));
     }
-    let parameters = Parameters {
-        latency: arguments.latency,
-        overhead: arguments.overhead,
-        gap: arguments.gap,
-        gap_per_byte: arguments.gap_per_byte,
-        overhead_per_byte: arguments.overhead_per_byte,
-        eager_bytes: arguments.eager,
-    };
+    let parameters = arguments.loggops.parameters();
     let outcome = replay(&graph, &parameters)
         .map_err(|error| Failure::plain(format_args!("`{shown}`: {error}")))?;
     let mut text = String::new();

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod check;
+mod collective;
 mod compare;
 mod cost;
 mod describe;
@@ -81,6 +82,7 @@ pub fn main_of(itself: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Check(arguments) => check::check(arguments),
         Command::Goal(arguments) => goal::goal(arguments),
+        Command::Collective(arguments) => collective::collective(arguments),
         Command::Studies => lists::studies(),
         Command::Models(arguments) => models::models(arguments),
         Command::Keys { table } => lists::keys(table.as_deref()),

@@ -82,3 +82,43 @@ fn a_bad_file_is_told_its_place() {
         "{said}"
     );
 }
+
+#[test]
+fn a_collective_takes_what_its_file_does() {
+    let folder = tempfile::tempdir().expect("it is right");
+    let collective = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_viaduct"));
+        command.args([
+            "collective",
+            "all-reduce",
+            "--ranks",
+            "8",
+            "--bytes",
+            "1 KiB",
+        ]);
+        told(
+            &command
+                .args(more)
+                .current_dir(folder.path())
+                .output()
+                .expect("the command runs"),
+        )
+    };
+    // 14 (2 o + L + 127 G) = 87.668 us.
+    let (code, text) = collective(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    let lines = [
+        "algorithm      ring",
+        "time           87.668 us",
+        "messages       112",
+        "a rank sends   1792 B",
+        "bytes / time   0.0117 GB/s",
+        "bus bandwidth  0.0204 GB/s, as NCCL's tests count it",
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    for file in ["ring.goal", "ring.bin"] {
+        assert_eq!(collective(&["--goal", file]), (Some(0), String::new()));
+        let replayed = told(&goal(folder.path(), &["replay", file])).1;
+        assert!(replayed.contains("end            87.668 us"), "{replayed}");
+    }
+}

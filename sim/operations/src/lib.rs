@@ -8,6 +8,7 @@
 //!
 //! - [`goal`] reads and writes GOAL files, text and binary.
 //! - [`loggops`] carries a graph out without a network, by the LogGOPS model.
+//! - [`collective`] makes the graphs of collective operations.
 //! - [`check`] finds cycles, and sends and receives that cannot match.
 //!
 //! No file is opened here, and nothing depends on a clock, a thread or chance.
@@ -25,6 +26,7 @@
 //! - eager: a send that ends although nobody has posted its receive; rendezvous: one that waits
 
 pub mod check;
+pub mod collective;
 mod dependencies;
 pub mod goal;
 mod graph;
