@@ -28,7 +28,7 @@ PYTHON_ENV = $(TARGET_DIR)/python
 # What the libraries for RDMA programs are made of.
 RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths
 
-.PHONY: help study release test check golden record accept-record bench fuzz-smoke matrix mutants chaos rdma rdma-test install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record bench fuzz-smoke matrix mutants chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -40,11 +40,17 @@ release: cargo ## build the viaduct command with optimisation
 	@[ -x $(VIADUCT) ] || echo "building viaduct: about two minutes the first time"
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-cli
 
-test: cargo c-tools rdma ## every test, the record of results in a release build too, then the commands in the docs
-	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
+test: cargo c-tools ## every test, the record of results in a release build too, then the commands in the docs
+	@$(MAKE) --no-print-directory --jobs=2 rdma tests
+	$(CARGO) xtask test $(CARGO_FLAGS)
 	VIADUCT_COMMAND=$(abspath $(VIADUCT)) $(RECORD)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target docs python-test
+
+tests: cargo
+	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run --quiet
+
+docs: rdma
 	$(CARGO) xtask docs
-	@$(MAKE) --no-print-directory python-test
 
 python-test: cargo python ## the Python package: built without optimisation, formatted, typed, its examples and tests; the docs as a site
 	@[ -x $(PYTHON_ENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_ENV)

@@ -1,12 +1,14 @@
 //! Checks that no other tool makes: dependency walls, tidiness, commands in the docs.
 //!
 //! `cargo xtask tidy` reads the tree and cargo's metadata; it builds nothing. `cargo xtask docs`
-//! builds the command and runs it.
+//! builds the command and runs it. `cargo xtask test` runs all tests, as many programs at once as
+//! there are processors.
 
 mod licence;
 mod released;
 mod shells;
 mod snippets;
+mod test_programs;
 mod text;
 mod walls;
 
@@ -46,13 +48,16 @@ usage: cargo xtask COMMAND
 
   tidy      dependency walls, licences, and the rules of the tree; builds nothing
   docs      every command shown in README.md and docs/ runs as shown (`docs README.md` runs
-            one page), and what that builds for release has no rule that a test can break";
+            one page), and what that builds for release has no rule that a test can break
+  test      every test of the workspace, several test programs at once; flags after it are cargo's";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1);
+    let others: Vec<String> = std::env::args().skip(2).collect();
     let outcome = match command.as_deref() {
         Some("tidy") => tidy(),
-        Some("docs") => docs(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("test") => workspace().and_then(|metadata| test_programs::run_all(&metadata, &others)),
+        Some("docs") => docs(&others),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
@@ -120,12 +125,16 @@ fn build(metadata: &Metadata, package: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn cargo(metadata: &Metadata, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(arguments).current_dir(&metadata.workspace_root);
-    if !cargo.status()?.success() {
+    if !cargo_command(metadata).args(arguments).status()?.success() {
         return Err(format!("cargo {} fails", arguments.join(" ")).into());
     }
     Ok(())
+}
+
+fn cargo_command(metadata: &Metadata) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&metadata.workspace_root);
+    cargo
 }
 
 /// A directory for one use, removed when dropped.
