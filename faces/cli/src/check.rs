@@ -101,7 +101,32 @@ fn report_deadlock(config: &ClusterConfig, text: &str) {
         None => format!("{CHANNELS_MAX} channels on each link, changed on the way, do not end it"),
     };
     let model = config.links.sharing.name();
+    let classes = config.links.credits.classes;
     match config.links.has_back_pressure() {
+        true if classes > 1 => match config.topology.waiting(classes) {
+            Waiting::Ring(ring) => {
+                let text = format!(
+                    "with {classes} classes of channels they may wait for each other in a ring: {}",
+                    config.topology.channel_names(&ring)
+                );
+                let help = format!("messages may stand still at `{model}`; {end}");
+                output::message("warning", &text, Some(&help));
+            }
+            Waiting::Never => {
+                let help = format!(
+                    "no message stands still at `{model}`: each link has channels of {classes} \
+                     classes, changed on the way"
+                );
+                output::message("note", text, Some(&help));
+            }
+            Waiting::TooLarge => {
+                let help = format!(
+                    "with channels of {classes} classes no ring was found at `{model}`, but not \
+                     all routes were followed"
+                );
+                output::message("note", text, Some(&help));
+            }
+        },
         true => {
             let help = format!("messages hold links up at `{model}` and may stand still; {end}");
             output::message("warning", text, Some(&help));

@@ -494,6 +494,7 @@ mod tests {
                     header_bytes: 0,
                 },
                 buffers: viaduct_network::Buffers::default(),
+                credits: viaduct_network::CreditLinks::default(),
             },
             switch: SwitchModel {
                 delay: Time::ZERO,

@@ -176,6 +176,8 @@ pub struct Cluster<P: Programs> {
     /// The message that was priced last.
     pub(crate) last_priced: Option<Priced>,
     pub(crate) is_draining: bool,
+    /// Whether messages wait for each other for ever.
+    stands_still: bool,
 }
 
 impl Cluster<NoPrograms> {
@@ -307,6 +309,7 @@ impl<P: Programs> Cluster<P> {
             closed_use: None,
             last_priced: None,
             is_draining: false,
+            stands_still: false,
         };
         cluster.schedule_start();
         Ok(cluster)
@@ -344,6 +347,10 @@ impl<P: Programs> Cluster<P> {
             if self.idle.is_due() {
                 self.release_idle();
             }
+            if self.stands_still {
+                self.close_use(self.now());
+                return Ended::Deadlock;
+            }
             let events = self.events();
             if events >= events_max {
                 return Ended::EventCount;
@@ -371,9 +378,13 @@ impl<P: Programs> Cluster<P> {
         Some(event)
     }
 
-    /// Lets the next event happen, if it is not after `limit`: whether one did.
+    /// Lets the next event happen, if it is not after `limit` and the network does not stand still:
+    /// whether one did.
     #[inline]
     pub fn step(&mut self, limit: Time) -> bool {
+        if self.stands_still {
+            return false;
+        }
         let Some(event) = self.next_event(limit) else {
             return false;
         };
@@ -539,6 +550,7 @@ impl<P: Programs> Cluster<P> {
             Event::HeadArrives(message) => self.handle_head(message),
             Event::FlowEnds(flow) => {
                 let Some(moved) = self.network.end(&mut self.queue, flow) else {
+                    self.note_deadlock();
                     return;
                 };
                 let behind = moved.behind;
@@ -583,6 +595,29 @@ impl<P: Programs> Cluster<P> {
                 P::handle(self, event);
             }
         }
+    }
+
+    /// If messages wait for each other for ever, the run is to end.
+    fn note_deadlock(&mut self) {
+        let Some(text) = self.deadlock().filter(|_| !self.stands_still) else {
+            return;
+        };
+        self.stands_still = true;
+        self.violations.push(text);
+    }
+
+    /// That messages in the network wait for each other for ever, if they do, and which channels
+    /// they hold.
+    #[must_use]
+    pub fn deadlock(&self) -> Option<String> {
+        let deadlock = self.network.deadlock()?;
+        Some(format!(
+            "deadlock at {} us: the buffers of these channels are full, and each waits for the \
+             next, the last for the first: {}; more classes of channels \
+             (links.channel_classes) or another routing end it",
+            deadlock.at.microseconds_f64(),
+            self.config.topology.channel_names(&deadlock.channels)
+        ))
     }
 
     fn schedule_start(&mut self) {

@@ -77,6 +77,8 @@ pub enum Ended {
     EventCount,
     /// The caller asked for it (Ctrl-C).
     Interrupted,
+    /// Messages wait for each other in the network, for ever.
+    Deadlock,
 }
 
 /// Messages: posted = delivered + dropped + in flight.

@@ -93,6 +93,7 @@ fn one_message_costs_the_sum_of_its_stages() {
                 Sharing::MaxMin,
                 Sharing::Queues,
                 Sharing::Packets,
+                Sharing::Credits,
             ];
             for sharing in all {
                 config.links.sharing = sharing;

@@ -15,7 +15,7 @@ use viaduct_core::ReliabilityLevel;
 use viaduct_engine::Time;
 use viaduct_hardware::Stage;
 use viaduct_hardware::{Completion, HostModel, Mechanism, Rate, Switching};
-use viaduct_network::{Buffers, CongestionControl, Marking, Sharing};
+use viaduct_network::{Buffers, CongestionControl, FlowControl, Marking, Sharing};
 use viaduct_topology::{ChainHosts, LinkId, Ports, Topology, TreeShape};
 
 fn topology() -> impl Strategy<Value = Topology> {
@@ -111,7 +111,8 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
         Just(Sharing::Fluid),
         Just(Sharing::MaxMin),
         Just(Sharing::Queues),
-        Just(Sharing::Packets)
+        Just(Sharing::Packets),
+        Just(Sharing::Credits)
     ];
     let switching = prop_oneof![
         Just(Switching::CutThrough),
@@ -144,6 +145,12 @@ fn config() -> impl Strategy<Value = ClusterConfig> {
                 (config.links.sharing, config.links.switching) = (links.0.0, links.1);
                 config.links.frame.payload_bytes = links.0.1;
                 config.links.frame.header_bytes = links.2;
+                // As many as end the rings of these networks.
+                config.links.credits.channels = 4;
+                config.links.credits.classes = 4;
+                if seed % 3 == 0 {
+                    config.links.credits.flow_control = FlowControl::Wormhole;
+                }
                 config.links.propagation = nanoseconds(links.3);
                 config.links.host_rate = Rate::from_bits_per_second(links.4);
                 config.switch.delay = nanoseconds(links.3 / 3);

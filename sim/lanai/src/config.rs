@@ -8,7 +8,7 @@ use viaduct_frames::residency::{Policy, Stall};
 use viaduct_frames::service::Discipline;
 use viaduct_frames::transport;
 use viaduct_network::{
-    Buffers, Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching, WormholeConfig,
+    Buffers, CreditLinks, Frame, LinkConfig, Rate, Sharing, SwitchModel, Switching, WormholeConfig,
 };
 use viaduct_topology::{HostId, Node, Topology, TopologyError};
 
@@ -135,6 +135,8 @@ pub struct Wiring {
     pub cut_through_bytes: u32,
     /// What queues of switches hold, where packets go through such.
     pub buffers: Buffers,
+    /// Channels and credits, where packets share links that have them.
+    pub credits: CreditLinks,
 }
 
 /// How packets share links.
@@ -419,6 +421,7 @@ impl Config {
                 header_bytes: 0,
             },
             buffers: wiring.map_or_else(Buffers::default, |it| it.buffers),
+            credits: wiring.map_or_else(CreditLinks::default, |it| it.credits),
         };
         let switch = SwitchModel {
             delay: wiring.map_or(self.network.switch, |it| it.switch),

@@ -30,6 +30,7 @@ fn in_network(topology: Topology) -> Config {
         switch: Time::from_nanoseconds(300),
         cut_through_bytes: 0,
         buffers: viaduct_network::Buffers::default(),
+        credits: viaduct_network::CreditLinks::default(),
     });
     config
 }
@@ -187,6 +188,7 @@ fn endpoints_on_shared_links_reach_each_other_on_every_network() {
                 Sharing::Fluid,
                 Sharing::Queues,
                 Sharing::Packets,
+                Sharing::Credits,
             ] {
                 config.model = LinkModel::Shared(sharing, switching);
                 let (sum, outcome) = ask::<FairLinks>(config.clone(), 0, &clients);

@@ -9,6 +9,7 @@ use core::ops::Range;
 use viaduct_engine::Time;
 use viaduct_topology::{LinkId, Topology};
 
+use crate::credits;
 use crate::fluid::{FlowDemand, ResourceId, whole_above};
 use crate::frames;
 use crate::frames::alone::Span;
@@ -188,7 +189,7 @@ impl Delays<'_> {
         if goes_on {
             let needed = f64::from(self.switch.cut_through_bytes).min(wire_bytes);
             let rate = self.links.rate_of(self.topology, link);
-            delay += self.switch.delay + rate.time_for(needed);
+            delay += self.switch.delay + rate.time_for(needed) + self.links.credits.traversal;
         }
         delay
     }
@@ -275,7 +276,7 @@ impl Delays<'_> {
             delay: Time::ZERO,
         };
         let mut from = 0;
-        if self.links.sharing == Sharing::Packets {
+        if let Sharing::Packets | Sharing::Credits = self.links.sharing {
             return self.frames_alone(shape, path, demand, ends);
         }
         while from < shape.len() {
@@ -324,7 +325,11 @@ impl Delays<'_> {
         if !shape.touches_adapter(places) {
             demand.rate_max = f64::INFINITY;
         }
-        frames::alone::alone(self, hop, &path[shape.links_of(places)], &demand, ends)
+        let path = &path[shape.links_of(places)];
+        match self.links.sharing {
+            Sharing::Credits => credits::alone::alone(self, hop, path, &demand, ends),
+            _ => frames::alone::alone(self, hop, path, &demand, ends),
+        }
     }
 }
 

@@ -4,14 +4,15 @@
 //! cluster says who sends how many bytes to whom and how fast the two ends can go.
 //!
 //! There are two kinds of networks. In [`Network`] messages share links: as flows that cross their
-//! whole way at once, queue by queue, or frame by frame ([`Sharing`]). In [`Wormhole`] they are
-//! packets, which hold their whole way. Both answer with values, and the caller schedules what
-//! follows. Links of both are those of a topology, what is down when is said in [`outages`], and
-//! what is lost or comes to harm in [`damage`].
+//! whole way at once, queue by queue, frame by frame, or as credits let them ([`Sharing`]). In
+//! [`Wormhole`] they are packets, which hold their whole way. Both answer with values, and the
+//! caller schedules what follows. Links of both are those of a topology, what is down when is said
+//! in [`outages`], and what is lost or comes to harm in [`damage`].
 //!
 //! A workload of packets runs over either: [`PacketNetwork`] is what it needs of a network, and
 //! [`SharedLinks`] is [`Network`] behind that boundary.
 
+mod credits;
 pub mod damage;
 pub mod fluid;
 mod frames;
@@ -30,6 +31,7 @@ mod ways;
 pub mod windows;
 pub mod wormhole;
 
+pub use credits::{CREDIT_BYTES, CreditLinks, Deadlock, FlowControl};
 pub use frames::limits::{QueueCounts, QueueLoss};
 pub use journeys::JourneyId;
 pub use links::{Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel};

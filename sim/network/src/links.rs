@@ -3,6 +3,7 @@
 use viaduct_engine::Time;
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
+use crate::credits::CreditLinks;
 use crate::rate::{Frame, Rate, Switching};
 
 /// The links of the network.
@@ -23,13 +24,15 @@ pub struct LinkConfig {
     pub frame: Frame,
     /// What the output queues of switches hold, of frames that go one by one.
     pub buffers: Buffers,
+    /// Channels and credits, where links have them.
+    pub credits: CreditLinks,
 }
 
 impl LinkConfig {
     /// When switches forward messages: while they arrive, where frames are forwarded one by one.
     pub(crate) fn switching_of_messages(&self) -> Switching {
         match self.sharing {
-            Sharing::Packets => Switching::CutThrough,
+            Sharing::Packets | Sharing::Credits => Switching::CutThrough,
             Sharing::Fluid | Sharing::MaxMin | Sharing::Queues => self.switching,
         }
     }
@@ -46,11 +49,12 @@ impl LinkConfig {
         }
     }
 
-    /// Whether a message may hold a link up while it waits for the next. At none of these levels.
+    /// Whether a message may hold a link up while it waits for the next.
     #[must_use]
     pub const fn has_back_pressure(&self) -> bool {
         match self.sharing {
             Sharing::Fluid | Sharing::MaxMin | Sharing::Queues | Sharing::Packets => false,
+            Sharing::Credits => true,
         }
     }
 
@@ -118,6 +122,9 @@ pub enum Sharing {
     Queues,
     /// Not at all: each frame of a message by itself goes through output queues.
     Packets,
+    /// Each packet or flit by itself, where it finds room at the end of its next link: virtual
+    /// channels and credits.
+    Credits,
 }
 
 impl Sharing {
@@ -129,6 +136,7 @@ impl Sharing {
             Self::MaxMin => "max-min",
             Self::Queues => "queues",
             Self::Packets => "packets",
+            Self::Credits => "credits",
         }
     }
 }

@@ -15,6 +15,7 @@
 
 mod account;
 mod answers;
+mod apart;
 mod transactions;
 
 use core::ops::Range;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use viaduct_engine::{EventQueue, Time};
 use viaduct_topology::{HostId, LinkId, Topology};
 
+use crate::credits::Credits;
 use crate::fluid::{FlowDemand, FlowId, Fluid, ResourceId};
 use crate::frames::Frames;
 use crate::frames::alone::Span;
@@ -35,6 +37,7 @@ use crate::rate::{Rate, Switching};
 use crate::ways::{Way, WayKey, Ways};
 
 pub use self::answers::{Begun, Moved, Next, Transfer};
+use self::apart::Apart;
 
 /// Links and switches that share their rate among all that crosses them, and the hosts' buses.
 #[derive(Debug)]
@@ -61,15 +64,6 @@ pub struct Network {
     last: Option<Whole>,
     ways: Option<Ways>,
     journeys: Journeys,
-}
-
-/// What carries messages where flows do not share links.
-#[derive(Debug)]
-enum Apart {
-    /// Each queue by itself.
-    Queues(Box<Queues>),
-    /// Frame by frame.
-    Frames(Box<Frames>),
 }
 
 /// What a message cost that crossed its way at once.
@@ -114,6 +108,10 @@ impl Network {
             Sharing::Packets => {
                 let frames = Frames::new(&delays, ends.bus_rate);
                 Some(Apart::Frames(Box::new(frames)))
+            }
+            Sharing::Credits => {
+                let credits = Credits::new(topology, &delays, ends.bus_rate);
+                Some(Apart::Credits(Box::new(credits)))
             }
         };
         let of_flows = rates.filter(|_| apart.is_none());
@@ -226,7 +224,7 @@ impl Network {
             let alone = self.alone(transfer);
             return self.begin_journey(queue, transfer, shape, alone);
         }
-        if let Some(Apart::Frames(_)) = self.apart {
+        if self.apart.as_ref().is_some_and(Apart::cuts) {
             let alone = self.alone(transfer);
             return self.cross_whole(queue, transfer, shape, alone);
         }
@@ -295,8 +293,8 @@ impl Network {
             head: alone.delay.picoseconds(),
             total: (alone.delay + alone.moving).picoseconds(),
         };
-        if let Some(Apart::Frames(frames)) = &mut self.apart {
-            frames.begin(queue, &crossing, &transfer.demand, span);
+        if let Some(apart) = &mut self.apart {
+            apart.cross(queue, &crossing, &transfer.demand, span);
         }
         Begun {
             // Its head may have to wait, and so has what goes nowhere no head.
@@ -338,7 +336,7 @@ impl Network {
                 self.fluid.begin(queue, &self.path, demand);
                 return Begun::whole(demand.tag, alone);
             }
-            Some(Apart::Frames(_)) => {
+            Some(Apart::Frames(_) | Apart::Credits(_)) => {
                 return self.cross_whole(queue, transfer, shape, alone);
             }
             Some(Apart::Queues(_)) => {}
@@ -402,7 +400,7 @@ impl Network {
             .map(|(flow, class)| FlowKey::new(flow, class, from as u16));
         let queues = match &mut self.apart {
             Some(Apart::Queues(queues)) => queues,
-            Some(Apart::Frames(frames)) => {
+            Some(apart @ (Apart::Frames(_) | Apart::Credits(_))) => {
                 let span = delays.frames_over(shape, &places, path, &demand, &self.ends);
                 journey.delay = Time::from_picoseconds(span.head);
                 begun.delay = journey.delay;
@@ -422,7 +420,7 @@ impl Network {
                     brings_head: begun.has_head,
                 };
                 begun.has_head &= part.links == 0;
-                frames.begin(queue, &crossing, &demand, span);
+                apart.cross(queue, &crossing, &demand, span);
                 return begun;
             }
             None => {
@@ -500,6 +498,7 @@ impl Network {
         let mut loss = None;
         let (tag, step) = match self.apart.as_mut()? {
             Apart::Queues(queues) => queues.step(queue, flow),
+            Apart::Credits(credits) => credits.step(queue, flow),
             Apart::Frames(frames) => {
                 let told = frames.step(queue, flow);
                 loss = frames.loss(flow);
@@ -551,7 +550,7 @@ impl Network {
         let there = at + journey.delay;
         let (tag, after) = (journey.demand.tag, there.saturating_sub(now));
         // Of frames that is told by itself.
-        let is_told = matches!(self.apart, Some(Apart::Frames(_)))
+        let is_told = self.apart.as_ref().is_some_and(Apart::cuts)
             && !journey.shape.links_of(&places).is_empty();
         let is_gone = journey.shape.leaves(&places) && !is_told;
         let next = if places.end >= journey.path.len() {
@@ -596,7 +595,7 @@ impl Network {
         }
         let queues = match &mut self.apart {
             None => return self.fluid.begin(queue, &path, demand),
-            Some(Apart::Frames(frames)) => {
+            Some(apart @ (Apart::Frames(_) | Apart::Credits(_))) => {
                 let crossing = Crossing {
                     hosts: (host, host),
                     way: &[],
@@ -609,7 +608,7 @@ impl Network {
                     head: 0,
                     total: moving_time(demand.wire_bytes, demand.rate_max).picoseconds(),
                 };
-                return frames.begin(queue, &crossing, &demand, span);
+                return apart.cross(queue, &crossing, &demand, span);
             }
             Some(Apart::Queues(queues)) => queues,
         };

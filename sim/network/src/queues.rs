@@ -64,6 +64,16 @@ impl FlowKey {
         let rest = u128::from(class) << 16 | u128::from(place);
         Self((ends << 32 | u128::from(flow)) << 24 | rest)
     }
+
+    /// Which of some equal parts of all flows it belongs to: a hash of its ends and number.
+    pub(crate) const fn part(self, parts: u32) -> u32 {
+        /// 2^64 over the golden ratio (Knuth, The Art of Computer Programming, volume 3, 6.4).
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+        let name = self.0 >> 24;
+        let mixed = (name as u64).wrapping_mul(FACTOR) ^ ((name >> 64) as u64);
+        ((mixed.wrapping_mul(FACTOR) >> 32) % parts as u64) as u32
+    }
 }
 
 /// The shortest time.

@@ -8,8 +8,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId, ResourceId};
 use viaduct_network::hops::Ends;
 use viaduct_network::{
-    Buffers, CongestionControl, Frame, LinkConfig, Marking, Network, Next, Rate, Sharing,
-    SwitchModel, Switching, Transfer,
+    Buffers, CongestionControl, CreditLinks, Frame, LinkConfig, Marking, Network, Next, Rate,
+    Sharing, SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{Ports, Topology};
 
@@ -59,6 +59,7 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
                 control,
             }),
         },
+        credits: CreditLinks::default(),
     };
     let switch = SwitchModel {
         delay: Time::from_nanoseconds(500),

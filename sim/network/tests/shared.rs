@@ -42,6 +42,7 @@ fn of(
             header_bytes: 0,
         },
         buffers: viaduct_network::Buffers::default(),
+        credits: viaduct_network::CreditLinks::default(),
     };
     let switch = SwitchModel {
         delay: us(1),

@@ -222,6 +222,11 @@ pub enum SimulationError {
         /// The hosts of the programs that wait.
         hosts: Vec<u32>,
     },
+    /// Messages in the network wait for each other for ever.
+    Deadlock {
+        /// When, and which channels they hold.
+        reason: String,
+    },
     /// It was asked to stop.
     Stopped {
         /// When.
@@ -249,6 +254,7 @@ impl fmt::Display for SimulationError {
                     first.join(", ")
                 )
             }
+            Self::Deadlock { reason } => formatter.write_str(reason),
             Self::Stopped { at } => write!(formatter, "stopped at {} us", at.microseconds_f64()),
             Self::NoStack { reason } => write!(
                 formatter,
@@ -494,6 +500,9 @@ impl Simulation {
             }
             self.look(&cluster)?;
             if cluster.is_quiet() || !cluster.step(Time::MAX) {
+                if let Some(reason) = cluster.deadlock() {
+                    return Err(SimulationError::Deadlock { reason });
+                }
                 return Err(SimulationError::Stuck {
                     at: cluster.now(),
                     hosts: cluster.programs.tasks.waiting_hosts(),

@@ -142,6 +142,7 @@ fn a_program_has_each_message_when_the_receiver_of_a_list_has_it() {
             Sharing::MaxMin,
             Sharing::Queues,
             Sharing::Packets,
+            Sharing::Credits,
         ] {
             config.links.sharing = sharing;
             let level = ReliabilityLevel::Unreliable;

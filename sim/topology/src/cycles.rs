@@ -15,6 +15,9 @@ use crate::{HostId, LinkId, SwitchId, Topology};
 /// Pairs of switches between which routes are followed at most; beyond them only to some targets.
 pub const CYCLE_PAIRS_MAX: u64 = 1 << 20;
 
+/// Channels that are named at most.
+const CHANNELS_SHOWN_MAX: usize = 16;
+
 /// A channel of a link.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Channel {
@@ -149,7 +152,7 @@ impl Follower<'_> {
             steps.clear();
             topology.steps(at, target, &mut steps);
             for &(link, to) in &steps {
-                let number = self.channel(held, link);
+                let number = topology.next_channel(held, link, self.channels);
                 if let Some((before, its)) = held {
                     let all = self.channels;
                     self.pairs.push((before * all + its, link * all + number));
@@ -163,17 +166,43 @@ impl Follower<'_> {
             self.pairs.dedup();
         }
     }
+}
 
-    /// The channel of the next link.
-    fn channel(&self, held: Held, link: u32) -> u32 {
+impl Topology {
+    /// The channels that a message takes on the links of its way, of so many on each: those of
+    /// [`Topology::waiting`], and the first on links of hosts. They are added to `numbers`.
+    pub fn channels_along(&self, way: &[u32], channels: u32, numbers: &mut Vec<u32>) {
+        let first = 2 * self.host_count();
+        let mut held = None;
+        for link in way {
+            let between = link.checked_sub(first);
+            let number = between.map_or(0, |link| self.next_channel(held, link, channels.max(1)));
+            held = between.map(|link| (link, number));
+            numbers.push(number);
+        }
+    }
+
+    /// Channels that wait for each other, the first ones of many: `s0 -> s1 (channel 0), ...`.
+    #[must_use]
+    pub fn channel_names(&self, channels: &[Channel]) -> String {
+        let name = |it: &Channel| format!("{} (channel {})", self.link_name(it.link), it.number);
+        let mut names: Vec<String> = channels.iter().take(CHANNELS_SHOWN_MAX).map(name).collect();
+        if channels.len() > CHANNELS_SHOWN_MAX {
+            names.push(format!("{} more", channels.len() - CHANNELS_SHOWN_MAX));
+        }
+        names.join(", ")
+    }
+
+    /// The channel of the next link, counted from the first between switches.
+    fn next_channel(&self, held: Held, link: u32, channels: u32) -> u32 {
         let Some((before, number)) = held else {
             return 0;
         };
-        let next = match &self.topology.kind {
+        let next = match &self.kind {
             // A detour may end in the ring or group that it began in.
-            _ if self.topology.has_detours() => number + 1,
+            _ if self.has_detours() => number + 1,
             // The first channel until the end of a ring is passed, anew in each dimension.
-            Kind::Grid(grid) if self.topology.equal_paths() == EqualPaths::Single => {
+            Kind::Grid(grid) if self.equal_paths() == EqualPaths::Single => {
                 match grid.are_of_one_ring(before, link) {
                     true => number + u32::from(grid.passes_end(before)),
                     false => 0,
@@ -182,11 +211,9 @@ impl Follower<'_> {
             Kind::Dragonfly(network) => number + u32::from(network.is_between_groups(before)),
             _ => number + 1,
         };
-        next.min(self.channels - 1)
+        next.min(channels - 1)
     }
-}
 
-impl Topology {
     /// The links that a message to `target` may take from a switch, counted from the first between
     /// switches, and where they lead.
     fn steps(&self, at: SwitchId, target: HostId, steps: &mut Vec<(u32, SwitchId)>) {

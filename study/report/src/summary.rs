@@ -414,6 +414,7 @@ fn ended_word(ended: Ended) -> &'static str {
         Ended::MessageCount => "message_count",
         Ended::EventCount => "event_count",
         Ended::Interrupted => "interrupted",
+        Ended::Deadlock => "deadlock",
     }
 }
 

@@ -11,7 +11,8 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
-use viaduct_network::{Buffers, LinkConfig, Marking, SwitchModel};
+use viaduct_network::{Buffers, CreditLinks, LinkConfig, Marking, Sharing, SwitchModel};
+use viaduct_topology::{Topology, Waiting};
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
 use crate::files::Files;
@@ -23,6 +24,9 @@ use crate::schema::{
 };
 use crate::section::{Absent, Field, Setting, Start};
 use crate::settings::Settings;
+
+/// Classes of channels that are tried, to find how many a network needs.
+const CLASSES_TRIED: u32 = 16;
 
 /// Makes the configuration; none if something is wrong, and then the diagnostics say what.
 ///
@@ -49,11 +53,12 @@ fn configuration(
     let topology = network::topology(&settings.network, files, topologies, diagnostics);
     let mut drawn = Drawn { files, diagnostics };
     let hosts = hosts(settings, &mut drawn);
+    let links = links(&settings.links, topology.as_deref().ok());
     let host_count = topology.as_ref().map(|topology| topology.host_count());
     let traffic = traffic(settings, host_count.map_err(|absent| *absent), &mut drawn);
     Ok(ClusterConfig {
         topology: topology?,
-        links: links(&settings.links)?,
+        links: links?,
         switch: switch(&settings.switches)?,
         host: host(settings)?,
         hosts: hosts?,
@@ -128,7 +133,7 @@ fn complete(settings: &mut Settings, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn links(links: &Links) -> Result<LinkConfig, Absent> {
+fn links(links: &Links, topology: Option<&Topology>) -> Result<LinkConfig, Absent> {
     Ok(LinkConfig {
         sharing: links.model.get()?,
         switching: links.switching.get()?,
@@ -140,7 +145,38 @@ fn links(links: &Links) -> Result<LinkConfig, Absent> {
             header_bytes: links.frame_header.get()?,
         },
         buffers: buffers(links)?,
+        credits: credits(links, topology)?,
     })
+}
+
+/// Channels and credits; at other levels nobody asks.
+fn credits(links: &Links, topology: Option<&Topology>) -> Result<CreditLinks, Absent> {
+    let usual = CreditLinks::default();
+    if links.model.get()? != Sharing::Credits {
+        return Ok(usual);
+    }
+    let given = links.virtual_channels.optional()?;
+    let classes = links.channel_classes.optional()?.unwrap_or_else(|| {
+        let needed = topology.map_or(1, classes_needed);
+        given.map_or(needed, |channels| needed.min(channels))
+    });
+    Ok(CreditLinks {
+        flow_control: links.flow_control.get()?,
+        flit_bytes: links.flit.get()?,
+        channels: given.unwrap_or(classes),
+        classes,
+        buffer_bytes: links.channel_buffer.optional()?.map(u64::from),
+        credit_delay: links.credit_delay.get()?,
+        traversal: links.traversal.get()?,
+        speedup: links.speedup.get()?,
+    })
+}
+
+/// The fewest classes of channels with which none wait in a ring; 1 if none are few enough.
+fn classes_needed(topology: &Topology) -> u32 {
+    let mut classes = 1..=CLASSES_TRIED;
+    let found = classes.find(|&classes| !matches!(topology.waiting(classes), Waiting::Ring(_)));
+    found.unwrap_or(1)
 }
 
 /// What queues hold and mark; both of frames alone.

@@ -5,7 +5,7 @@ use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
-use viaduct_network::{CongestionControl, Sharing};
+use viaduct_network::{CongestionControl, FlowControl, Sharing};
 
 use crate::combinations::{Combination, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -40,11 +40,22 @@ pub(crate) fn check(
     checker.transfer_size(&config.traffic.size);
     checker.frames(config);
     checker.buffers(config);
+    checker.channels(config);
     checker.closed_loop(config);
     checker.listed(config);
     checker.listed_load(config);
     checker.offered_load(config);
     checker.bus_load(config);
+}
+
+/// Bytes of the longest frame of a study's own messages, with its header.
+fn longest_frame(config: &ClusterConfig) -> u64 {
+    let frame = config.links.frame;
+    let payload = match frame.payload_bytes {
+        0 => config.traffic.size.max_bytes(),
+        payload => payload,
+    };
+    u64::from(payload) + u64::from(frame.header_bytes)
 }
 
 struct Checker<'a> {
@@ -242,7 +253,8 @@ impl Checker<'_> {
     /// A message that is one frame is stored and queued as a whole, which few networks do.
     fn frames(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
-        if config.links.sharing == Sharing::Packets && !links.frame_payload.is_given() {
+        let goes_by_frames = matches!(config.links.sharing, Sharing::Packets | Sharing::Credits);
+        if goes_by_frames && !links.frame_payload.is_given() {
             self.diagnostics.push(
                 Diagnostic::warning("each message is one frame, however long it is")
                     .at(links.model.place())
@@ -255,15 +267,55 @@ impl Checker<'_> {
         }
     }
 
+    /// Channels against their classes, and what one holds against frames and flits.
+    fn channels(&mut self, config: &ClusterConfig) {
+        let links = &self.settings.links;
+        let credits = config.links.credits;
+        if config.links.sharing != Sharing::Credits {
+            return;
+        }
+        let (channels, classes) = (credits.channels, credits.classes);
+        if !channels.is_multiple_of(classes) {
+            self.diagnostics.push(
+                Diagnostic::error("channels do not divide into classes")
+                    .at(links.virtual_channels.place())
+                    .label(format!(
+                        "{channels} channels, and {classes} classes of equal size"
+                    ))
+                    .help(
+                        "set links.virtual_channels to a multiple of links.channel_classes, or \
+                         leave one of them out",
+                    ),
+            );
+        }
+        let Some(held) = credits.buffer_bytes else {
+            return;
+        };
+        let flit = u64::from(credits.flit_bytes);
+        let (needed, what) = match credits.flow_control {
+            FlowControl::Wormhole => (flit, "a flit has"),
+            FlowControl::VirtualCutThrough => (longest_frame(config), "frames have up to"),
+        };
+        let needed = needed.next_multiple_of(flit);
+        if held < needed {
+            let (held, needed) = (format_size(held), format_size(needed));
+            self.diagnostics.push(
+                Diagnostic::error("a channel cannot hold what must have room in it")
+                    .at(links.channel_buffer.place())
+                    .label(format!("it holds {held}; in whole flits {what} {needed}"))
+                    .help(
+                        "raise links.channel_buffer, have shorter frames by links.frame_payload, or \
+                         set links.flow_control to \"wormhole\"",
+                    ),
+            );
+        }
+    }
+
     /// What queues hold and mark against each other, and against frames.
     fn buffers(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
-        let (frame, buffers) = (config.links.frame, config.links.buffers);
-        let payload = match frame.payload_bytes {
-            0 => config.traffic.size.max_bytes(),
-            payload => payload,
-        };
-        let longest = u64::from(payload) + u64::from(frame.header_bytes);
+        let buffers = config.links.buffers;
+        let longest = longest_frame(config);
         if let Some(bytes_max) = buffers.bytes_max
             && bytes_max < longest
         {

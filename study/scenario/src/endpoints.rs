@@ -116,6 +116,7 @@ pub fn endpoints_in(
             switch: of_study.switch.delay,
             cut_through_bytes: of_study.switch.cut_through_bytes,
             buffers: links.buffers,
+            credits: links.credits,
         }),
         model,
         ..config

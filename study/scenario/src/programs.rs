@@ -6,7 +6,7 @@ use std::sync::Arc;
 use viaduct_cluster::faults::Detection;
 use viaduct_engine::Time;
 use viaduct_hardware::{Frame, HostModel, MemoryModel, Switching};
-use viaduct_network::{Buffers, LinkConfig, Sharing, SwitchModel};
+use viaduct_network::{Buffers, CreditLinks, LinkConfig, Sharing, SwitchModel};
 use viaduct_programs::config::{Around, SimulationConfig};
 use viaduct_provider::via::NicAttributes;
 use viaduct_topology::{Ports, Topology};
@@ -234,5 +234,6 @@ fn links(cable: &Cable) -> Result<LinkConfig, Absent> {
             header_bytes: cable.frame_header.get()?,
         },
         buffers: Buffers::default(),
+        credits: CreditLinks::default(),
     })
 }

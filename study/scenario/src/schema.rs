@@ -7,7 +7,7 @@ mod hardware;
 use viaduct_cluster::workload::MessageOperation;
 use viaduct_engine::Time;
 use viaduct_hardware::{Rate, Switching};
-use viaduct_network::{CongestionControl, Sharing};
+use viaduct_network::{CongestionControl, FlowControl, Sharing};
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_topology::{EqualPaths, GraphFormat};
 
@@ -29,7 +29,9 @@ pub(crate) use faults::{Background, Detection, FaultKind, FaultRow};
 pub use hardware::{Bus, Cpu, Nic};
 pub(crate) use hardware::{Model, NoticeBy};
 
-/// Largest buffer of an output queue, and largest limit of marking.
+/// Most virtual channels of a link: what a 64-bit word names.
+const CHANNELS_MAX: u32 = 64;
+/// Largest buffer of an output queue or of a channel, and largest limit of marking.
 const BUFFER_BYTES_MAX: u32 = 1 << 31;
 /// Largest message that a key takes: sizes of messages are 32-bit numbers.
 pub const MESSAGE_BYTES_MAX: u64 = (1 << 32) - 1;
@@ -205,9 +207,16 @@ section! {
     }
 }
 
-words!(Sharing { Fluid = "fluid", MaxMin = "max-min", Queues = "queues", Packets = "packets" });
+words!(Sharing {
+    Fluid = "fluid",
+    MaxMin = "max-min",
+    Queues = "queues",
+    Packets = "packets",
+    Credits = "credits",
+});
 /// The levels at which a network is computed: the words of `links.model`.
 pub const LEVELS: &[&str] = <Sharing as Word>::WORDS;
+words!(FlowControl { VirtualCutThrough = "virtual-cut-through", Wormhole = "wormhole" });
 words!(CongestionControl { None = "none", Dcqcn = "dcqcn" });
 words!(ReliabilityLevel {
     Unreliable = "unreliable",
@@ -234,7 +243,8 @@ words! {
 section! {
     Links "links": "rate and framing of the links, and how flows share them" {
         model: Setting<Sharing> = choice(
-            "shares of the whole way, unused ones lost or handed on; queue by queue; frame by frame",
+            "shares of the whole way, unused ones lost or handed on; queue by queue; frame by frame; \
+                as credits let frames",
         )
         .or("max-min");
         switching: Setting<Switching> =
@@ -272,6 +282,30 @@ section! {
         congestion_control: Setting<CongestionControl> =
             choice("what a sender does whose frames are marked: nothing, or slow their flow down")
             .or("none"), when model = Sharing::Packets;
+        flow_control: Setting<FlowControl> =
+            choice("what must have room at a link's end before it begins there: a frame, or a flit")
+            .or("virtual-cut-through"), when model = Sharing::Credits;
+        flit: Setting<u32> = size(1 << 16, "a flit, and what a credit stands for")
+            .or("64 B"), when model = Sharing::Credits;
+        virtual_channels: Setting<u32> = whole(1, CHANNELS_MAX, "virtual channels of each link")
+            .otherwise("one in each class"), when model = Sharing::Credits;
+        channel_classes: Setting<u32> = whole(
+            1,
+            CHANNELS_MAX,
+            "classes of channels, which frames move up through where their way would close a ring",
+        )
+        .otherwise("as few as let no channels wait in a ring"), when model = Sharing::Credits;
+        channel_buffer: Setting<u32> =
+            size(BUFFER_BYTES_MAX, "buffer of each channel at the end of a link")
+            .otherwise("what keeps the link busy while credits return, and two frames"),
+            when model = Sharing::Credits;
+        credit_delay: Setting<Time> = time("what a credit takes beside the cable")
+            .or("0 s"), when model = Sharing::Credits;
+        traversal: Setting<Time> = time("from a switch's decision to the first bit on the cable")
+            .or("0 s"), when model = Sharing::Credits;
+        speedup: Setting<u32> =
+            whole(1, 16, "times as fast as onto a link, switches read their buffers")
+            .or("1"), when model = Sharing::Credits;
     }
 }
 

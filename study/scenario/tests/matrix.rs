@@ -72,6 +72,9 @@ const PARTS: [&[&str]; 7] = [
         "switch",
     ],
     &[
+        "credits wormhole",
+        "credits stored",
+        "credits",
         "packets dcqcn",
         "packets full stored",
         "packets full",
@@ -267,6 +270,10 @@ fn study(cell: &Cell) -> Study {
             "model = \"packets\"\nbuffer = \"3 KiB\"\necn_low = \"1 KiB\""
         }
         Some("packets") => "model = \"packets\"",
+        Some("credits") if text(cell, 3).contains("wormhole") => {
+            "model = \"credits\"\nflow_control = \"wormhole\"\nflit = \"128 B\""
+        }
+        Some("credits") => "model = \"credits\"",
         Some("queues") => "model = \"queues\"",
         Some("fluid") => "model = \"fluid\"",
         Some("max-min") => "model = \"max-min\"",

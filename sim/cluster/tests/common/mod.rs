@@ -124,6 +124,7 @@ pub(crate) fn scenario(topology: Topology, host: HostModel, pattern: Pattern) ->
                 header_bytes: 0,
             },
             buffers: viaduct_network::Buffers::default(),
+            credits: viaduct_network::CreditLinks::default(),
         },
         switch: SwitchModel {
             delay: Time::ZERO,

@@ -13,10 +13,10 @@ use crate::rate::{Frame, Rate, Switching};
 /// The frames of a message: all are of one size but the last, which may be shorter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sizes {
-    pub(super) count: u32,
+    pub(crate) count: u32,
     /// Bytes on the link of one that is not the last, and of the last.
-    pub(super) full: f64,
-    pub(super) last: f64,
+    pub(crate) full: f64,
+    pub(crate) last: f64,
     /// The same as whole bytes: a piece of one takes the place of one.
     pub(super) held: [u32; 2],
 }
@@ -24,7 +24,7 @@ pub(crate) struct Sizes {
 impl Sizes {
     /// Of so many bytes on the link, headers included. Where a message is framed in another way,
     /// or what is left of it begins in the middle of a frame, the last one is a header at least.
-    pub(super) fn of(wire_bytes: f64, frame: Frame) -> Self {
+    pub(crate) fn of(wire_bytes: f64, frame: Frame) -> Self {
         let header = f64::from(frame.header_bytes);
         if frame.payload_bytes == 0 {
             let all = wire_bytes.max(header);
@@ -70,8 +70,8 @@ pub(super) fn full_bytes(frame: Frame) -> f64 {
 /// How frames move on from queue to queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forwarding {
-    pub(super) switching: Switching,
-    pub(super) cut_through_bytes: f64,
+    pub(crate) switching: Switching,
+    pub(crate) cut_through_bytes: f64,
 }
 
 impl Forwarding {
@@ -86,7 +86,7 @@ impl Forwarding {
     /// cable and the switch: as many of its bytes must have come as the switch needs, and as many
     /// that a faster link does not run out of them.
     #[inline]
-    pub(super) fn wait(&self, cut: u64, service: u64, next_service: u64) -> u64 {
+    pub(crate) fn wait(&self, cut: u64, service: u64, next_service: u64) -> u64 {
         match self.switching {
             Switching::CutThrough => cut.max(service.saturating_sub(next_service)),
             Switching::StoreAndForward => service,
@@ -95,7 +95,7 @@ impl Forwarding {
 
     /// How long the bytes take over a link that a switch needs of a frame before it forwards it.
     #[inline]
-    pub(super) fn cut(&self, bytes: f64, rate: f64) -> u64 {
+    pub(crate) fn cut(&self, bytes: f64, rate: f64) -> u64 {
         (bytes.min(self.cut_through_bytes) / rate + 0.5) as u64
     }
 }
@@ -120,15 +120,17 @@ pub(crate) struct Span {
 
 /// How long frames are with the adapter that sends or takes them, picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Own {
+pub(crate) struct Own {
     /// On the bus.
-    pub(super) bus: u64,
+    pub(crate) bus: u64,
     /// Until the adapter begins with the next one of the message.
-    pub(super) pace: u64,
+    pub(crate) pace: u64,
 }
 
 impl Own {
-    pub(super) fn of(bytes: f64, demand: &FlowDemand, bus_rate: Option<Rate>) -> Self {
+    pub(crate) const NOTHING: Self = Self { bus: 0, pace: 0 };
+
+    pub(crate) fn of(bytes: f64, demand: &FlowDemand, bus_rate: Option<Rate>) -> Self {
         let bus = bus_rate.map_or(0, |rate| bus_time(bytes, demand, rate));
         let pace = if demand.rate_max.is_finite() {
             picoseconds(bytes, demand.rate_max)
@@ -140,7 +142,7 @@ impl Own {
 
     /// With the adapter that takes them. Bytes that are nowhere stored come no faster than they
     /// were sent.
-    pub(super) fn taken(
+    pub(crate) fn taken(
         bytes: f64,
         demand: &FlowDemand,
         bus_rate: Option<Rate>,
@@ -155,7 +157,7 @@ impl Own {
 
     /// Until its last byte is with the adapter.
     #[inline]
-    pub(super) fn span(&self) -> u64 {
+    pub(crate) fn span(&self) -> u64 {
         self.bus.max(self.pace)
     }
 }
@@ -167,7 +169,7 @@ fn bus_time(bytes: f64, demand: &FlowDemand, bus_rate: Rate) -> u64 {
 
 /// How long bytes take at a rate; never no time.
 #[inline]
-pub(super) fn picoseconds(bytes: f64, rate: f64) -> u64 {
+pub(crate) fn picoseconds(bytes: f64, rate: f64) -> u64 {
     moving_time(bytes, rate).picoseconds()
 }
 

@@ -657,6 +657,7 @@ fn networks() -> impl Strategy<Value = Network> {
                         control: CongestionControl::None,
                     }),
                 },
+                credits: crate::CreditLinks::default(),
             },
             switch: SwitchModel {
                 delay: Time::from_nanoseconds(times.1 * 250),

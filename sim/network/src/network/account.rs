@@ -5,6 +5,7 @@ use core::ops::Range;
 use viaduct_engine::Time;
 
 use super::{Apart, Network};
+use crate::credits::Deadlock;
 use crate::fluid::{FlowId, ResourceId};
 use crate::frames::limits::QueueCounts;
 use crate::journeys::JourneyId;
@@ -16,6 +17,7 @@ impl Network {
             None => self.fluid.credit_all(now),
             Some(Apart::Queues(queues)) => queues.work_out_all(now),
             Some(Apart::Frames(frames)) => frames.credit_all(now),
+            Some(Apart::Credits(credits)) => credits.credit_all(now),
         }
     }
 
@@ -25,6 +27,7 @@ impl Network {
             None => self.fluid.clear_credit(),
             Some(Apart::Queues(queues)) => queues.clear_carried(),
             Some(Apart::Frames(frames)) => frames.clear_carried(),
+            Some(Apart::Credits(credits)) => credits.clear_carried(),
         }
     }
 
@@ -35,6 +38,7 @@ impl Network {
             None => self.fluid.carried(resource),
             Some(Apart::Queues(queues)) => queues.carried(resource),
             Some(Apart::Frames(frames)) => frames.carried(resource),
+            Some(Apart::Credits(credits)) => credits.carried(resource),
         }
     }
 
@@ -45,6 +49,7 @@ impl Network {
             None => self.fluid.rate(resource),
             Some(Apart::Queues(queues)) => queues.rate(resource),
             Some(Apart::Frames(frames)) => frames.rate(resource),
+            Some(Apart::Credits(credits)) => credits.rate(resource),
         }
     }
 
@@ -55,6 +60,7 @@ impl Network {
             None => self.fluid.flows_max(resource),
             Some(Apart::Queues(queues)) => queues.busy_max(resource),
             Some(Apart::Frames(frames)) => frames.frames_max(resource),
+            Some(Apart::Credits(credits)) => credits.units_max(resource),
         }
     }
 
@@ -62,17 +68,19 @@ impl Network {
     #[must_use]
     pub fn queue_counts(&self, link: ResourceId) -> QueueCounts {
         match &self.apart {
-            None | Some(Apart::Queues(_)) => QueueCounts::default(),
+            None | Some(Apart::Queues(_) | Apart::Credits(_)) => QueueCounts::default(),
             Some(Apart::Frames(frames)) => frames.queue_counts(link),
         }
     }
 
-    /// Most bytes of frames that were in a link's queue at once; 0 where no frames are.
+    /// Most bytes of frames that were in a link's queue at once, or of credits that were spent for
+    /// a link at once; 0 where nothing is cut into pieces.
     #[must_use]
     pub fn queue_max_bytes(&self, link: ResourceId) -> u64 {
         match &self.apart {
             None | Some(Apart::Queues(_)) => 0,
             Some(Apart::Frames(frames)) => frames.queue_max_bytes(link),
+            Some(Apart::Credits(credits)) => credits.held_max_bytes(link),
         }
     }
 
@@ -82,7 +90,7 @@ impl Network {
         match &self.apart {
             None => self.fluid.prefetch_flow(flow),
             Some(Apart::Queues(queues)) => queues.prefetch(flow),
-            Some(Apart::Frames(_)) => {}
+            Some(Apart::Frames(_) | Apart::Credits(_)) => {}
         }
     }
 
@@ -94,6 +102,7 @@ impl Network {
             None => self.fluid.prefetch_path(flow),
             Some(Apart::Queues(queues)) => queues.prefetch_path(flow),
             Some(Apart::Frames(frames)) => frames.tag(flow),
+            Some(Apart::Credits(credits)) => credits.tag(flow),
         })
     }
 
@@ -105,6 +114,7 @@ impl Network {
             None => self.fluid.tag(flow),
             Some(Apart::Queues(queues)) => queues.tag(flow),
             Some(Apart::Frames(frames)) => frames.tag(flow),
+            Some(Apart::Credits(credits)) => credits.tag(flow),
         })
     }
 
@@ -119,15 +129,18 @@ impl Network {
 
     /// What moves now: tags, and places of their ways.
     pub fn moving(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
-        let (queues, frames) = match &self.apart {
-            None => (None, None),
-            Some(Apart::Queues(queues)) => (Some(queues.active_tags()), None),
-            Some(Apart::Frames(frames)) => (None, Some(frames.active_tags())),
-        };
+        let (mut queues, mut frames, mut credits) = (None, None, None);
+        match &self.apart {
+            None => {}
+            Some(Apart::Queues(its)) => queues = Some(its.active_tags()),
+            Some(Apart::Frames(its)) => frames = Some(its.active_tags()),
+            Some(Apart::Credits(its)) => credits = Some(its.active_tags()),
+        }
         let apart = queues
             .into_iter()
             .flatten()
-            .chain(frames.into_iter().flatten());
+            .chain(frames.into_iter().flatten())
+            .chain(credits.into_iter().flatten());
         self.fluid.active_tags().chain(apart).map(|tag| {
             let journey = (!self.is_cut_through).then(|| self.journeys.get(JourneyId(tag)));
             match journey.flatten() {
@@ -137,6 +150,15 @@ impl Network {
         })
     }
 
+    /// Messages that wait for each other for ever, once that is known.
+    #[must_use]
+    pub fn deadlock(&self) -> Option<&Deadlock> {
+        match &self.apart {
+            Some(Apart::Credits(credits)) => credits.deadlock(),
+            None | Some(Apart::Queues(_) | Apart::Frames(_)) => None,
+        }
+    }
+
     /// Memory of all this.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
@@ -144,6 +166,7 @@ impl Network {
             None => 0,
             Some(Apart::Queues(queues)) => queues.state_bytes(),
             Some(Apart::Frames(frames)) => frames.state_bytes(),
+            Some(Apart::Credits(credits)) => credits.state_bytes(),
         };
         self.fluid.state_bytes() + apart
     }

@@ -7,8 +7,8 @@ use viaduct_engine::{EventQueue, Time};
 use viaduct_network::fluid::{FlowDemand, FlowId};
 use viaduct_network::hops::Ends;
 use viaduct_network::{
-    Buffers, Frame, JourneyId, LinkConfig, Network, Next, QueueLoss, Rate, Sharing, SwitchModel,
-    Switching, Transfer,
+    Buffers, CreditLinks, Frame, JourneyId, LinkConfig, Network, Next, QueueLoss, Rate, Sharing,
+    SwitchModel, Switching, Transfer,
 };
 use viaduct_topology::{ChainHosts, Ports, Topology};
 
@@ -90,6 +90,7 @@ fn links_of(sharing: Sharing, switching: Switching, frame: Frame) -> LinkConfig 
         propagation: Time::from_picoseconds(PROPAGATION),
         frame,
         buffers: Buffers::default(),
+        credits: CreditLinks::default(),
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) fn pair(host: HostModel) -> SimulationConfig {
                 header_bytes: 16,
             },
             buffers: viaduct_network::Buffers::default(),
+            credits: viaduct_network::CreditLinks::default(),
         },
         switch: SwitchModel {
             delay: Time::ZERO,
