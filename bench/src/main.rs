@@ -8,6 +8,7 @@ mod calls;
 mod command;
 mod endpoints;
 mod floor;
+mod graphs;
 mod hold;
 mod programs;
 mod protocol;
@@ -37,7 +38,7 @@ usage: viaduct-bench [--viaduct PATH] [--only GROUP] [--repeat N] [--out DIR]
 
   --viaduct PATH  the command to measure (default target/release/viaduct)
   --only GROUP    hold, study, ideal, load, heavy, bursts, programs, calls,
-                  endpoints, verbs, contention, sweep, scale, million or start
+                  graphs, endpoints, verbs, contention, sweep, scale, million or start
   --repeat N      measurements of each quantity (default 5)
   --out DIR       where the JSON goes (default bench/results)";
 
@@ -52,6 +53,7 @@ const GROUPS: &[&str] = &[
     "bursts",
     "programs",
     "calls",
+    "graphs",
     "endpoints",
     "verbs",
     "contention",
@@ -203,6 +205,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
             "bursts" => bursts::measure(&viaduct, simgrid.as_ref(), &options.out, repeat),
             "programs" => programs::measure(repeat),
             "calls" => calls::measure(&options.viaduct, repeat),
+            "graphs" => graphs::measure(repeat),
             "endpoints" => endpoints::measure(repeat),
             "verbs" => verbs::measure(&options.viaduct, repeat),
             "contention" => studies::contention(&viaduct, repeat),

@@ -343,6 +343,7 @@ const WALLS: &[Wall] = &[
         own: &[
             "viaduct-am",
             "viaduct-engine",
+            "viaduct-operations",
             "viaduct-processes",
             "viaduct-programs",
             "viaduct-provider",
@@ -352,7 +353,7 @@ const WALLS: &[Wall] = &[
             "viaduct-vi-carrier",
         ],
         external: None,
-        reason: "it measures the command from outside, and the engine alone",
+        reason: "it measures the command from outside, and the engine and graphs alone",
     },
     Wall {
         package: "viaduct-xtask",
