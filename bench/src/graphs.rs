@@ -10,8 +10,8 @@ use crate::table::{Row, Samples, Target};
 
 const BARRIER_RANKS: u32 = 65_536;
 const ALL_TO_ALL_RANKS: u32 = 1_024;
-/// Five times what LogGOPSim, compiled with -O3, handles on one core of the same kind: its own
-/// events, which are more than ours, as whatever waits comes up again by itself.
+/// Five times what LogGOPSim, compiled with -O3, was measured to handle. What it counts as an event
+/// is not quite what is counted here.
 const EVENTS_PER_S: f64 = 5.0 * 1.3e6;
 const MEMORY_MB: f64 = 200.0;
 const ALL_TO_ALL_S: f64 = 1.0;
