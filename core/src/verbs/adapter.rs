@@ -255,7 +255,7 @@ pub struct Adapter {
     addresses: Table<Address>,
     /// Places of queue pairs whose sends may go on.
     ready: VecDeque<u32>,
-    /// Whether something was told since it was last asked.
+    /// Whether something was told, or written into memory, since it was last asked.
     has_news: bool,
     key_variant: u32,
 }
@@ -306,7 +306,7 @@ impl Adapter {
         }
     }
 
-    /// Whether completions or events have come since this was last asked.
+    /// Whether completions, events or bytes of a peer have come since this was last asked.
     pub const fn takes_news(&mut self) -> bool {
         core::mem::replace(&mut self.has_news, false)
     }

@@ -91,6 +91,7 @@
 
 mod handles;
 mod host;
+pub mod measure;
 
 pub use handles::{
     AddressHandle, Buffer, CompletionChannel, CompletionQueue, CompletionQueueOptions, Context,

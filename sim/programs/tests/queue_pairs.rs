@@ -324,3 +324,37 @@ fn only_rdma_adapters_have_queue_pairs() {
         assert!(refused.reason().contains("no queue pairs"), "{refused}");
     }
 }
+
+#[test]
+fn what_perftest_measures_is_as_the_model_says() {
+    use viaduct_programs::verbs::measure::{Operation, bandwidth, latency};
+
+    let spans = |operation, bytes| {
+        let mut simulation = Simulation::new(hosts("rnic-gen5"));
+        let spans = latency(&mut simulation, operation, bytes, 20).unwrap();
+        assert_eq!(spans.len(), 20);
+        spans[19]
+    };
+    for operation in [Operation::Send, Operation::Write] {
+        let (short, long) = (spans(operation, 8), spans(operation, 4096));
+        assert!(short < long);
+        assert!((0.5..2.0).contains(&short.microseconds_f64()), "{short:?}");
+    }
+    // A write completes nothing at its target; one more byte than goes inline is fetched.
+    assert!(spans(Operation::Write, 8) < spans(Operation::Send, 8));
+    let (inline, fetched) = (spans(Operation::Write, 220), spans(Operation::Write, 221));
+    assert!((fetched - inline).microseconds_f64() > 0.4);
+    // A read is a round trip.
+    assert!(spans(Operation::Read, 8) > spans(Operation::Write, 8));
+    for operation in [Operation::Send, Operation::Write, Operation::Read] {
+        let mut simulation = Simulation::new(hosts("rnic-gen5"));
+        let span = bandwidth(&mut simulation, operation, 65_536, 1000).unwrap();
+        let gigabits = 1000.0 * 65_536.0 * 8.0 / span.microseconds_f64() / 1e3;
+        assert!(
+            (330.0..400.0).contains(&gigabits),
+            "{operation:?}: {gigabits} Gbit/s"
+        );
+    }
+    let mut simulation = Simulation::new(hosts("clan"));
+    assert!(latency(&mut simulation, Operation::Send, 8, 1).is_err());
+}

@@ -179,6 +179,7 @@ impl Adapter {
         }
         if let Some(address) = remote {
             memory.write(address, bytes);
+            self.has_news = true;
         } else if !is_write && let Some(taken) = &receive {
             let elements = taken.elements.as_slice();
             let needed = responder::receive_bytes(pair.options.kind, packet.length);
@@ -307,6 +308,7 @@ impl Adapter {
             _ => (before == packet.compare_add).then_some(packet.swap),
         };
         if let Some(after) = after {
+            self.has_news = true;
             memory.write(address, &after.to_ne_bytes());
         }
         // As many as may be under way may have to be told once more.

@@ -637,6 +637,21 @@ impl Buffer {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
+    /// Looks at the bytes until there is something to see, in a loop; `None` when the time is over,
+    /// or when the program cannot wait. `look` must not use the simulation: it would wait for
+    /// itself.
+    pub fn poll<T>(
+        &self,
+        limit: Option<Duration>,
+        mut look: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        let start = self.check(0, self.bytes);
+        self.region.process.poll_memory(limit, |_| {
+            // SAFETY: the buffer's own memory, looked at under the lock, in which nobody writes.
+            look(unsafe { std::slice::from_raw_parts(start, self.bytes) })
+        })
+    }
+
     /// A copy of bytes from an offset on.
     ///
     /// # Panics
