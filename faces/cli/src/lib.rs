@@ -31,6 +31,7 @@ mod planning;
 mod plot;
 mod programs;
 mod progress;
+mod queue_pairs;
 mod rdma;
 mod report;
 mod reproduce;

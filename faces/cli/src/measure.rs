@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use viaduct_measure::{Comparison, Mode, Plan, Report, Test, Transfer};
+use viaduct_programs::verbs::measure::Operation;
 use viaduct_provider::Memory;
 use viaduct_provider::via::ReliabilityLevel;
 use viaduct_scenario::combinations::Refusal;
@@ -16,6 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::pair::{Cores, Pair};
 use crate::picture::PictureFile;
+use crate::queue_pairs;
 use crate::simulated::{Simulated, no_study, stages_table};
 use crate::virtual_networks::{self, ContentionArguments, TimesharingArguments};
 
@@ -26,7 +28,8 @@ pub(crate) struct MeasureArguments {
     /// cq: many connections into one completion queue. Of virtual networks, requests and replies of
     /// Active Message endpoints: logp: overheads, latency, gap; bulk: 128 to 8192 bytes;
     /// contention: many clients of one server; timesharing: parallel programs that share simulated
-    /// hosts
+    /// hosts. Of queue pairs on simulated hosts with RDMA adapters, by the rules of perftest:
+    /// send-latency, write-latency, read-latency, send-bandwidth, write-bandwidth, read-bandwidth
     #[arg(value_name = "TEST")]
     pub(crate) test: TestName,
     /// The fabric: `shm`, or `sim:MODEL[@STUDY]` between simulated hosts, MODEL being a preset of
@@ -121,6 +124,12 @@ pub(crate) enum TestName {
     Bulk,
     Contention,
     Timesharing,
+    SendLatency,
+    WriteLatency,
+    ReadLatency,
+    SendBandwidth,
+    WriteBandwidth,
+    ReadBandwidth,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -303,6 +312,12 @@ pub(crate) fn measure(arguments: &MeasureArguments) -> Result<Exit, Failure> {
         TestName::Bulk => return virtual_networks::bulk(arguments),
         TestName::Contention => return virtual_networks::contention(arguments),
         TestName::Timesharing => return virtual_networks::timesharing(arguments),
+        TestName::SendLatency => return queue_pairs::latency(arguments, Operation::Send),
+        TestName::WriteLatency => return queue_pairs::latency(arguments, Operation::Write),
+        TestName::ReadLatency => return queue_pairs::latency(arguments, Operation::Read),
+        TestName::SendBandwidth => return queue_pairs::bandwidth(arguments, Operation::Send),
+        TestName::WriteBandwidth => return queue_pairs::bandwidth(arguments, Operation::Write),
+        TestName::ReadBandwidth => return queue_pairs::bandwidth(arguments, Operation::Read),
     };
     if let Some(option) = arguments.contention.given_but_for(&["--links"]) {
         return Err(Failure::new(

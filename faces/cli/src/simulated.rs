@@ -76,6 +76,11 @@ impl Simulated {
         &self.config
     }
 
+    /// Whether the hosts' adapters have queue pairs.
+    pub(crate) fn has_queue_pairs(&self) -> bool {
+        matches!(self.config.host.mechanism, Mechanism::Rdma(_))
+    }
+
     fn of(name: &str, model: &str, study: Option<&str>, clients: u32) -> Result<Self, Failure> {
         // What is wrong with a preset is shown as `viaduct models` shows it.
         load_preset(model)?;

@@ -625,3 +625,61 @@ fn messages_and_links_of_a_measurement_can_be_looked_at() {
     let beyond = [&on[..], &["--why", "1000000"]].concat();
     assert!(refusal(&[&measure[..], &beyond].concat()).contains("there is no message 1000000"));
 }
+
+#[test]
+fn queue_pairs_are_measured_as_perftest_does() {
+    let of = |test: &str, sizes: &str| {
+        let median: &[&str] = &["latency_us", "median"];
+        let is_latency = test.ends_with("latency");
+        let figure = if is_latency { median } else { &["mbyte_s"] };
+        rows(test, &["rnic-gen5"], &["--sizes", sizes], figure).remove(0)
+    };
+    let (send, write, read) = (
+        of("send-latency", "8,236,237"),
+        of("write-latency", "8,220,221"),
+        of("read-latency", "8"),
+    );
+    assert!(
+        write[0] < send[0] && send[0] < read[0],
+        "{write:?} {send:?} {read:?}"
+    );
+    // One byte more is not inline: the adapter fetches it.
+    for [_, inline, fetched] in [send, write].map(|it| <[f64; 3]>::try_from(it).unwrap()) {
+        assert!(fetched - inline > 0.3, "{inline} {fetched}");
+    }
+    for test in ["send-bandwidth", "write-bandwidth", "read-bandwidth"] {
+        let [mebibytes] = of(test, "1MiB").try_into().unwrap();
+        // 400 Gbit/s.
+        assert!(
+            (45_000.0..50_000.0).contains(&mebibytes),
+            "{test}: {mebibytes}"
+        );
+    }
+}
+
+#[test]
+fn what_has_no_queue_pairs_is_not_measured_as_if_it_had() {
+    for on in ["sim:clan", "shm", "sim:am-myrinet"] {
+        let output = viaduct(&["measure", "write-latency", "--on", on]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(
+            errors.contains("sim:rnic-gen5") || errors.contains("endpoints"),
+            "{errors}"
+        );
+    }
+    let mode = [
+        "measure",
+        "send-latency",
+        "--on",
+        "sim:rnic-gen5",
+        "--mode",
+        "block",
+    ];
+    let output = viaduct(&mode);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("`--mode` means nothing for `send-latency`"),
+        "{errors}"
+    );
+}
