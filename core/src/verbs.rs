@@ -25,7 +25,7 @@ mod adapter;
 mod attributes;
 pub mod check;
 mod completions;
-mod error;
+pub mod error;
 mod events;
 pub mod faults;
 pub mod flags;

@@ -61,23 +61,29 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-pub(super) fn invalid(reason: impl Into<Cow<'static, str>>) -> Error {
+/// EINVAL: it makes no sense.
+pub fn invalid(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(errno::EINVAL, reason)
 }
 
-pub(super) fn unsupported(reason: impl Into<Cow<'static, str>>) -> Error {
+/// EOPNOTSUPP: it is not offered.
+pub fn unsupported(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(errno::EOPNOTSUPP, reason)
 }
 
-pub(super) fn busy(reason: impl Into<Cow<'static, str>>) -> Error {
+/// EBUSY: something else uses it.
+pub fn busy(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(errno::EBUSY, reason)
 }
 
-pub(super) fn full(reason: impl Into<Cow<'static, str>>) -> Error {
+/// ENOMEM: there is no room for more.
+pub fn full(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(errno::ENOMEM, reason)
 }
 
+/// EINVAL of a key that names nothing.
 #[cold]
-pub(super) fn gone() -> Error {
+#[must_use]
+pub fn gone() -> Error {
     invalid("there is no such object, or not any more")
 }

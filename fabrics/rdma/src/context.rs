@@ -2,11 +2,11 @@
 
 use std::os::fd::RawFd;
 
+use viaduct_core::verbs::Result;
 pub use viaduct_core::verbs::{AsyncElement, AsyncEvent};
 
 use crate::device::Device;
 use crate::engine::{self, Key};
-use crate::error::Result;
 use crate::queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions};
 use crate::region::ProtectionDomain;
 

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::error::{Result, invalid};
+use viaduct_core::verbs::Result;
+use viaduct_core::verbs::error::invalid;
+
+use crate::error::of_system;
 
 macro_rules! counters {
     ($($(#[$about:meta])* $name:ident,)+) => {
@@ -163,8 +166,8 @@ impl Counters {
     /// What the system says when the file exists already or cannot be made.
     pub fn publish(path: &Path) -> Result<()> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
-        rustix::fs::ftruncate(&file, size_of::<Live>() as u64)?;
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(of_system)?;
+        rustix::fs::ftruncate(&file, size_of::<Live>() as u64).map_err(of_system)?;
         // SAFETY: a new mapping at an address of the system's choice touches no other memory.
         let base = unsafe {
             rustix::mm::mmap(
@@ -174,7 +177,8 @@ impl Counters {
                 MapFlags::SHARED,
                 &file,
                 0,
-            )?
+            )
+            .map_err(of_system)?
         };
         let place = NonNull::new(base.cast::<Live>())
             .ok_or_else(|| invalid("the system mapped a file at address 0"))?;
@@ -190,7 +194,7 @@ impl Counters {
     ///
     /// What the system says; EINVAL for a file that is no file of counters.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path)?;
+        let bytes = std::fs::read(path).map_err(of_system)?;
         let words = bytes.as_chunks::<8>().0.iter().copied();
         let mut words = words.map(u64::from_ne_bytes);
         if bytes.len() != size_of::<Live>() || words.next() != Some(MAGIC) {

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
-use viaduct_core::verbs::{LinkLayer, Mtu, PortState};
+use viaduct_core::verbs::error::invalid;
+use viaduct_core::verbs::{Error, LinkLayer, Mtu, PortState, Result};
 
 use crate::context::Context;
-use crate::error::{Error, Result, invalid};
 use crate::faults;
 use crate::limits;
 

@@ -12,14 +12,15 @@ use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
+use viaduct_core::verbs::error::{busy, full, gone, invalid, unsupported};
 use viaduct_core::verbs::flags::{access, attribute, reregister, send, shared_receive};
 use viaduct_core::verbs::regions::{self, ACCESS_KNOWN, RegionState, check_region};
 use viaduct_core::verbs::responder;
 use viaduct_core::verbs::transition::{self, ModifyError};
 use viaduct_core::verbs::{
-    AddressAttributes, Armed, AsyncEventType, Completion, Completions, Elements, LinkLayer, Phase,
-    QueuePairAttributes, QueuePairState, QueuePairType, RangeError, Receive, SendQueue,
-    SharedReceiveAttributes, Table, bytes_of,
+    AddressAttributes, Armed, AsyncEventType, Completion, Completions, Elements, Error, LinkLayer,
+    Phase, QueuePairAttributes, QueuePairState, QueuePairType, RangeError, Receive, Result,
+    SendQueue, SharedReceiveAttributes, Table, bytes_of,
 };
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 use viaduct_processes::lock::{self, BiasedMutex};
@@ -27,7 +28,7 @@ use viaduct_processes::rendezvous::{Listener, Place};
 
 use crate::context::{AsyncElement, AsyncEvent};
 use crate::device::{self, Device};
-use crate::error::{Error, Result, busy, invalid, unsupported};
+use crate::error::of_system;
 use crate::faults::{self, Strikes, Struck};
 use crate::limits;
 use crate::link::{self, Link, OwnTables};
@@ -109,11 +110,6 @@ impl std::ops::DerefMut for Guard {
     }
 }
 
-#[cold]
-pub(crate) fn gone() -> Error {
-    invalid("there is no such object, or not any more, or it is of a process that forked this one")
-}
-
 #[inline]
 pub(crate) fn engine() -> Result<Guard> {
     let guard = ENGINE.get().ok_or_else(gone)?.lock();
@@ -167,21 +163,19 @@ impl Engine {
                     break;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(of_system(error)),
             }
         }
-        let (block, listener) = bound.ok_or_else(|| {
-            Error::new(
-                libc::ENOMEM,
-                "1,023 processes of this machine have devices open",
-            )
-        })?;
+        let (block, listener) =
+            bound.ok_or_else(|| full("1,023 processes of this machine have devices open"))?;
         let tables = OwnTables {
-            pairs: Arc::new(PairTable::create()?),
-            regions: Arc::new(RegionTable::create()?),
+            pairs: Arc::new(PairTable::create().map_err(of_system)?),
+            regions: Arc::new(RegionTable::create().map_err(of_system)?),
         };
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let own = Link::to_self(block, &tables)?;
+        let wake = Arc::new(
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(of_system)?,
+        );
+        let own = Link::to_self(block, &tables).map_err(of_system)?;
         let life = fork::first_life();
         let mut engine = Box::new(Self {
             place,
@@ -212,7 +206,7 @@ impl Engine {
             key_variant: 1,
         });
         engine.links_by_block.insert(block, 0);
-        service::start(wake)?;
+        service::start(wake).map_err(of_system)?;
         Ok(engine)
     }
 

@@ -48,9 +48,9 @@ pub use counters::Counters;
 pub use device::{
     DEVICES_MAX, Device, DeviceAttributes, GidEntry, GidType, PortAttributes, devices, gid_of,
 };
-pub use error::{Error, Result};
+pub use error::of_system;
 pub use faults::{FaultError, parse_faults};
 pub use pair::{DatagramDestination, QueuePair, QueuePairOptions, ReceiveRequest, SendRequest};
 pub use queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions, SharedReceiveQueue};
 pub use region::{AddressHandle, MemoryRegion, ProtectionDomain};
-pub use viaduct_core::verbs;
+pub use viaduct_core::verbs::{self, Error, Result};

@@ -5,13 +5,15 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
-use viaduct_core::verbs::{Arrival, AsyncEventType, Completion, CompletionStatus, Completions};
+use viaduct_core::verbs::{
+    Arrival, AsyncEventType, Completion, CompletionStatus, Completions, Error, Result,
+};
 
 use crate::context::{AsyncElement, AsyncEvent};
 use crate::counters::live;
 use crate::device::Device;
-use crate::engine::gone;
-use crate::error::{Error, Result};
+use crate::error::of_system;
+use viaduct_core::verbs::error::gone;
 use viaduct_core::verbs::{Key, Table};
 
 /// Counts what waits behind a descriptor: readable while something does.
@@ -21,7 +23,7 @@ pub(crate) struct Counter(OwnedFd);
 impl Counter {
     pub(crate) fn new() -> Result<Self> {
         let flags = EventfdFlags::SEMAPHORE | EventfdFlags::CLOEXEC;
-        Ok(Self(eventfd(0, flags)?))
+        eventfd(0, flags).map(Self).map_err(of_system)
     }
 
     pub(crate) fn fd(&self) -> RawFd {

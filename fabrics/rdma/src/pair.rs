@@ -1,10 +1,9 @@
 //! Queue pairs and what is posted on them.
 
 pub use viaduct_core::verbs::ReceiveRequest;
-use viaduct_core::verbs::{self, QueuePairAttributes, QueuePairState};
+use viaduct_core::verbs::{self, QueuePairAttributes, QueuePairState, Result};
 
 use crate::engine::{self, Key};
-use crate::error::Result;
 use crate::notices::Owner;
 use crate::queues::{CompletionQueue, SharedReceiveQueue};
 use crate::region::AddressHandle;

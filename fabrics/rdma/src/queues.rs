@@ -2,10 +2,9 @@
 
 use std::os::fd::RawFd;
 
-use viaduct_core::verbs::{self, Completion, SharedReceiveAttributes};
+use viaduct_core::verbs::{self, Completion, Result, SharedReceiveAttributes};
 
 use crate::engine::{self, Key};
-use crate::error::Result;
 use crate::notices::Owner;
 use crate::pair::ReceiveRequest;
 

@@ -1,9 +1,8 @@
 //! Protection domains, memory regions and address handles.
 
-use viaduct_core::verbs::{AddressAttributes, SharedReceiveAttributes};
+use viaduct_core::verbs::{AddressAttributes, Result, SharedReceiveAttributes};
 
 use crate::engine::{self, Key};
-use crate::error::Result;
 use crate::pair::{QueuePair, QueuePairOptions};
 use crate::queues::SharedReceiveQueue;
 

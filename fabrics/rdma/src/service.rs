@@ -1,6 +1,7 @@
 //! The thread that hears links: peers that come, kicks, peers that die; and, while sends are under
 //! way, looks after them now and then.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,6 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use viaduct_processes::socket;
 
 use crate::engine::{self, Engine, IS_TICK_DUE, IS_TICKING};
-use crate::error::Result;
 use crate::link::{Link, MESSAGE_BYTES, Message};
 
 /// Between two looks at sends under way.
@@ -24,14 +24,13 @@ const LINGER: Duration = Duration::from_micros(50);
 /// The longest that it goes on without a look at its sockets.
 const LINGER_MAX: Duration = Duration::from_millis(1);
 
-pub(crate) fn start(wake: Arc<OwnedFd>) -> Result<()> {
+pub(crate) fn start(wake: Arc<OwnedFd>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("viaduct-rdma".into());
     // Signals are for the program's threads.
     let blocked = block_signals();
     let started = thread.spawn(move || run(&wake));
     restore_signals(&blocked);
-    started?;
-    Ok(())
+    started.map(drop)
 }
 
 fn block_signals() -> libc::sigset_t {
@@ -192,7 +191,7 @@ fn greet(engine: &mut Engine, line: Arc<OwnedFd>) {
                     .or_insert(index);
             }
         }
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             engine.strangers.push(line);
         }
         Err(_) => {}
@@ -214,7 +213,7 @@ fn hear_line(engine: &mut Engine, index: usize, line: &Arc<OwnedFd>) -> bool {
         let mut bytes = [0; MESSAGE_BYTES];
         let received = match socket::receive(line.as_fd(), &mut bytes) {
             Ok(received) if received.length > 0 => received,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return was_kicked,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return was_kicked,
             _ => {
                 engine.lose_link(index);
                 return true;

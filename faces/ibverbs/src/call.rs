@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
+pub(crate) use viaduct_rdma::verbs::error::{invalid, unsupported};
 use viaduct_rdma::{Error, Result};
 
 /// Set to anything but nothing or 0, refused calls are logged with their reasons.
@@ -84,14 +85,4 @@ fn logs_refusals() -> bool {
     *LOGS.get_or_init(|| {
         std::env::var_os(LOG_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
     })
-}
-
-/// A wrong argument.
-pub(crate) fn invalid(reason: &'static str) -> Error {
-    Error::new(libc::EINVAL, reason)
-}
-
-/// What these devices cannot do.
-pub(crate) fn unsupported(reason: &'static str) -> Error {
-    Error::new(libc::EOPNOTSUPP, reason)
 }

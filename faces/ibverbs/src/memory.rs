@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use viaduct_rdma::{Error, Result};
+use viaduct_rdma::{Error, Result, of_system};
 use viaduct_verbs_abi::*;
 
 use crate::call::{self, invalid, unsupported};
@@ -378,7 +378,7 @@ pub unsafe extern "C" fn ibv_alloc_buf(
             )
         };
         if address == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error().into());
+            return Err(of_system(std::io::Error::last_os_error()));
         }
         // SAFETY: the caller says so.
         unsafe { buffer.write(Box::into_raw(Box::new(Buffer { address, bytes }))) };

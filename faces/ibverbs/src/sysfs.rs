@@ -56,7 +56,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
             Err(error) => match (folder.to_bytes(), file.to_bytes()) {
                 (folder, b"fw_ver") if is_ours(folder) => env!("CARGO_PKG_VERSION").into(),
                 (folder, b"board_id" | b"hca_type") if is_ours(folder) => b"viaduct".into(),
-                _ => return Err(error.into()),
+                _ => return Err(viaduct_rdma::of_system(error)),
             },
         };
         let read = read.strip_suffix(b"\n").unwrap_or(&read);

@@ -17,7 +17,7 @@ pub(crate) fn open_context(device: Device) -> Result<Key> {
         events: VecDeque::new(),
     };
     let key = engine.notices.contexts.insert(context);
-    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many devices are open"))
+    key.ok_or_else(|| full("too many devices are open"))
 }
 
 pub(crate) fn async_fd(context: Key) -> RawFd {
@@ -46,7 +46,7 @@ pub(crate) fn await_event<T>(
         // SAFETY: asks for flags. The descriptor may have been closed by now, which fails.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
         if flags < 0 {
-            return Err(std::io::Error::last_os_error().into());
+            return Err(of_system(std::io::Error::last_os_error()));
         }
         if flags & libc::O_NONBLOCK != 0 {
             return Err(nothing_yet());
@@ -58,7 +58,7 @@ pub(crate) fn await_event<T>(
         };
         // SAFETY: one descriptor.
         if unsafe { libc::poll(&raw mut waited, 1, -1) } < 0 {
-            return Err(std::io::Error::last_os_error().into());
+            return Err(of_system(std::io::Error::last_os_error()));
         }
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn create_completion_channel(context: Key) -> Result<Key> {
         queues: 0,
     };
     let key = engine.notices.channels.insert(channel);
-    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many completion channels"))
+    key.ok_or_else(|| full("too many completion channels"))
 }
 
 pub(crate) fn channel_fd(channel: Key) -> RawFd {
@@ -237,7 +237,7 @@ pub(crate) fn create_completion_queue(
         async_unacknowledged: 0,
     };
     let key = engine.notices.queues.insert(queue);
-    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many completion queues"))
+    key.ok_or_else(|| full("too many completion queues"))
 }
 
 /// Looks in vain, of which each so many offer the processor to others: the peer may need this one.

@@ -7,7 +7,7 @@ pub(crate) fn allocate_protection_domain(context: Key) -> Result<Key> {
     engine.notices.contexts.get(context).ok_or_else(gone)?;
     let domain = Domain { context, users: 0 };
     let key = engine.domains.insert(domain);
-    key.ok_or_else(|| Error::new(libc::ENOMEM, "too many protection domains"))
+    key.ok_or_else(|| full("too many protection domains"))
 }
 
 pub(crate) fn deallocate_protection_domain(key: Key) -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn register_memory(
         iova
     };
     check_region(address, length, first, flags, limits::REGION_BYTES_MAX)?;
-    let full = || Error::new(libc::ENOMEM, "too many memory regions");
+    let full = || full("too many memory regions");
     let place = engine.regions.next_key().ok_or_else(full)?;
     let variant = engine.key_variant;
     engine.key_variant = variant % 255 + 1;
@@ -149,7 +149,7 @@ pub(crate) fn create_shared_receive_queue(
         async_unacknowledged: 0,
     };
     let key = engine.shared.insert(shared);
-    let key = key.ok_or_else(|| Error::new(libc::ENOMEM, "too many shared receive queues"))?;
+    let key = key.ok_or_else(|| full("too many shared receive queues"))?;
     if let Some(domain) = engine.domains.get_mut(domain) {
         domain.users += 1;
     }
@@ -163,7 +163,7 @@ pub(crate) fn post_shared_receive(key: Key, request: &ReceiveRequest<'_>) -> Res
         return Err(invalid("a receive has too many elements"));
     }
     if shared.receives.len() >= shared.max_requests as usize {
-        return Err(Error::new(libc::ENOMEM, "the shared receive queue is full"));
+        return Err(full("the shared receive queue is full"));
     }
     shared.receives.push_back(Receive {
         request: request.request,
@@ -240,7 +240,7 @@ pub(crate) fn create_address_handle(domain: Key, attributes: &AddressAttributes)
         domain,
         attributes: *attributes,
     });
-    let key = key.ok_or_else(|| Error::new(libc::ENOMEM, "too many address handles"))?;
+    let key = key.ok_or_else(|| full("too many address handles"))?;
     if let Some(domain) = engine.domains.get_mut(domain) {
         domain.users += 1;
     }

@@ -36,7 +36,7 @@ pub(crate) fn create_queue_pair(domain: Key, options: &QueuePairOptions) -> Resu
         }
     }
     let key = engine.pairs.insert(None);
-    let key = key.ok_or_else(|| Error::new(libc::ENOMEM, "too many queue pairs"))?;
+    let key = key.ok_or_else(|| full("too many queue pairs"))?;
     let number = engine.block << limits::QUEUE_PAIR_BITS | key.index();
     let pair = Box::new(Pair {
         key,
@@ -166,7 +166,7 @@ pub(crate) fn post_receive(key: Key, request: &ReceiveRequest<'_>) -> Result<()>
         return Err(invalid("a receive has too many elements"));
     }
     if pair.receives.len() >= sizes.max_receive_requests as usize {
-        return Err(Error::new(libc::ENOMEM, "the receive queue is full"));
+        return Err(full("the receive queue is full"));
     }
     pair.receives.push_back(Receive {
         request: request.request,
@@ -197,7 +197,7 @@ pub(crate) unsafe fn post_sends(key: Key, requests: &[SendRequest<'_>]) -> Resul
     let sizes = pair.options.capabilities;
     let kind = pair.options.kind;
     if pair.sends.len() + requests.len() > sizes.max_send_requests as usize {
-        return Err(Error::new(libc::ENOMEM, "the send queue is full"));
+        return Err(full("the send queue is full"));
     }
     let limits = SendLimits {
         elements: sizes.max_send_elements,
