@@ -9,6 +9,7 @@ mod released;
 mod shells;
 mod snippets;
 mod test_programs;
+mod test_targets;
 mod text;
 mod walls;
 
@@ -96,6 +97,7 @@ fn tidy() -> Findings {
         text::find(&files, "docs/dependencies.md"),
         text::find(&files, walls::MAP),
     );
+    findings.extend(test_targets::check(&metadata));
     findings.extend(text::check(&files));
     println!(
         "tidy: {} files, {} packages",

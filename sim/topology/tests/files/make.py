@@ -1,4 +1,4 @@
-"""Write the NetworkX files that tests/networkx.rs reads, into the folder given (NetworkX 3.6.1)."""
+"""Write the NetworkX files that tests/integration/networkx.rs reads, into the folder given (NetworkX 3.6.1)."""
 
 import json
 import sys

@@ -1,0 +1,69 @@
+//! `viaduct compare` from outside: the same posts at several levels.
+
+use crate::support::{Folder, text};
+
+#[test]
+fn levels_are_compared_message_by_message() {
+    let folder = Folder::small();
+    let arguments = ["compare", "small.toml", "--seeds", "2", "--json", "--quiet"];
+    let printed = folder.succeed(&arguments);
+    let compared: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let levels = compared["levels"].as_array().unwrap();
+    let names: Vec<_> = levels.iter().map(|level| &level["level"]).collect();
+    // The study's own first, then the others.
+    assert_eq!(names[0], "fluid");
+    for name in ["max-min", "queues"] {
+        assert!(names.iter().any(|it| *it == name), "{names:?}");
+    }
+    assert!(levels[0]["difference"].is_null());
+    let mean = |level: &serde_json::Value| level["mean_us"]["mean"].as_f64().unwrap();
+    for level in &levels[1..] {
+        let difference = &level["difference"];
+        assert!(difference["pairs"].as_u64().unwrap() > 1_000, "{level}");
+        assert_eq!(difference["unpaired"], 0, "{level}");
+        // The sample of so small a run has every message, so the difference is that of the means.
+        let means = mean(level) - mean(&levels[0]);
+        let paired = difference["mean_us"]["mean"].as_f64().unwrap();
+        assert!((paired - means).abs() < 1e-6 * mean(level), "{level}");
+    }
+    // A level's runs are those of `viaduct run`.
+    let run = ["run", "small.toml", "--set", "links.model=queues"];
+    let run = folder.succeed(&[&run[..], &["--json", "--no-out", "--quiet"]].concat());
+    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    let queues = levels.iter().find(|it| it["level"] == "queues").unwrap();
+    assert_eq!(queues["digests"][0], run["digest"]);
+}
+
+#[test]
+fn a_level_that_cannot_stand_for_another_is_warned_of() {
+    let folder = Folder::small();
+    let compared = |rate: &str| {
+        let size = "traffic.size=32 KiB";
+        let rate = format!("traffic.rate={rate}");
+        let arguments = ["compare", "small.toml", "--levels", "queues,fluid"];
+        let settings = ["--set", size, "--set", &rate];
+        let output = folder.run(&[&arguments[..], &settings].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (table, warned) = compared("100/s");
+    assert!(table.contains("minus queues, us"), "{table}");
+    assert!(!warned.contains("at `fluid` messages take"), "{warned}");
+    let (_, warned) = compared("1500/s");
+    assert!(warned.contains("at `fluid` messages take"), "{warned}");
+    assert!(warned.contains("longer than at `queues`"), "{warned}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let folder = Folder::small();
+    let said = |arguments: &[&str]| folder.failure(1, &[&["compare"], arguments].concat());
+    let one = said(&["small.toml", "--levels", "fluid"]);
+    assert!(one.contains("nothing to compare"), "{one}");
+    let twice = said(&["small.toml", "--levels", "fluid,queues,fluid"]);
+    assert!(twice.contains("names `fluid` twice"), "{twice}");
+    let unknown = said(&["small.toml", "--levels", "fluid,quues"]);
+    assert!(unknown.contains("did you mean \"queues\""), "{unknown}");
+    let swept = said(&["four-hop"]);
+    assert!(swept.contains("--set traffic.size=VALUE"), "{swept}");
+}

@@ -1,0 +1,20 @@
+//! The command, run as its users run it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod browser;
+mod command;
+mod compare;
+mod counts;
+mod fit;
+mod goal;
+mod measure;
+mod pictures;
+mod rdma;
+mod reproduce;
+mod simulated;
+mod support;
+mod sweep;
+mod timelines;
+mod virtual_networks;
+mod why;

@@ -1,0 +1,250 @@
+//! `viaduct rdma`: what it sets, whom it cannot help, and how it ends.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use crate::support::{Folder, text};
+
+/// A folder of a test with libraries that hold nothing, and a session of its own.
+fn folder() -> Folder {
+    let folder = Folder::new();
+    let libraries = folder.join("libraries");
+    fs::create_dir(&libraries).unwrap();
+    for name in [
+        "libviaduct-rdma-paths.so",
+        "libibverbs.so.1",
+        "librdmacm.so.1",
+    ] {
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+        let mut command = Command::new(compiler);
+        command
+            .args(["-shared", "-x", "c", "/dev/null", "-o"])
+            .arg(libraries.join(name));
+        assert!(command.status().unwrap().success());
+    }
+    fs::create_dir(folder.join("session")).unwrap();
+    folder
+}
+
+fn command(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = folder.command(arguments);
+    command
+        .env("VIADUCT_RDMA_LIBRARIES", folder.join("libraries"))
+        .env("XDG_RUNTIME_DIR", folder.join("session"));
+    command
+}
+
+/// What it prints, how it ends, and what it says on stderr.
+fn ended(folder: &Folder, arguments: &[&str]) -> (String, Option<i32>, String) {
+    let output = command(folder, arguments).output().unwrap();
+    (
+        text(&output.stdout),
+        output.status.code(),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_program_gets_what_was_chosen() {
+    let folder = folder();
+    let script = "echo $VIADUCT_RDMA_DEVICES $VIADUCT_RDMA_LINK $VIADUCT_RDMA_MTU \
+                  $VIADUCT_RDMA_GIDS; echo $LD_PRELOAD; cat \
+                  $VIADUCT_RDMA_SYS/sys/class/infiniband/viaduct1/ports/1/link_layer";
+    let options = [
+        "--devices",
+        "2",
+        "--link",
+        "ib",
+        "--mtu",
+        "1024",
+        "--gids",
+        "10.0.0.1,10.0.0.2",
+    ];
+    let mut arguments = vec!["rdma"];
+    arguments.extend(options);
+    arguments.extend(["--", "sh", "-c", script]);
+    let (printed, code, said) = ended(&folder, &arguments);
+    let libraries = folder.join("libraries");
+    let libraries = libraries.display();
+    assert_eq!(
+        printed,
+        format!(
+            "2 ib 1024 10.0.0.1,10.0.0.2\n{libraries}/libviaduct-rdma-paths.so:\
+             {libraries}/libibverbs.so.1:{libraries}/librdmacm.so.1\nInfiniBand\n"
+        )
+    );
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_shell_that_evaluates_it_has_the_same() {
+    let folder = folder();
+    let (printed, ..) = ended(&folder, &["rdma", "env", "--devices", "3"]);
+    for name in [
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "NCCL_IBVERBS_LIB",
+        "VIADUCT_RDMA_SYS",
+        "VIADUCT_RDMA_STATS",
+        "ASAN_OPTIONS",
+    ] {
+        assert!(
+            printed.contains(&format!("export {name}='")),
+            "{name}: {printed}"
+        );
+    }
+    let script =
+        format!("{printed}\necho $VIADUCT_RDMA_DEVICES; ls $VIADUCT_RDMA_SYS/dev/infiniband");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(
+        text(&output.stdout),
+        "3\nrdma_cm\nuverbs0\nuverbs1\nuverbs2\n"
+    );
+}
+
+#[test]
+fn faults_are_passed_on() {
+    let folder = folder();
+    let faults = ["--fault", "loss=0.001,seed=7", "--fault", "slow=50us"];
+    let mut arguments = vec!["rdma"];
+    arguments.extend(faults);
+    arguments.extend(["--", "sh", "-c", "echo $VIADUCT_RDMA_FAULTS"]);
+    let (printed, ..) = ended(&folder, &arguments);
+    assert_eq!(printed, "loss=0.001,seed=7;slow=50us\n");
+    let mut arguments = vec!["rdma", "env"];
+    arguments.extend(faults);
+    let (printed, ..) = ended(&folder, &arguments);
+    let line = "export VIADUCT_RDMA_FAULTS='loss=0.001,seed=7;slow=50us'\n";
+    assert!(printed.contains(line), "{printed}");
+}
+
+#[test]
+fn a_fault_that_is_wrong_is_told_before_anything_runs() {
+    let folder = folder();
+    for (fault, expected) in [
+        ("lose=1", "--fault lose=1: there is no fault `lose`"),
+        ("loss=2", "--fault loss=2: `2` is no probability"),
+    ] {
+        for rest in [
+            &["rdma", "env", "--fault", fault][..],
+            &["rdma", "devices", "--fault", fault],
+        ] {
+            let (printed, code, said) = ended(&folder, rest);
+            assert_eq!((printed.as_str(), code), ("", Some(1)), "{said}");
+            assert!(said.contains(expected), "{said}");
+        }
+        let arguments = ["rdma", "--fault", fault, "--", "echo", "run"];
+        let (printed, code, said) = ended(&folder, &arguments);
+        assert_eq!((printed.as_str(), code), ("", Some(1)), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_signal_is_passed_on_to_the_command() {
+    let folder = folder();
+    let script = "sleep 60 & trap 'kill $!; echo ended; exit 7' TERM; echo begun; wait";
+    let mut launcher = command(&folder, &["rdma", "--stats", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = BufReader::new(launcher.stdout.take().unwrap());
+    let mut line = String::new();
+    printed.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    let number = launcher.id().to_string();
+    let kill = ["-c", "kill -TERM $0", &number];
+    assert!(Command::new("sh").args(kill).status().unwrap().success());
+    let mut rest = String::new();
+    printed.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "ended\n");
+    let output = launcher.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let said = text(&output.stderr);
+    assert!(said.contains("no process opened a device"), "{said}");
+}
+
+#[test]
+fn adapters_are_listed() {
+    let folder = folder();
+    let arguments = ["rdma", "devices", "--devices", "2", "--gids", "10.1.2.3"];
+    let (printed, code, _) = ended(&folder, &arguments);
+    assert_eq!(code, Some(0));
+    assert!(printed.starts_with("viaduct0  uverbs0, GUID "), "{printed}");
+    assert!(printed.contains("\nviaduct1  uverbs1, GUID "), "{printed}");
+    let gid = "    GID 0  0000:0000:0000:0000:0000:ffff:0a01:0203  10.1.2.3\n";
+    assert!(printed.contains(gid), "{printed}");
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    let folder = folder();
+    let exit = |code: &str| ended(&folder, &["rdma", "--stats", "--", "sh", "-c", code]).1;
+    assert_eq!(exit("exit 0"), Some(0));
+    assert_eq!(exit("exit 42"), Some(42));
+    assert_eq!(exit("kill -9 $$"), Some(137));
+    let replaced = ended(&folder, &["rdma", "--", "sh", "-c", "exit 42"]).1;
+    assert_eq!(replaced, Some(42));
+}
+
+#[test]
+fn a_program_that_used_no_rdma_fails_where_rdma_is_required() {
+    let folder = folder();
+    let (_, code, said) = ended(&folder, &["rdma", "--require-rdma", "--", "true"]);
+    assert_eq!(code, Some(3));
+    assert!(said.contains("nothing crossed an RDMA adapter"), "{said}");
+    // A failure of its own is not hidden.
+    let failed = ended(
+        &folder,
+        &["rdma", "--require-rdma", "--", "sh", "-c", "exit 5"],
+    );
+    assert_eq!(failed.1, Some(5));
+}
+
+#[test]
+fn libraries_of_another_version_are_told_from_no_rdma() {
+    let folder = folder();
+    let script = "head -c 64 /dev/zero > \"$VIADUCT_RDMA_STATS/$$\"";
+    let arguments = ["rdma", "--require-rdma", "--", "sh", "-c", script];
+    let (_, code, said) = ended(&folder, &arguments);
+    assert_eq!(code, Some(3));
+    assert!(
+        said.contains("the libraries for RDMA programs are of another version"),
+        "{said}"
+    );
+    assert!(!said.contains("nothing crossed"), "{said}");
+}
+
+#[test]
+fn whom_it_cannot_help_is_told_why() {
+    let folder = folder();
+    let (_, code, said) = ended(&folder, &["rdma", "--", "no-such-program"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(said, "error: there is no program `no-such-program`\n");
+    // A program for another machine: the head of one is enough.
+    let mut foreign = vec![0; 64];
+    foreign[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    foreign[18] = 183;
+    fs::write(folder.join("foreign"), foreign).unwrap();
+    let (_, code, said) = ended(&folder, &["rdma", "--", "./foreign"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        said.starts_with("error: cannot help ./foreign: it is for another machine"),
+        "{said}"
+    );
+}
+
+#[test]
+fn libraries_that_are_not_there_are_missed_by_name() {
+    let folder = folder();
+    let mut command = command(&folder, &["rdma", "--", "true"]);
+    let output = command
+        .env("VIADUCT_RDMA_LIBRARIES", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("no libibverbs.so.1 in"), "{said}");
+}

@@ -1,0 +1,183 @@
+//! `viaduct why` from outside.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{Folder, text};
+
+/// A small cluster under load, with every stage: buses, processors, few send buffers.
+const SMALL: &str = r#"
+[run]
+until = "20 ms"
+warmup = "2 ms"
+
+[network]
+topology = "torus"
+dimensions = [4, 4]
+hosts_per_switch = 2
+
+[links]
+model = "fluid"
+rate = "856 Mbit/s"
+
+[hosts]
+nic = "giganet-clan"
+send_buffers = 3
+processes = 2
+
+[traffic]
+pattern = "uniform"
+rate = "3000/s"
+size = "4 KiB"
+"#;
+
+fn why(arguments: &[&str]) -> Output {
+    Folder::with("small.toml", SMALL).run(&[&["why"], arguments].concat())
+}
+
+fn told(arguments: &[&str]) -> String {
+    let output = why(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    text(&output.stdout)
+}
+
+fn object(arguments: &[&str]) -> Value {
+    let all = [arguments, &["--json", "--quiet"]].concat();
+    serde_json::from_str(&told(&all)).unwrap()
+}
+
+fn picoseconds(value: &Value) -> i64 {
+    value.as_i64().unwrap()
+}
+
+#[test]
+fn a_message_is_explained_from_its_post_to_its_end() {
+    insta::assert_snapshot!(told(&["small.toml", "--slowest", "--quiet"]));
+}
+
+#[test]
+fn other_devices_and_a_quantile() {
+    let point = "hosts.bus_load.interval=50 us";
+    let arguments = ["bus-contention", "--set", point, "--quantile", "0.999"];
+    insta::assert_snapshot!(told(&arguments));
+}
+
+#[test]
+fn the_stages_of_the_object_and_of_the_table_add_up() {
+    let object = object(&["small.toml", "--quantile", "0.99"]);
+    assert_eq!(object["chosen"]["quantile_fraction"], 0.99);
+    assert_eq!(object["outcome"], "delivered");
+    let stages = object["stages"].as_array().unwrap();
+    let sum = |field: &str| -> i64 { stages.iter().map(|s| picoseconds(&s[field])).sum() };
+    assert_eq!(sum("time_ps"), picoseconds(&object["latency_ps"]));
+    assert_eq!(sum("alone_ps"), picoseconds(&object["floor_ps"]));
+    let way = &object["way"];
+    let places = way["places"].as_array().unwrap();
+    let lost: i64 = places.iter().map(|p| picoseconds(&p["lost_ps"])).sum();
+    let rest = picoseconds(&way["rest_ps"]);
+    assert_eq!(lost + rest, picoseconds(&way["queued_ps"]));
+
+    // The same message by its number, as text: what is printed adds up as well.
+    let number = object["message"]["message"].to_string();
+    let told = told(&["small.toml", "--message", &number]);
+    let table = told.split("\n\n").nth(1).unwrap();
+    let column: Vec<i64> = table
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let time = line.split_whitespace().find(|word| word.contains('.'));
+            time.unwrap().replace([',', '.'], "").parse().unwrap()
+        })
+        .collect();
+    let (latency, stages) = column.split_last().unwrap();
+    assert_eq!(*latency, picoseconds(&object["latency_ps"]));
+    assert_eq!(stages.iter().sum::<i64>(), *latency);
+}
+
+#[test]
+fn a_message_that_was_not_delivered_is_said_to_be_so() {
+    let set = [
+        "small.toml",
+        "--set",
+        "hosts.prepost=1",
+        "--set",
+        "traffic.pattern=incast",
+        "--set",
+        "traffic.target=0",
+        "--set",
+        "hosts.processes=1",
+        "--set",
+        "traffic.rate=20000/s",
+        "--set",
+        "run.until=2 ms",
+        "--set",
+        "run.warmup=0 s",
+        "--set",
+        "run.drain=false",
+    ];
+    let mut seen = Vec::new();
+    for number in 0..1_000 {
+        let number = number.to_string();
+        let all = [&set[..], &["--message", &number]].concat();
+        let object = object(&all);
+        let outcome = object["outcome"].as_str().unwrap().to_owned();
+        if seen.contains(&outcome) {
+            continue;
+        }
+        let told = told(&[&all[..], &["--quiet"]].concat());
+        match outcome.as_str() {
+            "delivered" => assert!(told.contains("\n  latency  "), "{told}"),
+            "dropped" => {
+                assert!(told.contains("\n  dropped  at host "), "{told}");
+                assert!(told.contains("`hosts.prepost` is 1"), "{told}");
+                assert_eq!(object["cause"], "no_descriptor");
+                assert!(object.get("latency_ps").is_none());
+            }
+            _ => assert!(told.contains("\n  not delivered: "), "{told}"),
+        }
+        seen.push(outcome);
+        if seen.len() == 3 {
+            return;
+        }
+    }
+    panic!("only {seen:?}");
+}
+
+#[test]
+fn with_max_min_sharing_no_place_is_charged() {
+    let set = ["small.toml", "--slowest", "--set", "links.model=max-min"];
+    let told = told(&set);
+    assert!(told.contains("no place alone is to blame"), "{told}");
+    assert!(!told.contains("lost, us"), "{told}");
+    assert!(object(&set)["way"]["rest_ps"].is_null());
+}
+
+#[test]
+fn what_cannot_be_explained_is_wrong_input() {
+    let cases: [&[&str]; 5] = [
+        &["small.toml", "--message", "1000000"],
+        &[
+            "small.toml",
+            "--slowest",
+            "--set",
+            "run.warmup=19.999999 ms",
+        ],
+        &["bus-contention", "--slowest"],
+        &["small.toml"],
+        &["small.toml", "--slowest", "--quantile", "0.5"],
+    ];
+    let mut told = String::new();
+    for case in cases {
+        let output = why(case);
+        assert_eq!(output.status.code(), Some(1), "{case:?}");
+        assert_eq!(text(&output.stdout), "");
+        let case = case.join(" ");
+        told += &format!("$ viaduct why {case}\n{}\n", text(&output.stderr));
+    }
+    insta::assert_snapshot!(told);
+    let usage = why(&["small.toml", "--quantile", "99"]);
+    assert_eq!(usage.status.code(), Some(1));
+    assert!(text(&usage.stderr).contains("a number from 0 to 1"));
+}

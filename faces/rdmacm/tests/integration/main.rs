@@ -1,0 +1,6 @@
+//! The library as C programs see it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod interface;
+mod layout;

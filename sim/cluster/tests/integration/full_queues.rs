@@ -1,0 +1,134 @@
+//! Queues of switches that lose what they cannot hold: what becomes of the messages.
+//!
+//! Hosts 0 and 1 begin at once to send frames of 1,000 bytes to host 2, over one switch, so that
+//! two come for each that leaves.
+
+use std::sync::Arc;
+
+use crate::common::{ideal_host, run, scenario};
+use viaduct_cluster::config::{ClusterConfig, TrafficConfig};
+use viaduct_cluster::result::RunResult;
+use viaduct_cluster::workload::{ListedMessage, MessageList, MessageOperation, Pattern};
+use viaduct_core::ReliabilityLevel;
+use viaduct_engine::Time;
+use viaduct_hardware::{HostModel, Mechanism};
+use viaduct_network::{Buffers, Sharing};
+use viaduct_topology::{Ports, Topology};
+
+const FRAME: u32 = 1_000;
+/// The link from host 1 to the switch, and that from the switch to host 2.
+const FROM_1: usize = 1;
+const TO_2: usize = 5;
+
+/// The adapter that sends again.
+fn rdma() -> HostModel {
+    let programs = viaduct_scenario::load_programs("rnic-gen4", None, 2);
+    programs.expect("a preset with a link").host
+}
+
+fn timeout(host: &HostModel) -> Time {
+    match &host.mechanism {
+        Mechanism::Rdma(model) => model.timeout,
+        other => panic!("no adapter of RDMA: {other:?}"),
+    }
+}
+
+/// Messages of so many frames of host 0 and host 1, at a level, with room for so many frames.
+fn both(host: HostModel, frames: (u32, u32), holds: u64, operation: MessageOperation) -> RunResult {
+    // The bytes of a read come from its target.
+    let ends = |source| match operation {
+        MessageOperation::Read => (2, source),
+        _ => (source, 2),
+    };
+    let message = |source, frames| ListedMessage {
+        time: Time::ZERO,
+        source: ends(source).0,
+        target: ends(source).1,
+        bytes: frames * FRAME,
+        operation,
+    };
+    let topology = Topology::single_switch(3, Ports(3)).expect("a switch");
+    let sends_again = host.mechanism.sends_again();
+    let mut config: ClusterConfig = scenario(topology, host, Pattern::Uniform);
+    config.links.sharing = Sharing::Packets;
+    config.links.frame.payload_bytes = FRAME;
+    config.links.buffers = Buffers {
+        bytes_max: Some(holds * u64::from(FRAME)),
+        marking: None,
+    };
+    let messages = [message(0, frames.0), message(1, frames.1)];
+    let list = MessageList::new(&messages, 3, 1).expect("a list");
+    config.traffic = TrafficConfig::listed(Arc::new(list), Time::ZERO, config.run.until);
+    if sends_again {
+        config.traffic.reliability = ReliabilityLevel::ReliableDelivery;
+    }
+    run(&config)
+}
+
+fn latency(result: &RunResult, source: u32) -> Time {
+    let mut rows = result.message_rows.iter();
+    let row = rows.find(|row| row.source == source).expect("a message");
+    row.latency.expect("it is delivered")
+}
+
+#[test]
+fn a_message_is_lost_with_one_of_its_frames_and_the_cause_is_counted() {
+    // The queue has 1, 2, 3 frames more than have left after the first, second and third pair: the
+    // fourth frame of host 1 is the fifth that is there.
+    let four = |holds| both(ideal_host(), (4, 4), holds, MessageOperation::Send);
+    let (fits, lacks) = (four(5), four(4));
+    assert_eq!(fits.messages.delivered, 2);
+    assert_eq!(fits.link_rows[TO_2].queue_max_bytes, 5_000);
+    assert_eq!((lacks.messages.delivered, lacks.messages.dropped), (1, 1));
+    assert_eq!(lacks.drops[0].cause, "queue_full");
+    let lost: Vec<u64> = lacks.link_rows.iter().map(|row| row.frames_lost).collect();
+    assert_eq!(lost, [0, 0, 0, 0, 0, 1]);
+    let carried = lacks.link_rows[TO_2].wire_bytes;
+    assert_eq!(carried.round() as u64, 7 * u64::from(FRAME));
+}
+
+#[test]
+fn a_receiver_that_has_a_frame_behind_a_gap_has_it_sent_again_from_there() {
+    // With room for three, the third and fourth frame of host 1 are lost; the fifth finds a place,
+    // since host 0 has no fifth. From the third on they come again.
+    let host = rdma();
+    let result = both(host.clone(), (4, 5), 3, MessageOperation::Send);
+    assert_eq!(result.messages.delivered, 2);
+    assert_eq!(result.link_rows[TO_2].frames_lost, 2);
+    let sent = result.link_rows[FROM_1].wire_bytes.round() as u64;
+    assert_eq!(sent, 8 * u64::from(FRAME));
+    assert!(latency(&result, 1) < timeout(&host));
+    assert!(latency(&result, 1) > latency(&result, 0));
+}
+
+#[test]
+fn a_sender_that_is_told_of_no_gap_sends_again_when_its_time_is_over() {
+    // The last frame of host 1 is the one that is lost.
+    for operation in [MessageOperation::Send, MessageOperation::Write] {
+        let host = rdma();
+        let result = both(host.clone(), (4, 4), 4, operation);
+        assert_eq!(result.messages.delivered, 2);
+        assert_eq!(result.link_rows[TO_2].frames_lost, 1);
+        let sent = result.link_rows[FROM_1].wire_bytes.round() as u64;
+        assert_eq!(sent, 5 * u64::from(FRAME));
+        assert!(latency(&result, 1) > timeout(&host));
+    }
+}
+
+#[test]
+fn the_answers_of_reads_are_sent_again_too() {
+    // Host 2 asks for both at once.
+    let result = both(rdma(), (9, 9), 3, MessageOperation::Read);
+    assert_eq!(result.messages.delivered, 2);
+    let lost = result.link_rows[TO_2].frames_lost;
+    assert!(lost > 0);
+    // All that was lost was sent again, and no frame went thrice on the link of its sender.
+    let sent = |link: usize| result.link_rows[link].wire_bytes.round() as u64 / u64::from(FRAME);
+    assert!(
+        sent(0) + sent(FROM_1) >= 18 + lost,
+        "{} {}",
+        sent(0),
+        sent(FROM_1)
+    );
+    assert!(sent(0) <= 18 && sent(FROM_1) <= 18);
+}

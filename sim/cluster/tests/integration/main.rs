@@ -1,0 +1,16 @@
+//! Runs of clusters that are built in code.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod exact;
+mod failures;
+mod full_queues;
+mod intervals;
+mod listed;
+mod properties;
+mod receives;
+mod remote;
+mod series;
+mod standstill;
+mod why;

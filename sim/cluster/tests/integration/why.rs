@@ -1,0 +1,232 @@
+//! Messages whose waits can be worked out by hand.
+
+use std::ops::ControlFlow;
+
+use crate::common::{costly_host, ideal_host, nanoseconds, run, scenario};
+use viaduct_cluster::config::{Arrivals, BusLoad, ClusterConfig};
+use viaduct_cluster::why::{Account, Choice, Explanation, Fate, Place, WhyError, Work, explain};
+use viaduct_cluster::workload::{Interval, Pattern, SizeDistribution};
+use viaduct_engine::Time;
+use viaduct_hardware::HostModel;
+use viaduct_hardware::Stage;
+use viaduct_network::Sharing;
+use viaduct_topology::{HostId, Node, Ports, Topology};
+
+fn why(config: &ClusterConfig, choice: Choice) -> Result<Explanation, WhyError> {
+    let explanation = explain(config, choice, &mut |_, _| ControlFlow::Continue(()))?;
+    assert_eq!(explanation.violations, Vec::<String>::new());
+    assert_eq!(explanation.digest, run(config).digest);
+    Ok(explanation)
+}
+
+fn account(config: &ClusterConfig, choice: Choice) -> Account {
+    match why(config, choice).expect("explained").fate {
+        Fate::Delivered(account) => *account,
+        fate => panic!("{fate:?}"),
+    }
+}
+
+/// Each pair sends one message at the same time: 1,000 bytes, 8 us on a link of 1 Gbit/s.
+fn at_once(host: HostModel, pairs: &[(u32, u32)]) -> ClusterConfig {
+    let topology = Topology::single_switch(6, Ports(8)).expect("a switch");
+    let mut config = scenario(topology, host, Pattern::Pairs(pairs.to_vec()));
+    let interval = Interval::constant(1e6).expect("an interval");
+    config.traffic.arrivals = Arrivals::Open(interval);
+    config.traffic.stop = Time::from_nanoseconds(1_500);
+    config
+}
+
+#[test]
+fn a_message_alone_waits_nowhere() {
+    for host in [ideal_host(), costly_host()] {
+        let config = at_once(host, &[(0, 1)]);
+        let account = account(&config, Choice::Message(0));
+        assert_eq!(account.latency, account.floor);
+        assert!(account.waits.is_empty(), "{:?}", account.waits);
+        for stage in &account.stages {
+            assert_eq!(stage.time, stage.alone, "{stage:?}");
+        }
+        assert_eq!(account.way.rest_picoseconds, Some(0));
+        for place in &account.way.places {
+            assert_eq!((place.messages, place.device_transfers), (0, 0));
+            assert_eq!((place.shared, place.lost), (Time::ZERO, Some(Time::ZERO)));
+            assert!(place.longest.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_shared_link_is_named_with_who_shared_it() {
+    let mut config = at_once(ideal_host(), &[(0, 1), (2, 1), (3, 4)]);
+    let explanation = why(&config, Choice::Message(0)).expect("explained");
+    assert_eq!(explanation.messages_posted, 3);
+    let message = explanation.message;
+    assert_eq!(
+        (message.source, message.target, message.bytes),
+        (0, 1, 1_000)
+    );
+    let Fate::Delivered(first) = explanation.fate else {
+        panic!("{:?}", explanation.fate);
+    };
+    // Half of the link to host 1 all the time, so twice the time.
+    assert_eq!(first.latency, nanoseconds(16_000));
+    let [up, down] = &first.way.places[..] else {
+        panic!("{:?}", first.way);
+    };
+    assert_eq!((up.messages, up.lost), (0, Some(Time::ZERO)));
+    assert_eq!((down.messages, down.shared), (1, nanoseconds(16_000)));
+    assert_eq!(down.lost, Some(nanoseconds(8_000)));
+    let Place::Link(link) = down.place else {
+        panic!("{:?}", down.place);
+    };
+    let (_, end) = config.topology.link_ends(link);
+    assert_eq!(end, Node::Host(HostId(1)));
+    let [other] = &down.longest[..] else {
+        panic!("{:?}", down.longest);
+    };
+    let name = other.message.expect("a message");
+    assert_eq!((name.number, name.source, name.target), (1, 2, 1));
+    assert_eq!((other.work, other.time), (Work::Move, nanoseconds(16_000)));
+
+    config.links.sharing = Sharing::MaxMin;
+    let account = account(&config, Choice::Message(0));
+    let down = &account.way.places[1];
+    assert_eq!((down.messages, down.shared), (1, nanoseconds(16_000)));
+    assert_eq!((down.lost, account.way.rest_picoseconds), (None, None));
+}
+
+#[test]
+fn a_post_waits_for_the_processor_and_a_descriptor_for_its_turn() {
+    // The second message of host 0 is posted when the first has been: its post takes 1 us.
+    let mut config = at_once(costly_host(), &[(0, 1)]);
+    config.traffic.arrivals = Arrivals::Window(2);
+    config.traffic.stop = Time::from_nanoseconds(100);
+    let account = account(&config, Choice::Message(1));
+    let wait = |stage: Stage| {
+        let wait = account.waits.iter().find(|wait| wait.stage == stage);
+        wait.unwrap_or_else(|| panic!("{stage:?} in {:?}", account.waits))
+    };
+    let processor = wait(Stage::SenderProcessor);
+    assert_eq!(
+        (processor.messages, processor.time),
+        (1, nanoseconds(1_000))
+    );
+    let ahead = &processor.longest[0];
+    assert_eq!(ahead.message.expect("a message").number, 0);
+    assert_eq!((ahead.work, ahead.time), (Work::Post, nanoseconds(1_000)));
+    // One message of a VI moves at a time: the second waits for the first one's bytes.
+    let turn = wait(Stage::SendQueue);
+    assert_eq!(turn.explained, turn.time);
+    assert_eq!(turn.longest[0].work, Work::Move);
+    assert_eq!(turn.longest[0].message.expect("a message").number, 0);
+}
+
+#[test]
+fn a_message_without_a_buffer_waits_for_those_that_hold_them() {
+    let mut config = at_once(costly_host(), &[(0, 1)]);
+    config.traffic.arrivals = Arrivals::Window(3);
+    config.traffic.stop = Time::from_nanoseconds(100);
+    config.hosts.send_buffers = 2;
+    let account = account(&config, Choice::Message(2));
+    let wait = &account.waits[0];
+    assert_eq!(wait.stage, Stage::Buffer);
+    let holders: Vec<u64> = wait
+        .longest
+        .iter()
+        .map(|overlap| overlap.message.expect("a message").number)
+        .collect();
+    assert_eq!(holders, [0, 1]);
+    assert!(
+        wait.longest
+            .iter()
+            .all(|overlap| overlap.work == Work::Buffer)
+    );
+    assert!(wait.longest.iter().all(|overlap| overlap.time == wait.time));
+}
+
+#[test]
+fn other_devices_on_the_bus_are_told_from_messages() {
+    let mut config = at_once(costly_host(), &[(0, 1)]);
+    config.hosts.bus_load = Some(BusLoad {
+        interval: Interval::constant(5e6).expect("an interval"),
+        size: SizeDistribution::constant(900),
+    });
+    let account = account(&config, Choice::Message(0));
+    let bus = &account.way.places[0];
+    assert_eq!(bus.place, Place::Bus(HostId(0)));
+    assert_eq!(bus.messages, 0);
+    assert!(
+        bus.device_transfers > 0 && bus.lost > Some(Time::ZERO),
+        "{bus:?}"
+    );
+    assert_eq!(bus.longest[0].message, None);
+    assert_eq!(bus.longest[0].time, bus.shared);
+}
+
+#[test]
+fn what_was_not_delivered_is_said() {
+    let mut config = at_once(ideal_host(), &[(0, 1), (2, 1)]);
+    config.hosts.prepost = 0;
+    let lost = why(&config, Choice::Message(1)).expect("explained");
+    let Fate::Dropped { cause, .. } = lost.fate else {
+        panic!("{:?}", lost.fate);
+    };
+    assert_eq!((cause, lost.message.source), ("no_descriptor", 2));
+    let none = why(&config, Choice::Slowest);
+    assert!(matches!(none, Err(WhyError::NothingMeasured)), "{none:?}");
+
+    config.hosts.prepost = 1;
+    config.hosts.send_buffers = 1;
+    config.run.until = Time::from_microseconds(5);
+    config.traffic.stop = config.run.until;
+    config.run.drain = false;
+    let until = |number| match why(&config, Choice::Message(number))
+        .expect("explained")
+        .fate
+    {
+        Fate::UnderWay { has_no_buffer, .. } => has_no_buffer,
+        fate => panic!("{fate:?}"),
+    };
+    assert!(!until(0), "moving");
+    assert!(until(3), "blocked behind the first of its host");
+    let beyond = why(&config, Choice::Message(1_000));
+    let posted = run(&config).messages.posted;
+    assert!(
+        matches!(beyond, Err(WhyError::NoSuchMessage { number: 1_000, posted: p }) if p == posted),
+        "{beyond:?}"
+    );
+}
+
+#[test]
+fn quantiles_and_numbers_are_those_of_the_message_table() {
+    let topology = Topology::torus(&[4, 4], 1, Ports(8)).expect("a torus");
+    let mut config = scenario(topology, ideal_host(), Pattern::Uniform);
+    let interval = Interval::exponential(1e8).expect("a mean");
+    config.traffic.arrivals = Arrivals::Open(interval);
+    config.traffic.stop = Time::from_milliseconds(3);
+    config.run.until = config.traffic.stop;
+    config.run.warmup = Time::from_milliseconds(1);
+    config.run.message_rows_max = 100_000;
+    let mut rows = run(&config).message_rows;
+    rows.retain(|row| row.posted >= config.run.warmup);
+    rows.sort_by_key(|row| (row.latency, row.message));
+    for (quantile, rank) in [(0.0, 1), (0.5, rows.len().div_ceil(2)), (1.0, rows.len())] {
+        let row = rows[rank - 1];
+        let explanation = why(&config, Choice::Quantile(quantile)).expect("explained");
+        assert_eq!(explanation.message.number, row.message, "{quantile}");
+        assert_eq!(explanation.posted, row.posted);
+        assert_eq!(explanation.messages_measured, rows.len() as u64);
+        let Fate::Delivered(account) = &explanation.fate else {
+            panic!("{:?}", explanation.fate);
+        };
+        assert_eq!(Some(account.latency), row.latency);
+        assert_eq!(account.way.queued, row.queued);
+    }
+    let slowest = rows
+        .iter()
+        .rev()
+        .take_while(|row| row.latency == rows[rows.len() - 1].latency);
+    let first = slowest.map(|row| row.message).min();
+    let explanation = why(&config, Choice::Slowest).expect("explained");
+    assert_eq!(Some(explanation.message.number), first);
+}

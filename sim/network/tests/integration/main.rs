@@ -1,0 +1,13 @@
+//! Each level of the network against a reference of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+mod credits;
+mod dcqcn;
+mod limits;
+mod packets;
+mod queues;
+mod shared;
+mod transfers;
+mod wormhole;

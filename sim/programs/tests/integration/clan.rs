@@ -1,0 +1,4 @@
+//! CLAN's adapter from outside: tripwires, the event queue, and what happens when they run out.
+
+mod notices;
+mod raw;

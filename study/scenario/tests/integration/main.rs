@@ -1,0 +1,11 @@
+//! Texts into configurations, and what bad ones are told.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_scenarios;
+mod faults;
+mod handed_in;
+mod message_list;
+mod networks;
+mod properties;
+mod shipped;
