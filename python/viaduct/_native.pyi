@@ -10,6 +10,8 @@ __all__ = [
     "Messages",
     "Network",
     "Operation",
+    "QueuePair",
+    "Region",
     "Run",
     "RunMaker",
     "Study",
@@ -17,6 +19,7 @@ __all__ = [
     "Table",
     "Vi",
     "Window",
+    "WorkCompletion",
     "__version__",
     "command",
     "models",
@@ -251,6 +254,25 @@ class Host:
         send_completions: CompletionQueue | None = None,
         receive_completions: CompletionQueue | None = None,
     ) -> Vi: ...
+    def region(
+        self,
+        bytes: int,
+        *,
+        remote_write: bool = False,
+        remote_read: bool = False,
+        remote_atomic: bool = False,
+    ) -> Region: ...
+    def queue_pair(
+        self,
+        *,
+        kind: str = "rc",
+        send_depth: int = 128,
+        receive_depth: int = 128,
+        inline_bytes: int = 0,
+        ack_timeout: int = 14,
+        retry_count: int = 7,
+        rnr_retry: int = 6,
+    ) -> QueuePair: ...
     def connect(self, host: str, *, port: str = "", timeout: _Time | None = None) -> Operation: ...
     def accept(self, *, port: str = "", timeout: _Time | None = None) -> Operation: ...
     def compute(self, time: _Time) -> Operation: ...
@@ -324,3 +346,99 @@ class Completion:
     def is_remote_write(self) -> bool: ...
     @property
     def data(self) -> memoryview: ...
+
+@final
+class Region:
+    def remote(self) -> bytes: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+_Remote = bytes | bytearray | memoryview
+
+@final
+class QueuePair:
+    @property
+    def number(self) -> int: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def peer(self) -> str | None: ...
+    def connect(
+        self,
+        host: str,
+        *,
+        port: str = "",
+        private_data: bytes = ...,
+        timeout: _Time | None = None,
+    ) -> Operation: ...
+    def accept(
+        self, *, port: str = "", private_data: bytes = ..., timeout: _Time | None = None
+    ) -> Operation: ...
+    def post_receive(
+        self, region: Region, length: int | None = None, *, offset: int = 0
+    ) -> int: ...
+    def post_send(
+        self,
+        region: Region,
+        length: int | None = None,
+        *,
+        offset: int = 0,
+        immediate: int | None = None,
+        inline: bool = False,
+    ) -> int: ...
+    def post_write(
+        self,
+        region: Region,
+        target: _Remote,
+        length: int | None = None,
+        *,
+        offset: int = 0,
+        target_offset: int = 0,
+        immediate: int | None = None,
+        inline: bool = False,
+    ) -> int: ...
+    def post_read(
+        self,
+        region: Region,
+        source: _Remote,
+        length: int | None = None,
+        *,
+        offset: int = 0,
+        source_offset: int = 0,
+    ) -> int: ...
+    def post_fetch_add(
+        self,
+        region: Region,
+        target: _Remote,
+        add: int,
+        *,
+        offset: int = 0,
+        target_offset: int = 0,
+    ) -> int: ...
+    def post_compare_swap(
+        self,
+        region: Region,
+        target: _Remote,
+        compare: int,
+        swap: int,
+        *,
+        offset: int = 0,
+        target_offset: int = 0,
+    ) -> int: ...
+    def send_done(self, *, timeout: _Time | None = None) -> Operation: ...
+    def receive_done(self, *, timeout: _Time | None = None) -> Operation: ...
+
+@final
+class WorkCompletion:
+    @property
+    def request(self) -> int: ...
+    @property
+    def opcode(self) -> str: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def immediate(self) -> int | None: ...
+    @property
+    def region(self) -> Region | None: ...

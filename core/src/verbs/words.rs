@@ -1,5 +1,7 @@
 //! The enumerations of verbs.h that this implementation knows, with its numbers.
 
+use core::ffi::CStr;
+
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $word:ident = $number:literal,)+ }) => {
         $(#[$about])*
@@ -251,6 +253,43 @@ words! {
         InfiniBand = 1,
         /// RoCE: GIDs.
         Ethernet = 2,
+    }
+}
+
+impl CompletionStatus {
+    /// What it is called, as `ibv_wc_status_str` tells it.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Self::Success => c"success",
+            Self::LocalLengthError => c"local length error",
+            Self::LocalQueuePairOperationError => c"local queue pair operation error",
+            Self::LocalEndToEndContextOperationError => c"local end-to-end context operation error",
+            Self::LocalProtectionError => c"local protection error",
+            Self::FlushError => c"work request flushed",
+            Self::MemoryWindowBindError => c"memory window bind error",
+            Self::BadResponseError => c"bad response error",
+            Self::LocalAccessError => c"local access error",
+            Self::RemoteInvalidRequestError => c"remote invalid request error",
+            Self::RemoteAccessError => c"remote access error",
+            Self::RemoteOperationError => c"remote operation error",
+            Self::RetryExceededError => c"transport retry counter exceeded",
+            Self::ReceiverNotReadyRetryExceededError => {
+                c"receiver-not-ready retry counter exceeded"
+            }
+            Self::LocalReliableDatagramDomainViolationError => {
+                c"local reliable datagram domain violation"
+            }
+            Self::RemoteInvalidReliableDatagramRequest => {
+                c"remote invalid reliable datagram request"
+            }
+            Self::RemoteAbortedError => c"operation aborted by the peer",
+            Self::InvalidEndToEndContextNumberError => c"invalid end-to-end context number",
+            Self::InvalidEndToEndContextStateError => c"invalid end-to-end context state",
+            Self::FatalError => c"fatal error",
+            Self::ResponseTimeoutError => c"response timeout",
+            Self::GeneralError => c"general error",
+        }
     }
 }
 

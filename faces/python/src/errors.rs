@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use pyo3::PyErr;
+use viaduct_programs::verbs::{Completion, CompletionStatus};
 use viaduct_provider::via::Status;
 use viaduct_provider::{CompletionError, Error, ReturnCode};
 use viaduct_scenario::Diagnostics;
@@ -94,6 +95,17 @@ pub(crate) fn completion(error: &CompletionError) -> PyErr {
         }
         CompletionError::Fabric(error) => refused(error.clone()),
         other => fabric("InvalidState", format!("{other}: post one first")),
+    }
+}
+
+/// A request of a queue pair that failed.
+pub(crate) fn work_completion(completion: &Completion) -> PyErr {
+    let why = completion.status.text().to_string_lossy();
+    let text = format!("request {}: {why}", completion.request);
+    let arguments = (text, completion.status.number());
+    match completion.status {
+        CompletionStatus::FlushError => classes::FlushedError::new_err(arguments),
+        _ => classes::DescriptorError::new_err(arguments),
     }
 }
 

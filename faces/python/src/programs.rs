@@ -5,25 +5,33 @@
 //!        program.rs     a generator: resumed with results, or with what was raised
 //!        operation.rs   what a program yields                waiting.rs  how it comes about
 //! host.rs, vi.rs, queue.rs, and bytes.rs: buffer.rs, window.rs   what a program holds
+//! pair.rs: device.rs, join.rs, region.rs, work.rs   the same of queue pairs
+//! meeting.rs     how ends are connected                aside.rs   calls that block, for programs
 //! home.rs        whose turn it is, and where things of a simulation end
 //! ```
 //!
 //! What does not wait is done when it is called; what waits is an `Operation`, which the program
 //! yields. Nothing of Python runs on a stack of the simulation: programs are its futures.
 
+mod aside;
 mod buffer;
 mod bytes;
+mod device;
 mod home;
 mod host;
+mod join;
 mod meeting;
 mod operation;
+mod pair;
 mod program;
 mod queue;
 mod real;
+mod region;
 mod simulated;
 mod vi;
 mod waiting;
 mod window;
+mod work;
 
 use std::time::Duration;
 
@@ -35,11 +43,14 @@ use viaduct_scenario::parse_time;
 pub(crate) use buffer::Buffer;
 pub(crate) use host::Host;
 pub(crate) use operation::Operation;
+pub(crate) use pair::QueuePair;
 pub(crate) use queue::CompletionQueue;
 pub(crate) use real::run_here;
+pub(crate) use region::Region;
 pub(crate) use simulated::run_simulated;
 pub(crate) use vi::{Completion, Vi};
 pub(crate) use window::Window;
+pub(crate) use work::WorkCompletion;
 
 /// Something of a simulated host, or of this machine.
 #[derive(Debug)]

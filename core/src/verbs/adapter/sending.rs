@@ -437,7 +437,7 @@ pub(super) fn place(
     memory: &mut impl Memory,
 ) -> bool {
     let needed = access::LOCAL_WRITE;
-    // None is written if one is closed.
+    // A request that names one closed region writes nothing at all, so all are looked at first.
     if !regions::find_all(&adapter.regions, elements, domain, needed, |_, _| {}) {
         return false;
     }

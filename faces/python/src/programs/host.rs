@@ -6,15 +6,19 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use viaduct_programs::verbs::flags::access;
 use viaduct_programs::{Process, SimulatedFabric};
 use viaduct_provider::via::{Address, ReliabilityLevel};
 use viaduct_provider::{Access, ErrorCode, ErrorHandler, Memory, Nic, ViHandle};
 use viaduct_shm::Shm;
 
 use super::buffer::Buffer;
+use super::device::Opened;
 use super::home::{Held, Home, has_turn, locked, new_host_id};
 use super::operation::{Kind, Operation};
+use super::pair::{PairWish, QueuePair};
 use super::queue::CompletionQueue;
+use super::region::Region;
 use super::vi::Vi;
 use super::window::Window;
 use super::{On, span};
@@ -57,6 +61,10 @@ pub(crate) struct HostState {
     pub(crate) polls: bool,
     /// The host's VIs, until its program has ended: those that it forgets stay connected.
     vis: Mutex<BTreeMap<ViHandle, Py<Vi>>>,
+    /// Its queue pairs, for as long.
+    pub(crate) pairs: Mutex<Vec<Py<QueuePair>>>,
+    /// Its RDMA adapter, if it was needed.
+    pub(crate) device: Mutex<Option<Opened>>,
 }
 
 impl HostState {
@@ -74,6 +82,8 @@ impl HostState {
             place,
             polls,
             vis: Mutex::default(),
+            pairs: Mutex::default(),
+            device: Mutex::default(),
         })
     }
 
@@ -116,8 +126,16 @@ impl HostState {
             .collect()
     }
 
-    /// The program has ended: nothing holds its VIs any more.
+    pub(crate) fn pairs(&self, py: Python<'_>) -> Vec<Py<QueuePair>> {
+        let pairs = locked(&self.pairs);
+        pairs.iter().map(|pair| pair.clone_ref(py)).collect()
+    }
+
+    /// The program has ended: nothing holds its VIs any more, and its queue pairs are gone.
     pub(crate) fn release(&self) {
+        for pair in std::mem::take(&mut *locked(&self.pairs)) {
+            pair.get().destroy();
+        }
         let vis = std::mem::take(&mut *locked(&self.vis));
         drop(vis);
     }
@@ -472,6 +490,91 @@ impl Host {
             receive_completions: receive_completions.as_ref(),
         };
         self.0.make_vi(py, &wish)
+    }
+
+    /// Register a memory region for requests of queue pairs, as `Region` shows.
+    ///
+    /// Only presets with RDMA adapters have them: `rnic-gen3`, `rnic-gen4`, `rnic-gen5`.
+    ///
+    /// Parameters
+    /// ----------
+    /// bytes : int
+    ///     Its length.
+    /// remote_write, remote_read, remote_atomic : bool
+    ///     What peers may do.
+    #[pyo3(signature = (
+        bytes, *, remote_write = false, remote_read = false, remote_atomic = false
+    ))]
+    fn region(
+        &self,
+        bytes: usize,
+        remote_write: bool,
+        remote_read: bool,
+        remote_atomic: bool,
+    ) -> PyResult<Region> {
+        let rights = [
+            (true, access::LOCAL_WRITE),
+            (remote_write, access::REMOTE_WRITE),
+            (remote_read, access::REMOTE_READ),
+            (remote_atomic, access::REMOTE_ATOMIC),
+        ];
+        let given = rights.into_iter().filter(|(is_given, _)| *is_given);
+        let access = given.fold(0, |access, (_, right)| access | right);
+        self.0.make_region(bytes, access)
+    }
+
+    /// Make a queue pair of verbs, not connected yet; it takes receives already.
+    ///
+    /// Only presets with RDMA adapters have them: `rnic-gen3`, `rnic-gen4`, `rnic-gen5`.
+    ///
+    /// Parameters
+    /// ----------
+    /// kind : str
+    ///     `"rc"`, reliable connected, or `"uc"`, unreliable connected: the same at both ends.
+    /// send_depth, receive_depth : int
+    ///     Requests that may be posted to a queue at once.
+    /// inline_bytes : int
+    ///     The longest message that can be posted with `inline`.
+    /// ack_timeout : int
+    ///     How long a request waits for its acknowledgement before it is sent again: 4.096 us
+    ///     times two to this power; 0 is for ever.
+    /// retry_count : int
+    ///     How often that is done before the request fails, 7 at most.
+    /// rnr_retry : int
+    ///     How often a peer without a receive is asked again before the request fails; 7 is for
+    ///     ever.
+    ///
+    /// Raises
+    /// ------
+    /// FabricError
+    ///     With the code `"EOPNOTSUPP"` where the adapter has none, `"EINVAL"` for sizes past its
+    ///     own.
+    #[pyo3(signature = (
+        *, kind = "rc", send_depth = 128, receive_depth = 128, inline_bytes = 0, ack_timeout = 14,
+        retry_count = 7, rnr_retry = 6
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn queue_pair(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        send_depth: u32,
+        receive_depth: u32,
+        inline_bytes: u32,
+        ack_timeout: u8,
+        retry_count: u8,
+        rnr_retry: u8,
+    ) -> PyResult<Py<QueuePair>> {
+        let wish = PairWish {
+            kind,
+            send_depth,
+            receive_depth,
+            inline_bytes,
+            ack_timeout,
+            retry_count,
+            rnr_retry,
+        };
+        self.0.make_pair(py, &wish)
     }
 
     /// Make a VI and connect it, as `Vi.connect` does.

@@ -1,19 +1,10 @@
-//! Connecting on a simulated host.
-//!
-//! Asking and accepting block, and a program of Python is a future: a blocking program beside it,
-//! on a stack of the simulation and without Python, does it for it.
+//! Connecting: who asks, who accepts, and what is told if it does not come about.
 
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use viaduct_programs::{Process, SimulatedFabric};
 use viaduct_provider::via::Address;
 use viaduct_provider::{Error, Listener, Provider, Result, ReturnCode, Vi, ViHandle};
-
-use super::home::locked;
-
-type SimulatedVi = Vi<SimulatedFabric>;
 
 /// The first pause of whoever finds nobody listening, and the longest: they double.
 const PAUSE_MIN: Duration = Duration::from_micros(10);
@@ -39,86 +30,49 @@ pub(crate) fn rank_of(remote: &Address) -> Option<usize> {
 /// The result of a meeting: the rank of whoever asked, of one that was accepted.
 pub(crate) type Met = Result<Option<usize>>;
 
-/// Where a VI is, and the outcome.
-#[derive(Default)]
-pub(crate) struct Meeting {
-    state: Mutex<MeetingState>,
-}
-
-#[derive(Default)]
-struct MeetingState {
-    result: Option<(SimulatedVi, Met)>,
-    waker: Option<Waker>,
+/// How a VI of a simulated host meets its peer.
+pub(crate) enum Meeting {
+    /// The host of this rank asks there.
+    Connect { rank: usize, remote: Address },
+    /// Somebody is waited for.
+    Accept(Listener<SimulatedFabric>),
 }
 
 impl Meeting {
-    /// Asks until somebody listens.
-    pub(crate) fn connect(
+    /// Blocks until the VI is connected, for so long at most.
+    pub(crate) fn meet(
+        &self,
         process: &Process,
-        vi: SimulatedVi,
-        rank: usize,
-        remote: Address,
+        vi: &mut Vi<SimulatedFabric>,
         limit: Option<Duration>,
-    ) -> Arc<Self> {
-        Self::arrange(process, vi, move |process, vi| {
-            let own = asking(rank, vi.handle());
-            let until = process.now() + limit.unwrap_or(PATIENCE);
-            let mut pause = PAUSE_MIN;
-            loop {
-                let left = limit.map(|_| until.saturating_sub(process.now()));
-                match vi.connect_as(&own, &remote, left) {
-                    Ok(_) => return Ok(None),
-                    Err(error)
-                        if error.code() == ReturnCode::NoMatch && process.now() + pause < until =>
-                    {
-                        process.sleep(pause);
-                        pause = PAUSE_MAX.min(pause * 2);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        })
+    ) -> Met {
+        match self {
+            Self::Connect { rank, remote } => ask(process, vi, *rank, remote, limit),
+            Self::Accept(listener) => accept(listener, vi, limit),
+        }
     }
+}
 
-    /// Waits for somebody to ask.
-    pub(crate) fn accept(
-        process: &Process,
-        vi: SimulatedVi,
-        listener: Listener<SimulatedFabric>,
-        limit: Option<Duration>,
-    ) -> Arc<Self> {
-        Self::arrange(process, vi, move |_, vi| accept(&listener, vi, limit))
-    }
-
-    fn arrange(
-        process: &Process,
-        mut vi: SimulatedVi,
-        meet: impl FnOnce(&Process, &mut SimulatedVi) -> Met + Send + 'static,
-    ) -> Arc<Self> {
-        let meeting = Arc::new(Self::default());
-        let own = Arc::clone(&meeting);
-        process.spawn(move |process| {
-            let result = meet(&process, &mut vi);
-            let waker = {
-                let mut state = locked(&own.state);
-                state.result = Some((vi, result));
-                state.waker.take()
-            };
-            if let Some(waker) = waker {
-                waker.wake();
+/// Asks until somebody listens.
+fn ask(
+    process: &Process,
+    vi: &mut Vi<SimulatedFabric>,
+    rank: usize,
+    remote: &Address,
+    limit: Option<Duration>,
+) -> Met {
+    let own = asking(rank, vi.handle());
+    let until = process.now() + limit.unwrap_or(PATIENCE);
+    let mut pause = PAUSE_MIN;
+    loop {
+        let left = limit.map(|_| until.saturating_sub(process.now()));
+        match vi.connect_as(&own, remote, left) {
+            Ok(_) => return Ok(None),
+            Err(error) if error.code() == ReturnCode::NoMatch && process.now() + pause < until => {
+                process.sleep(pause);
+                pause = PAUSE_MAX.min(pause * 2);
             }
-        });
-        meeting
-    }
-
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<(SimulatedVi, Met)> {
-        let mut state = locked(&self.state);
-        match state.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+            Err(error) => return Err(error),
         }
     }
 }

@@ -11,8 +11,17 @@ use viaduct_engine::Time;
 use viaduct_scenario::format_time;
 
 use super::limit;
+use super::pair::QueuePair;
 use super::queue::CompletionQueue;
 use super::vi::Vi;
+
+/// What is to be connected.
+#[derive(Debug)]
+pub(crate) enum End {
+    Vi(Py<Vi>),
+    /// With what its peer is told.
+    Pair(Py<QueuePair>, Vec<u8>),
+}
 
 /// What is waited for.
 #[derive(Debug)]
@@ -23,14 +32,19 @@ pub(crate) enum Kind {
     Receive(Py<Vi>),
     Send(Py<Vi>),
     Entry(Py<CompletionQueue>),
+    /// A request of a queue pair.
+    Work {
+        pair: Py<QueuePair>,
+        is_receive: bool,
+    },
     Connect {
-        vi: Py<Vi>,
+        end: End,
         name: String,
         number: u32,
         port: String,
     },
     Accept {
-        vi: Py<Vi>,
+        end: End,
         port: String,
     },
     All(Vec<Py<Operation>>),
@@ -97,6 +111,10 @@ impl Operation {
             Kind::Receive(vi) => format!("a receive on {}", vi.get().words()),
             Kind::Send(vi) => format!("a send on {}", vi.get().words()),
             Kind::Entry(_) => "an entry in a completion queue".to_owned(),
+            Kind::Work { pair, is_receive } => {
+                let what = if *is_receive { "receive" } else { "send" };
+                format!("a {what} on {}", pair.get().words())
+            }
             Kind::Connect { name, port, .. } => {
                 format!("{name} to accept its connection{}", port_words(port))
             }

@@ -15,6 +15,7 @@ use super::home::{Turn, locked};
 use super::host::{Host, HostState};
 use super::operation::text_of;
 use super::waiting::Waiting;
+use crate::errors;
 
 /// A program on its host.
 pub(crate) struct Program {
@@ -151,6 +152,18 @@ impl Program {
                     }
                 }
             }
+        }
+        let On::Simulated(place) = &self.host.place else {
+            return Poll::Ready(Err(errors::in_use()));
+        };
+        if !self
+            .host
+            .pairs(py)
+            .iter()
+            .all(|pair| pair.get().has_sent_all(py))
+        {
+            place.process.watch();
+            return Poll::Pending;
         }
         state.ended = Some(self.host.now());
         state.generator = None;

@@ -13,7 +13,7 @@ use viaduct_shm::Shm;
 use super::buffer::Buffer;
 use super::home::{Held, locked};
 use super::host::{HostState, check_port};
-use super::operation::{Kind, Operation, port_words};
+use super::operation::{End, Kind, Operation, port_words};
 use super::{On, on};
 use crate::errors;
 
@@ -199,11 +199,11 @@ impl Vi {
         timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Operation> {
         check_port(port)?;
-        let (vi, port) = (own.clone_ref(py), port.to_owned());
+        let (end, port) = (End::Vi(own.clone_ref(py)), port.to_owned());
         let kind = match host {
-            None => Kind::Accept { vi, port },
+            None => Kind::Accept { end, port },
             Some(name) => Kind::Connect {
-                vi,
+                end,
                 number: self.host.find(name)?,
                 name: name.to_owned(),
                 port,

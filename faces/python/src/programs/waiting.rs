@@ -11,17 +11,22 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use viaduct_programs::{SimulatedFabric, verbs};
 use viaduct_provider::via::Queue;
 use viaduct_provider::{CompletionEntry, CompletionError, Error, ReturnCode};
 
+use super::aside::Aside;
+use super::device::refused;
 use super::home::Held;
 use super::host::{HostState, Real, Simulated};
+use super::join::Joined;
 use super::meeting::{Meeting, Met, PATIENCE, accept, asking, explained};
-use super::operation::{Kind, Operation, text_of};
+use super::operation::{End, Kind, Operation, text_of};
 use super::vi::{AnyVi, Peer, Vi};
 use super::{On, on};
 use crate::errors;
 
+type SimulatedVi = viaduct_provider::Vi<SimulatedFabric>;
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An operation that a program waits for.
@@ -51,7 +56,9 @@ enum WaitingFor {
 enum How {
     Queues,
     Sleep(Sleep),
-    Meeting(Arc<Meeting>),
+    Meeting(Arc<Aside<(SimulatedVi, Met)>>),
+    Joining(Arc<Aside<Joined>>),
+    Work(Arc<Aside<verbs::Result<Option<verbs::Completion>>>>),
 }
 
 impl fmt::Debug for Waiting {
@@ -103,6 +110,7 @@ impl Waiting {
                 limit: match kind {
                     // They know their limits themselves.
                     Kind::Connect { .. } | Kind::Accept { .. } => None,
+                    Kind::Work { .. } if !host.polls => None,
                     _ => what.limit.map(|limit| sleep(place, limit)),
                 },
             },
@@ -161,7 +169,7 @@ impl Waiting {
                 let operation = self.operation.get();
                 let polled = match (&how, host.polls) {
                     (How::Queues, true) => looked(py, host, place, &operation.kind, has_looked),
-                    _ => how.poll(py, host, place, &operation.kind, context),
+                    _ => how.poll(py, host, place, operation, context),
                 };
                 if polled.is_pending()
                     && limit
@@ -258,24 +266,45 @@ impl How {
         Ok(match kind {
             Kind::Sleep(span) => Self::Sleep(sleep(place, *span)),
             Kind::Connect {
-                vi, number, port, ..
+                end,
+                name,
+                number,
+                port,
             } => {
-                let address = host.address(*number, port)?;
-                let vi = simulated_vi(vi)?;
-                Self::Meeting(Meeting::connect(
-                    &place.process,
-                    vi,
-                    host.rank(),
-                    address,
-                    limit,
-                ))
+                let (rank, remote) = (host.rank(), host.address(*number, port)?);
+                let meeting = Meeting::Connect { rank, remote };
+                Self::meet(place, end, meeting, Some(name), limit)?
             }
-            Kind::Accept { vi, port } => {
-                let listener = place.nic.listen(port.as_bytes());
-                let vi = simulated_vi(vi)?;
-                Self::Meeting(Meeting::accept(&place.process, vi, listener, limit))
+            Kind::Accept { end, port } => {
+                let meeting = Meeting::Accept(place.nic.listen(port.as_bytes()));
+                Self::meet(place, end, meeting, None, limit)?
+            }
+            Kind::Work { pair, is_receive } if !host.polls => {
+                Self::Work(pair.get().wait_aside(place, *is_receive, limit))
             }
             _ => Self::Queues,
+        })
+    }
+
+    /// Begins to connect an end.
+    fn meet(
+        place: &Simulated,
+        end: &End,
+        meeting: Meeting,
+        name: Option<&str>,
+        limit: Option<Duration>,
+    ) -> PyResult<Self> {
+        Ok(match end {
+            End::Vi(vi) => {
+                let mut vi = simulated_vi(vi)?;
+                Self::Meeting(Aside::call(&place.process, move |process| {
+                    let met = meeting.meet(process, &mut vi, limit);
+                    (vi, met)
+                }))
+            }
+            End::Pair(pair, data) => {
+                Self::Joining(pair.get().join(place, meeting, name, data, limit)?)
+            }
         })
     }
 
@@ -284,15 +313,42 @@ impl How {
         py: Python<'_>,
         host: &HostState,
         place: &Simulated,
-        kind: &Kind,
+        operation: &Operation,
         context: &mut Context<'_>,
     ) -> Poll<PyResult<Py<PyAny>>> {
-        match (self, kind) {
+        match (self, &operation.kind) {
             (Self::Sleep(sleep), _) => sleep.as_mut().poll(context).map(|()| Ok(py.None())),
             (Self::Meeting(meeting), kind) => meeting.poll(context).map(|(vi, result)| {
                 let vi = On::Simulated(Held::new(vi, Some(Arc::clone(&place.home))));
                 met(py, host, kind, vi, result)
             }),
+            (Self::Joining(joining), kind) => {
+                let joined = match joining.poll(context) {
+                    Poll::Ready(joined) => joined,
+                    Poll::Pending => return Poll::Pending,
+                };
+                Poll::Ready(match kind {
+                    Kind::Connect {
+                        end: End::Pair(pair, _),
+                        name,
+                        port,
+                        ..
+                    } => pair.get().joined(py, Some(name), port, joined),
+                    Kind::Accept {
+                        end: End::Pair(pair, _),
+                        port,
+                    } => pair.get().joined(py, None, port, joined),
+                    _ => Err(errors::in_use()),
+                })
+            }
+            (Self::Work(work), Kind::Work { pair, is_receive }) => {
+                work.poll(context)
+                    .map(|done| match done.map_err(|error| refused(&error))? {
+                        Some(done) => pair.get().completed(py, *is_receive, &done),
+                        None => Err(late(operation)),
+                    })
+            }
+            (Self::Work(_), _) => Poll::Ready(Err(errors::in_use())),
             (Self::Queues, Kind::Receive(vi)) => {
                 let mut state = vi.get().state()?;
                 let On::Simulated(queues) = state.vi()? else {
@@ -366,6 +422,7 @@ fn try_once(py: Python<'_>, host: &HostState, kind: &Kind) -> PyResult<Option<Py
                 .map(|found| entry(py, &queue.get().host, found))
                 .transpose()
         }
+        Kind::Work { pair, is_receive } => pair.get().look(py, *is_receive),
         _ => {
             let _ = host;
             Ok(Some(py.None()))
@@ -374,7 +431,7 @@ fn try_once(py: Python<'_>, host: &HostState, kind: &Kind) -> PyResult<Option<Py
 }
 
 /// Takes a VI to be connected.
-fn simulated_vi(vi: &Py<Vi>) -> PyResult<viaduct_provider::Vi<viaduct_programs::SimulatedFabric>> {
+fn simulated_vi(vi: &Py<Vi>) -> PyResult<SimulatedVi> {
     let mut state = vi.get().state()?;
     state.vi()?;
     match state.vi.take() {
@@ -395,8 +452,16 @@ fn met(
     result: Met,
 ) -> PyResult<Py<PyAny>> {
     let (own, name, port) = match kind {
-        Kind::Connect { vi, name, port, .. } => (vi, Some(name.as_str()), port),
-        Kind::Accept { vi, port } => (vi, None, port),
+        Kind::Connect {
+            end: End::Vi(vi),
+            name,
+            port,
+            ..
+        } => (vi, Some(name.as_str()), port),
+        Kind::Accept {
+            end: End::Vi(vi),
+            port,
+        } => (vi, None, port),
         _ => return Err(errors::in_use()),
     };
     match result {
@@ -467,7 +532,6 @@ fn attempt(
 ) -> PyResult<Option<Py<PyAny>>> {
     match kind {
         Kind::CatchUp => Ok(Some(py.None())),
-        Kind::All(_) => Err(errors::in_use()),
         Kind::Sleep(span) => {
             let left = span.saturating_sub(begun.elapsed());
             py.detach(|| thread::sleep(left.min(slice)));
@@ -513,7 +577,10 @@ fn attempt(
             }
         }
         Kind::Connect {
-            vi, number, port, ..
+            end: End::Vi(vi),
+            number,
+            port,
+            ..
         } => {
             let address = host.address(*number, port)?;
             let mut state = vi.get().state()?;
@@ -537,7 +604,10 @@ fn attempt(
             drop(state);
             met(py, host, kind, vi, result.map(|_| None)).map(Some)
         }
-        Kind::Accept { vi, port } => {
+        Kind::Accept {
+            end: End::Vi(vi),
+            port,
+        } => {
             let address = host.address(host.number(), port)?;
             let mut state = vi.get().state()?;
             let On::Real(waiting) = state.vi()? else {
@@ -552,6 +622,10 @@ fn attempt(
             let vi = state.vi.take().ok_or_else(errors::in_use)?;
             drop(state);
             met(py, host, kind, vi, result).map(Some)
+        }
+        // Queue pairs are of simulated hosts.
+        Kind::All(_) | Kind::Work { .. } | Kind::Connect { .. } | Kind::Accept { .. } => {
+            Err(errors::in_use())
         }
     }
 }

@@ -288,8 +288,8 @@ impl CompletionChannel {
 }
 
 impl CompletionQueue {
-    /// Takes completions, oldest first, and says how many. Where there is none the program's loop
-    /// has turned once.
+    /// Takes completions, oldest first, and says how many. An empty poll costs the program one turn
+    /// of its polling loop.
     ///
     /// # Errors
     ///

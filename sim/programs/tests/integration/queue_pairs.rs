@@ -183,7 +183,8 @@ fn a_read_brings_its_bytes_back_and_a_long_write_takes_its_time() {
     }
 }
 
-/// What came of a number of adds and sends over links that lose.
+/// Adds and sends over links that lose: the sum in memory, how many requests and receives
+/// completed, when the last program ended, and how many packets were sent again.
 fn under_loss(rate: f64, kind: QueuePairType) -> (u64, usize, usize, Time, u64) {
     const ROUNDS: u64 = 200;
     let mut config = hosts("rnic-gen4");

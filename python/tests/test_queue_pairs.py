@@ -1,0 +1,282 @@
+"""Queue pairs of verbs on simulated hosts."""
+
+from collections.abc import Generator
+from typing import Any, Literal
+
+import pytest
+import viaduct as via
+
+Yields = Generator[via.Operation | None, Any, Any]
+WAITS = pytest.mark.parametrize("wait", ["block", "poll"])
+
+
+def run(
+    asks: Any, owns: Any, on: str = "sim:rnic-gen5", wait: Literal["block", "poll"] = "block"
+) -> dict[str, Any]:
+    programs = {"asks": asks, "owns": owns}
+    return via.cluster(on, programs, wait=wait).run(seed=1).returned
+
+
+@WAITS
+@pytest.mark.parametrize("kind", ["rc", "uc"])
+def test_sends_come_with_their_bytes_and_numbers(wait: Literal["block", "poll"], kind: str) -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(kind=kind, inline_bytes=16), host.region(64)
+        told = yield pair.connect("owns", private_data=b"from asks")
+        assert (told, pair.peer, pair.state) == (b"from owns", "owns", "RTS")
+        region[:16] = bytes(range(16))
+        numbers = [
+            pair.post_send(region, 4),
+            pair.post_send(region, 8, offset=2, immediate=7),
+            pair.post_send(region, 16, inline=True),
+        ]
+        done = []
+        for _ in numbers:
+            done.append((yield pair.send_done()))
+        assert [each.request for each in done] == numbers == [0, 1, 2]
+        assert [(each.opcode, each.length) for each in done] == [
+            ("send", 4),
+            ("send", 8),
+            ("send", 16),
+        ]
+        assert done[0].region is region
+        return repr(done[1])
+
+    def owns(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(kind=kind), host.region(96)
+        assert pair.state == "INIT"
+        for place in range(3):
+            pair.post_receive(region, 32, offset=32 * place)
+        told = yield pair.accept(private_data=b"from owns")
+        assert (told, pair.peer) == (b"from asks", "asks")
+        done = []
+        for _ in range(3):
+            done.append((yield pair.receive_done()))
+        assert bytes(region[32:40]) == bytes(range(2, 10))
+        return [(each.opcode, each.length, each.immediate) for each in done]
+
+    assert run(asks, owns, wait=wait) == {
+        "asks": "<viaduct work completion: request 1, send, 8 bytes>",
+        "owns": [("receive", 4, None), ("receive", 8, 7), ("receive", 16, None)],
+    }
+
+
+@WAITS
+def test_writes_reads_and_atomics_reach_a_region(wait: Literal["block", "poll"]) -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(64)
+        target = yield pair.connect("owns")
+        region[:8] = b"abcdefgh"
+        pair.post_write(region, target, 4, offset=2, target_offset=8)
+        pair.post_read(region, target, 8, offset=16, source_offset=8)
+        pair.post_fetch_add(region, target, 2**64 - 1, offset=24)
+        pair.post_compare_swap(region, target, 41, 99, offset=32)
+        opcodes = []
+        for _ in range(4):
+            opcodes.append((yield pair.send_done()).opcode)
+        assert opcodes == ["write", "read", "fetch and add", "compare and swap"]
+        pair.post_write(region, target, 0, immediate=1)
+        yield pair.send_done()
+        words = [int.from_bytes(region[at : at + 8], "little") for at in (24, 32)]
+        return bytes(region[16:24]), words
+
+    def owns(host: via.Host) -> Yields:
+        region = host.region(16, remote_write=True, remote_read=True, remote_atomic=True)
+        region[:8] = (42).to_bytes(8, "little")
+        pair = host.queue_pair()
+        pair.post_receive(region, 0)
+        yield pair.accept(private_data=region.remote())
+        done = yield pair.receive_done()
+        return done.opcode, done.immediate, int.from_bytes(region[:8], "little"), bytes(region[8:])
+
+    assert run(asks, owns, wait=wait) == {
+        "asks": (b"cdef\0\0\0\0", [42, 41]),
+        "owns": ("receive of a write", 1, 99, b"cdef\0\0\0\0"),
+    }
+
+
+def test_what_a_region_does_not_let_is_refused_and_flushes_the_rest() -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(64)
+        target = yield pair.connect("owns")
+        pair.post_read(region, target, 8)
+        pair.post_send(region, 8)
+        with pytest.raises(via.DescriptorError, match="request 0: remote access error") as refused:
+            yield pair.send_done()
+        with pytest.raises(via.FlushedError, match="request 1: work request flushed"):
+            yield pair.send_done()
+        return refused.value.status, pair.state
+
+    def owns(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(64, remote_write=True)
+        yield pair.accept(private_data=region.remote())
+        yield host.sleep("1 ms")
+
+    assert run(asks, owns)["asks"] == (10, "ERR")
+
+
+def test_a_peer_without_a_receive_fails_the_send() -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(rnr_retry=2), host.region(8)
+        yield pair.connect("owns")
+        pair.post_send(region)
+        with pytest.raises(via.DescriptorError, match="receiver-not-ready retry counter exceeded"):
+            yield pair.send_done()
+        return pair.state
+
+    def owns(host: via.Host) -> Yields:
+        pair = host.queue_pair()
+        yield pair.accept()
+        yield host.sleep("10 ms")
+
+    assert run(asks, owns)["asks"] == "ERR"
+
+
+def test_a_program_that_ends_sends_what_it_posted() -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(1 << 20)
+        yield pair.connect("owns")
+        region[-1] = 7
+        pair.post_send(region)
+
+    def owns(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(1 << 20)
+        pair.post_receive(region)
+        yield pair.accept()
+        done = yield pair.receive_done()
+        return done.length, region[-1]
+
+    assert run(asks, owns)["owns"] == (1 << 20, 7)
+
+
+def test_a_peer_that_has_left_is_told_of() -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(ack_timeout=1, retry_count=1), host.region(8)
+        yield pair.connect("owns")
+        yield host.sleep("1 ms")
+        pair.post_send(region)
+        with pytest.raises(via.DescriptorError, match="transport retry counter exceeded"):
+            yield pair.send_done()
+        return True
+
+    def owns(host: via.Host) -> Yields:
+        yield host.queue_pair().accept()
+
+    assert run(asks, owns)["asks"] is True
+
+
+@WAITS
+def test_a_wait_has_a_limit(wait: Literal["block", "poll"]) -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(8)
+        yield pair.connect("owns")
+        began_us = host.now_us
+        with pytest.raises(via.TimeLimitError, match="20 us passed without a receive on its queue"):
+            yield pair.receive_done(timeout="20 us")
+        assert 19.99 < host.now_us - began_us < 30
+        # What comes later is not lost.
+        pair.post_receive(region)
+        return (yield pair.receive_done()).length
+
+    def owns(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(8)
+        yield pair.accept()
+        yield host.sleep("100 us")
+        pair.post_send(region, 3)
+        yield pair.send_done()
+
+    assert run(asks, owns, wait=wait)["asks"] == 3
+
+
+def test_programs_that_wait_for_ever_are_named() -> None:
+    def asks(host: via.Host) -> Yields:
+        pair = host.queue_pair()
+        yield pair.connect("owns")
+        yield pair.receive_done()
+
+    def owns(host: via.Host) -> Yields:
+        pair = host.queue_pair()
+        yield pair.accept()
+        yield pair.receive_done()
+
+    with pytest.raises(via.DeadlockError, match="asks waits for a receive on its queue pair with"):
+        run(asks, owns)
+
+
+def test_what_is_posted_wrongly_is_refused_with_words() -> None:
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(send_depth=1, inline_bytes=4), host.region(8)
+        with pytest.raises(via.FabricError) as early:
+            pair.post_send(region)
+        assert early.value.code == "EINVAL"
+        target = yield pair.connect("owns")
+        with pytest.raises(ValueError, match="8 bytes from 4 on are not in a region of 8 bytes"):
+            pair.post_send(region, 8, offset=4)
+        with pytest.raises(TypeError, match=r"region\.remote\(\) gave: 16 bytes"):
+            pair.post_write(region, 7)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="16 bytes, not 3"):
+            pair.post_write(region, b"abc")
+        with pytest.raises(via.FabricError) as long:
+            pair.post_send(region, 8, inline=True)
+        assert long.value.code == "EINVAL"
+        pair.post_write(region, target)
+        with pytest.raises(via.FabricError) as full:
+            pair.post_write(region, target)
+        assert full.value.code == "ENOMEM"
+        yield pair.send_done()
+        return region
+
+    def owns(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(), host.region(8, remote_write=True)
+        with pytest.raises(ValueError, match="private data has at most 256 bytes, not 257"):
+            pair.accept(private_data=bytes(257))
+        yield pair.accept(private_data=region.remote())
+        with pytest.raises(ValueError, match='kind is "rc"'):
+            host.queue_pair(kind="ud")
+        with pytest.raises(via.FabricError) as large:
+            host.queue_pair(send_depth=1 << 20)
+        # It stays until the write has come.
+        yield host.sleep("1 ms")
+        return large.value.code
+
+    assert run(asks, owns)["owns"] == "EINVAL"
+
+
+@pytest.mark.parametrize(("on", "code"), [("sim:clan-pio", "EOPNOTSUPP"), ("shm", "NotSupported")])
+def test_where_there_are_no_queue_pairs_it_is_said(on: str, code: str) -> None:
+    def program(host: via.Host) -> str:
+        with pytest.raises(via.FabricError) as refused:
+            host.queue_pair()
+        return refused.value.code
+
+    assert via.cluster(on, [program]).run().returned["host0"] == code
+
+
+@pytest.mark.parametrize("wait", ["poll"])
+def test_half_a_round_takes_what_measure_says(wait: Literal["poll"]) -> None:
+    rounds = 100
+
+    def asks(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(inline_bytes=8), host.region(8)
+        pair.post_receive(region)
+        yield pair.connect("owns")
+        began_us = host.now_us
+        for _ in range(rounds):
+            pair.post_send(region, inline=True)
+            yield pair.receive_done()
+            pair.post_receive(region)
+            yield pair.send_done()
+        return (host.now_us - began_us) / rounds / 2
+
+    def owns(host: via.Host) -> Yields:
+        pair, region = host.queue_pair(inline_bytes=8), host.region(8)
+        pair.post_receive(region)
+        yield pair.accept()
+        for _ in range(rounds):
+            yield pair.receive_done()
+            pair.post_send(region, inline=True)
+            pair.post_receive(region)
+            yield pair.send_done()
+
+    # `viaduct measure send-latency --on sim:rnic-gen5` says 0.846 us.
+    assert run(asks, owns, wait=wait)["asks"] == pytest.approx(0.846, rel=0.005)
