@@ -16,19 +16,25 @@
 //! - `completions.rs`: what a completion queue holds, and when it tells its channel
 //! - `table.rs`: objects by keys that die with them
 //! - `regions.rs`: registered memory
-//! - `adapter.rs` and its folder: an adapter with all its objects, for hosts whose packets
-//!   somebody carries
+//! - `objects.rs` and its folder: all objects, what they are made with and what uses them; the
+//!   states of queue pairs; how what is posted on them ends
+//! - `notices.rs`: how a program learns of it: completion queues, channels, events
+//! - `carrier.rs`: what those ask of whoever carries the packets
+//! - `adapter.rs` and its folder: a carrier of whole packets, for hosts that somebody simulates
 //! - `events.rs`, `error.rs`: what is told without being asked for, and why a call failed
 //! - `faults.rs`: which requests are struck by faults on request
 
 mod adapter;
 mod attributes;
+pub mod carrier;
 pub mod check;
 mod completions;
 pub mod error;
 mod events;
 pub mod faults;
 pub mod flags;
+pub mod notices;
+mod objects;
 pub mod regions;
 mod request;
 pub mod requester;
@@ -38,7 +44,7 @@ mod table;
 pub mod transition;
 mod words;
 
-pub use adapter::{Adapter, AdapterAttributes, Answer, Datagram, Memory, Packet};
+pub use adapter::{Adapter, Answer, Datagram, Memory, OfPair, OfSend, Packet, Packets};
 pub use attributes::{
     AddressAttributes, Capabilities, GlobalRoute, QueuePairAttributes, RangeError,
     SharedReceiveAttributes,
@@ -46,6 +52,7 @@ pub use attributes::{
 pub use completions::{Armed, Arrival, CompletionQueueOptions, Completions};
 pub use error::{Error, Result, errno};
 pub use events::{AsyncElement, AsyncEvent};
+pub use objects::{Destination, Limits, Objects, Pair};
 pub use request::{
     Completion, DatagramDestination, Elements, QueuePairOptions, Receive, ReceiveRequest,
     ScatterGatherElement, SendRequest, bytes_of,

@@ -33,6 +33,21 @@ pub struct GlobalRoute {
     pub traffic_class: u8,
 }
 
+impl GlobalRoute {
+    /// The header that stands before a datagram in its receive: that of IPv6.
+    #[must_use]
+    pub fn header(&self, source_gid: &[u8; 16]) -> [u8; 40] {
+        let mut header = [0; 40];
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
+        header[..4].copy_from_slice(&first.to_be_bytes());
+        header[6] = 0x1b;
+        header[7] = self.hop_limit;
+        header[8..24].copy_from_slice(source_gid);
+        header[24..].copy_from_slice(&self.destination_gid);
+        header
+    }
+}
+
 /// `struct ibv_ah_attr`: where a peer is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AddressAttributes {

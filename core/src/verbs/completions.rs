@@ -46,6 +46,20 @@ impl<C> Default for CompletionQueueOptions<C> {
     }
 }
 
+impl<C> CompletionQueueOptions<C> {
+    /// The same with another word for its channel.
+    pub fn map<D>(&self, channel: impl FnOnce(&C) -> D) -> CompletionQueueOptions<D> {
+        CompletionQueueOptions {
+            entries: self.entries,
+            cookie: self.cookie,
+            channel: self.channel.as_ref().map(channel),
+            vector: self.vector,
+            has_timestamps: self.has_timestamps,
+            ignores_overrun: self.ignores_overrun,
+        }
+    }
+}
+
 /// What follows when a completion comes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival {

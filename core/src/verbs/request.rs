@@ -2,7 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::{Capabilities, CompletionOpcode, CompletionStatus, Key, QueuePairType, SendOpcode};
+use super::flags::completion;
+use super::{
+    Capabilities, CompletionOpcode, CompletionStatus, Key, QueuePairType, SendOpcode, responder,
+};
 
 /// `struct ibv_sge`, with its layout: a piece of registered memory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -71,6 +74,45 @@ impl Default for Completion {
     }
 }
 
+impl Completion {
+    /// That of a receive, which so many bytes came for, of a write or of a message. `ends` are the
+    /// numbers of the queue pair and of its peer.
+    #[inline]
+    #[must_use]
+    pub fn received(
+        request: u64,
+        is_write: bool,
+        byte_length: u32,
+        immediate: Option<u32>,
+        ends: (u32, u32),
+    ) -> Self {
+        Self {
+            request,
+            opcode: responder::completed(is_write),
+            byte_length,
+            immediate: immediate.unwrap_or(0),
+            queue_pair: ends.0,
+            source_queue_pair: ends.1,
+            flags: if immediate.is_some() {
+                completion::WITH_IMMEDIATE
+            } else {
+                0
+            },
+            ..Self::default()
+        }
+    }
+
+    /// The same of a datagram.
+    #[must_use]
+    pub const fn of_datagram(mut self, is_global: bool, service_level: u8) -> Self {
+        if is_global {
+            self.flags |= completion::GLOBAL_ROUTING_HEADER;
+        }
+        self.service_level = service_level;
+        self
+    }
+}
+
 /// What a queue pair is made with (`struct ibv_qp_init_attr`).
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePairOptions<C = Key, S = Key> {
@@ -88,6 +130,25 @@ pub struct QueuePairOptions<C = Key, S = Key> {
     pub is_every_send_signaled: bool,
     /// Names it in asynchronous events.
     pub cookie: u64,
+}
+
+impl<C, S> QueuePairOptions<C, S> {
+    /// The same with other words for its queues.
+    pub fn map<D, T>(
+        &self,
+        queue: impl Fn(&C) -> D,
+        shared: impl FnOnce(&S) -> T,
+    ) -> QueuePairOptions<D, T> {
+        QueuePairOptions {
+            kind: self.kind,
+            capabilities: self.capabilities,
+            send_queue: queue(&self.send_queue),
+            receive_queue: queue(&self.receive_queue),
+            shared_receive_queue: self.shared_receive_queue.as_ref().map(shared),
+            is_every_send_signaled: self.is_every_send_signaled,
+            cookie: self.cookie,
+        }
+    }
 }
 
 /// A piece of work for the send queue (`struct ibv_send_wr`).

@@ -306,6 +306,11 @@ impl<T> SendQueue<T> {
         Some((send, requester::status_when_flushed(done)))
     }
 
+    /// Forgets those that were posted behind so many.
+    pub fn truncate(&mut self, length: usize) {
+        self.sends.truncate(length);
+    }
+
     /// Forgets all of them.
     pub fn clear(&mut self) {
         self.sends.clear();

@@ -5,8 +5,9 @@ use std::os::fd::RawFd;
 use viaduct_core::verbs::Result;
 pub use viaduct_core::verbs::{AsyncElement, AsyncEvent};
 
+use crate::carrier::Counter;
 use crate::device::Device;
-use crate::engine::{self, Key};
+use crate::engine::{self, Key, engine};
 use crate::queues::{CompletionChannel, CompletionQueue, CompletionQueueOptions};
 use crate::region::ProtectionDomain;
 
@@ -33,7 +34,10 @@ impl Context {
     /// to `O_NONBLOCK`; it is closed with the context.
     #[must_use]
     pub fn async_fd(&self) -> RawFd {
-        engine::async_fd(self.key)
+        engine().map_or(-1, |engine| {
+            let context = engine.objects.notices.contexts.get(self.key);
+            context.map_or(-1, |context| context.events.signal.fd())
+        })
     }
 
     /// The next asynchronous event. Waits for one unless the descriptor is `O_NONBLOCK`.
@@ -51,7 +55,8 @@ impl Context {
     ///
     /// EAGAIN when there is no event.
     pub fn try_next_async_event(&self) -> Result<AsyncEvent> {
-        engine::try_next_async_event(self.key)
+        let event = engine()?.objects.next_async_event(self.key)?;
+        event.ok_or_else(engine::nothing_yet)
     }
 
     /// Makes a protection domain.
@@ -61,7 +66,7 @@ impl Context {
     /// ENOMEM when there are too many.
     pub fn allocate_protection_domain(&self) -> Result<ProtectionDomain> {
         Ok(ProtectionDomain {
-            key: engine::allocate_protection_domain(self.key)?,
+            key: engine()?.objects.allocate_domain(self.key)?,
         })
     }
 
@@ -71,9 +76,10 @@ impl Context {
     ///
     /// What the system says when it has no descriptors left.
     pub fn create_completion_channel(&self) -> Result<CompletionChannel> {
-        Ok(CompletionChannel {
-            key: engine::create_completion_channel(self.key)?,
-        })
+        let mut engine = engine()?;
+        let notices = &mut engine.objects.notices;
+        let key = notices.create_channel(self.key, Counter::new()?)?;
+        Ok(CompletionChannel { key })
     }
 
     /// Makes a completion queue.
@@ -85,9 +91,11 @@ impl Context {
         &self,
         options: &CompletionQueueOptions,
     ) -> Result<CompletionQueue> {
-        Ok(CompletionQueue {
-            key: engine::create_completion_queue(self.key, options)?,
-        })
+        let options = options.map(|channel| channel.key);
+        let key = engine()?
+            .objects
+            .create_completion_queue(self.key, &options)?;
+        Ok(CompletionQueue { key })
     }
 
     /// Closes the device. What is left of its objects goes with it.
@@ -96,6 +104,6 @@ impl Context {
     ///
     /// EINVAL when it is closed already.
     pub fn close(&self) -> Result<()> {
-        engine::close_context(self.key)
+        engine()?.objects.close(self.key)
     }
 }

@@ -298,10 +298,10 @@ impl Device {
             capability_flags: limits::CAPABILITY_FLAGS,
             max_elements: limits::ELEMENTS_MAX,
             max_read_elements: limits::ELEMENTS_MAX,
-            max_completion_queues: limits::COMPLETION_QUEUES_MAX,
+            max_completion_queues: limits::OBJECTS_MAX,
             max_completion_entries: limits::COMPLETION_ENTRIES_MAX,
             max_regions: limits::REGIONS_MAX,
-            max_protection_domains: limits::PROTECTION_DOMAINS_MAX,
+            max_protection_domains: limits::OBJECTS_MAX,
             max_destination_read_atomic: u32::from(limits::READ_ATOMIC_MAX),
             max_read_atomic_resources: u32::from(limits::READ_ATOMIC_MAX) * limits::QUEUE_PAIRS_MAX,
             max_read_atomic: u32::from(limits::READ_ATOMIC_MAX),
@@ -309,7 +309,7 @@ impl Device {
             // they are atomic for processors too is said by `pci_atomic_caps` of the C face.
             atomic_capability: 1,
             max_address_handles: limits::ADDRESS_HANDLES_MAX,
-            max_shared_receive_queues: limits::SHARED_RECEIVE_QUEUES_MAX,
+            max_shared_receive_queues: limits::OBJECTS_MAX,
             max_shared_receive_requests: limits::REQUESTS_MAX,
             max_shared_receive_elements: limits::ELEMENTS_MAX,
             max_partition_keys: 1,
@@ -420,7 +420,7 @@ impl Device {
         Ok(0xffff)
     }
 
-    pub(crate) fn check_port(&self, port: u8) -> Result<()> {
+    fn check_port(&self, port: u8) -> Result<()> {
         if port == 1 {
             Ok(())
         } else {

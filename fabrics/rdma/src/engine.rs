@@ -1,49 +1,33 @@
 //! What a process holds: all objects behind one lock, and the calls of the interface.
 
-mod events;
+mod calls;
 pub(crate) mod fork;
-mod objects;
-mod pairs;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
-use viaduct_core::verbs::check::{self, PostError, Region, SendLimits};
-use viaduct_core::verbs::error::{busy, full, gone, invalid, unsupported};
-use viaduct_core::verbs::flags::{access, attribute, reregister, send, shared_receive};
-use viaduct_core::verbs::regions::{self, ACCESS_KNOWN, RegionState, check_region};
-use viaduct_core::verbs::responder;
-use viaduct_core::verbs::transition::{self, ModifyError};
-use viaduct_core::verbs::{
-    AddressAttributes, Armed, AsyncEventType, Completion, Completions, Elements, Error, LinkLayer,
-    Phase, QueuePairAttributes, QueuePairState, QueuePairType, RangeError, Receive, Result,
-    SendQueue, SharedReceiveAttributes, Table, bytes_of,
-};
+pub(crate) use viaduct_core::verbs::Key;
+use viaduct_core::verbs::error::{full, gone};
+use viaduct_core::verbs::notices::{Destruction, Owner};
+use viaduct_core::verbs::{Completion, Error, Objects, Result};
 use viaduct_processes::barrier::{barrier_everywhere, has_barrier};
 use viaduct_processes::lock::{self, BiasedMutex};
 use viaduct_processes::rendezvous::{Listener, Place};
 
-use crate::context::{AsyncElement, AsyncEvent};
-use crate::device::{self, Device};
+use crate::carrier::{Counter, Rings, now};
+use crate::device::Device;
 use crate::error::of_system;
-use crate::faults::{self, Strikes, Struck};
+use crate::faults::{self, Strikes};
 use crate::limits;
 use crate::link::{self, Link, OwnTables};
-use crate::memory::{Regions, Scratch};
-use crate::notices::{Channel, ContextState, Counter, Notices, Owner, Queue};
-use crate::pair::{QueuePairOptions, ReceiveRequest, SendRequest};
-use crate::queues::CompletionQueueOptions;
+use crate::memory::Scratch;
 use crate::service;
-use crate::state::{Address, Domain, OnRing, Pair, Payload, Send, Shared};
 use crate::tables::{PairTable, RegionTable};
-pub(crate) use viaduct_core::verbs::Key;
 
-pub(crate) use self::events::*;
-pub(crate) use self::objects::*;
-pub(crate) use self::pairs::*;
+pub(crate) use self::calls::*;
 
 /// Everything.
 #[derive(Debug)]
@@ -51,19 +35,11 @@ pub(crate) struct Engine {
     pub(crate) place: Place,
     pub(crate) block: u32,
     pub(crate) listener: Arc<Listener>,
-    pub(crate) tables: OwnTables,
-    pub(crate) notices: Notices,
-    pub(crate) domains: Table<Domain>,
-    pub(crate) regions: Regions,
-    pub(crate) shared: Table<Shared>,
-    pub(crate) pairs: Table<Option<Box<Pair>>>,
-    pub(crate) addresses: Table<Address>,
+    pub(crate) objects: Objects<Rings>,
     pub(crate) links: Vec<Option<Link>>,
     pub(crate) links_by_block: BTreeMap<u32, usize>,
     /// Peers that have connected and not said who they are.
     pub(crate) strangers: Vec<Arc<OwnedFd>>,
-    /// Indexes of queue pairs with sends.
-    pub(crate) active: Vec<u32>,
     /// Wakes the service thread.
     pub(crate) wake: Arc<OwnedFd>,
     /// Scratch memory.
@@ -75,7 +51,6 @@ pub(crate) struct Engine {
     pub(crate) is_waiting: bool,
     /// Faults on request.
     pub(crate) faults: Option<Box<Strikes>>,
-    key_variant: u32,
 }
 
 /// The engine, behind a lock that costs nothing while one thread uses it.
@@ -119,21 +94,36 @@ pub(crate) fn engine() -> Result<Guard> {
     Ok(Guard(guard))
 }
 
-/// Leaves the engine until events are acknowledged.
-fn wait(guard: Guard) -> Result<Guard> {
-    let (lock, condition) = &ACKNOWLEDGED;
-    let waiting = lock.lock().unwrap_or_else(PoisonError::into_inner);
-    // Not before: whoever acknowledges after this is heard.
-    drop(guard);
-    drop(condition.wait(waiting));
-    engine()
+/// Destroys something as soon as the events about it are acknowledged that were handed out.
+pub(crate) fn destroy(
+    mut act: impl FnMut(&mut Objects<Rings>) -> Result<Destruction>,
+) -> Result<()> {
+    loop {
+        let mut engine = engine()?;
+        if act(&mut engine.objects)? == Destruction::Done {
+            return Ok(());
+        }
+        let (lock, condition) = &ACKNOWLEDGED;
+        let waiting = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not before: whoever acknowledges after this is heard.
+        drop(engine);
+        drop(condition.wait(waiting));
+    }
 }
 
 /// Has those look again who wait for an acknowledgement. The engine is the caller's.
-fn tell_acknowledged(_engine: &Engine) {
+pub(crate) fn tell_acknowledged(_engine: &Engine) {
     let (lock, condition) = &ACKNOWLEDGED;
     drop(lock.lock());
     condition.notify_all();
+}
+
+/// Says that asynchronous events about an object have been dealt with.
+pub(crate) fn acknowledge_async(owner: Owner, count: u32) {
+    if let Ok(mut engine) = engine() {
+        engine.objects.acknowledge_async(owner, count);
+        tell_acknowledged(&engine);
+    }
 }
 
 /// Turns in which a peer that is gone is heard: more than a ring has packets for.
@@ -176,34 +166,25 @@ impl Engine {
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(of_system)?,
         );
         let own = Link::to_self(block, &tables).map_err(of_system)?;
-        let life = fork::first_life();
+        let carrier = Rings {
+            tables,
+            active: Vec::new(),
+        };
+        let objects = Objects::new(limits::of_block(block), fork::first_life(), carrier);
         let mut engine = Box::new(Self {
             place,
             block,
             listener: Arc::new(listener),
-            tables,
-            notices: Notices {
-                contexts: Table::new(1024, life),
-                channels: Table::new(65_536, life),
-                queues: Table::new(limits::COMPLETION_QUEUES_MAX, life),
-                armed: 0,
-            },
-            domains: Table::new(limits::PROTECTION_DOMAINS_MAX, life),
-            regions: Table::new(limits::REGIONS_MAX, life),
-            shared: Table::new(limits::SHARED_RECEIVE_QUEUES_MAX, life),
-            pairs: Table::new(limits::QUEUE_PAIRS_MAX, life),
-            addresses: Table::new(limits::ADDRESS_HANDLES_MAX, life),
+            objects,
             links: vec![Some(own)],
             links_by_block: BTreeMap::new(),
             strangers: Vec::new(),
-            active: Vec::new(),
             wake: wake.clone(),
             pieces: Scratch::default(),
             looks: 0,
             advance_at: 0,
             is_waiting: false,
             faults: Strikes::from_environment(),
-            key_variant: 1,
         });
         engine.links_by_block.insert(block, 0);
         service::start(wake).map_err(of_system)?;
@@ -227,46 +208,8 @@ impl Engine {
     /// Whether something is under way that the service thread may have to help along.
     pub(crate) fn has_work(&self) -> bool {
         let mut links = self.links.iter().flatten();
-        !self.active.is_empty() || links.any(|link| !link.responses.is_empty() || link.wants_help())
-    }
-
-    pub(crate) fn context_of_domain(&self, domain: Key) -> Result<Key> {
-        Ok(self.domains.get(domain).ok_or_else(gone)?.context)
-    }
-
-    pub(crate) fn pair(&mut self, key: Key) -> Result<&mut Box<Pair>> {
-        self.pairs
-            .get_mut(key)
-            .and_then(Option::as_mut)
-            .ok_or_else(gone)
-    }
-
-    /// Takes a queue pair out, to work on it with the rest at hand. It must be put back.
-    pub(crate) fn take_pair(&mut self, index: u32) -> Option<Box<Pair>> {
-        self.pairs.at_mut(index)?.take()
-    }
-
-    pub(crate) fn put_pair(&mut self, pair: Box<Pair>) {
-        if let Some(place) = self.pairs.get_mut(pair.key) {
-            *place = Some(pair);
-        }
-    }
-
-    /// Shows peers what a queue pair lets them do.
-    pub(crate) fn show(&self, pair: &Pair) {
-        let entry = self.tables.pairs.at(pair.key.index());
-        entry.domain.store(pair.domain.index(), Ordering::Relaxed);
-        entry
-            .access
-            .store(pair.attributes.access_flags, Ordering::Relaxed);
-        entry
-            .peer
-            .store(pair.attributes.destination, Ordering::Relaxed);
-        entry.expected.store(pair.expected, Ordering::Relaxed);
-        let hears = check::hears(pair.state)
-            && pair.options.kind != QueuePairType::Ud
-            && !faults::is_port_down();
-        entry.hears.store(u32::from(hears), Ordering::Release);
+        !self.objects.notices.carrier.active.is_empty()
+            || links.any(|link| !link.responses.is_empty() || link.wants_help())
     }
 
     /// The link to whoever has a number.
@@ -280,7 +223,13 @@ impl Engine {
         if block == 0 || block >= BLOCKS {
             return None;
         }
-        let link = Link::connect(&self.place, block, self.block, &self.tables).ok()??;
+        let link = Link::connect(
+            &self.place,
+            block,
+            self.block,
+            &self.objects.notices.carrier.tables,
+        )
+        .ok()??;
         let index = self.add_link(link);
         self.links_by_block.insert(block, index);
         self.poke();
@@ -288,7 +237,7 @@ impl Engine {
     }
 
     pub(crate) fn add_link(&mut self, link: Link) -> usize {
-        if self.notices.armed > 0 {
+        if self.objects.notices.armed() > 0 {
             link.incoming.set_attention(true);
             barrier_everywhere();
         }
@@ -311,24 +260,30 @@ impl Engine {
         // What it sent before is heard, and what it acknowledged.
         // One that goes on writing is not heard for ever.
         let _ = (0..TURNS_AT_END).find(|_| self.hear(index) == 0);
-        for at in self.active.clone() {
-            if let Some(mut pair) = self.take_pair(at) {
-                if pair.link == Some(index) {
+        for at in self.objects.notices.carrier.active.clone() {
+            if let Some(mut pair) = self.objects.take_pair(at) {
+                if pair.own.link == Some(index) {
                     self.hear_acknowledgements(&mut pair);
-                    self.retire(&mut pair);
+                    self.objects.retire(&mut pair);
                 }
-                self.put_pair(pair);
+                self.objects.put_pair(pair);
             }
         }
         if self.links_by_block.get(&block) == Some(&index) {
             self.links_by_block.remove(&block);
         }
-        for key in self.pairs.iter().map(|(key, _)| key).collect::<Vec<_>>() {
-            if let Ok(pair) = self.pair(key)
-                && pair.link == Some(index)
+        for key in self
+            .objects
+            .pairs
+            .iter()
+            .map(|(key, _)| key)
+            .collect::<Vec<_>>()
+        {
+            if let Some(Some(pair)) = self.objects.pairs.get_mut(key)
+                && pair.own.link == Some(index)
             {
-                pair.link = None;
-                pair.sends.heard_at = crate::notices::now();
+                pair.own.link = None;
+                pair.sends.heard_at = now();
                 for send in pair.sends.iter_mut() {
                     send.own.end = 0;
                 }
@@ -346,87 +301,7 @@ impl Engine {
             barrier_everywhere();
         }
     }
-
-    /// Has a completion queue tell its channel, or tell nothing.
-    pub(crate) fn set_armed(&mut self, key: Key, is_solicited_only: Option<bool>) -> Result<()> {
-        let queue = self.notices.queues.get_mut(key).ok_or_else(gone)?;
-        let completions = &mut queue.completions;
-        let before = match is_solicited_only {
-            Some(is_solicited_only) => completions.arm(is_solicited_only),
-            None => completions.disarm(),
-        };
-        self.notices.armed += u32::from(is_solicited_only.is_some());
-        self.notices.armed -= u32::from(before != Armed::No);
-        Ok(())
-    }
 }
 
-impl Engine {
-    pub(crate) fn remove_region(&mut self, key: Key) -> Option<()> {
-        let state = self.regions.remove(key)?;
-        self.tables.regions.set(state.key, None);
-        if let Some(domain) = self.domains.get_mut(state.domain) {
-            domain.users -= 1;
-        }
-        Some(())
-    }
-
-    pub(crate) fn remove_pair(&mut self, key: Key) {
-        let Some(pair) = self.pairs.get_mut(key).and_then(Option::take) else {
-            return;
-        };
-        let entry = self.tables.pairs.at(key.index());
-        // What it has acknowledged stays to be read: its peer may look for it later.
-        entry.hears.store(0, Ordering::Release);
-        self.pairs.remove(key);
-        self.active.retain(|index| *index != key.index());
-        let options = &pair.options;
-        for queue in [options.send_queue, options.receive_queue] {
-            self.notices.forget_completions(queue.key, pair.number);
-            if let Some(queue) = self.notices.queues.get_mut(queue.key) {
-                queue.users -= 1;
-            }
-        }
-        if let Some(shared) = options.shared_receive_queue
-            && let Some(shared) = self.shared.get_mut(shared.key)
-        {
-            shared.users -= 1;
-        }
-        if let Some(domain) = self.domains.get_mut(pair.domain) {
-            domain.users -= 1;
-        }
-    }
-
-    /// Tells once that a shared receive queue runs short.
-    pub(crate) fn check_limit(&mut self, key: Key) {
-        if let Some(shared) = self.shared.get_mut(key)
-            && responder::tells_limit(shared.receives.len(), shared.limit)
-        {
-            shared.limit = 0;
-            let (context, cookie) = (shared.context, shared.cookie);
-            self.notices.tell(
-                context,
-                AsyncEventType::SharedReceiveQueueLimitReached,
-                AsyncElement::SharedReceiveQueue(cookie),
-                Some(Owner::Shared(key)),
-            );
-        }
-    }
-
-    pub(crate) fn check_address(&self, context: Key, attributes: &AddressAttributes) -> Result<()> {
-        let state = self.notices.contexts.get(context).ok_or_else(gone)?;
-        state.device.check_port(attributes.port)?;
-        if device::link_layer() == LinkLayer::Ethernet && !attributes.is_global {
-            return Err(invalid(
-                "on Ethernet an address needs a route (is_global, a GID)",
-            ));
-        }
-        if attributes.is_global {
-            let index = attributes.route.source_gid_index;
-            if state.device.gid(1, u32::from(index)).is_err() {
-                return Err(invalid(format!("there is no source GID of index {index}")));
-            }
-        }
-        Ok(())
-    }
-}
+#[cfg(test)]
+mod tests;

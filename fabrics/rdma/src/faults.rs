@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use viaduct_core::verbs::carrier::Carrier as _;
 use viaduct_core::verbs::faults::{Faults, Trial};
 use viaduct_core::verbs::requester::{self, Again};
 use viaduct_core::verbs::{AsyncEventType, Phase, QueuePairType};
 
+use crate::carrier::now;
 use crate::context::AsyncElement;
 use crate::counters::live;
 use crate::engine::{Engine, Key};
-use crate::notices::now;
 use crate::packet::{ATOMIC, DATAGRAM, MESSAGE, READ};
 use crate::ring::Header;
 use crate::state::{Pair, Send};
@@ -82,15 +83,16 @@ impl Engine {
             return None;
         }
         if send.own.struck.number == 0 {
-            pair.begun_count = pair.begun_count.wrapping_add(1).max(1);
-            send.own.struck.number = pair.begun_count;
+            pair.own.begun_count = pair.own.begun_count.wrapping_add(1).max(1);
+            send.own.struck.number = pair.own.begun_count;
             let is_break = strikes.plan.breakage;
             let is_break = is_break.is_some_and(|breakage| breakage.strikes(strikes.begun));
             strikes.begun += 1;
             if is_break {
                 live().broken_queue_pairs.add(1);
-                self.tell_pair(pair, AsyncEventType::QueuePairFatal);
-                self.fail(pair);
+                let kind = AsyncEventType::QueuePairFatal;
+                self.objects.notices.tell_pair(pair, kind);
+                self.objects.fail(pair);
                 return Some(false);
             }
             if let Some(delay) = strikes.plan.delay_nanoseconds {
@@ -104,9 +106,9 @@ impl Engine {
             return Some(self.lose(pair));
         }
         // The receiver sees that one is missing, and says so.
-        if pair.has_gap {
+        if pair.own.has_gap {
             let is_lost = |phase| matches!(phase, Phase::Sent | Phase::Asked);
-            pair.has_gap = false;
+            pair.own.has_gap = false;
             let is_first = |send: &Send| is_lost(send.phase) && send.own.end == 0;
             let first = pair.sends.begun().position(is_first);
             if let Some(first) = first {
@@ -121,7 +123,7 @@ impl Engine {
         }
         live().lost.add(1);
         pair.sends.next_mut()?.own.struck.losses += 1;
-        pair.has_gap = pair.options.kind == QueuePairType::Rc;
+        pair.own.has_gap = pair.options.kind == QueuePairType::Rc;
         Some(self.lose(pair))
     }
 
@@ -134,11 +136,11 @@ impl Engine {
         match requester::after_silence(times, pair.attributes.retry_count) {
             Again::After(_) => {
                 live().retries.add(1);
-                self.rewind(pair, at);
+                self.objects.rewind(pair, at);
             }
             Again::Fails(status) => {
                 pair.sends.end(at, status);
-                self.retire(pair);
+                self.objects.retire(pair);
             }
         }
     }
@@ -152,8 +154,13 @@ impl Engine {
         }
         live().lost.add(1);
         // The rest of its message is of no use.
-        if let Some(receive) = pair.incoming.take().and_then(|incoming| incoming.receive) {
-            self.give_back(pair, receive);
+        if let Some(receive) = pair
+            .own
+            .incoming
+            .take()
+            .and_then(|incoming| incoming.receive)
+        {
+            self.objects.give_back(pair, receive);
         }
         true
     }
@@ -169,18 +176,11 @@ impl Engine {
         let Some(chance) = chance.filter(|_| pair.options.kind == QueuePairType::Rc) else {
             return false;
         };
-        let has_receive = match pair.options.shared_receive_queue {
-            None => !pair.receives.is_empty(),
-            Some(shared) => {
-                let shared = self.shared.get(shared.key);
-                shared.is_some_and(|shared| !shared.receives.is_empty())
-            }
-        };
-        if !has_receive {
+        if !self.objects.has_receive(pair) {
             return false;
         }
-        pair.heard_count = pair.heard_count.wrapping_add(1);
-        let strikes = chance.strikes(Trial::NotReady, pair.key.index(), pair.heard_count, 0);
+        pair.own.heard_count = pair.own.heard_count.wrapping_add(1);
+        let strikes = chance.strikes(Trial::NotReady, pair.key.index(), pair.own.heard_count, 0);
         live().not_ready.add(u64::from(strikes));
         strikes
     }
@@ -200,15 +200,21 @@ impl Engine {
                 AsyncEventType::PortActive
             };
             // Peers write and read this process's memory no longer, or again.
-            for (_, pair) in self.pairs.iter() {
+            for (_, pair) in self.objects.pairs.iter() {
                 if let Some(pair) = pair {
-                    self.show(pair);
+                    self.objects.notices.carrier.shows_pair(pair);
                 }
             }
-            let contexts: Vec<Key> = self.notices.contexts.iter().map(|(key, _)| key).collect();
+            let contexts: Vec<Key> = self
+                .objects
+                .notices
+                .contexts
+                .iter()
+                .map(|(key, _)| key)
+                .collect();
             for context in contexts {
                 let element = AsyncElement::Port(1);
-                self.notices.tell(context, kind, element, None);
+                self.objects.notices.tell(context, kind, element, None);
             }
         }
         next.map(|next| next - time)

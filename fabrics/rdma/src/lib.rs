@@ -21,6 +21,7 @@
 //!   the object.
 //! - No thread starts before a device is opened.
 
+mod carrier;
 mod context;
 mod counters;
 mod device;
@@ -30,7 +31,6 @@ mod faults;
 mod limits;
 mod link;
 mod memory;
-mod notices;
 mod packet;
 mod pair;
 mod queues;

@@ -1,10 +1,10 @@
 //! Queue pairs and what is posted on them.
 
 pub use viaduct_core::verbs::ReceiveRequest;
+use viaduct_core::verbs::notices::Owner;
 use viaduct_core::verbs::{self, QueuePairAttributes, QueuePairState, Result};
 
-use crate::engine::{self, Key};
-use crate::notices::Owner;
+use crate::engine::{self, Key, engine};
 use crate::queues::{CompletionQueue, SharedReceiveQueue};
 use crate::region::AddressHandle;
 
@@ -35,7 +35,7 @@ impl QueuePair {
     ///
     /// EINVAL when it is gone.
     pub fn state(&self) -> Result<QueuePairState> {
-        engine::queue_pair_state(self.key)
+        Ok(engine()?.objects.pair(self.key)?.state)
     }
 
     /// Changes what `mask` (bits of [`attribute`](viaduct_core::verbs::flags::attribute)) names.
@@ -68,7 +68,12 @@ impl QueuePair {
     ///
     /// EINVAL when it is gone.
     pub fn query(&self) -> Result<(QueuePairAttributes, QueuePairOptions)> {
-        engine::query_queue_pair(self.key)
+        let (attributes, options) = engine()?.objects.query(self.key)?;
+        let options = options.map(
+            |&key| CompletionQueue { key },
+            |&key| SharedReceiveQueue { key },
+        );
+        Ok((attributes, options))
     }
 
     /// Posts a piece of work.
@@ -107,12 +112,12 @@ impl QueuePair {
     /// EINVAL in the state RESET, with a shared receive queue, or for too many elements; ENOMEM
     /// when the queue is full.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
-        engine::post_receive(self.key, request)
+        engine()?.objects.post_receive(self.key, request)
     }
 
     /// Says that asynchronous events about it have been dealt with.
     pub fn acknowledge_async_events(&self, count: u32) {
-        engine::acknowledge_async_events(Owner::Pair(self.key), count);
+        engine::acknowledge_async(Owner::Pair(self.key), count);
     }
 
     /// Destroys it: what is posted is gone without completions, and so are those of its completions
@@ -123,6 +128,6 @@ impl QueuePair {
     ///
     /// EINVAL when it is gone already.
     pub fn destroy(&self) -> Result<()> {
-        engine::destroy_queue_pair(self.key)
+        engine::destroy(|objects| objects.destroy_pair(self.key))
     }
 }

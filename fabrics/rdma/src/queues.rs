@@ -2,10 +2,10 @@
 
 use std::os::fd::RawFd;
 
+use viaduct_core::verbs::notices::Owner;
 use viaduct_core::verbs::{self, Completion, Result, SharedReceiveAttributes};
 
-use crate::engine::{self, Key};
-use crate::notices::Owner;
+use crate::engine::{self, Key, engine, tell_acknowledged};
 use crate::pair::ReceiveRequest;
 
 /// Where completion queues tell that something is in them.
@@ -19,7 +19,10 @@ impl CompletionChannel {
     /// `O_NONBLOCK`; it is closed with the channel.
     #[must_use]
     pub fn fd(&self) -> RawFd {
-        engine::channel_fd(self.key)
+        engine().map_or(-1, |engine| {
+            let channel = engine.objects.notices.channels.get(self.key);
+            channel.map_or(-1, |channel| channel.events.signal.fd())
+        })
     }
 
     /// The next event: the cookie of a completion queue. Waits for one unless the descriptor is
@@ -39,7 +42,8 @@ impl CompletionChannel {
     ///
     /// EAGAIN when there is no event.
     pub fn try_next_event(&self) -> Result<u64> {
-        engine::try_next_completion_event(self.key)
+        let event = engine()?.objects.notices.next_completion_event(self.key)?;
+        event.ok_or_else(engine::nothing_yet)
     }
 
     /// Closes it.
@@ -48,7 +52,7 @@ impl CompletionChannel {
     ///
     /// EBUSY while a completion queue uses it.
     pub fn destroy(&self) -> Result<()> {
-        engine::destroy_completion_channel(self.key)
+        engine()?.objects.notices.destroy_channel(self.key)
     }
 }
 
@@ -105,7 +109,7 @@ impl CompletionQueue {
     ///
     /// EINVAL when it is gone.
     pub fn entries(&self) -> Result<u32> {
-        engine::completion_queue_entries(self.key)
+        engine()?.objects.notices.entries(self.key)
     }
 
     /// Changes its size, and tells the new one.
@@ -114,17 +118,20 @@ impl CompletionQueue {
     ///
     /// EINVAL for no entries, too many, or fewer than are in it.
     pub fn resize(&self, entries: u32) -> Result<u32> {
-        engine::resize_completion_queue(self.key, entries)
+        engine()?.objects.resize(self.key, entries)
     }
 
     /// Says that events of its channel have been dealt with.
     pub fn acknowledge_events(&self, count: u32) {
-        engine::acknowledge_completion_events(self.key, count);
+        if let Ok(mut engine) = engine() {
+            engine.objects.notices.acknowledge(self.key, count);
+            tell_acknowledged(&engine);
+        }
     }
 
     /// Says that asynchronous events about it have been dealt with.
     pub fn acknowledge_async_events(&self, count: u32) {
-        engine::acknowledge_async_events(Owner::Queue(self.key), count);
+        engine::acknowledge_async(Owner::Queue(self.key), count);
     }
 
     /// Destroys it. Waits until every event that was handed out is acknowledged.
@@ -133,7 +140,7 @@ impl CompletionQueue {
     ///
     /// EBUSY while a queue pair uses it.
     pub fn destroy(&self) -> Result<()> {
-        engine::destroy_completion_queue(self.key)
+        engine::destroy(|objects| objects.notices.destroy_queue(self.key))
     }
 }
 
@@ -156,7 +163,7 @@ impl SharedReceiveQueue {
     ///
     /// ENOMEM when it is full, EINVAL for too many elements.
     pub fn post_receive(&self, request: &ReceiveRequest<'_>) -> Result<()> {
-        engine::post_shared_receive(self.key, request)
+        engine()?.objects.post_shared_receive(self.key, request)
     }
 
     /// Changes what `mask` (bits of
@@ -166,7 +173,7 @@ impl SharedReceiveQueue {
     ///
     /// EINVAL for a limit past its size, EOPNOTSUPP for another size.
     pub fn modify(&self, attributes: &SharedReceiveAttributes, mask: u32) -> Result<()> {
-        engine::modify_shared_receive_queue(self.key, attributes, mask)
+        engine()?.objects.modify_shared(self.key, attributes, mask)
     }
 
     /// Sizes, and the limit if it has not been told of.
@@ -175,12 +182,12 @@ impl SharedReceiveQueue {
     ///
     /// EINVAL when it is gone.
     pub fn query(&self) -> Result<SharedReceiveAttributes> {
-        engine::query_shared_receive_queue(self.key)
+        engine()?.objects.query_shared(self.key)
     }
 
     /// Says that asynchronous events about it have been dealt with.
     pub fn acknowledge_async_events(&self, count: u32) {
-        engine::acknowledge_async_events(Owner::Shared(self.key), count);
+        engine::acknowledge_async(Owner::Shared(self.key), count);
     }
 
     /// Destroys it. Waits until every event that was handed out is acknowledged.
@@ -189,6 +196,6 @@ impl SharedReceiveQueue {
     ///
     /// EBUSY while a queue pair uses it.
     pub fn destroy(&self) -> Result<()> {
-        engine::destroy_shared_receive_queue(self.key)
+        engine::destroy(|objects| objects.destroy_shared(self.key))
     }
 }

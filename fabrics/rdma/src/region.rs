@@ -2,7 +2,7 @@
 
 use viaduct_core::verbs::{AddressAttributes, Result, SharedReceiveAttributes};
 
-use crate::engine::{self, Key};
+use crate::engine::{Key, engine};
 use crate::pair::{QueuePair, QueuePairOptions};
 use crate::queues::SharedReceiveQueue;
 
@@ -34,8 +34,9 @@ impl ProtectionDomain {
         iova: u64,
         access: u32,
     ) -> Result<MemoryRegion> {
-        engine::register_memory(self.key, address, length, iova, access)
-            .map(|(key, memory_key)| MemoryRegion { key, memory_key })
+        let objects = &mut engine()?.objects;
+        let (key, memory_key) = objects.register_memory(self.key, address, length, iova, access)?;
+        Ok(MemoryRegion { key, memory_key })
     }
 
     /// Makes a shared receive queue. `cookie` names it in asynchronous events.
@@ -48,8 +49,10 @@ impl ProtectionDomain {
         attributes: &SharedReceiveAttributes,
         cookie: u64,
     ) -> Result<SharedReceiveQueue> {
-        engine::create_shared_receive_queue(self.key, attributes, cookie)
-            .map(|key| SharedReceiveQueue { key })
+        let key = engine()?
+            .objects
+            .create_shared(self.key, attributes, cookie)?;
+        Ok(SharedReceiveQueue { key })
     }
 
     /// Makes a queue pair, in the state RESET.
@@ -58,7 +61,9 @@ impl ProtectionDomain {
     ///
     /// EINVAL for sizes past the device's or objects of another context.
     pub fn create_queue_pair(&self, options: &QueuePairOptions) -> Result<QueuePair> {
-        engine::create_queue_pair(self.key, options).map(|(key, number)| QueuePair { key, number })
+        let options = options.map(|queue| queue.key, |shared| shared.key);
+        let (key, number) = engine()?.objects.create_pair(self.key, &options)?;
+        Ok(QueuePair { key, number })
     }
 
     /// Makes an address handle.
@@ -68,7 +73,8 @@ impl ProtectionDomain {
     /// EINVAL for another port than 1, for an address without a route on Ethernet, or for a source
     /// past the table of GIDs.
     pub fn create_address_handle(&self, attributes: &AddressAttributes) -> Result<AddressHandle> {
-        engine::create_address_handle(self.key, attributes).map(|key| AddressHandle { key })
+        let key = engine()?.objects.create_address(self.key, attributes)?;
+        Ok(AddressHandle { key })
     }
 
     /// Gives it back.
@@ -77,7 +83,7 @@ impl ProtectionDomain {
     ///
     /// EBUSY while something was made in it.
     pub fn deallocate(&self) -> Result<()> {
-        engine::deallocate_protection_domain(self.key)
+        engine()?.objects.deallocate_domain(self.key)
     }
 }
 
@@ -114,7 +120,9 @@ impl MemoryRegion {
         access: u32,
     ) -> Result<()> {
         let domain = domain.map(|domain| domain.key);
-        engine::reregister_memory(self.key, flags, domain, address, length, access)
+        let range = (address, length);
+        let objects = &mut engine()?.objects;
+        objects.reregister_memory(self.key, flags, domain, range, access)
     }
 
     /// Closes the memory to requests. When this returns, none of this device's touches it.
@@ -123,7 +131,13 @@ impl MemoryRegion {
     ///
     /// EINVAL when it is gone already.
     pub fn deregister(&self) -> Result<()> {
-        engine::deregister_memory(self.key)
+        engine()?.objects.deregister_memory(self.key)
+    }
+}
+
+impl From<AddressHandle> for Key {
+    fn from(handle: AddressHandle) -> Self {
+        handle.key
     }
 }
 
@@ -140,6 +154,6 @@ impl AddressHandle {
     ///
     /// EINVAL when it is gone already.
     pub fn destroy(&self) -> Result<()> {
-        engine::destroy_address_handle(self.key)
+        engine()?.objects.destroy_address(self.key)
     }
 }

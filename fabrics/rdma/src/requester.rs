@@ -1,32 +1,26 @@
 //! The sending side: begins sends, hears how each ended, completes them in order.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, send};
-use viaduct_core::verbs::requester::{self, Again, Begin, FlushedReceives, Request, Turn};
-use viaduct_core::verbs::{
-    AddressAttributes, AsyncEventType, Completion, CompletionOpcode, CompletionStatus, Phase,
-    QueuePairState, QueuePairType, SendOpcode,
-};
+use viaduct_core::verbs::requester::{self, Again, Turn};
+use viaduct_core::verbs::{CompletionStatus, Phase, QueuePairType, SendOpcode};
 use viaduct_processes::cma;
 
-use crate::context::AsyncElement;
+use crate::carrier::now;
 use crate::counters::live;
-use crate::device;
 use crate::engine::Engine;
-use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
+use crate::limits::QUEUE_PAIR_BITS;
 use crate::link::Link;
 use crate::memory::{self, Piece};
-use crate::notices::{Notices, Owner, now};
 use crate::packet::{
     ATOMIC, ATOMIC_BYTES, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, PLACED, PULL,
     READ, REMOTE_BYTES, Remote, SOLICITED, WRITE, acknowledged, acknowledging,
 };
 use crate::ring::Header;
 use crate::service::TICK;
-use crate::state::{Inline, Pair, Payload, Send};
+use crate::state::{Inline, Pair, Payload};
 
 /// From here on the receiver copies a message from the sender's memory.
 const PULL_BYTES_MIN: u64 = 8192;
@@ -65,27 +59,27 @@ impl Engine {
     pub(crate) fn advance_all(&mut self, is_patient: bool) {
         let mut at = 0;
         let mut next = u64::MAX;
-        while let Some(&index) = self.active.get(at) {
-            let Some(mut pair) = self.take_pair(index) else {
-                self.active.swap_remove(at);
+        while let Some(&index) = self.objects.notices.carrier.active.get(at) {
+            let Some(mut pair) = self.objects.take_pair(index) else {
+                self.objects.notices.carrier.active.swap_remove(at);
                 continue;
             };
-            if !is_patient || self.looks >= pair.table_at {
+            if !is_patient || self.looks >= pair.own.table_at {
                 self.hear_acknowledgements(&mut pair);
             }
             self.advance(&mut pair);
             if pair.sends.is_empty() {
-                pair.is_active = false;
-                self.active.swap_remove(at);
+                pair.own.is_active = false;
+                self.objects.notices.carrier.active.swap_remove(at);
             } else {
                 next = next.min(if pair.sends.has_more() {
                     0
                 } else {
-                    pair.table_at
+                    pair.own.table_at
                 });
                 at += 1;
             }
-            self.put_pair(pair);
+            self.objects.put_pair(pair);
         }
         self.advance_at = next;
     }
@@ -93,12 +87,12 @@ impl Engine {
     /// Completes what is done, and begins what can be begun.
     fn advance(&mut self, pair: &mut Pair) {
         if pair.sends.is_waiting() {
-            self.retire(pair);
+            self.objects.retire(pair);
         }
         if pair.sends.has_more() {
             self.transmit(pair);
         }
-        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
+        if let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut())
             && !pair.sends.is_empty()
         {
             let tail = link.outgoing.tail();
@@ -124,7 +118,7 @@ impl Engine {
 
     /// The number that the peer expects, by its table; none that another connection left there.
     fn expected_by_peer(&self, pair: &Pair) -> Option<u32> {
-        let link = self.links[pair.link?].as_ref()?;
+        let link = self.links[pair.own.link?].as_ref()?;
         let destination = pair.attributes.destination;
         let entry = link.tables.as_ref()?.pairs.at(destination & INDEX_MASK);
         let expected = entry.expected.load(Ordering::Acquire);
@@ -147,89 +141,9 @@ impl Engine {
         if pair.sends.is_waiting() {
             let expected = acknowledged(code, pair.sends.next_sequence());
             pair.sends.acknowledge(expected);
-            self.retire(pair);
-            pair.table_at = table_at(pair, self.looks);
+            self.objects.retire(pair);
+            pair.own.table_at = table_at(pair, self.looks);
         }
-    }
-
-    /// Completes what is done, in order.
-    pub(crate) fn retire(&mut self, pair: &mut Pair) {
-        while let Some((send, status)) = pair.sends.first_done() {
-            self.notices.complete_send(pair, send, status);
-            pair.sends.drop_first();
-            if status != CompletionStatus::Success {
-                match check::state_after_send_error(pair.options.kind) {
-                    QueuePairState::Error => self.fail(pair),
-                    state => {
-                        pair.state = state;
-                        self.flush(pair);
-                    }
-                }
-                return;
-            }
-        }
-        if pair.drain_wanted
-            && !pair.sends.is_waiting()
-            && pair.state == QueuePairState::SendDrained
-        {
-            pair.drain_wanted = false;
-            if pair.attributes.send_drained_notify {
-                self.tell_pair(pair, AsyncEventType::SendQueueDrained);
-            }
-        }
-    }
-
-    pub(crate) fn tell_pair(&mut self, pair: &Pair, kind: AsyncEventType) {
-        let element = AsyncElement::QueuePair(pair.options.cookie);
-        let owner = Some(Owner::Pair(pair.key));
-        self.notices.tell(pair.context, kind, element, owner);
-    }
-
-    /// Goes to the error state: everything is flushed.
-    pub(crate) fn fail(&mut self, pair: &mut Pair) {
-        pair.state = QueuePairState::Error;
-        self.show(pair);
-        self.flush(pair);
-        if let Some(event) = requester::event_in_error(pair.has_shared_queue()) {
-            self.tell_pair(pair, event);
-        }
-    }
-
-    /// Throws out, in order, what an error state does not carry out.
-    pub(crate) fn flush(&mut self, pair: &mut Pair) {
-        while let Some((send, status)) = pair.sends.throw_out() {
-            self.notices.complete_send(pair, &send, status);
-        }
-        let flushed = requester::flushed_receives(pair.state, pair.has_shared_queue());
-        if flushed == FlushedReceives::None {
-            return;
-        }
-        let incoming = pair.incoming.take().and_then(|incoming| incoming.receive);
-        let posted = match flushed {
-            FlushedReceives::All => std::mem::take(&mut pair.receives),
-            FlushedReceives::Taken | FlushedReceives::None => VecDeque::new(),
-        };
-        for receive in incoming.into_iter().chain(posted) {
-            let status = requester::status_when_flushed(None);
-            self.complete_receive_error(pair, receive.request, status);
-        }
-    }
-
-    pub(crate) fn complete_receive_error(
-        &mut self,
-        pair: &Pair,
-        request: u64,
-        status: CompletionStatus,
-    ) {
-        let completion = Completion {
-            request,
-            status,
-            opcode: CompletionOpcode::Receive,
-            queue_pair: pair.number,
-            ..Completion::default()
-        };
-        self.notices
-            .complete(pair.options.receive_queue.key, completion, false);
     }
 
     /// Begins sends, in order, as far as they can be.
@@ -248,9 +162,9 @@ impl Engine {
         }
         self.pieces = pieces;
         if is_flushed {
-            return self.flush(pair);
+            return self.objects.flush(pair);
         }
-        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut())
+        if let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut())
             && link.outgoing.takes_attention()
         {
             link.kick();
@@ -260,28 +174,20 @@ impl Engine {
             }
         }
         if pair.drain_wanted {
-            self.retire(pair);
+            self.objects.retire(pair);
         }
-        if !pair.sends.is_empty() && !pair.is_active {
-            pair.is_active = true;
-            self.active.push(pair.key.index());
+        if !pair.sends.is_empty() && !pair.own.is_active {
+            pair.own.is_active = true;
+            self.objects.notices.carrier.active.push(pair.key.index());
         }
         self.advance_at = 0;
-    }
-
-    /// Ends the send that is to be begun with an error of this side, when those before it are done.
-    fn refuse(&mut self, pair: &mut Pair, status: CompletionStatus) -> bool {
-        if !pair.sends.is_waiting() {
-            self.fail_first(pair, status);
-        }
-        false
     }
 
     /// All of the next send has been handed over.
     fn hand_over(&mut self, pair: &mut Pair) -> bool {
         let phase = pair.sends.hand_over(pair.options.kind);
         if pair.sends.started() == 1 && matches!(phase, Some(Phase::Done(_))) {
-            self.retire(pair);
+            self.objects.retire(pair);
         }
         true
     }
@@ -290,39 +196,21 @@ impl Engine {
     fn end_next(&mut self, pair: &mut Pair) -> bool {
         pair.sends.end_next(CompletionStatus::Success);
         if pair.sends.started() == 1 {
-            self.retire(pair);
+            self.objects.retire(pair);
         }
         true
     }
 
     /// Begins the next send, or goes on with it; false: not now.
     fn begin(&mut self, pair: &mut Pair, pieces: &mut Vec<Piece>) -> bool {
-        if pair.wait_until != 0 {
-            if now() < pair.wait_until {
-                return false;
-            }
-            pair.wait_until = 0;
+        let answers = pair.sends.asked();
+        if !self.objects.may_begin(pair, answers) {
+            return false;
         }
         let Some(send) = pair.sends.next() else {
             return false;
         };
         let opcode = send.opcode;
-        let bytes_max = match pair.options.kind {
-            QueuePairType::Ud => u64::from(device::active_mtu().bytes()),
-            QueuePairType::Rc | QueuePairType::Uc => u64::from(MESSAGE_BYTES_MAX),
-        };
-        let request = Request {
-            kind: pair.options.kind,
-            opcode,
-            flags: send.flags,
-            length: send.length,
-        };
-        let max_read_atomic = pair.attributes.max_read_atomic;
-        match requester::begin(&request, pair.sends.asked(), max_read_atomic, bytes_max) {
-            Begin::Now => {}
-            Begin::Later => return false,
-            Begin::Fails(status) => return self.refuse(pair, status),
-        }
         // What lies in the send itself moves with it.
         let few;
         match &send.own.payload {
@@ -345,8 +233,10 @@ impl Engine {
                 };
                 let elements = elements.as_slice();
                 let domain = pair.domain.index();
-                if !memory::pieces(&self.regions, elements, domain, needed, pieces) {
-                    return self.refuse(pair, CompletionStatus::LocalProtectionError);
+                if !memory::pieces(&self.objects.regions, elements, domain, needed, pieces) {
+                    let status = CompletionStatus::LocalProtectionError;
+                    self.objects.refuse(pair, status);
+                    return false;
                 }
             }
         }
@@ -358,7 +248,7 @@ impl Engine {
         if pair.options.kind == QueuePairType::Ud {
             return self.begin_datagram(pair, pieces);
         }
-        let Some(index) = pair.link else {
+        let Some(index) = pair.own.link else {
             return self.lose(pair);
         };
         let Some(send) = pair.sends.next() else {
@@ -629,14 +519,19 @@ impl Engine {
     /// Sends a datagram to whoever is there.
     fn begin_datagram(&mut self, pair: &mut Pair, pieces: &[Piece]) -> bool {
         let send = pair.sends.next();
-        let destination = send.and_then(|send| send.own.destination.as_deref());
-        let Some((address, number, key)) = destination.copied() else {
+        let Some(destination) = send.and_then(|send| send.own.destination.as_deref()) else {
             return self.end_next(pair);
         };
+        let (number, address) = (destination.number, destination.address);
+        let key = check::queue_key_sent(pair.attributes.queue_key, destination.queue_key);
         let Some(index) = self.link_to(number) else {
             return self.end_next(pair);
         };
-        let route = self.routing_header(pair, &address);
+        let context = self.objects.notices.contexts.get(pair.context);
+        let gids = context.map(|context| context.device.gids());
+        let source = usize::from(address.route.source_gid_index);
+        let source = gids.and_then(|gids| Some(gids.get(source)?.gid));
+        let route = address.route.header(&source.unwrap_or_default());
         let (Some(link), Some(send)) = (&mut self.links[index], pair.sends.next()) else {
             return self.end_next(pair);
         };
@@ -651,7 +546,6 @@ impl Engine {
             return false;
         }
         let mut head = [0_u8; DATAGRAM_BYTES];
-        let key = check::queue_key_sent(pair.attributes.queue_key, key);
         head[..4].copy_from_slice(&key.to_le_bytes());
         head[4] = u8::from(address.is_global);
         head[5] = address.service_level;
@@ -694,36 +588,6 @@ impl Engine {
         self.end_next(pair)
     }
 
-    /// The header that stands before a datagram in its receive.
-    fn routing_header(&self, pair: &Pair, address: &AddressAttributes) -> [u8; 40] {
-        let mut header = [0_u8; 40];
-        let route = &address.route;
-        let first = 6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label & 0xf_ffff;
-        header[..4].copy_from_slice(&first.to_be_bytes());
-        header[6] = 0x1b;
-        header[7] = route.hop_limit;
-        if let Some(context) = self.notices.contexts.get(pair.context) {
-            let index = usize::from(route.source_gid_index);
-            if let Some(entry) = context.device.gids().get(index) {
-                header[8..24].copy_from_slice(&entry.gid);
-            }
-        }
-        header[24..].copy_from_slice(&route.destination_gid);
-        header
-    }
-
-    /// Begins everything again, from a place on, that was begun and is not done.
-    pub(crate) fn rewind(&mut self, pair: &mut Pair, from: usize) {
-        pair.sends.rewind(from);
-        pair.has_gap = false;
-    }
-
-    /// The oldest send fails.
-    pub(crate) fn fail_first(&mut self, pair: &mut Pair, status: CompletionStatus) {
-        pair.sends.end_first(status);
-        self.retire(pair);
-    }
-
     /// What the service thread does now and then: timeouts, and kicks for peers that do not look.
     pub(crate) fn tick(&mut self) {
         for link in self.links.iter_mut().flatten() {
@@ -732,12 +596,12 @@ impl Engine {
                 live().kicks.add(1);
             }
         }
-        for index in self.active.clone() {
-            let Some(mut pair) = self.take_pair(index) else {
+        for index in self.objects.notices.carrier.active.clone() {
+            let Some(mut pair) = self.objects.take_pair(index) else {
                 continue;
             };
             self.tick_pair(&mut pair);
-            self.put_pair(pair);
+            self.objects.put_pair(pair);
         }
     }
 
@@ -760,7 +624,7 @@ impl Engine {
         let expected = self.expected_by_peer(pair);
         let is_heard =
             expected.is_some_and(|expected| requester::is_acknowledged(number, expected));
-        if let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) {
+        if let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) {
             // What was taken and not carried out was dropped.
             let is_lost = end == 0 || link.outgoing.is_taken(end) && !is_heard;
             if !is_lost {
@@ -788,43 +652,14 @@ impl Engine {
         pair.sends.heard_at = time;
         let retries = pair.attributes.retry_count;
         if let Again::Fails(status) = pair.sends.after_silence(retries) {
-            return self.fail_first(pair, status);
+            return self.objects.fail_first(pair, status);
         }
         live().retries.add(1);
-        if pair.link.is_none() {
-            pair.link = self.link_to(pair.attributes.destination);
+        if pair.own.link.is_none() {
+            pair.own.link = self.link_to(pair.attributes.destination);
         }
-        self.rewind(pair, 0);
+        self.objects.rewind(pair, 0);
         self.transmit(pair);
-    }
-}
-
-impl Notices {
-    /// A send is done: its completion goes into its queue, if it is told.
-    #[inline]
-    pub(crate) fn complete_send(&mut self, pair: &Pair, send: &Send, status: CompletionStatus) {
-        if status == CompletionStatus::Success {
-            let (count, bytes) = match requester::completed(send.opcode) {
-                CompletionOpcode::RdmaWrite => (&live().writes, &live().write_bytes),
-                CompletionOpcode::RdmaRead => (&live().reads, &live().read_bytes),
-                CompletionOpcode::Send => (&live().sends, &live().send_bytes),
-                _ => (&live().atomics, &live().atomic_bytes),
-            };
-            count.add(1);
-            bytes.add(send.length);
-        }
-        if !check::is_told(status, send.flags, pair.options.is_every_send_signaled) {
-            return;
-        }
-        let completion = Completion {
-            request: send.request,
-            status,
-            opcode: requester::completed(send.opcode),
-            byte_length: send.length as u32,
-            queue_pair: pair.number,
-            ..Completion::default()
-        };
-        self.complete(pair.options.send_queue.key, completion, false);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use viaduct_core::verbs::check;
-use viaduct_core::verbs::flags::{access, completion};
-use viaduct_core::verbs::requester::{self, Again};
+use viaduct_core::verbs::flags::access;
+use viaduct_core::verbs::requester;
 use viaduct_core::verbs::responder::{self, Incident};
 use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, Receive};
 use viaduct_processes::cma;
@@ -14,7 +14,6 @@ use crate::engine::Engine;
 use crate::limits::QUEUE_PAIR_BITS;
 use crate::link::{Answer, Link, Response};
 use crate::memory;
-use crate::notices::now;
 use crate::packet::{
     ATOMIC, DATAGRAM, DATAGRAM_BYTES, FIRST, IMMEDIATE, LAST, MESSAGE, NOT_READY, PLACED, PULL,
     READ, REFUSED, REMOTE_BYTES, RESPONSE, Remote, SOLICITED, WRITE,
@@ -135,7 +134,7 @@ impl Engine {
             return;
         }
         let index = header.target & ((1 << QUEUE_PAIR_BITS) - 1);
-        let Some(mut pair) = self.take_pair(index) else {
+        let Some(mut pair) = self.objects.take_pair(index) else {
             return;
         };
         // What comes may let a send go on.
@@ -165,33 +164,19 @@ impl Engine {
                 _ => {}
             }
         }
-        self.put_pair(pair);
-    }
-
-    fn next_receive(&mut self, pair: &mut Pair) -> Option<Receive> {
-        let Some(shared) = pair.options.shared_receive_queue else {
-            return pair.receives.pop_front();
-        };
-        let receive = self.shared.get_mut(shared.key)?.receives.pop_front();
-        self.check_limit(shared.key);
-        receive
-    }
-
-    pub(crate) fn give_back(&mut self, pair: &mut Pair, receive: Receive) {
-        match pair.options.shared_receive_queue {
-            None => pair.receives.push_front(receive),
-            Some(shared) => {
-                if let Some(shared) = self.shared.get_mut(shared.key) {
-                    shared.receives.push_front(receive);
-                }
-            }
-        }
+        self.objects.put_pair(pair);
     }
 
     /// The request is done: the next one is expected.
     fn acknowledge(&mut self, pair: &mut Pair, sequence: u32) {
         pair.expected = sequence.wrapping_add(1);
-        let entry = self.tables.pairs.at(pair.key.index());
+        let entry = self
+            .objects
+            .notices
+            .carrier
+            .tables
+            .pairs
+            .at(pair.key.index());
         entry.expected.store(pair.expected, Ordering::Release);
     }
 
@@ -215,47 +200,16 @@ impl Engine {
         incident: Incident,
         receive: Option<Receive>,
     ) {
-        let failure = responder::failure(pair.options.kind, incident);
-        match (receive, failure.receive) {
-            (Some(receive), Some(status)) => {
-                self.complete_receive_error(pair, receive.request, status);
-            }
-            (Some(receive), None) => self.give_back(pair, receive),
-            (None, _) => {}
-        }
-        if let Some(status) = failure.sender {
+        if let Some(status) = self.objects.fail_request(pair, incident, receive) {
             let code = status.number() as u16;
             self.respond(link, pair, sequence, Answer::Refused { code, timer: 0 });
-        }
-        if let Some(event) = failure.event {
-            self.tell_pair(pair, event);
-        }
-        if failure.fails {
-            self.fail(pair);
-        }
-    }
-
-    fn establish(&mut self, pair: &mut Pair) {
-        if let Some(event) = responder::event_at_first_request(pair.state, pair.is_established) {
-            pair.is_established = true;
-            self.tell_pair(pair, event);
         }
     }
 
     /// Where a remote request's bytes lie, if the queue pair and the region let it through.
     fn find_remote(&self, pair: &Pair, remote: Remote, needed: u32, length: u64) -> Option<u64> {
-        if !check::lets_peer(pair.attributes.access_flags, needed) {
-            return None;
-        }
-        let domain = pair.domain.index();
-        memory::find(
-            &self.regions,
-            remote.key,
-            domain,
-            needed,
-            remote.address,
-            length,
-        )
+        let range = (remote.address, length);
+        self.objects.find_remote(pair, needed, remote.key, range)
     }
 
     fn take_message(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
@@ -263,10 +217,10 @@ impl Engine {
         let kind = pair.options.kind;
         let mut head = 0;
         let mut incoming = if has(FIRST) {
-            self.establish(pair);
+            self.objects.establish(pair);
             // The rest of an earlier message of an unreliable connection was lost.
-            if let Some(receive) = pair.incoming.take().and_then(|earlier| earlier.receive) {
-                self.give_back(pair, receive);
+            if let Some(receive) = pair.own.incoming.take().and_then(|earlier| earlier.receive) {
+                self.objects.give_back(pair, receive);
             }
             let mut incoming = Incoming {
                 receive: None,
@@ -290,7 +244,7 @@ impl Engine {
             if responder::takes_receive(has(WRITE), has(IMMEDIATE)) {
                 let is_struck = self.faults.is_some() && self.strike_receive(pair);
                 if !is_struck {
-                    incoming.receive = self.next_receive(pair);
+                    incoming.receive = self.objects.next_receive(pair);
                 }
                 if incoming.receive.is_none() {
                     if responder::tells_not_ready(kind) {
@@ -307,7 +261,7 @@ impl Engine {
             incoming
         } else if header.sequence != pair.expected {
             return;
-        } else if let Some(incoming) = pair.incoming.take() {
+        } else if let Some(incoming) = pair.own.incoming.take() {
             incoming
         } else {
             return;
@@ -331,25 +285,16 @@ impl Engine {
                     };
                     live().receives.add(1);
                     live().receive_bytes.add(bytes);
-                    let done = Completion {
-                        request: receive.request,
-                        opcode: responder::completed(is_write),
-                        byte_length: bytes as u32,
-                        immediate: if has(IMMEDIATE) { header.immediate } else { 0 },
-                        queue_pair: pair.number,
-                        source_queue_pair: header.source,
-                        flags: if has(IMMEDIATE) {
-                            completion::WITH_IMMEDIATE
-                        } else {
-                            0
-                        },
-                        ..Completion::default()
-                    };
-                    let queue = pair.options.receive_queue.key;
-                    self.notices.complete(queue, done, has(SOLICITED));
+                    let immediate = has(IMMEDIATE).then_some(header.immediate);
+                    let ends = (pair.number, header.source);
+                    let request = receive.request;
+                    let done =
+                        Completion::received(request, is_write, bytes as u32, immediate, ends);
+                    let queue = pair.options.receive_queue;
+                    self.objects.notices.complete(queue, done, has(SOLICITED));
                 }
             }
-            Ok(()) => pair.incoming = Some(incoming),
+            Ok(()) => pair.own.incoming = Some(incoming),
             Err(incident) => {
                 let receive = incoming.receive;
                 self.fail_request(pair, link, header.sequence, incident, receive);
@@ -407,7 +352,14 @@ impl Engine {
         let needed = access::LOCAL_WRITE;
         if let ([element], false) = (elements, pulls || length == 0) {
             let (key, bytes) = (element.local_key, u64::from(element.length));
-            let found = memory::find(&self.regions, key, domain, needed, element.address, bytes);
+            let found = memory::find(
+                &self.objects.regions,
+                key,
+                domain,
+                needed,
+                element.address,
+                bytes,
+            );
             let start = found.ok_or(Incident::ReceiveClosed)? as *mut u8;
             let start = start.wrapping_add(incoming.offset as usize);
             // SAFETY: registered memory of this program, open to local writes; the end of the part
@@ -417,7 +369,13 @@ impl Engine {
             return Ok(());
         }
         let mut pieces = std::mem::take(&mut self.pieces);
-        let mut placed = if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
+        let mut placed = if memory::pieces(
+            &self.objects.regions,
+            elements,
+            domain,
+            needed,
+            &mut pieces.0,
+        ) {
             Ok(())
         } else {
             Err(Incident::ReceiveClosed)
@@ -491,7 +449,7 @@ impl Engine {
         if !check::is_queue_key_right(pair.attributes.queue_key, key) {
             return;
         }
-        let Some(receive) = self.next_receive(pair) else {
+        let Some(receive) = self.objects.next_receive(pair) else {
             return;
         };
         let route = check::GLOBAL_ROUTING_HEADER_BYTES as usize;
@@ -503,7 +461,13 @@ impl Engine {
         let elements = receive.elements.as_slice();
         let domain = pair.domain.index();
         let needed = access::LOCAL_WRITE;
-        let is_open = memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0);
+        let is_open = memory::pieces(
+            &self.objects.regions,
+            elements,
+            domain,
+            needed,
+            &mut pieces.0,
+        );
         if is_open {
             // The header's bytes and the datagram's follow each other in the packet, too.
             let mut from = DATAGRAM_BYTES - route;
@@ -517,37 +481,21 @@ impl Engine {
         if !is_open {
             return self.fail_request(pair, link, 0, Incident::ReceiveClosed, Some(receive));
         }
-        let mut flags = 0;
-        if is_global != 0 {
-            flags |= completion::GLOBAL_ROUTING_HEADER;
-        }
-        if header.flags & IMMEDIATE != 0 {
-            flags |= completion::WITH_IMMEDIATE;
-        }
         live().receives.add(1);
         live().receive_bytes.add(length as u64);
-        let done = Completion {
-            request: receive.request,
-            opcode: responder::completed(false),
-            byte_length: needed_bytes as u32,
-            immediate: if header.flags & IMMEDIATE != 0 {
-                header.immediate
-            } else {
-                0
-            },
-            queue_pair: pair.number,
-            source_queue_pair: header.source,
-            flags,
-            service_level,
-            ..Completion::default()
-        };
-        let queue = pair.options.receive_queue.key;
-        self.notices
+        let immediate = (header.flags & IMMEDIATE != 0).then_some(header.immediate);
+        let (request, bytes) = (receive.request, needed_bytes as u32);
+        let ends = (pair.number, header.source);
+        let done = Completion::received(request, false, bytes, immediate, ends);
+        let done = done.of_datagram(is_global != 0, service_level);
+        let queue = pair.options.receive_queue;
+        self.objects
+            .notices
             .complete(queue, done, header.flags & SOLICITED != 0);
     }
 
     fn take_read(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
-        self.establish(pair);
+        self.objects.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
         let length = u64::from(header.total);
         let is_open = !responder::checks_key(length)
@@ -568,7 +516,7 @@ impl Engine {
     }
 
     fn take_atomic(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
-        self.establish(pair);
+        self.objects.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
         if !check::is_atomic_address(remote.address) {
             return self.fail_request(pair, link, header.sequence, Incident::Misaligned, None);
@@ -644,7 +592,7 @@ impl Engine {
                     } else {
                         let right = access::REMOTE_READ;
                         let at = remote.address;
-                        memory::find(&self.regions, remote.key, *domain, right, at, part)
+                        memory::find(&self.objects.regions, remote.key, *domain, right, at, part)
                     };
                     let Some(address) = address else {
                         let code = CompletionStatus::RemoteAccessError.number() as u16;
@@ -684,7 +632,13 @@ impl Engine {
             let elements = send.own.payload.elements();
             let domain = pair.domain.index();
             let needed = access::LOCAL_WRITE;
-            if memory::pieces(&self.regions, elements, domain, needed, &mut pieces.0) {
+            if memory::pieces(
+                &self.objects.regions,
+                elements,
+                domain,
+                needed,
+                &mut pieces.0,
+            ) {
                 let mut from = 0;
                 let length = header.length as usize;
                 memory::for_range(&pieces.0, send.offset as usize, length, |address, part| {
@@ -702,32 +656,15 @@ impl Engine {
 
     /// The peer refuses a request.
     fn take_refusal(&mut self, pair: &mut Pair, header: &Header) {
-        if !pair.sends.refuse(header.sequence) {
-            return;
-        }
-        self.retire(pair);
-        let place = pair.sends.place_of(header.sequence);
         if header.code != NOT_READY {
-            let status = requester::status_when_refused(u32::from(header.code));
-            return match place {
-                Some(0) => self.fail_first(pair, status),
-                // A read before it is still under way; those behind are done with all the same.
-                Some(place) => pair.sends.end(place, status),
-                None => {}
-            };
+            let status = u32::from(header.code);
+            self.objects.hear_refusal(pair, header.sequence, status);
+        } else if self
+            .objects
+            .hear_not_ready(pair, header.sequence, header.immediate as u8)
+        {
+            live().not_ready_retries.add(1);
         }
-        if place != Some(0) {
-            return;
-        }
-        let retry = pair.attributes.receiver_not_ready_retry;
-        let timer = header.immediate as u8;
-        let pause = match pair.sends.after_not_ready(retry, timer) {
-            Again::Fails(status) => return self.fail_first(pair, status),
-            Again::After(nanoseconds) => nanoseconds,
-        };
-        live().not_ready_retries.add(1);
-        pair.wait_until = now() + pause;
-        self.rewind(pair, 0);
     }
 }
 

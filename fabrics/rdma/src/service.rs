@@ -163,7 +163,7 @@ fn linger() {
 
 /// Wants to be woken again, and looks once more.
 fn rearm(engine: &mut Engine) {
-    if engine.notices.armed > 0 {
+    if engine.objects.notices.armed() > 0 {
         engine.set_attention(true);
         engine.progress();
     }
@@ -181,7 +181,7 @@ fn greet(engine: &mut Engine, line: Arc<OwnedFd>) {
                     &greeting,
                     received.descriptors,
                     engine.block,
-                    &engine.tables,
+                    &engine.objects.notices.carrier.tables,
                 )
             {
                 let index = engine.add_link(link);

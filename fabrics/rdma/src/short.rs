@@ -8,18 +8,19 @@
 use std::sync::atomic::Ordering;
 
 use viaduct_core::verbs::check::{self, SendLimits};
-use viaduct_core::verbs::flags::{access, completion, send};
+use viaduct_core::verbs::flags::{access, send};
+use viaduct_core::verbs::notices::Notices;
 use viaduct_core::verbs::requester::{self, Begin, Request, Turn};
 use viaduct_core::verbs::{
     Completion, CompletionStatus, Key, Phase, QueuePairType, SendOpcode, bytes_of, responder,
 };
 
+use crate::carrier::Rings;
 use crate::counters::live;
 use crate::engine::Engine;
 use crate::faults::Struck;
 use crate::limits::{MESSAGE_BYTES_MAX, QUEUE_PAIR_BITS};
 use crate::memory;
-use crate::notices::Notices;
 use crate::packet::{FIRST, IMMEDIATE, LAST, MESSAGE, SOLICITED, acknowledged, acknowledging};
 use crate::pair::SendRequest;
 use crate::requester::table_at;
@@ -37,7 +38,7 @@ impl Engine {
     ///
     /// With the flag `INLINE` the elements' bytes can be read.
     pub(crate) unsafe fn post_short(&mut self, key: Key, request: &SendRequest<'_>) -> bool {
-        let pair = self.pairs.get_mut(key);
+        let pair = self.objects.pairs.get_mut(key);
         let Some(pair) = pair.and_then(Option::as_deref_mut) else {
             return false;
         };
@@ -77,7 +78,7 @@ impl Engine {
         else {
             return false;
         };
-        let Some(link) = pair.link.and_then(|link| self.links[link].as_mut()) else {
+        let Some(link) = pair.own.link.and_then(|link| self.links[link].as_mut()) else {
             return false;
         };
         if !link.outgoing.has_room(length as usize) {
@@ -92,7 +93,7 @@ impl Engine {
             } else {
                 let domain = pair.domain.index();
                 let (key, address) = (element.local_key, element.address);
-                memory::find(&self.regions, key, domain, 0, address, bytes)
+                memory::find(&self.objects.regions, key, domain, 0, address, bytes)
             };
             // What has been written nobody sees.
             let Some(start) = start else { return false };
@@ -151,10 +152,10 @@ impl Engine {
         }
         let is_under_way = !matches!(phase, Phase::Done(_));
         if is_under_way {
-            self.advance_at = self.advance_at.min(pair.table_at);
-            if !pair.is_active {
-                pair.is_active = true;
-                self.active.push(key.index());
+            self.advance_at = self.advance_at.min(pair.own.table_at);
+            if !pair.own.is_active {
+                pair.own.is_active = true;
+                self.objects.notices.carrier.active.push(key.index());
             }
         }
         if wakes_self {
@@ -162,9 +163,9 @@ impl Engine {
         }
         if is_under_way {
             self.wants_ticks();
-        } else if let Some(mut pair) = self.take_pair(key.index()) {
-            self.retire(&mut pair);
-            self.put_pair(pair);
+        } else if let Some(mut pair) = self.objects.take_pair(key.index()) {
+            self.objects.retire(&mut pair);
+            self.objects.put_pair(pair);
         }
         true
     }
@@ -184,13 +185,13 @@ impl Engine {
             return false;
         }
         let index = header.target & ((1 << QUEUE_PAIR_BITS) - 1);
-        let Some(Some(pair)) = self.pairs.at_mut(index) else {
+        let Some(Some(pair)) = self.objects.pairs.at_mut(index) else {
             return false;
         };
         let pair = &mut **pair;
         let kind = pair.options.kind;
         if pair.attributes.destination != header.source
-            || pair.incoming.is_some()
+            || pair.own.incoming.is_some()
             || pair.drain_wanted
             || pair.has_shared_queue()
             || !check::hears(pair.state)
@@ -200,8 +201,8 @@ impl Engine {
             return false;
         }
         if kind == QueuePairType::Rc && pair.sends.is_waiting() {
-            hear_answer(&mut self.notices, pair, header.code);
-            pair.table_at = table_at(pair, self.looks);
+            hear_answer(&mut self.objects.notices, pair, header.code);
+            pair.own.table_at = table_at(pair, self.looks);
             if pair.sends.is_waiting() {
                 self.advance_at = 0;
             }
@@ -219,40 +220,29 @@ impl Engine {
         let domain = pair.domain.index();
         let (key, address) = (element.local_key, element.address);
         let needed = access::LOCAL_WRITE;
-        let found = memory::find(&self.regions, key, domain, needed, address, bytes);
+        let found = memory::find(&self.objects.regions, key, domain, needed, address, bytes);
         let Some(start) = found else { return false };
         // SAFETY: registered memory of this program, open to local writes, and long enough.
         unsafe { consumer.read(0, start as *mut u8, header.length as usize) };
-        let done = Completion {
-            request: receive.request,
-            opcode: responder::completed(false),
-            byte_length: header.length,
-            immediate: if has_immediate { header.immediate } else { 0 },
-            queue_pair: pair.number,
-            source_queue_pair: header.source,
-            flags: if has_immediate {
-                completion::WITH_IMMEDIATE
-            } else {
-                0
-            },
-            ..Completion::default()
-        };
+        let immediate = has_immediate.then_some(header.immediate);
+        let ends = (pair.number, header.source);
+        let done = Completion::received(receive.request, false, header.length, immediate, ends);
         pair.receives.pop_front();
         pair.expected = header.sequence.wrapping_add(1);
-        let entry = self.tables.pairs.at(index);
+        let entry = self.objects.notices.carrier.tables.pairs.at(index);
         entry.expected.store(pair.expected, Ordering::Release);
         live().receives.add(1);
         live().receive_bytes.add(u64::from(header.length));
-        let queue = pair.options.receive_queue.key;
+        let queue = pair.options.receive_queue;
         let is_solicited = header.flags & SOLICITED != 0;
-        self.notices.complete(queue, done, is_solicited);
+        self.objects.notices.complete(queue, done, is_solicited);
         true
     }
 }
 
-/// The oldest sends are done that a message acknowledges; [`Engine::retire`] does the rest.
+/// The oldest sends are done that a message acknowledges; `Objects::retire` does the rest.
 #[inline]
-fn hear_answer(notices: &mut Notices, pair: &mut Pair, code: u16) {
+fn hear_answer(notices: &mut Notices<Rings>, pair: &mut Pair, code: u16) {
     let expected = acknowledged(code, pair.sends.next_sequence());
     while let Some(send) = pair.sends.first_acknowledged(expected) {
         notices.complete_send(pair, send, CompletionStatus::Success);

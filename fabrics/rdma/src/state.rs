@@ -1,17 +1,13 @@
-//! What a process keeps of queue pairs, their requests and receives, and memory.
-
-use std::collections::VecDeque;
+//! What a process keeps of queue pairs and their sends on their way through rings.
 
 use viaduct_core::verbs::{
-    AddressAttributes, Elements, PostedSend, QueuePairAttributes, QueuePairState, Receive,
-    ScatterGatherElement, SendQueue, bytes_of,
+    self, Destination, Elements, PostedSend, Receive, ScatterGatherElement, bytes_of,
 };
 use viaduct_processes::copy::copy;
 
+use crate::carrier::Rings;
 use crate::faults::Struck;
 use crate::packet::Remote;
-use crate::pair::QueuePairOptions;
-use viaduct_core::verbs::Key;
 
 /// Bytes that a send brought, without memory of their own while they are few.
 #[derive(Clone, Debug)]
@@ -92,8 +88,8 @@ pub(crate) type Send = PostedSend<OnRing>;
 #[derive(Debug)]
 pub(crate) struct OnRing {
     pub(crate) payload: Payload,
-    /// Where a datagram goes: attributes of the way, number, Q_Key.
-    pub(crate) destination: Option<Box<(AddressAttributes, u32, u32)>>,
+    /// Where a datagram goes.
+    pub(crate) destination: Option<Box<Destination>>,
     /// Where its last packet ends in the ring; 0: it was lost on the way.
     pub(crate) end: u64,
     /// Whether its bytes were written before its packets.
@@ -113,71 +109,22 @@ pub(crate) struct Incoming {
 }
 
 /// A queue pair.
-#[derive(Debug)]
-pub(crate) struct Pair {
-    pub(crate) key: Key,
-    pub(crate) number: u32,
-    pub(crate) context: Key,
-    pub(crate) domain: Key,
-    pub(crate) options: QueuePairOptions,
-    pub(crate) state: QueuePairState,
-    pub(crate) attributes: QueuePairAttributes,
-    pub(crate) sends: SendQueue<OnRing>,
-    pub(crate) receives: VecDeque<Receive>,
+pub(crate) type Pair = verbs::Pair<Rings>;
+
+/// What a queue pair has of its own.
+#[derive(Debug, Default)]
+pub(crate) struct OfPair {
     pub(crate) link: Option<usize>,
     /// Whether it is on the list of those with sends.
     pub(crate) is_active: bool,
-    /// Not before this, since the peer was not ready.
-    pub(crate) wait_until: u64,
     /// At which of the engine's looks the peer's table is looked at, if no message says before what
     /// the peer has: a look at what it writes would delay its answer.
     pub(crate) table_at: u64,
-    pub(crate) expected: u32,
     pub(crate) incoming: Option<Incoming>,
-    pub(crate) is_established: bool,
-    pub(crate) drain_wanted: bool,
-    pub(crate) async_unacknowledged: u32,
     /// Sends that have come to their turn, and messages that found a receive: counted for faults
     /// on request alone.
     pub(crate) begun_count: u32,
     pub(crate) heard_count: u32,
     /// Whether a fault lost a send that others may follow.
     pub(crate) has_gap: bool,
-}
-
-impl Pair {
-    /// Whether its receives come from a shared receive queue.
-    pub(crate) fn has_shared_queue(&self) -> bool {
-        self.options.shared_receive_queue.is_some()
-    }
-}
-
-/// A shared receive queue.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) context: Key,
-    pub(crate) domain: Key,
-    pub(crate) cookie: u64,
-    pub(crate) max_requests: u32,
-    pub(crate) max_elements: u32,
-    pub(crate) limit: u32,
-    pub(crate) receives: VecDeque<Receive>,
-    pub(crate) users: u32,
-    pub(crate) async_unacknowledged: u32,
-}
-
-/// A protection domain.
-#[derive(Debug)]
-pub(crate) struct Domain {
-    pub(crate) context: Key,
-    /// Objects made in it.
-    pub(crate) users: u32,
-}
-
-/// An address handle.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
-    pub(crate) context: Key,
-    pub(crate) domain: Key,
-    pub(crate) attributes: AddressAttributes,
 }

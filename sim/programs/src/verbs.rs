@@ -92,16 +92,18 @@
 mod handles;
 mod host;
 pub mod measure;
+mod memory;
 
 pub use handles::{
-    AddressHandle, Buffer, CompletionChannel, CompletionQueue, CompletionQueueOptions, Context,
-    DatagramDestination, Device, MemoryRegion, ProtectionDomain, QueuePair, QueuePairOptions,
-    SendRequest, SharedReceiveQueue,
+    AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueOptions, Context,
+    DatagramDestination, Device, ProtectionDomain, QueuePair, QueuePairOptions, SendRequest,
+    SharedReceiveQueue,
 };
 pub(crate) use host::Verbs;
+pub use memory::{Buffer, MemoryRegion};
 pub use viaduct_provider::via::verbs::{
-    Adapter, AdapterAttributes, AddressAttributes, AsyncElement, AsyncEvent, AsyncEventType,
-    Capabilities, Completion, CompletionOpcode, CompletionStatus, Error, GlobalRoute, Mtu,
-    QueuePairAttributes, QueuePairState, QueuePairType, ReceiveRequest, Result,
-    ScatterGatherElement, SendOpcode, SharedReceiveAttributes, errno, flags,
+    Adapter, AddressAttributes, AsyncElement, AsyncEvent, AsyncEventType, Capabilities, Completion,
+    CompletionOpcode, CompletionStatus, Error, GlobalRoute, Limits, Mtu, QueuePairAttributes,
+    QueuePairState, QueuePairType, ReceiveRequest, Result, ScatterGatherElement, SendOpcode,
+    SharedReceiveAttributes, errno, flags,
 };

@@ -1,17 +1,13 @@
 //! The sending side: begins sends, hears how each ended, completes them in order.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Adapter, Answer, Datagram, Memory, Packet, Pair, Payload};
+use super::{Adapter, Answer, Datagram, Memory, Packet, Packets, Payload};
 use crate::verbs::flags::{access, send};
 use crate::verbs::regions;
-use crate::verbs::requester::{self, Again, Begin, FlushedReceives, Request, Turn};
-use crate::verbs::{
-    AddressAttributes, AsyncEventType, Completion, CompletionOpcode, CompletionStatus, Phase,
-    QueuePairState, QueuePairType, check,
-};
+use crate::verbs::requester::{self, Again, Turn};
+use crate::verbs::{CompletionStatus, Pair, Phase, QueuePairType, check};
 
 impl Adapter {
     /// Sends of a queue pair that have not begun.
@@ -38,15 +34,13 @@ impl Adapter {
                 break begun;
             }
         };
-        if let Some(slot) = self.pairs.get_mut(pair.key) {
-            *slot = Some(pair);
-        }
+        self.restore_pair(pair);
         packet
     }
 
     fn begin_next(
         &mut self,
-        pair: &mut Pair,
+        pair: &mut Pair<Packets>,
         memory: &impl Memory,
         into: &mut Vec<u8>,
     ) -> Option<Packet> {
@@ -58,34 +52,16 @@ impl Adapter {
                 return None;
             }
         }
-        if pair.wait_until > self.now {
-            return None;
-        }
-        pair.wait_until = 0;
-        let kind = pair.options.kind;
-        let send = pair.sends.next()?;
-        let opcode = send.opcode;
-        let bytes_max = match kind {
-            QueuePairType::Ud => u64::from(self.attributes.mtu.bytes()),
-            QueuePairType::Rc | QueuePairType::Uc => self.attributes.max_message_bytes,
-        };
-        let request = Request {
-            kind,
-            opcode,
-            flags: send.flags,
-            length: send.length,
-        };
-        let max_read_atomic = pair.attributes.max_read_atomic;
+        let opcode = pair.sends.next()?.opcode;
         let answers = if opcode.is_answered() {
-            pair.asking
+            pair.own.asking
         } else {
             pair.sends.asked()
         };
-        match requester::begin(&request, answers, max_read_atomic, bytes_max) {
-            Begin::Now => {}
-            Begin::Later => return None,
-            Begin::Fails(status) => return self.refuse(pair, status),
+        if !self.may_begin(pair, answers) {
+            return None;
         }
+        let send = pair.sends.next()?;
         into.clear();
         let mut elements = 1;
         match &send.own.payload {
@@ -102,17 +78,18 @@ impl Adapter {
                         }
                     });
                 if !are_open {
-                    return self.refuse(pair, CompletionStatus::LocalProtectionError);
+                    self.refuse(pair, CompletionStatus::LocalProtectionError);
+                    return None;
                 }
             }
         }
         let (mut target, mut datagram) = (pair.attributes.destination, None);
-        if let Some((address, number, key)) = send.own.destination.as_deref() {
-            target = *number;
+        if let Some(to) = send.own.destination.as_deref() {
+            target = to.number;
             datagram = Some(Box::new(Datagram {
-                queue_key: check::queue_key_sent(pair.attributes.queue_key, *key),
-                address: *address,
-                route: self.routing_header(address),
+                queue_key: check::queue_key_sent(pair.attributes.queue_key, to.queue_key),
+                address: to.address,
+                route: to.address.route.header(&self.notices.carrier.gid),
             }));
         }
         let packet = Packet {
@@ -131,30 +108,9 @@ impl Adapter {
             elements,
             is_inline: matches!(send.own.payload, Payload::Inline(_)),
         };
-        pair.asking += usize::from(opcode.is_answered());
-        pair.sends.hand_over(kind);
+        pair.own.asking += usize::from(opcode.is_answered());
+        pair.sends.hand_over(pair.options.kind);
         Some(packet)
-    }
-
-    /// Ends the send that is to be begun with an error of this side, when those before it are done.
-    fn refuse(&mut self, pair: &mut Pair, status: CompletionStatus) -> Option<Packet> {
-        if !pair.sends.is_waiting() {
-            self.fail_first(pair, status);
-        }
-        None
-    }
-
-    /// The header that stands before a datagram in its receive: that of IPv6.
-    fn routing_header(&self, address: &AddressAttributes) -> [u8; 40] {
-        let mut header = [0; 40];
-        let route = &address.route;
-        let first = 6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label & 0xf_ffff;
-        header[..4].copy_from_slice(&first.to_be_bytes());
-        header[6] = 0x1b;
-        header[7] = route.hop_limit;
-        header[8..24].copy_from_slice(&self.attributes.gid);
-        header[24..].copy_from_slice(&route.destination_gid);
-        header
     }
 
     /// The last byte of a send has left, of the number that its packet has.
@@ -162,7 +118,7 @@ impl Adapter {
         let Some(mut pair) = self.take_pair(place) else {
             return;
         };
-        let now = self.now;
+        let now = self.notices.carrier.now;
         if let Some(at) = pair.sends.place_of(sequence)
             && at < pair.sends.started()
             && let Some(send) = pair.sends.get_mut(at)
@@ -197,8 +153,12 @@ impl Adapter {
                     }
                 }
                 Answer::Bytes => self.take_bytes(&mut pair, sequence, bytes, memory),
-                Answer::Refused { status } => self.hear_refusal(&mut pair, sequence, status),
-                Answer::NotReady { timer } => self.hear_not_ready(&mut pair, sequence, timer),
+                Answer::Refused { status } => {
+                    self.hear_refusal(&mut pair, sequence, status.number());
+                }
+                Answer::NotReady { timer } => {
+                    self.hear_not_ready(&mut pair, sequence, timer);
+                }
             }
             self.retire(&mut pair);
         }
@@ -206,7 +166,13 @@ impl Adapter {
     }
 
     /// Bytes that were asked for.
-    fn take_bytes(&self, pair: &mut Pair, sequence: u32, bytes: &[u8], memory: &mut impl Memory) {
+    fn take_bytes(
+        &self,
+        pair: &mut Pair<Packets>,
+        sequence: u32,
+        bytes: &[u8],
+        memory: &mut impl Memory,
+    ) {
         let Some(send) = pair.sends.find_asked(sequence) else {
             return;
         };
@@ -223,38 +189,6 @@ impl Adapter {
         pair.sends.answer(sequence, end, true, status);
         // An answer acknowledges what was sent before it was asked for.
         pair.sends.acknowledge(sequence);
-    }
-
-    fn hear_refusal(&mut self, pair: &mut Pair, sequence: u32, status: CompletionStatus) {
-        if !pair.sends.refuse(sequence) {
-            return;
-        }
-        self.retire(pair);
-        let status = requester::status_when_refused(status.number());
-        match pair.sends.place_of(sequence) {
-            Some(0) => self.fail_first(pair, status),
-            // A read before it is still under way; those behind are done with all the same.
-            Some(place) => pair.sends.end(place, status),
-            None => {}
-        }
-    }
-
-    fn hear_not_ready(&mut self, pair: &mut Pair, sequence: u32, timer: u8) {
-        if !pair.sends.refuse(sequence) {
-            return;
-        }
-        self.retire(pair);
-        if pair.sends.place_of(sequence) != Some(0) {
-            return;
-        }
-        let retry = pair.attributes.receiver_not_ready_retry;
-        match pair.sends.after_not_ready(retry, timer) {
-            Again::Fails(status) => self.fail_first(pair, status),
-            Again::After(nanoseconds) => {
-                pair.wait_until = self.now + nanoseconds;
-                rewind(pair);
-            }
-        }
     }
 
     /// When a queue pair must be looked at again though nothing comes: a pause ends, or a timeout.
@@ -274,7 +208,10 @@ impl Adapter {
     /// That time has come, or is over: what was lost goes again, or fails. Whether something goes
     /// again.
     pub fn expire(&mut self, place: u32) -> bool {
-        let Some(due) = self.due(place).filter(|due| *due <= self.now) else {
+        let Some(due) = self
+            .due(place)
+            .filter(|due| *due <= self.notices.carrier.now)
+        else {
             return false;
         };
         let Some(mut pair) = self.take_pair(place) else {
@@ -286,7 +223,7 @@ impl Adapter {
             match pair.sends.after_silence(retries) {
                 Again::Fails(status) => self.fail_first(&mut pair, status),
                 Again::After(_) => {
-                    rewind(&mut pair);
+                    self.rewind(&mut pair, 0);
                     goes_again = true;
                 }
             }
@@ -294,130 +231,10 @@ impl Adapter {
         self.put_pair(pair);
         goes_again
     }
-
-    /// Completes what is done, in order.
-    pub(super) fn retire(&mut self, pair: &mut Pair) {
-        while let Some((send, status)) = pair.sends.first_done() {
-            let kind = pair.options.kind;
-            let is_success = status == CompletionStatus::Success;
-            // Nobody acknowledges it: it is done when it is gone.
-            if is_success && kind != QueuePairType::Rc && !send.own.has_left {
-                break;
-            }
-            let (request, opcode, flags) = (send.request, send.opcode, send.flags);
-            let length = send.length;
-            self.complete_send(pair, (request, opcode, flags, length), status);
-            pair.sends.drop_first();
-            pair.asking -= usize::from(opcode.is_answered()).min(pair.asking);
-            if pair.sends.first().is_some_and(|send| send.own.has_left) {
-                pair.sends.heard_at = self.now;
-            }
-            if !is_success {
-                match check::state_after_send_error(kind) {
-                    QueuePairState::Error => self.fail(pair),
-                    state => {
-                        pair.state = state;
-                        self.flush(pair);
-                    }
-                }
-                return;
-            }
-        }
-        if pair.drain_wanted
-            && !pair.sends.is_waiting()
-            && pair.state == QueuePairState::SendDrained
-        {
-            pair.drain_wanted = false;
-            if pair.attributes.send_drained_notify {
-                self.tell_pair(pair, AsyncEventType::SendQueueDrained);
-            }
-        }
-    }
-
-    fn complete_send(
-        &mut self,
-        pair: &Pair,
-        (request, opcode, flags, length): (u64, crate::verbs::SendOpcode, u32, u64),
-        status: CompletionStatus,
-    ) {
-        if !check::is_told(status, flags, pair.options.is_every_send_signaled) {
-            return;
-        }
-        let completion = Completion {
-            request,
-            status,
-            opcode: requester::completed(opcode),
-            byte_length: length as u32,
-            queue_pair: pair.number,
-            ..Completion::default()
-        };
-        self.complete(pair.options.send_queue, completion, false);
-    }
-
-    /// The oldest send fails.
-    fn fail_first(&mut self, pair: &mut Pair, status: CompletionStatus) {
-        pair.sends.end_first(status);
-        self.retire(pair);
-    }
-
-    /// Goes to the error state: everything is flushed.
-    pub(super) fn fail(&mut self, pair: &mut Pair) {
-        pair.state = QueuePairState::Error;
-        self.flush(pair);
-        if let Some(event) = requester::event_in_error(pair.options.shared_receive_queue.is_some())
-        {
-            self.tell_pair(pair, event);
-        }
-    }
-
-    /// Throws out, in order, what an error state does not carry out.
-    pub(super) fn flush(&mut self, pair: &mut Pair) {
-        while let Some((send, status)) = pair.sends.throw_out() {
-            let (request, opcode, flags) = (send.request, send.opcode, send.flags);
-            self.complete_send(pair, (request, opcode, flags, send.length), status);
-        }
-        pair.asking = 0;
-        let has_shared_queue = pair.options.shared_receive_queue.is_some();
-        let receives = match requester::flushed_receives(pair.state, has_shared_queue) {
-            FlushedReceives::All => core::mem::take(&mut pair.receives),
-            // A message takes its receive when all of it is there.
-            FlushedReceives::Taken | FlushedReceives::None => VecDeque::new(),
-        };
-        for receive in receives {
-            let status = requester::status_when_flushed(None);
-            self.complete_receive_error(pair, receive.request, status);
-        }
-    }
-
-    pub(super) fn complete_receive_error(
-        &mut self,
-        pair: &Pair,
-        request: u64,
-        status: CompletionStatus,
-    ) {
-        let completion = Completion {
-            request,
-            status,
-            opcode: CompletionOpcode::Receive,
-            queue_pair: pair.number,
-            ..Completion::default()
-        };
-        self.complete(pair.options.receive_queue, completion, false);
-    }
-}
-
-/// Begins everything again that was begun and is not done.
-fn rewind(pair: &mut Pair) {
-    pair.sends.rewind(0);
-    pair.sends.heard_at = 0;
-    pair.asking = 0;
-    for send in pair.sends.iter_mut() {
-        send.own.has_left = false;
-    }
 }
 
 /// Whether the oldest send has left, and its peer is to say something of it.
-fn waits_for_peer(pair: &Pair) -> bool {
+fn waits_for_peer(pair: &Pair<Packets>) -> bool {
     let is_reliable = pair.options.kind == QueuePairType::Rc;
     let first = pair.sends.first().filter(|_| pair.sends.is_waiting());
     is_reliable

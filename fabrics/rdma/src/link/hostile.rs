@@ -226,8 +226,11 @@ fn tell(link: &mut Link, header: &Header, payload: &[u8]) {
 }
 
 fn expected(pair: &QueuePair) -> u32 {
-    let mut engine = engine::engine().unwrap();
-    engine.pair(pair.key).map_or(0, |pair| pair.expected)
+    let engine = engine::engine().unwrap();
+    engine
+        .objects
+        .pair(pair.key)
+        .map_or(0, |pair| pair.expected)
 }
 
 /// A write of many parts whose later parts say that it is longer than the first one said.

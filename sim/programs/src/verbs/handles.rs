@@ -1,15 +1,15 @@
 //! What programs hold: devices, queue pairs, completion queues and memory of their host.
 
-use std::cell::UnsafeCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
 use viaduct_hardware::Mechanism;
+use viaduct_provider::via::verbs::notices::{Destruction, Owner};
 use viaduct_provider::via::verbs::{
     self, Adapter, AddressAttributes, AsyncEvent, Completion, Error, Key, QueuePairAttributes,
-    QueuePairState, ReceiveRequest, Result, ScatterGatherElement, SharedReceiveAttributes, errno,
+    QueuePairState, ReceiveRequest, Result, SharedReceiveAttributes, errno,
 };
 
 use super::host::ProgramMemory;
@@ -30,8 +30,8 @@ macro_rules! handles {
         $($(#[$about])*
         #[derive(Clone)]
         pub struct $name {
-            process: Process,
-            key: Key,
+            pub(super) process: Process,
+            pub(super) key: Key,
         }
 
         impl fmt::Debug for $name {
@@ -64,14 +64,6 @@ pub struct Device {
     process: Process,
 }
 
-/// Memory that is open to requests.
-#[derive(Clone, Debug)]
-pub struct MemoryRegion {
-    process: Process,
-    key: Key,
-    memory_key: u32,
-}
-
 /// A queue pair.
 #[derive(Clone, Debug)]
 pub struct QueuePair {
@@ -80,30 +72,8 @@ pub struct QueuePair {
     number: u32,
 }
 
-/// Memory of a program that is open to requests, until this is dropped.
-pub struct Buffer {
-    region: MemoryRegion,
-    memory: Box<[UnsafeCell<u64>]>,
-    bytes: usize,
-}
-
-// SAFETY: the adapter and programs reach the bytes under the lock of the simulation alone.
-unsafe impl Send for Buffer {}
-// SAFETY: as above.
-unsafe impl Sync for Buffer {}
-
-impl fmt::Debug for Buffer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut buffer = formatter.debug_struct("Buffer");
-        buffer
-            .field("region", &self.region)
-            .field("bytes", &self.bytes)
-            .finish()
-    }
-}
-
 /// An operation on the adapter of a program's host.
-fn call<T>(process: &Process, act: impl FnOnce(&mut Adapter) -> Result<T>) -> Result<T> {
+pub(super) fn call<T>(process: &Process, act: impl FnOnce(&mut Adapter) -> Result<T>) -> Result<T> {
     let host = process.host();
     process
         .ask(|cluster| {
@@ -112,6 +82,25 @@ fn call<T>(process: &Process, act: impl FnOnce(&mut Adapter) -> Result<T>) -> Re
             result
         })
         .unwrap_or_else(|| Err(dead(host)))
+}
+
+/// Destroys something, as soon as the events about it are acknowledged that programs have taken.
+fn destroy(
+    process: &Process,
+    mut act: impl FnMut(&mut Adapter) -> Result<Destruction>,
+) -> Result<()> {
+    if call(process, &mut act)? == Destruction::Done {
+        return Ok(());
+    }
+    let host = process.host();
+    let destroyed = process.sleep_for(None, |cluster| {
+        let done = act(Hosted::adapter(cluster, host));
+        (done != Ok(Destruction::Waits)).then(|| done.map(drop))
+    });
+    destroyed.unwrap_or_else(|| {
+        let reason = "events about it are not acknowledged, and the program cannot wait for that";
+        Err(Error::new(errno::EAGAIN, reason))
+    })
 }
 
 fn dead(host: u32) -> Error {
@@ -154,9 +143,9 @@ impl Device {
     #[must_use]
     pub fn gid(&self) -> [u8; 16] {
         let host = self.process.host();
-        Hosted::adapter(&mut self.process.lock(), host)
-            .attributes()
-            .gid
+        let mut cluster = self.process.lock();
+        let adapter = Hosted::adapter(&mut cluster, host);
+        adapter.notices.carrier.gid()
     }
 
     /// Opens it.
@@ -165,7 +154,7 @@ impl Device {
     ///
     /// ENOMEM when it is open too often.
     pub fn open(&self) -> Result<Context> {
-        let key = call(&self.process, Adapter::open)?;
+        let key = call(&self.process, |adapter| adapter.notices.open((), ()))?;
         let process = self.process.clone();
         Ok(Context { process, key })
     }
@@ -185,7 +174,7 @@ impl Context {
         Device { process }
     }
 
-    /// The next asynchronous event, without waiting.
+    /// The next asynchronous event, without waiting. It is to be acknowledged.
     ///
     /// # Errors
     ///
@@ -212,7 +201,9 @@ impl Context {
     ///
     /// ENOMEM when there are too many.
     pub fn create_completion_channel(&self) -> Result<CompletionChannel> {
-        let key = call(&self.process, |adapter| adapter.create_channel(self.key))?;
+        let key = call(&self.process, |adapter| {
+            adapter.notices.create_channel(self.key, ())
+        })?;
         let process = self.process.clone();
         Ok(CompletionChannel { process, key })
     }
@@ -226,14 +217,7 @@ impl Context {
         &self,
         options: &CompletionQueueOptions,
     ) -> Result<CompletionQueue> {
-        let options = verbs::CompletionQueueOptions {
-            entries: options.entries,
-            cookie: options.cookie,
-            channel: options.channel.as_ref().map(|channel| channel.key),
-            vector: options.vector,
-            has_timestamps: options.has_timestamps,
-            ignores_overrun: options.ignores_overrun,
-        };
+        let options = options.map(|channel| channel.key);
         let key = call(&self.process, |adapter| {
             adapter.create_completion_queue(self.key, &options)
         })?;
@@ -252,8 +236,9 @@ impl Context {
 }
 
 impl CompletionChannel {
-    /// The next event: the cookie of a completion queue. Sleeps until one comes, for so long at
-    /// most; its host's processor is interrupted then.
+    /// The next event: the cookie of a completion queue, by which it is to be acknowledged
+    /// ([`CompletionQueue::acknowledge_events`]). Sleeps until one comes, for so long at most; its
+    /// host's processor is interrupted then.
     ///
     /// # Errors
     ///
@@ -261,7 +246,9 @@ impl CompletionChannel {
     pub fn next_event(&self, limit: Option<Duration>) -> Result<u64> {
         let host = self.process.host();
         let event = self.process.sleep_for(limit, |cluster| {
-            let event = Hosted::adapter(cluster, host).next_completion_event(self.key);
+            let event = Hosted::adapter(cluster, host)
+                .notices
+                .next_completion_event(self.key);
             event.transpose()
         });
         event.unwrap_or_else(|| Err(nothing_yet()))
@@ -273,7 +260,7 @@ impl CompletionChannel {
     ///
     /// EAGAIN when there is no event, EINVAL when it is gone.
     pub fn try_next_event(&self) -> Result<u64> {
-        let next = |adapter: &mut Adapter| adapter.next_completion_event(self.key);
+        let next = |adapter: &mut Adapter| adapter.notices.next_completion_event(self.key);
         call(&self.process, next)?.ok_or_else(nothing_yet)
     }
 
@@ -283,7 +270,9 @@ impl CompletionChannel {
     ///
     /// EBUSY while a completion queue uses it.
     pub fn destroy(&self) -> Result<()> {
-        call(&self.process, |adapter| adapter.destroy_channel(self.key))
+        call(&self.process, |adapter| {
+            adapter.notices.destroy_channel(self.key)
+        })
     }
 }
 
@@ -297,18 +286,18 @@ impl CompletionQueue {
     pub fn poll(&self, into: &mut [Completion]) -> Result<usize> {
         let host = self.process.host();
         let found = self.process.glance(|cluster| {
-            let adapter = Hosted::adapter(cluster, host);
-            let mut taken = 0;
-            while taken < into.len() {
-                match adapter.poll(self.key) {
-                    Ok(Some(completion)) => into[taken] = completion,
-                    Ok(None) => break,
-                    Err(error) if taken == 0 => return Some((Err(error), 1)),
-                    Err(_) => break,
+            let notices = &mut Hosted::adapter(cluster, host).notices;
+            let mut places = into.iter_mut();
+            let taken = notices.take(self.key, places.len(), &mut |completion| {
+                if let Some(place) = places.next() {
+                    *place = *completion;
                 }
-                taken += 1;
+            });
+            match taken {
+                Ok(0) => None,
+                Ok(taken) => Some((Ok(taken), taken as u64)),
+                Err(error) => Some((Err(error), 1)),
             }
-            (taken > 0).then_some((Ok(taken), taken as u64))
         });
         found.unwrap_or(Ok(0))
     }
@@ -322,7 +311,7 @@ impl CompletionQueue {
     pub fn wait(&self, limit: Option<Duration>) -> Result<Option<Completion>> {
         let host = self.process.host();
         let look = |cluster: &mut crate::cluster::Cluster| {
-            let completion = Hosted::adapter(cluster, host).poll(self.key);
+            let completion = Hosted::adapter(cluster, host).notices.poll(self.key);
             completion.transpose()
         };
         let completion = self.process.poll_memory(limit, look).transpose()?;
@@ -343,7 +332,7 @@ impl CompletionQueue {
         let completion = poll_fn(|_| {
             ready!(self.process.poll_caught_up());
             let mut cluster = self.process.lock();
-            let completion = Hosted::adapter(&mut cluster, host).poll(self.key);
+            let completion = Hosted::adapter(&mut cluster, host).notices.poll(self.key);
             drop(cluster);
             match completion.transpose() {
                 Some(completion) => Poll::Ready(completion),
@@ -369,7 +358,7 @@ impl CompletionQueue {
     /// EINVAL when it is gone.
     pub fn arm(&self, is_solicited_only: bool) -> Result<()> {
         call(&self.process, |adapter| {
-            adapter.arm(self.key, is_solicited_only)
+            adapter.notices.arm(self.key, is_solicited_only)
         })
     }
 
@@ -379,7 +368,7 @@ impl CompletionQueue {
     ///
     /// EINVAL when it is gone.
     pub fn entries(&self) -> Result<u32> {
-        call(&self.process, |adapter| adapter.entries(self.key))
+        call(&self.process, |adapter| adapter.notices.entries(self.key))
     }
 
     /// Changes its size, and tells the new one.
@@ -391,74 +380,50 @@ impl CompletionQueue {
         call(&self.process, |adapter| adapter.resize(self.key, entries))
     }
 
-    /// Destroys it, with the events that nobody has taken.
+    /// Destroys it, with the events that nobody has taken. Sleeps until those are acknowledged that
+    /// a program has taken.
     ///
     /// # Errors
     ///
-    /// EBUSY while a queue pair uses it.
+    /// EBUSY while a queue pair uses it; EAGAIN when it has to wait and the program cannot.
     pub fn destroy(&self) -> Result<()> {
-        call(&self.process, |adapter| {
-            adapter.destroy_completion_queue(self.key)
+        destroy(&self.process, |adapter| {
+            adapter.notices.destroy_queue(self.key)
         })
     }
 }
 
+impl CompletionQueue {
+    /// Says that events of its channel have been dealt with.
+    pub fn acknowledge_events(&self, count: u32) {
+        let _ = call(&self.process, |adapter| {
+            adapter.notices.acknowledge(self.key, count);
+            Ok(())
+        });
+    }
+}
+
+macro_rules! acknowledge_async_events {
+    ($($name:ident: $owner:ident;)+) => {
+        $(impl $name {
+            /// Says that asynchronous events about it have been dealt with.
+            pub fn acknowledge_async_events(&self, count: u32) {
+                let _ = call(&self.process, |adapter| {
+                    adapter.acknowledge_async(Owner::$owner(self.key), count);
+                    Ok(())
+                });
+            }
+        })+
+    };
+}
+
+acknowledge_async_events! {
+    CompletionQueue: Queue;
+    SharedReceiveQueue: Shared;
+    QueuePair: Pair;
+}
+
 impl ProtectionDomain {
-    /// Opens memory of this program to requests: `length` bytes from `address`, which requests call
-    /// by addresses from `iova` on (from 0 with `ZERO_BASED`). `access` has bits of
-    /// [`access`](super::flags::access). The key serves local and remote requests.
-    ///
-    /// # Errors
-    ///
-    /// EINVAL for REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, an unknown bit, or a range
-    /// past the end of memory; EOPNOTSUPP for on-demand paging; ENOMEM when there are too many
-    /// regions.
-    ///
-    /// # Safety
-    ///
-    /// The memory stays where it is until the region is deregistered, and the program expects
-    /// requests to read and write it as `access` lets them.
-    pub unsafe fn register_memory(
-        &self,
-        address: u64,
-        length: u64,
-        iova: u64,
-        access: u32,
-    ) -> Result<MemoryRegion> {
-        let register = |adapter: &mut Adapter| {
-            adapter.register_memory(self.key, address, length, iova, access)
-        };
-        let (key, memory_key) = call(&self.process, register)?;
-        self.process.pay_for_registering(length);
-        let process = self.process.clone();
-        Ok(MemoryRegion {
-            process,
-            key,
-            memory_key,
-        })
-    }
-
-    /// Memory of this program that is open to requests, zeroed.
-    ///
-    /// # Errors
-    ///
-    /// As [`ProtectionDomain::register_memory`].
-    pub fn allocate(&self, bytes: usize, access: u32) -> Result<Buffer> {
-        let words = bytes.div_ceil(8).max(1);
-        let memory: Box<[_]> = (0..words).map(|_| UnsafeCell::new(0_u64)).collect();
-        let address = memory.as_ptr().addr() as u64;
-        // SAFETY: the memory stays where it is until the buffer is dropped, which deregisters it
-        // first, and nobody has a reference into it.
-        let region = unsafe { self.register_memory(address, bytes as u64, address, access)? };
-        // Requests reach it by its address alone.
-        let _ = memory.as_ptr().expose_provenance();
-        Ok(Buffer {
-            region,
-            memory,
-            bytes,
-        })
-    }
-
     /// Makes a shared receive queue. `cookie` names it in asynchronous events.
     ///
     /// # Errors
@@ -490,15 +455,7 @@ impl ProtectionDomain {
         if owners.any(|owner| owner.host() != host) {
             return Err(Error::new(errno::EINVAL, "an object is of another host"));
         }
-        let options = verbs::QueuePairOptions {
-            kind: options.kind,
-            capabilities: options.capabilities,
-            send_queue: options.send_queue.key,
-            receive_queue: options.receive_queue.key,
-            shared_receive_queue: shared.map(|shared| shared.key),
-            is_every_send_signaled: options.is_every_send_signaled,
-            cookie: options.cookie,
-        };
+        let options = options.map(|queue| queue.key, |shared| shared.key);
         let (key, number) = call(&self.process, |adapter| {
             adapter.create_pair(self.key, &options)
         })?;
@@ -534,149 +491,6 @@ impl ProtectionDomain {
     }
 }
 
-impl MemoryRegion {
-    /// `lkey` and `rkey`. It stays the same when the region is registered again.
-    #[must_use]
-    pub const fn memory_key(&self) -> u32 {
-        self.memory_key
-    }
-
-    /// Changes what `flags` (bits of [`reregister`](super::flags::reregister)) name.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ProtectionDomain::register_memory`]; the region is as before then.
-    ///
-    /// # Safety
-    ///
-    /// As for [`ProtectionDomain::register_memory`].
-    pub unsafe fn reregister(
-        &self,
-        flags: u32,
-        domain: Option<&ProtectionDomain>,
-        address: u64,
-        length: u64,
-        access: u32,
-    ) -> Result<()> {
-        let domain = domain.map(|domain| domain.key);
-        call(&self.process, |adapter| {
-            adapter.reregister_memory(self.key, flags, domain, (address, length), access)
-        })
-    }
-
-    /// Closes the memory to requests.
-    ///
-    /// # Errors
-    ///
-    /// EINVAL when it is gone already.
-    pub fn deregister(&self) -> Result<()> {
-        call(&self.process, |adapter| adapter.deregister_memory(self.key))
-    }
-}
-
-impl Buffer {
-    /// Its first byte, as requests call it.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        self.memory.as_ptr().addr() as u64
-    }
-
-    /// `lkey` and `rkey`.
-    #[must_use]
-    pub const fn memory_key(&self) -> u32 {
-        self.region.memory_key()
-    }
-
-    /// Bytes.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether it has none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// A piece of it, for requests. Where it ends past the buffer requests are refused.
-    #[must_use]
-    pub fn element(&self, from: usize, length: u32) -> ScatterGatherElement {
-        ScatterGatherElement {
-            address: self.address() + from as u64,
-            length,
-            local_key: self.memory_key(),
-        }
-    }
-
-    fn check(&self, from: usize, length: usize) -> *mut u8 {
-        let is_inside = from
-            .checked_add(length)
-            .is_some_and(|end| end <= self.bytes);
-        assert!(
-            is_inside,
-            "{length} bytes from {from} on are not inside a buffer of {}",
-            self.bytes
-        );
-        self.memory
-            .as_ptr()
-            .cast::<u8>()
-            .wrapping_add(from)
-            .cast_mut()
-    }
-
-    /// Writes bytes from an offset on.
-    ///
-    /// # Panics
-    ///
-    /// Past its end.
-    pub fn write(&self, from: usize, bytes: &[u8]) {
-        let to = self.check(from, bytes.len());
-        let _locked = self.region.process.lock();
-        // SAFETY: inside, and under the lock.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-    }
-
-    /// Looks at the bytes until there is something to see, in a loop; `None` when the time is over,
-    /// or when the program cannot wait. `look` must not use the simulation: it would wait for
-    /// itself.
-    pub fn poll<T>(
-        &self,
-        limit: Option<Duration>,
-        mut look: impl FnMut(&[u8]) -> Option<T>,
-    ) -> Option<T> {
-        let start = self.check(0, self.bytes);
-        self.region.process.poll_memory(limit, |_| {
-            // SAFETY: the buffer's own memory, looked at under the lock, in which nobody writes.
-            look(unsafe { std::slice::from_raw_parts(start, self.bytes) })
-        })
-    }
-
-    /// A copy of bytes from an offset on.
-    ///
-    /// # Panics
-    ///
-    /// Past its end.
-    #[must_use]
-    pub fn read(&self, from: usize, length: usize) -> Vec<u8> {
-        let start = self.check(from, length);
-        let mut bytes = vec![0; length];
-        let _locked = self.region.process.lock();
-        // SAFETY: inside, and under the lock.
-        unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), length) };
-        bytes
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let host = self.region.process.host();
-        let mut cluster = self.region.process.lock();
-        // It may be gone with its context.
-        let _ = Hosted::adapter(&mut cluster, host).deregister_memory(self.region.key);
-    }
-}
-
 impl SharedReceiveQueue {
     /// Posts a receive.
     ///
@@ -709,13 +523,13 @@ impl SharedReceiveQueue {
         call(&self.process, |adapter| adapter.query_shared(self.key))
     }
 
-    /// Destroys it.
+    /// Destroys it, as [`CompletionQueue::destroy`].
     ///
     /// # Errors
     ///
-    /// EBUSY while a queue pair uses it.
+    /// EBUSY while a queue pair uses it; EAGAIN when it has to wait and the program cannot.
     pub fn destroy(&self) -> Result<()> {
-        call(&self.process, |adapter| adapter.destroy_shared(self.key))
+        destroy(&self.process, |adapter| adapter.destroy_shared(self.key))
     }
 }
 
@@ -727,6 +541,12 @@ impl AddressHandle {
     /// EINVAL when it is gone already.
     pub fn destroy(&self) -> Result<()> {
         call(&self.process, |adapter| adapter.destroy_address(self.key))
+    }
+}
+
+impl From<&AddressHandle> for Key {
+    fn from(handle: &AddressHandle) -> Self {
+        handle.key
     }
 }
 
@@ -755,7 +575,7 @@ impl QueuePair {
     ///
     /// EINVAL when it is gone.
     pub fn state(&self) -> Result<QueuePairState> {
-        call(&self.process, |adapter| adapter.state(self.key))
+        call(&self.process, |adapter| Ok(adapter.pair(self.key)?.state))
     }
 
     /// Changes what `mask` (bits of [`attribute`](super::flags::attribute)) names.
@@ -821,13 +641,12 @@ impl QueuePair {
     /// As [`QueuePair::post_send`].
     pub unsafe fn post_sends(&self, requests: &[SendRequest<'_>]) -> Result<()> {
         let host = self.process.host();
-        let requests: Vec<verbs::SendRequest<'_>> = requests.iter().map(plain).collect();
         // SAFETY: as promised by the caller.
         let memory = unsafe { ProgramMemory::new() };
         self.process
             .work_on(requests.len() as u64, |cluster, worked| {
                 let adapter = Hosted::adapter(cluster, host);
-                let result = adapter.post_sends(self.key, &requests, &memory);
+                let result = adapter.post(self.key, requests, &memory);
                 let posted = (self.key.index(), worked);
                 Hosted::follow_pairs(cluster, host, Some(posted));
                 result
@@ -848,32 +667,12 @@ impl QueuePair {
     }
 
     /// Destroys it: what is posted is gone without completions, and so are those of its completions
-    /// that wait in a queue.
+    /// that wait in a queue. For events, as [`CompletionQueue::destroy`].
     ///
     /// # Errors
     ///
-    /// EINVAL when it is gone already.
+    /// EINVAL when it is gone already; EAGAIN when it has to wait and the program cannot.
     pub fn destroy(&self) -> Result<()> {
-        call(&self.process, |adapter| adapter.destroy_pair(self.key))
-    }
-}
-
-/// A request as the adapter knows it.
-fn plain<'a>(request: &SendRequest<'a>) -> verbs::SendRequest<'a> {
-    verbs::SendRequest {
-        request: request.request,
-        opcode: request.opcode,
-        flags: request.flags,
-        elements: request.elements,
-        immediate: request.immediate,
-        remote_address: request.remote_address,
-        remote_key: request.remote_key,
-        compare_add: request.compare_add,
-        swap: request.swap,
-        datagram: request.datagram.map(|way| verbs::DatagramDestination {
-            address: way.address.key,
-            queue_pair: way.queue_pair,
-            queue_key: way.queue_key,
-        }),
+        destroy(&self.process, |adapter| adapter.destroy_pair(self.key))
     }
 }

@@ -3,7 +3,7 @@
 use viaduct_cluster::programs::Outgoing;
 use viaduct_engine::{EventId, Time};
 use viaduct_hardware::Mechanism;
-use viaduct_provider::via::verbs::{Adapter, AdapterAttributes, Answer, Memory, Mtu, Packet};
+use viaduct_provider::via::verbs::{Adapter, Answer, Limits, Memory, Mtu, Packet, Packets};
 
 use crate::cluster::{Cluster, Hosted};
 use crate::event::Event;
@@ -49,6 +49,8 @@ impl Memory for ProgramMemory {
 const PAIR_BITS_MAX: u32 = 14;
 /// Bits of a queue pair's number.
 const NUMBER_BITS: u32 = 24;
+/// Objects of a kind.
+const OBJECTS_MAX: u32 = 65_536;
 /// Bytes that a send may bring with it.
 const INLINE_BYTES_MAX: u32 = 944;
 
@@ -84,20 +86,26 @@ const fn nanoseconds(time: Time) -> u64 {
 impl Verbs {
     fn new(host: u32, hosts: u32) -> Self {
         let bits = pair_bits(hosts);
+        let limits = Limits {
+            first_number: (host + 1) << bits,
+            max_queue_pairs: 1 << bits,
+            max_regions: OBJECTS_MAX,
+            max_address_handles: OBJECTS_MAX,
+            max_objects: OBJECTS_MAX,
+            max_requests: 16_384,
+            max_elements: 32,
+            max_inline_bytes: INLINE_BYTES_MAX,
+            min_inline_bytes: 0,
+            max_completion_entries: 4_194_303,
+            max_read_atomic: 16,
+            max_message_bytes: 1 << 31,
+            max_region_bytes: 1 << 46,
+            mtu: Mtu::Bytes4096,
+            gids: 1,
+            needs_route: true,
+        };
         Self {
-            adapter: Adapter::new(AdapterAttributes {
-                first_number: (host + 1) << bits,
-                max_queue_pairs: 1 << bits,
-                max_requests: 16_384,
-                max_elements: 32,
-                max_inline_bytes: INLINE_BYTES_MAX,
-                max_completion_entries: 4_194_303,
-                max_read_atomic: 16,
-                max_message_bytes: 1 << 31,
-                max_region_bytes: 1 << 46,
-                mtu: Mtu::Bytes4096,
-                gid: gid_of(host),
-            }),
+            adapter: Adapter::new(limits, 1, Packets::from(gid_of(host))),
             timers: Vec::new(),
         }
     }

@@ -8,11 +8,11 @@ use viaduct_cluster::faults::{Fault, Links};
 use viaduct_engine::Time;
 use viaduct_hardware::Mechanism;
 use viaduct_programs::config::SimulationConfig;
-use viaduct_programs::verbs::flags::{access, send};
+use viaduct_programs::verbs::flags::{access, send, shared_receive};
 use viaduct_programs::verbs::{
     AddressAttributes, Buffer, Capabilities, Completion, CompletionQueue, CompletionQueueOptions,
     CompletionStatus, Mtu, QueuePair, QueuePairAttributes, QueuePairOptions, QueuePairState,
-    QueuePairType, ReceiveRequest, SendOpcode, SendRequest,
+    QueuePairType, ReceiveRequest, SendOpcode, SendRequest, SharedReceiveAttributes, errno,
 };
 use viaduct_programs::{Process, Simulation};
 use viaduct_scenario::load_programs;
@@ -311,6 +311,39 @@ fn many_sends_at_once_are_limited_by_the_link() {
         assert!((330.0..400.0).contains(&gigabits), "{gigabits} Gbit/s");
     });
     simulation.run().unwrap();
+}
+
+/// `ibv_destroy_srq(3)`, `ibv_get_async_event(3)`.
+#[test]
+fn whoever_destroys_sleeps_until_events_are_acknowledged() {
+    const LATER: Duration = Duration::from_millis(1);
+    let mut simulation = Simulation::new(hosts("rnic-gen5"));
+    let context = simulation.process(0).rdma().unwrap().open().unwrap();
+    let domain = context.allocate_protection_domain().unwrap();
+    let attributes = SharedReceiveAttributes {
+        max_requests: 4,
+        max_elements: 1,
+        limit: 1,
+    };
+    let shared = domain.create_shared_receive_queue(&attributes, 3).unwrap();
+    shared.modify(&attributes, shared_receive::LIMIT).unwrap();
+    assert!(context.try_next_async_event().is_ok());
+    // Nobody but a program can wait.
+    assert_eq!(shared.destroy().unwrap_err().errno(), errno::EAGAIN);
+    let held = shared.clone();
+    simulation.spawn(0, move |process| {
+        process.sleep(LATER);
+        held.acknowledge_async_events(1);
+    });
+    let gone = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&gone);
+    simulation.spawn(0, move |process| {
+        shared.destroy().unwrap();
+        *place.lock().unwrap() = Some(process.now());
+    });
+    simulation.run().unwrap();
+    let gone = gone.lock().unwrap().unwrap();
+    assert!(gone > LATER && gone < 2 * LATER, "{gone:?}");
 }
 
 #[test]

@@ -53,11 +53,21 @@ mod fabric {
         context.process().relax();
     }
 
-    // Nobody waits for acknowledgements of events here.
-    pub(crate) const fn acknowledge_completion_event(_: &CompletionQueue) {}
-    pub(crate) const fn acknowledge_queue_event(_: &CompletionQueue) {}
-    pub(crate) const fn acknowledge_shared_event(_: &SharedReceiveQueue) {}
-    pub(crate) const fn acknowledge_pair_event(_: &QueuePair) {}
+    pub(crate) fn acknowledge_completion_event(queue: &CompletionQueue) {
+        queue.acknowledge_events(1);
+    }
+
+    pub(crate) fn acknowledge_queue_event(queue: &CompletionQueue) {
+        queue.acknowledge_async_events(1);
+    }
+
+    pub(crate) fn acknowledge_shared_event(shared: &SharedReceiveQueue) {
+        shared.acknowledge_async_events(1);
+    }
+
+    pub(crate) fn acknowledge_pair_event(pair: &QueuePair) {
+        pair.acknowledge_async_events(1);
+    }
 
     /// There are no commands of this fabric's alone.
     pub(crate) fn answer(_: &Context, name: &str) -> Made<Vec<u64>> {
