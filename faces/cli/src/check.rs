@@ -128,7 +128,13 @@ fn report_deadlock(config: &ClusterConfig, text: &str) {
             }
         },
         true => {
-            let help = format!("messages hold links up at `{model}` and may stand still; {end}");
+            // Links that pause have one channel each.
+            let at = match config.links.buffers.may_pause() {
+                true => ", at links.model = \"credits\"",
+                false => "",
+            };
+            let help =
+                format!("messages hold links up at `{model}` and may stand still; {end}{at}");
             output::message("warning", text, Some(&help));
         }
         false => {

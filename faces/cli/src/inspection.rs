@@ -176,6 +176,7 @@ impl Account {
             .link_rows
             .iter()
             .any(|row| row.queue_max_bytes > 0);
+        let pauses = self.result.link_rows.iter().any(|row| row.pauses > 0);
         let rows = self.result.link_rows.iter();
         let rows = rows.filter(|row| row.wire_bytes > 0.0).map(|row| LinkRow {
             link: self.result.topology.link_name(LinkId(row.link)),
@@ -185,6 +186,9 @@ impl Account {
             queue_max_bytes: has_frames.then_some(row.queue_max_bytes),
             frames_lost: has_frames.then_some(row.frames_lost),
             frames_marked: has_frames.then_some(row.frames_marked),
+            // Where none pauses there is nothing to tell.
+            pauses: pauses.then_some(row.pauses),
+            paused_ps: pauses.then_some(row.paused.picoseconds()),
         });
         rows.collect()
     }

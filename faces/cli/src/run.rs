@@ -127,10 +127,8 @@ pub(crate) fn judge(outcome: &StudyOutcome, display: &DisplayArguments) -> Exit 
     for (place, summary) in labelled_runs(outcome) {
         for violation in &summary.violations {
             is_sound = false;
-            let title = format!("{place}a check of the run on itself failed: {violation}");
-            let help =
-                "do not use these results; this is an error in the program, please report it";
-            output::message("error", &title, Some(help));
+            let (title, help) = summary.told(violation);
+            output::message("error", &format!("{place}{title}"), Some(help));
         }
     }
     if outcome.runs_not_begun > 0 {

@@ -45,7 +45,7 @@ use viaduct_hardware::mechanism::{self, LastPlan, PlanId, Plans};
 use viaduct_hardware::{Notice, Step, Switching};
 use viaduct_network::fluid::FlowDemand;
 use viaduct_network::windows::LinkWindows;
-use viaduct_network::{Network, Next, Transfer};
+use viaduct_network::{Network, Next, Sharing, Transfer};
 
 /// Purposes of random streams.
 pub(crate) mod purpose {
@@ -611,10 +611,19 @@ impl<P: Programs> Cluster<P> {
     #[must_use]
     pub fn deadlock(&self) -> Option<String> {
         let deadlock = self.network.deadlock()?;
+        let (stuck, remedy) = match self.config.links.sharing {
+            Sharing::Credits => (
+                "the buffers of these channels are full",
+                "more classes of channels (links.channel_classes)",
+            ),
+            _ => (
+                "these links pause since the switches behind them are full",
+                "more room (links.buffer)",
+            ),
+        };
         Some(format!(
-            "deadlock at {} us: the buffers of these channels are full, and each waits for the \
-             next, the last for the first: {}; more classes of channels \
-             (links.channel_classes) or another routing end it",
+            "deadlock at {:.3} us: {stuck}, and each waits for the next, the last for the first: \
+             {}; {remedy} or another routing may end it",
             deadlock.at.microseconds_f64(),
             self.config.topology.channel_names(&deadlock.channels)
         ))

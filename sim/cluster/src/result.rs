@@ -163,6 +163,10 @@ pub struct LinkRow {
     pub frames_lost: u64,
     /// Frames that it marked in the whole run.
     pub frames_marked: u64,
+    /// How often the link was told to pause in the whole run.
+    pub pauses: u64,
+    /// For how long it has paused altogether.
+    pub paused: Time,
 }
 
 /// Messages lost at one host for one cause.

@@ -68,7 +68,7 @@ impl<P: Programs> Cluster<P> {
         let events = self.events();
         let digest = self.accounting.digest(events, end);
         let (mut link_rows, buses) = (used.links, used.buses);
-        self.note_queues(&mut link_rows);
+        self.note_queues(&mut link_rows, end);
         let links = classes(&link_rows);
         self.check(&link_rows, buses);
         let (latency, steady) = self.latency(end);
@@ -212,18 +212,22 @@ impl<P: Programs> Cluster<P> {
                     queue_max_bytes: 0,
                     frames_lost: 0,
                     frames_marked: 0,
+                    pauses: 0,
+                    paused: Time::ZERO,
                 }
             })
             .collect()
     }
 
-    /// Tells of each link's queue what it held, lost and marked, until the very end.
-    fn note_queues(&self, rows: &mut [LinkRow]) {
+    /// Tells of each link's queue what it held, lost and marked, and how the link paused, until the
+    /// very end.
+    fn note_queues(&self, rows: &mut [LinkRow], end: Time) {
         for row in rows {
             let resource = ResourceId(row.link);
-            let counts = self.network.queue_counts(resource);
+            let counts = self.network.queue_counts(resource, end);
             row.queue_max_bytes = self.network.queue_max_bytes(resource);
             (row.frames_lost, row.frames_marked) = (counts.lost, counts.marked);
+            (row.pauses, row.paused) = (counts.pauses, counts.paused);
         }
     }
 

@@ -19,6 +19,7 @@ mod dcqcn;
 pub(crate) mod limits;
 mod output;
 pub(crate) mod passage;
+pub(crate) mod pause;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use self::dcqcn::Senders;
 use self::limits::Limits;
 use self::output::Output;
 use self::passage::{Crossing, Passage};
+use self::pause::Pauses;
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::hops::Delays;
 use crate::queues::Step;
@@ -59,6 +61,8 @@ pub(crate) struct Frames {
     calendar: Calendar,
     /// What queues do that do not hold all that comes, if there are any.
     limits: Option<Box<Limits>>,
+    /// What switches hold and links are told where they pause, if they do.
+    pauses: Option<Box<Pauses>>,
     /// The flows that are slowed down where frames are marked, if any are.
     senders: Option<Box<Senders>>,
     /// Adapters that send, each once, by a time before which it does nothing.
@@ -103,11 +107,15 @@ impl Frames {
                     let least = picoseconds(header, rate);
                     let wait = forwarding.wait(forwarding.cut(header, rate), least, least);
                     width = width.min((propagation + switch).picoseconds() + wait);
+                    if links.buffers.may_pause() {
+                        width = width.min(pause::notice(&output));
+                    }
                 }
                 output
             })
             .collect();
         let limits = Limits::of(&links.buffers, outputs.len());
+        let pauses = Pauses::of(delays, &outputs);
         let hosts = topology.host_count();
         let resources = outputs.len() + hosts as usize;
         Self {
@@ -121,6 +129,7 @@ impl Frames {
             // A cable is never crossed in no time at all.
             calendar: Calendar::new(width.max(1)),
             limits,
+            pauses,
             senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
             touched: Vec::new(),
@@ -313,13 +322,18 @@ impl Frames {
             passage.gone
         };
         self.passages[id as usize].gone_look = next;
-        self.notices.push((next, id));
+        if next != NEVER {
+            self.notices.push((next, id));
+        }
         Step::None
     }
 
     /// When the last byte of a message that is being sent leaves at the earliest: others take turns
     /// with it.
-    fn gone_min(&self, now: u64, id: u32) -> u64 {
+    fn gone_min(&mut self, now: u64, id: u32) -> u64 {
+        if let Some(least) = self.gone_min_of_pausing(now, id) {
+            return least;
+        }
         let passage = &self.passages[id as usize];
         let output = &self.outputs[passage.way[0] as usize];
         let (full, last) = (
@@ -361,7 +375,7 @@ impl Frames {
             }
             self.advance(host, now);
             let adapter = &mut self.adapters[host as usize];
-            adapter.is_active = !adapter.out.flows.is_empty();
+            adapter.is_active = adapter.out.wake != NEVER;
             adapter.active_from = adapter.out.wake;
             if adapter.is_active {
                 self.active.push(Reverse((adapter.out.wake, host)));
@@ -369,23 +383,14 @@ impl Frames {
         }
         let window = self.calendar.window(now);
         let bucket = self.calendar.take(window);
-        for arrival in &bucket {
-            let output = &mut self.outputs[arrival.link as usize];
-            if output.inbox.is_empty() {
-                self.touched.push(arrival.link);
-            }
-            output.expect(*arrival);
+        if self.pauses.is_some() {
+            let end = self.calendar.begin(window + 1);
+            self.work_out(&bucket, end.picoseconds());
+            self.look_for_deadlock(now, window);
+        } else {
+            self.serve_all(&bucket);
         }
         self.calendar.keep(bucket);
-        let mut touched = core::mem::take(&mut self.touched);
-        for link in touched.drain(..) {
-            let mut inbox = core::mem::take(&mut self.outputs[link as usize].inbox);
-            for arrival in inbox.drain(..) {
-                self.serve(&arrival);
-            }
-            self.outputs[link as usize].inbox = inbox;
-        }
-        self.touched = touched;
         let wake = self.active.peek().map(|&Reverse((wake, _))| wake);
         let of_adapters = wake.map(|wake| self.calendar.window(wake) + 1);
         let next = [of_adapters, self.calendar.first()]
@@ -398,6 +403,26 @@ impl Frames {
         // Which queue was worked out first is nobody's business.
         self.notices.sort_unstable();
         self.tell(queue);
+    }
+
+    /// What comes to queues in a window, each by itself.
+    fn serve_all(&mut self, bucket: &[Arrival]) {
+        for arrival in bucket {
+            let output = &mut self.outputs[arrival.link as usize];
+            if output.inbox.is_empty() {
+                self.touched.push(arrival.link);
+            }
+            output.expect(*arrival);
+        }
+        let mut touched = core::mem::take(&mut self.touched);
+        for link in touched.drain(..) {
+            let mut inbox = core::mem::take(&mut self.outputs[link as usize].inbox);
+            for arrival in inbox.drain(..) {
+                self.serve(&arrival);
+            }
+            self.outputs[link as usize].inbox = inbox;
+        }
+        self.touched = touched;
     }
 
     /// A window is to end when this one begins, or before.
@@ -591,6 +616,9 @@ impl Frames {
 
     /// The adapter sends a frame of the flow whose turn it is.
     fn send(&mut self, host: u32, time: u64) {
+        if self.send_ready(host, time) {
+            return;
+        }
         let adapter = &mut self.adapters[host as usize];
         let place = match adapter.out.turn(&self.passages, time) {
             Ok(place) => place,
@@ -613,19 +641,37 @@ impl Frames {
         } else {
             time
         };
-        let output = &mut self.outputs[passage.way[0] as usize];
-        let service = output.service(bytes);
-        let (comes, held) = (
-            begin + own.span().saturating_sub(service),
-            passage.sizes.held(kind.is_last()),
-        );
-        let start = output.take(comes, service, (bytes, held));
         passage.left -= 1;
         passage.next_start = begin + own.pace;
         if self.senders.is_some() {
             self.pace(id, time, begin, bytes);
         }
         let adapter = &mut self.adapters[host as usize];
+        adapter.out.rotate(&self.passages, place);
+        adapter.out.idle_from = NEVER;
+        let passage = &self.passages[id as usize];
+        let output = &mut self.outputs[passage.way[0] as usize];
+        let service = output.service(bytes);
+        let comes = begin + own.span().saturating_sub(service);
+        let reads_ahead = own.span() > 0;
+        if self.pauses.is_some() {
+            return self.make_ready(host, id, kind, (comes, reads_ahead));
+        }
+        let held = passage.sizes.held(kind.is_last());
+        let start = output.take(comes, service, (bytes, held));
+        self.has_begun(host, id, kind, (start, service), reads_ahead);
+    }
+
+    /// A frame of a host begins on its link.
+    #[inline]
+    fn has_begun(
+        &mut self,
+        host: u32,
+        id: u32,
+        kind: Kind,
+        (start, service): (u64, u64),
+        reads_ahead: bool,
+    ) {
         let passage = &mut self.passages[id as usize];
         if kind.is_last() {
             passage.gone = start + service;
@@ -634,12 +680,11 @@ impl Frames {
                 self.notices.push((passage.gone, id));
             }
         }
-        adapter.out.rotate(&self.passages, place);
-        adapter.out.idle_from = NEVER;
+        let adapter = &mut self.adapters[host as usize];
         // It reads the next one while this one leaves.
         adapter.out.wake = if adapter.out.flows.is_empty() {
             NEVER
-        } else if own.span() > 0 {
+        } else if reads_ahead {
             start
         } else {
             start + service
@@ -739,6 +784,7 @@ impl Frames {
             + ways * size_of::<u32>()
             + self.calendar.state_bytes()
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
+            + self.pauses.as_ref().map_or(0, |it| it.state_bytes())
             + self.senders.as_ref().map_or(0, |it| it.state_bytes())
     }
 }

@@ -4,6 +4,8 @@ use viaduct_engine::Time;
 use viaduct_topology::{LinkClass, LinkId, Topology};
 
 use crate::credits::CreditLinks;
+use crate::frames::pause::headroom;
+use crate::hops::Delays;
 use crate::rate::{Frame, Rate, Switching};
 
 /// The links of the network.
@@ -49,13 +51,28 @@ impl LinkConfig {
         }
     }
 
-    /// Whether a message may hold a link up while it waits for the next.
+    /// Whether a message may hold a link up while it waits for the next: with credits, and where
+    /// links pause.
     #[must_use]
     pub const fn has_back_pressure(&self) -> bool {
         match self.sharing {
-            Sharing::Fluid | Sharing::MaxMin | Sharing::Queues | Sharing::Packets => false,
+            Sharing::Fluid | Sharing::MaxMin | Sharing::Queues => false,
+            Sharing::Packets => self.buffers.may_pause(),
             Sharing::Credits => true,
         }
+    }
+
+    /// What a switch keeps free for what still comes by a link that was told to pause, bytes: most
+    /// of all links. See [`Buffers::full`].
+    #[must_use]
+    pub fn pause_headroom(&self, topology: &Topology, switch: SwitchModel) -> u64 {
+        let delays = Delays {
+            topology,
+            links: self,
+            switch: &switch,
+        };
+        let most = |link| headroom(&delays, LinkId(link));
+        (0..topology.link_count()).map(most).max().unwrap_or(0)
     }
 
     /// The propagation of one link: its own, if the network's file gives one.
@@ -71,18 +88,48 @@ impl LinkConfig {
 /// that come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Buffers {
-    /// Bytes of the frames that are in it, with the one that leaves: a frame with which it would be
-    /// more is lost. Any number if none.
+    /// Bytes of the frames that are in it, with the one that leaves: what becomes of a frame with
+    /// which it would be more, [`Buffers::full`] says. Any number if none.
     pub bytes_max: Option<u64>,
+    /// What a switch does that has no room.
+    pub full: WhenFull,
     /// Which frames it marks, if any.
     pub marking: Option<Marking>,
+}
+
+/// What a switch does when its buffers are full.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WhenFull {
+    /// It loses the frame that comes. [`Buffers::bytes_max`] is of each output queue.
+    #[default]
+    Drop,
+    /// It has a link pause before that: priority flow control (IEEE 802.1Qbb), with one priority.
+    /// [`Buffers::bytes_max`] is what it holds of frames that came by one link, wherever they go;
+    /// its queues share that.
+    Pause {
+        /// How much of this is kept for what still comes when the link has been told to pause,
+        /// bytes: what the link's length and rate ask for if none.
+        headroom_bytes: Option<u64>,
+    },
 }
 
 impl Buffers {
     /// Whether frames may be lost in queues.
     #[must_use]
     pub const fn may_lose(&self) -> bool {
-        self.bytes_max.is_some()
+        match self.full {
+            WhenFull::Drop => self.bytes_max.is_some(),
+            // What links ask for is enough; what is given may be less.
+            WhenFull::Pause { headroom_bytes } => {
+                self.bytes_max.is_some() && headroom_bytes.is_some()
+            }
+        }
+    }
+
+    /// Whether links are told to pause.
+    #[must_use]
+    pub const fn may_pause(&self) -> bool {
+        self.bytes_max.is_some() && matches!(self.full, WhenFull::Pause { .. })
     }
 }
 

@@ -23,6 +23,12 @@ pub struct LinkRow {
     /// Frames that its queue marked, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_marked: Option<u64>,
+    /// How often it was told to pause, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<u64>,
+    /// For how long it paused, picoseconds, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_ps: Option<u64>,
 }
 
 /// The busiest of some links, as text.

@@ -243,6 +243,8 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
     let queue_max_bytes = counted("queue_max_bytes")?;
     let frames_lost = counted("frames_lost")?;
     let frames_marked = counted("frames_marked")?;
+    let pauses = counted("pauses")?;
+    let paused = counted("paused_ps")?;
     let most = topology.link_count();
     let rows = (0..links.len()).map(|row| {
         let link = u32::try_from(links[row]).ok().filter(|link| *link < most);
@@ -257,6 +259,8 @@ fn link_rows(group: &Group<'_>, topology: &Topology) -> Result<Vec<LinkRow>, Rea
             queue_max_bytes: queue_max_bytes[row],
             frames_lost: frames_lost[row],
             frames_marked: frames_marked[row],
+            pauses: pauses[row],
+            paused: Time::from_picoseconds(paused[row]),
         })
     });
     rows.collect()

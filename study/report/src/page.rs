@@ -196,10 +196,11 @@ fn alerts(studies: &[ShownStudy<'_>], runs: &[NamedRun<'_>]) -> Vec<Block> {
         };
         let summary = named.run.summary;
         for violation in &summary.violations {
+            let (title, help) = summary.told(violation);
             violations.push(Block::Alert {
                 level: "error",
-                text: format!("{place}a check of the run on itself failed: {violation}"),
-                help: Some("do not use these results; this is an error in the program".to_owned()),
+                text: format!("{place}{title}"),
+                help: Some(help.to_owned()),
             });
         }
         if summary.ended == "interrupted" {

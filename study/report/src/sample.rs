@@ -82,6 +82,8 @@ pub(crate) fn summary() -> Summary {
         frames: Some(FrameCounts {
             lost: 11,
             marked: 23,
+            pauses: 4,
+            paused_ps: 5_000_000,
         }),
         queue_depths: vec![QueueDepthSummary {
             queue: "send queue".to_owned(),
@@ -172,6 +174,8 @@ pub(crate) fn result() -> RunResult {
             queue_max_bytes: 6_000,
             frames_lost: 3,
             frames_marked: 2,
+            pauses: 4,
+            paused: Time::from_nanoseconds(5_000),
         }],
         buses: usage,
         has_unasked_drops: false,

@@ -49,7 +49,8 @@ pub struct Summary {
     pub simulated_s: f64,
     /// Messages posted earlier are not in the statistics, seconds.
     pub warmup_s: f64,
-    /// Why the run ended: `finished`, `message_count`, `event_count`, `interrupted`.
+    /// Why the run ended: `finished`, `message_count`, `event_count`, `interrupted`,
+    /// `deadlock`.
     pub ended: String,
     /// Whether the measured part was steady.
     pub steady_state: SteadySummary,
@@ -176,6 +177,12 @@ pub struct FrameCounts {
     pub lost: u64,
     /// Frames that were marked.
     pub marked: u64,
+    /// How often links were told to pause.
+    #[serde(default)]
+    pub pauses: u64,
+    /// For how long they did, the times of all links added up.
+    #[serde(default)]
+    pub paused_ps: u64,
 }
 
 impl FrameCounts {
@@ -184,6 +191,8 @@ impl FrameCounts {
         (config.links.sharing == Sharing::Packets).then(|| Self {
             lost: rows.iter().map(|row| row.frames_lost).sum(),
             marked: rows.iter().map(|row| row.frames_marked).sum(),
+            pauses: rows.iter().map(|row| row.pauses).sum(),
+            paused_ps: rows.iter().map(|row| row.paused.picoseconds()).sum(),
         })
     }
 }
@@ -335,6 +344,21 @@ impl Summary {
         value
             .pointer(&format!("/{}", path.replace('.', "/")))?
             .as_f64()
+    }
+}
+
+impl Summary {
+    /// What is said of one of its violations, and what helps.
+    #[must_use]
+    pub fn told(&self, violation: &str) -> (String, &'static str) {
+        if self.ended == ended_word(Ended::Deadlock) {
+            let help = "the run ended there; what it measured is of the time before";
+            return (violation.to_owned(), help);
+        }
+        (
+            format!("a check of the run on itself failed: {violation}"),
+            "do not use these results; this is an error in the program, please report it",
+        )
     }
 }
 

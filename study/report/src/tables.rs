@@ -218,6 +218,18 @@ pub static TABLES: [Table; 4] = [
                 "count",
                 "frames that its queue marked, in the whole run",
             ),
+            column(
+                "pauses",
+                Kind::Count,
+                "count",
+                "how often it was told to pause, in the whole run",
+            ),
+            column(
+                "paused_ps",
+                Kind::Count,
+                "ps",
+                "for how long it has paused, in the whole run",
+            ),
         ],
         values: link_values,
     },
@@ -581,6 +593,8 @@ fn link_values(result: &RunResult) -> Vec<Values> {
         Values::counts(rows, |row| row.queue_max_bytes),
         Values::counts(rows, |row| row.frames_lost),
         Values::counts(rows, |row| row.frames_marked),
+        Values::counts(rows, |row| row.pauses),
+        Values::counts(rows, |row| row.paused.picoseconds()),
     ]
 }
 

@@ -11,7 +11,7 @@ use viaduct_cluster::workload::{
 };
 use viaduct_engine::Time;
 use viaduct_hardware::{BusModel, Completion, Frame, HostModel, MemoryModel, ProcessorModel, Rate};
-use viaduct_network::{Buffers, CreditLinks, LinkConfig, Marking, Sharing, SwitchModel};
+use viaduct_network::{Buffers, CreditLinks, LinkConfig, Marking, Sharing, SwitchModel, WhenFull};
 use viaduct_topology::{Topology, Waiting};
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Place};
@@ -20,7 +20,7 @@ use crate::message_list;
 use crate::network::{self, TopologyCache};
 use crate::schema::{
     ArrivalKind, Bus, Coding, CompletionKind, Cpu, IntervalKind, Intervals, Links, NoticeBy,
-    PatternKind, Run, SizeKind, Sizes, Switches, Traffic,
+    PatternKind, Run, SizeKind, Sizes, Switches, Traffic, WhenFullKind,
 };
 use crate::section::{Absent, Field, Setting, Start};
 use crate::settings::Settings;
@@ -186,7 +186,15 @@ fn buffers(links: &Links) -> Result<Buffers, Absent> {
     let probability = links.ecn_probability.optional()?;
     let bytes_max = links.buffer.optional()?;
     let control = links.congestion_control.optional()?;
+    let headroom = links.pause_headroom.optional()?;
+    let full = match links.full.optional()?.unwrap_or(WhenFullKind::Drop) {
+        WhenFullKind::Drop => WhenFull::Drop,
+        WhenFullKind::Pause => WhenFull::Pause {
+            headroom_bytes: headroom.map(u64::from),
+        },
+    };
     Ok(Buffers {
+        full,
         bytes_max: bytes_max.filter(|it| *it != UNLIMITED).map(u64::from),
         marking: low.zip(high).map(|(low, high)| Marking {
             low_bytes: low.into(),

@@ -5,7 +5,7 @@ use viaduct_cluster::config::{Arrivals, ClusterConfig};
 use viaduct_cluster::workload::{MessageOperation, Pattern, PatternError, SizeDistribution};
 use viaduct_engine::Time;
 use viaduct_hardware::Rate;
-use viaduct_network::{CongestionControl, FlowControl, Sharing};
+use viaduct_network::{CongestionControl, FlowControl, Sharing, WhenFull};
 
 use crate::combinations::{Combination, Refusal, Workload};
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -311,6 +311,73 @@ impl Checker<'_> {
         }
     }
 
+    /// What switches need that have links pause.
+    fn pauses(&mut self, config: &ClusterConfig) {
+        let links = &self.settings.links;
+        let buffers = config.links.buffers;
+        let WhenFull::Pause { headroom_bytes } = buffers.full else {
+            if let Some(given) = links.pause_headroom.given() {
+                self.diagnostics.push(
+                    Diagnostic::error("`pause_headroom` in [links] has no effect here")
+                        .at(given.place)
+                        .label("no link is told to pause")
+                        .help("set links.full = \"pause\", or leave this out"),
+                );
+            }
+            return;
+        };
+        let Some(room) = buffers.bytes_max else {
+            self.diagnostics.push(
+                Diagnostic::error("no link would ever be told to pause")
+                    .at(links.full.place())
+                    .label("it is when a switch is nearly full, and `buffer` has no limit")
+                    .help(
+                        "set links.buffer to what a switch holds of frames that came by one \
+                         link, as in \"128 KiB\"",
+                    ),
+            );
+            return;
+        };
+        let frame = config.links.frame;
+        if frame.payload_bytes == 0 {
+            self.diagnostics.push(
+                Diagnostic::error("links that pause need frames")
+                    .at(links.full.place())
+                    .label("one frame a message is as long as a message")
+                    .help("set links.frame_payload, as in \"4 KiB\""),
+            );
+            return;
+        }
+        let longest = u64::from(frame.payload_bytes) + u64::from(frame.header_bytes);
+        let needed = config.links.pause_headroom(&config.topology, config.switch);
+        let headroom = headroom_bytes.unwrap_or(needed);
+        if room < headroom + longest {
+            let (held, kept) = (format_size(room), format_size(headroom));
+            let least = format_size(headroom + 4 * longest);
+            self.diagnostics.push(
+                Diagnostic::error("links would pause for every frame")
+                    .at(links.buffer.place())
+                    .label(format!(
+                        "it holds {held}, and {kept} of this are kept for what comes after the pause"
+                    ))
+                    .help(format!(
+                        "raise links.buffer to {least} or more; the longer and faster a link, the \
+                         more it takes"
+                    )),
+            );
+        } else if headroom < needed {
+            let (kept, needed) = (format_size(headroom), format_size(needed));
+            self.diagnostics.push(
+                Diagnostic::warning("frames may be lost though links pause")
+                    .at(links.pause_headroom.place())
+                    .label(format!(
+                        "up to {needed} come after the pause, and {kept} are kept"
+                    ))
+                    .help("leave links.pause_headroom out: then it is as much as the links take"),
+            );
+        }
+    }
+
     /// What queues hold and mark against each other, and against frames.
     fn buffers(&mut self, config: &ClusterConfig) {
         let links = &self.settings.links;
@@ -329,6 +396,7 @@ impl Checker<'_> {
                     ),
             );
         }
+        self.pauses(config);
         let Some(marking) = buffers.marking else {
             let control = &links.congestion_control;
             if control

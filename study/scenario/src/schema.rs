@@ -265,9 +265,18 @@ section! {
         frame_header: Setting<u32> = size(1 << 16, "header, trailer and gap of a frame").or("0 B");
         buffer: Setting<u32> = size_or_unlimited(
             BUFFER_BYTES_MAX,
-            "frames that an output queue of a switch holds; with which it would be more are lost",
+            "frames that an output queue of a switch holds; `full` says what becomes of more",
         )
         .or("unlimited"), when model = Sharing::Packets;
+        full: Setting<WhenFullKind> = choice(
+            "what a switch does without room: lose the frame, or have the link pause before (PFC)",
+        )
+        .or("drop"), when model = Sharing::Packets;
+        pause_headroom: Setting<u32> = size(
+            BUFFER_BYTES_MAX,
+            "of `buffer`, kept for what still comes when a link has been told to pause",
+        )
+        .otherwise("from the link's length and rate"), when model = Sharing::Packets;
         ecn_low: Setting<u32> = size(
             BUFFER_BYTES_MAX,
             "frames in an output queue beyond which one that comes may be marked (ECN)",
@@ -306,6 +315,13 @@ section! {
         speedup: Setting<u32> =
             whole(1, 16, "times as fast as onto a link, switches read their buffers")
             .or("1"), when model = Sharing::Credits;
+    }
+}
+
+words! {
+    pub(crate) enum WhenFullKind {
+        Drop = "drop",
+        Pause = "pause",
     }
 }
 

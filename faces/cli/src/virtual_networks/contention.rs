@@ -444,6 +444,8 @@ fn simulated(
                 queue_max_bytes: None,
                 frames_lost: None,
                 frames_marked: None,
+                pauses: None,
+                paused_ps: None,
             })
             .collect(),
         ends: result.ends.map(|ends| RequestEnds {

@@ -610,6 +610,48 @@ fn check_says_the_cost_and_what_can_go_wrong() {
 }
 
 #[test]
+fn messages_that_stand_still_are_told_before_a_run_and_end_it_with_exit_code_2() {
+    let rings = "[run]\nuntil = \"20 ms\"\n[network]\ntopology = \"torus\"\ndimensions = [8]\n\
+                 hosts_per_switch = 2\n[links]\nrate = \"856 Mbit/s\"\nframe_payload = \"1000 B\"\n\
+                 [hosts]\nprepost = \"unlimited\"\n[traffic]\npattern = \"uniform\"\n\
+                 arrivals = \"window\"\nwindow = 8\nsize = \"30 KiB\"\n";
+    let folder = Folder::with("ring.toml", rings);
+    let credits = &["links.model=credits", "links.channel_classes=1"][..];
+    let pauses = &["links.model=packets", "links.full=pause"][..];
+    for (sets, room, more, remedy) in [
+        (
+            credits,
+            "links.channel_buffer=2048 B",
+            "links.channel_classes=2",
+            "links.channel_classes",
+        ),
+        (
+            pauses,
+            "links.buffer=12 KiB",
+            "links.buffer=16 MiB",
+            "links.buffer",
+        ),
+    ] {
+        let sets = sets.iter().chain([&room]).flat_map(|set| ["--set", set]);
+        let sets: Vec<&str> = sets.collect();
+        let check = [&["check", "ring.toml"], &sets[..]].concat();
+        let warned = text(&folder.ended(0, &check).stderr);
+        assert!(warned.contains("warning: possible deadlock"), "{warned}");
+        let run = [&["run", "ring.toml", "--no-out", "--json"], &sets[..]].concat();
+        let output = folder.ended(2, &run);
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("error: deadlock at ") && said.contains(remedy),
+            "{said}"
+        );
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(summary["ended"], "deadlock");
+        let summary = folder.json(&[&run[..], &["--set", more]].concat());
+        assert_eq!(summary["ended"], "finished");
+    }
+}
+
+#[test]
 fn lists_show_what_the_program_carries() {
     let folder = Folder::small();
     let said = |arguments: &[&str]| {

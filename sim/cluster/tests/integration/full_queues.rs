@@ -54,7 +54,7 @@ fn both(host: HostModel, frames: (u32, u32), holds: u64, operation: MessageOpera
     config.links.frame.payload_bytes = FRAME;
     config.links.buffers = Buffers {
         bytes_max: Some(holds * u64::from(FRAME)),
-        marking: None,
+        ..Buffers::default()
     };
     let messages = [message(0, frames.0), message(1, frames.1)];
     let list = MessageList::new(&messages, 3, 1).expect("a list");

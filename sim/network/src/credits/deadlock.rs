@@ -20,7 +20,7 @@ pub struct Deadlock {
     /// When that was found.
     pub at: Time,
     /// The channels whose buffers are full of them: what is in front in each waits for room in the
-    /// next, and in the last for room in the first.
+    /// next, and in the last for room in the first. Links that pause have one channel, 0.
     pub channels: Vec<Channel>,
 }
 

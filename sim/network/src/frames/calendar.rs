@@ -32,6 +32,10 @@ impl Kind {
     const LAST: u8 = 2;
     const LOST: u8 = 4;
     const MARKED: u8 = 8;
+    /// No frame, but what happens to the link: see [`super::pause`].
+    pub(super) const LEAVES: Self = Self(16);
+    pub(super) const PAUSES: Self = Self(32);
+    pub(super) const RESUMES: Self = Self(64);
 
     #[inline]
     pub(super) fn new(is_first: bool, is_last: bool) -> Self {
@@ -62,6 +66,16 @@ impl Kind {
     #[inline]
     pub(super) fn is_lost(self) -> bool {
         self.0 & Self::LOST != 0
+    }
+
+    /// Of what happens at one time, what is first: frames leave, links pause and go on, and then
+    /// frames come.
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            Self::LEAVES => 0,
+            Self::PAUSES | Self::RESUMES => 1,
+            _ => 2,
+        }
     }
 
     /// The gap in the place of such a frame.

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use viaduct_engine::{Stream, StreamKey};
+use viaduct_engine::{Stream, StreamKey, Time};
 
 use super::Frames;
 use super::adapter::{Inbound, NEVER};
 use super::calendar::{Arrival, Kind};
 use crate::fluid::{FlowId, ResourceId};
-use crate::links::{Buffers, Marking};
+use crate::links::{Buffers, Marking, WhenFull};
 
 /// Purpose of the random streams; each queue has one.
 const MARKING: u64 = 0xfa03;
@@ -25,6 +25,10 @@ pub struct QueueCounts {
     pub lost: u64,
     /// Frames that it has marked.
     pub marked: u64,
+    /// How often the link was told to pause.
+    pub pauses: u64,
+    /// For how long it has paused altogether.
+    pub paused: Time,
 }
 
 /// What was lost of a message in queues.
@@ -60,7 +64,11 @@ impl Limits {
         let has_any = buffers.bytes_max.is_some() || buffers.marking.is_some();
         has_any.then(|| {
             Box::new(Self {
-                bytes_max: buffers.bytes_max.unwrap_or(u64::MAX),
+                bytes_max: match buffers.full {
+                    WhenFull::Drop => buffers.bytes_max.unwrap_or(u64::MAX),
+                    // That is of what came by one link, and not of a queue.
+                    WhenFull::Pause { .. } => u64::MAX,
+                },
                 marking: buffers.marking,
                 seed: 0,
                 counts: vec![QueueCounts::default(); links],
@@ -73,6 +81,11 @@ impl Limits {
         self.seed = seed;
     }
 
+    /// A frame is lost that goes to a queue.
+    pub(super) fn lose(&mut self, link: u32) {
+        self.counts[link as usize].lost += 1;
+    }
+
     /// A frame of some bytes comes to a queue that has others.
     fn judge(&mut self, link: u32, held: u64, bytes: u64) -> Verdict {
         let counts = &mut self.counts[link as usize];
@@ -80,8 +93,16 @@ impl Limits {
             counts.lost += 1;
             return Verdict::Lost;
         }
+        match self.marks(link, held) {
+            true => Verdict::Marked,
+            false => Verdict::Taken,
+        }
+    }
+
+    /// Whether a frame is marked that comes to a queue that has others.
+    pub(super) fn marks(&mut self, link: u32, held: u64) -> bool {
         let Some(marking) = self.marking.filter(|marking| held > marking.low_bytes) else {
-            return Verdict::Taken;
+            return false;
         };
         let is_marked = held >= marking.high_bytes || {
             let key = StreamKey {
@@ -92,11 +113,8 @@ impl Limits {
             let stream = self.streams.entry(link).or_insert_with(|| Stream::new(key));
             strikes(stream, marking.part(held))
         };
-        counts.marked += u64::from(is_marked);
-        match is_marked {
-            true => Verdict::Marked,
-            false => Verdict::Taken,
-        }
+        self.counts[link as usize].marked += u64::from(is_marked);
+        is_marked
     }
 
     pub(super) fn state_bytes(&self) -> usize {
@@ -144,7 +162,7 @@ impl Frames {
 
     /// A gap is where its frame would begin on the link, and goes on. It is at the next queue
     /// neither before the frame in front of it nor after that behind it: it waits for no bytes.
-    fn go_on_without(&mut self, arrival: &Arrival) {
+    pub(super) fn go_on_without(&mut self, arrival: &Arrival) {
         let output = &self.outputs[arrival.link as usize];
         let start = output.start(arrival.time);
         let kind = arrival.kind.lost();
@@ -209,11 +227,18 @@ impl Frames {
         })
     }
 
-    /// What a link's queue has lost and marked.
-    pub(crate) fn queue_counts(&self, link: ResourceId) -> QueueCounts {
+    /// What a link's queue has lost and marked, and how the link paused until `now`.
+    pub(crate) fn queue_counts(&self, link: ResourceId, now: Time) -> QueueCounts {
         let counts = self.limits.as_ref().map(|limits| &limits.counts);
         let counts = counts.and_then(|counts| counts.get(link.0 as usize));
-        counts.copied().unwrap_or_default()
+        let counts = counts.copied().unwrap_or_default();
+        let pauses = self.pauses.as_ref();
+        let (pauses, paused) = pauses.map_or((0, 0), |it| it.count(link.0, now.picoseconds()));
+        QueueCounts {
+            pauses,
+            paused: Time::from_picoseconds(paused),
+            ..counts
+        }
     }
 
     /// Most bytes that were in a link's queue at once, with the frame that left.

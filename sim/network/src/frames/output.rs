@@ -101,6 +101,29 @@ impl Output {
         start
     }
 
+    /// As [`Output::take`] where links pause: a frame comes, so that there are some.
+    pub(super) fn enter(&mut self, held: u32, frames: u32) {
+        self.held += u64::from(held);
+        self.held_max = self.held_max.max(self.held);
+        self.frames_max = self.frames_max.max(frames);
+    }
+
+    /// It begins on the link.
+    pub(super) fn begin(&mut self, time: u64, service: u64, bytes: f64) {
+        self.free_at = time + service;
+        self.carried += bytes;
+    }
+
+    /// Bytes that are here where links pause.
+    pub(super) fn held_now(&self) -> u64 {
+        self.held
+    }
+
+    /// It has left.
+    pub(super) fn exit(&mut self, held: u32) {
+        self.held -= u64::from(held);
+    }
+
     /// Bytes that have left by a time. What comes after it and is known already may be counted as
     /// still here, for as long as the link is idle in between: for a window at most.
     pub(super) fn carried(&self, now: u64) -> f64 {

@@ -1,7 +1,9 @@
 //! Frames, against a slow second implementation of the same rules: one heap for everything.
 
+mod pausing;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use proptest::prelude::*;
 use viaduct_engine::EventQueue;
@@ -10,7 +12,9 @@ use viaduct_topology::{ChainHosts, HostId, Ports, Topology};
 use super::*;
 use crate::frames::limits::{QueueCounts, QueueLoss};
 use crate::hops::Ends;
-use crate::links::{Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel};
+use crate::links::{
+    Buffers, CongestionControl, LinkConfig, Marking, Sharing, SwitchModel, WhenFull,
+};
 use crate::queues::FlowKey;
 use crate::rate::Switching;
 
@@ -130,7 +134,12 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
             }
         }
     }
-    assert_eq!(frames.active_tags().count(), 0, "every message ends");
+    let all_end = frames.active_tags().count() == 0;
+    assert_eq!(
+        all_end,
+        frames.deadlock().is_none(),
+        "every message ends that may"
+    );
     let mut log = core::mem::take(&mut frames.log);
     log.sort_unstable();
     for times in &mut times {
@@ -142,7 +151,12 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
     }
     let link = |number| {
         let link = ResourceId(number);
-        (frames.queue_counts(link), frames.queue_max_bytes(link))
+        let counts = QueueCounts {
+            // While it is told, that has no end.
+            paused: Time::ZERO,
+            ..frames.queue_counts(link, Time::ZERO)
+        };
+        (counts, frames.queue_max_bytes(link))
     };
     let links = (0..network.topology.link_count()).map(link).collect();
     (times, log, links)
@@ -152,6 +166,13 @@ fn engine(network: &Network, messages: &[Message]) -> Outcome {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Happening {
     Begins(usize),
+    /// The frame that is on a link has left its queue.
+    Leaves(u32),
+    /// A link hears that it is to pause, or to go on.
+    Hears {
+        link: u32,
+        pauses: bool,
+    },
     /// At the queue of a link, from another one.
     Queues {
         link: u32,
@@ -203,6 +224,15 @@ struct Slow<'a> {
     /// may send.
     wakes: BTreeMap<u32, u64>,
     idle: BTreeMap<u32, u64>,
+    /// Where links pause: links that do; by link what waits for it and what is on it, each a
+    /// message, its frame, its place there and the link it came by.
+    paused: BTreeSet<u32>,
+    waiting: BTreeMap<u32, VecDeque<(usize, u32, usize, u32)>>,
+    leaving: BTreeMap<u32, (usize, u32, usize, u32)>,
+    /// By link: bytes in the switch behind it, and whether it was told to pause.
+    behind: BTreeMap<u32, (u64, bool)>,
+    /// By host: a frame that is ready for its link, when it is, and whether the next is read ahead.
+    ready: BTreeMap<u32, (usize, u32, u64, bool)>,
 }
 
 /// The sender of a flow that was told of marks.
@@ -356,14 +386,21 @@ impl Slow<'_> {
                     frame,
                 } => self.comes(now, host, message, frame),
                 Happening::Wakes(host) => self.wakes(now, host),
+                Happening::Leaves(link) => self.leaves(now, link),
+                Happening::Hears { link, pauses } => self.hears(now, link, pauses),
                 Happening::Queues {
                     link,
+                    from,
                     message,
                     frame,
                     place,
                     ..
                 } => {
                     let (wire, _) = self.bytes(message, frame);
+                    if self.network.links.buffers.may_pause() {
+                        self.waits(now, link, (message, frame, place, from));
+                        continue;
+                    }
                     if !self.takes(now, link, wire) {
                         self.lost[message].push(frame);
                         continue;
@@ -417,8 +454,12 @@ impl Slow<'_> {
             return;
         }
         self.idle.remove(&host);
+        if self.is_ready(now, host) {
+            return;
+        }
         let (mut turns, _) = self.turns.remove(&host).unwrap();
         if turns.is_empty() {
+            self.turns.insert(host, (turns, false));
             return;
         }
         let first = |flow: &(u32, u32)| self.flows[&(host, flow.0, flow.1)][0];
@@ -468,17 +509,8 @@ impl Slow<'_> {
         self.next_start[message] = slowed_until.max(self.next_start[message]);
         let link = self.network.way(&self.messages[message])[0];
         let service = self.service(link, wire);
-        let free = self.link_free.entry(link).or_default();
-        let start = (begin + span.saturating_sub(service)).max(*free);
-        *free = start + service;
-        self.holds(
-            begin + span.saturating_sub(service),
-            link,
-            wire,
-            start + service,
-        );
+        let comes = begin + span.saturating_sub(service);
         if frame + 1 == self.frames(message) {
-            self.times[message].0 = start + service;
             let line = self.flows.get_mut(&(host, flow.0, flow.1)).unwrap();
             line.pop_front();
             if let Some(behind) = line.front() {
@@ -491,11 +523,35 @@ impl Slow<'_> {
             turns.push_back(flow);
         }
         let goes_on = !turns.is_empty();
-        if goes_on {
-            let next = if span > 0 { start } else { start + service };
+        self.turns.insert(host, (turns, goes_on));
+        if self.network.links.buffers.may_pause() {
+            self.ready.insert(host, (message, frame, comes, span > 0));
+            let free = self.link_free.get(&link).copied().unwrap_or(0);
+            return self.look(comes.max(free), host);
+        }
+        let start = comes.max(self.link_free.get(&link).copied().unwrap_or(0));
+        self.holds(comes, link, wire, start + service);
+        self.leaves_host(host, start, (message, frame), span > 0);
+    }
+
+    /// A frame begins on the link of its host.
+    fn leaves_host(
+        &mut self,
+        host: u32,
+        start: u64,
+        (message, frame): (usize, u32),
+        reads_ahead: bool,
+    ) {
+        let link = self.network.way(&self.messages[message])[0];
+        let service = self.service(link, self.bytes(message, frame).0);
+        self.link_free.insert(link, start + service);
+        if frame + 1 == self.frames(message) {
+            self.times[message].0 = start + service;
+        }
+        if !self.turns[&host].0.is_empty() {
+            let next = if reads_ahead { start } else { start + service };
             self.look(next, host);
         }
-        self.turns.insert(host, (turns, goes_on));
         self.starts(start, message, frame, 0);
     }
 
@@ -606,6 +662,11 @@ fn slow(network: &Network, messages: &[Message]) -> Outcome {
         senders: BTreeMap::new(),
         wakes: BTreeMap::new(),
         idle: BTreeMap::new(),
+        paused: BTreeSet::new(),
+        waiting: BTreeMap::new(),
+        leaving: BTreeMap::new(),
+        behind: BTreeMap::new(),
+        ready: BTreeMap::new(),
         is_marked: false,
     };
     for (place, message) in messages.iter().enumerate() {
@@ -633,7 +694,12 @@ fn networks() -> impl Strategy<Value = Network> {
     let frames = (prop_oneof![Just(0_u32), 1_u32..400], 0_u32..40);
     // Queues of no limit, and such as hold little more than one frame.
     let bytes = |most: u64| prop_oneof![2 => Just(None), 3 => (0..most).prop_map(Some)];
-    let buffers = (bytes(3_000), bytes(2_000));
+    let headroom = prop_oneof![Just(None), (0_u64..3_000).prop_map(Some)];
+    let full = prop_oneof![
+        Just(WhenFull::Drop),
+        headroom.prop_map(|headroom_bytes| WhenFull::Pause { headroom_bytes }),
+    ];
+    let buffers = (bytes(6_000), bytes(2_000), full);
     let speeds = (gbits(), gbits());
     (topology, switching, speeds, bus, times, frames, buffers).prop_map(
         |(topology, switching, (rate, host_rate), bus, times, frames, buffers)| Network {
@@ -650,6 +716,7 @@ fn networks() -> impl Strategy<Value = Network> {
                 },
                 buffers: Buffers {
                     bytes_max: buffers.0,
+                    full: buffers.2,
                     marking: buffers.1.map(|bytes| Marking {
                         low_bytes: bytes,
                         high_bytes: bytes,
@@ -729,6 +796,22 @@ proptest! {
             message.at *= 10;
         }
         let (times, log, links) = engine(&network, &messages);
+        let (slow_times, slow_log, slow_links) = slow(&network, &messages);
+        prop_assert_eq!(log, slow_log);
+        prop_assert_eq!(links, slow_links);
+        prop_assert_eq!(times, slow_times);
+    }
+
+    #[test]
+    fn links_that_pause_in_time_lose_nothing((network, messages) in cases(), more in 0_u64..4_000) {
+        let mut network = network;
+        network.links.frame.payload_bytes = network.links.frame.payload_bytes.max(20);
+        let links = (0..network.topology.link_count()).map(LinkId);
+        let needed = links.map(|link| pause::headroom(&network.delays(), link)).max().unwrap();
+        network.links.buffers.bytes_max = Some(needed + more);
+        network.links.buffers.full = WhenFull::Pause { headroom_bytes: None };
+        let (times, log, links) = engine(&network, &messages);
+        prop_assert!(links.iter().all(|(counts, _)| counts.lost == 0));
         let (slow_times, slow_log, slow_links) = slow(&network, &messages);
         prop_assert_eq!(log, slow_log);
         prop_assert_eq!(links, slow_links);

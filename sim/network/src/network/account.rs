@@ -64,12 +64,12 @@ impl Network {
         }
     }
 
-    /// What a link's queue has lost and marked.
+    /// What a link's queue has lost and marked, and how the link has paused until `now`.
     #[must_use]
-    pub fn queue_counts(&self, link: ResourceId) -> QueueCounts {
+    pub fn queue_counts(&self, link: ResourceId, now: Time) -> QueueCounts {
         match &self.apart {
             None | Some(Apart::Queues(_) | Apart::Credits(_)) => QueueCounts::default(),
-            Some(Apart::Frames(frames)) => frames.queue_counts(link),
+            Some(Apart::Frames(frames)) => frames.queue_counts(link, now),
         }
     }
 
@@ -155,7 +155,8 @@ impl Network {
     pub fn deadlock(&self) -> Option<&Deadlock> {
         match &self.apart {
             Some(Apart::Credits(credits)) => credits.deadlock(),
-            None | Some(Apart::Queues(_) | Apart::Frames(_)) => None,
+            Some(Apart::Frames(frames)) => frames.deadlock(),
+            None | Some(Apart::Queues(_)) => None,
         }
     }
 

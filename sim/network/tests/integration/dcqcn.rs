@@ -50,6 +50,7 @@ fn run(flows: u32, control: CongestionControl, from: u64, until: u64) -> Result 
         },
         buffers: Buffers {
             bytes_max: None,
+            full: viaduct_network::WhenFull::Drop,
             marking: Some(Marking {
                 low_bytes: 5_000,
                 high_bytes: 200_000,

@@ -3,7 +3,7 @@
 //! Hosts of a chain of two switches send over the link between these, which takes 1 ns for a byte.
 //! Links of hosts take next to nothing.
 
-use viaduct_engine::{Stream, StreamKey};
+use viaduct_engine::{Stream, StreamKey, Time};
 use viaduct_network::fluid::ResourceId;
 use viaduct_network::{Buffers, CongestionControl, Marking, Network, QueueCounts, Transfer};
 
@@ -17,19 +17,19 @@ const BETWEEN: ResourceId = ResourceId(4);
 fn holds(frames: u64) -> Buffers {
     Buffers {
         bytes_max: Some(frames * u64::from(FRAME)),
-        marking: None,
+        ..Buffers::default()
     }
 }
 
 fn marks(low: u64, high: u64, probability: f64) -> Buffers {
     Buffers {
-        bytes_max: None,
         marking: Some(Marking {
             low_bytes: low * u64::from(FRAME),
             high_bytes: high * u64::from(FRAME),
             probability,
             control: CongestionControl::None,
         }),
+        ..Buffers::default()
     }
 }
 
@@ -43,7 +43,7 @@ fn lost(network: &mut Network, times: impl Iterator<Item = u64>) -> Vec<bool> {
 
 /// What the queue of the link between the switches did.
 fn counts(network: &Network) -> QueueCounts {
-    network.queue_counts(BETWEEN)
+    network.queue_counts(BETWEEN, Time::ZERO)
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod credits;
 mod dcqcn;
 mod limits;
 mod packets;
+mod pause;
 mod queues;
 mod shared;
 mod transfers;

@@ -81,7 +81,8 @@ fn round_end(most: f64) -> f64 {
 }
 
 /// Of each of the busiest links: its name, class, utilisation in per cent, most messages at once;
-/// where frames go one by one also the most bytes in its queue, and frames lost and marked there.
+/// where frames go one by one also the most bytes in its queue, frames lost and
+/// marked there, and how often the link was told to pause.
 pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
     let topology = &*named.cell.config.topology;
     let mut rows: Vec<&LinkRow> = Vec::new();
@@ -102,7 +103,12 @@ pub(crate) fn busiest(named: &NamedRun<'_>, most: usize) -> Vec<Vec<String>> {
             row.flows_max.to_string(),
         ];
         if has_frames {
-            let counts = [row.queue_max_bytes, row.frames_lost, row.frames_marked];
+            let counts = [
+                row.queue_max_bytes,
+                row.frames_lost,
+                row.frames_marked,
+                row.pauses,
+            ];
             cells.extend(counts.map(|count| count.to_string()));
         }
         cells

@@ -215,10 +215,16 @@ fn count_rows(view: &CellRecord<'_>) -> Vec<Row> {
     for (name, count) in [
         ("frames lost in full queues", of_frames(|it| it.lost)),
         ("frames marked in queues", of_frames(|it| it.marked)),
+        ("pauses of links", of_frames(|it| it.pauses)),
     ] {
         if count > 0 {
             rows.push(Row::new(name, count.to_string()));
         }
+    }
+    let paused_ps = of_frames(|it| it.paused_ps);
+    if paused_ps > 0 {
+        let milliseconds = format!("{:.3}", paused_ps as f64 * 1e-9);
+        rows.push(Row::new("links paused, all added up, ms", milliseconds));
     }
     let early: Vec<String> = view.runs.iter().filter_map(|run| early_end(run)).collect();
     if !early.is_empty() {

@@ -1,4 +1,5 @@
 use viaduct_cluster::result::LinkRow;
+use viaduct_engine::Time;
 use viaduct_topology::{ChainHosts, LinkClass, Ports, TreeShape, parse_edge_list};
 
 use super::*;
@@ -18,6 +19,8 @@ fn drawn(topology: &Topology) -> Drawing {
             queue_max_bytes: 0,
             frames_lost: 0,
             frames_marked: 0,
+            pauses: 0,
+            paused: Time::ZERO,
         })
         .collect();
     let drawing = draw_network(topology, &Loads::new(topology, &rows));

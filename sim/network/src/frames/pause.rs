@@ -1,0 +1,526 @@
+//! Links that pause: priority flow control (IEEE 802.1Qbb), with one priority.
+//!
+//! A switch counts the bytes that it holds of frames that came by each link, wherever they go.
+//! With a frame that makes them more than a limit (XOFF) it tells the link to pause, and when they
+//! are no more than a lower one (XON), to go on. The link hears of it when a frame of 64 bytes has
+//! crossed its cable. What is on its way until then finds room: the headroom. What finds none is
+//! lost.
+//!
+//! When a frame leaves is not known when it comes, since its link may pause meanwhile. So all that
+//! happens in a window is put in the order of time: frames leave, links pause and go on, frames
+//! come. What a link is told in one window it hears in a later one, as with frames. Adapters of
+//! hosts pause too, and never tell their links to: they take all that comes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use viaduct_engine::Time;
+use viaduct_topology::{Channel, LinkId, Node};
+
+use super::Frames;
+use super::adapter::NEVER;
+use super::alone::{full_bytes, picoseconds};
+use super::calendar::{Arrival, Kind};
+use super::output::Output;
+use super::passage::NOBODY;
+use crate::credits::Deadlock;
+use crate::hops::Delays;
+use crate::links::WhenFull;
+
+/// What a link is told by, bytes.
+const NOTICE_BYTES: f64 = 64.0;
+/// Windows between two looks for links that wait for each other in a circle.
+const LOOK_WINDOWS: u64 = 1 << 10;
+
+/// All links that may pause.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    links: Vec<Pausing>,
+    /// Adapters with a frame that is ready for its link.
+    ready: Vec<Option<Ready>>,
+    /// Messages of adapters whose links pause: somebody is to look whether their last byte is gone.
+    looks: BTreeMap<u32, Vec<u32>>,
+    /// What happens in this window, by time, rank and link; the last puts it in order.
+    agenda: BinaryHeap<Reverse<(u64, u8, u32, u32)>>,
+    happenings: Vec<Arrival>,
+    window_end: u64,
+    next_look: u64,
+    /// Links each of which waits for the next, and the last for the first.
+    deadlock: Option<Box<Deadlock>>,
+}
+
+/// A link, its queue, and the frames in the switch behind it that came by it.
+#[derive(Debug, Default)]
+struct Pausing {
+    /// The host whose adapter sends on it, if one does.
+    host: Option<u32>,
+    /// What is in its queue; of what is on it, the link that it came by, and its bytes.
+    waiting: VecDeque<Arrival>,
+    leaving: Option<(u32, u32)>,
+    is_paused: bool,
+    /// Changes of that to come, where a host's adapter is before it.
+    changes: VecDeque<(u64, bool)>,
+    /// In the switch behind it: bytes, how many fit, and the limits for pausing and going on.
+    held: u64,
+    room: u64,
+    xoff: u64,
+    xon: u64,
+    /// Until what it is told is there.
+    notice: u64,
+    /// Whether it was told last to pause; when it heard that; how often, and for how long before.
+    is_told: bool,
+    since: u64,
+    count: u64,
+    paused: u64,
+}
+
+/// A frame that an adapter has chosen and that has not begun on its link yet.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    passage: u32,
+    kind: Kind,
+    /// When it is ready.
+    comes: u64,
+    /// Whether the adapter chooses the next one when this one begins, or when it has left.
+    reads_ahead: bool,
+    is_stopped: bool,
+}
+
+impl Pauses {
+    /// Of the links of a network; none if they do not pause.
+    pub(super) fn of(delays: &Delays<'_>, outputs: &[Output]) -> Option<Box<Self>> {
+        let buffers = &delays.links.buffers;
+        let WhenFull::Pause { headroom_bytes } = buffers.full else {
+            return None;
+        };
+        let room = buffers.bytes_max?;
+        let frame = full_bytes(delays.links.frame).ceil() as u64;
+        let topology = delays.topology;
+        let link_of = |(number, output): (usize, &Output)| {
+            let notice = notice(output);
+            let needed = headroom(delays, LinkId(number as u32));
+            let xoff = room.saturating_sub(headroom_bytes.unwrap_or(needed));
+            Pausing {
+                host: match topology.link_ends(LinkId(number as u32)).0 {
+                    Node::Host(host) => Some(host.0),
+                    Node::Switch(_) => None,
+                },
+                room,
+                xoff,
+                xon: xoff.saturating_sub(2 * frame),
+                notice,
+                ..Pausing::default()
+            }
+        };
+        Some(Box::new(Self {
+            links: outputs.iter().enumerate().map(link_of).collect(),
+            ready: vec![None; topology.host_count() as usize],
+            looks: BTreeMap::new(),
+            agenda: BinaryHeap::new(),
+            happenings: Vec::new(),
+            window_end: 0,
+            next_look: 0,
+            deadlock: None,
+        }))
+    }
+
+    /// How often a link was told to pause, and for how long it has paused until `now`.
+    pub(super) fn count(&self, link: u32, now: u64) -> (u64, u64) {
+        let link = &self.links[link as usize];
+        let open = if link.is_told {
+            now.saturating_sub(link.since)
+        } else {
+            0
+        };
+        (link.count, link.paused + open)
+    }
+
+    pub(super) fn state_bytes(&self) -> usize {
+        let queues = self.links.iter().map(|it| it.waiting.capacity());
+        self.links.capacity() * size_of::<Pausing>()
+            + queues.sum::<usize>() * size_of::<Arrival>()
+            + self.ready.capacity() * size_of::<Option<Ready>>()
+            + self.happenings.capacity() * size_of::<Arrival>()
+    }
+
+    fn expect(&mut self, arrival: Arrival) {
+        let rank = arrival.kind.rank();
+        let of = if rank == 2 {
+            arrival.from
+        } else {
+            arrival.link
+        };
+        let number = self.happenings.len() as u32;
+        self.happenings.push(arrival);
+        self.agenda.push(Reverse((arrival.time, rank, of, number)));
+    }
+}
+
+impl Pausing {
+    /// Whether an adapter's link pauses at a time; if so, when it goes on, if that is known.
+    fn paused_at(&mut self, time: u64) -> Option<u64> {
+        while let Some(&(changes, is_paused)) = self.changes.front()
+            && changes <= time
+        {
+            self.is_paused = is_paused;
+            self.changes.pop_front();
+        }
+        self.is_paused.then(|| {
+            let goes_on = self.changes.iter().find(|(_, is_paused)| !is_paused);
+            goes_on.map_or(NEVER, |(time, _)| *time)
+        })
+    }
+}
+
+/// How long what a link is told takes to it, picoseconds.
+pub(super) fn notice(output: &Output) -> u64 {
+    output.propagation + picoseconds(NOTICE_BYTES, output.rate)
+}
+
+/// What a link that has been told to pause still brings, and the frames around that, bytes: what
+/// begins on it from the frame on with which it was told, until it hears; the rest of the last one
+/// that began; and what that first one has beyond the limit.
+pub(crate) fn headroom(delays: &Delays<'_>, link: LinkId) -> u64 {
+    let (links, topology) = (delays.links, delays.topology);
+    let rate = links.rate_of(topology, link).bytes_per_picosecond();
+    let cable = links.propagation_of(topology, link).picoseconds();
+    let frame = full_bytes(links.frame);
+    // No frame is longer in the switch, and before it, than one that is stored there. With
+    // cut-through it is not so long, and more is kept than it takes.
+    let lead = cable + delays.switch.delay.picoseconds() + picoseconds(frame, rate);
+    let hears = cable + picoseconds(NOTICE_BYTES, rate);
+    ((lead + hears) as f64 * rate).ceil() as u64 + 2 * frame.ceil() as u64
+}
+
+impl Frames {
+    /// All that happens in a window.
+    pub(super) fn work_out(&mut self, bucket: &[Arrival], end: u64) {
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        pauses.window_end = end;
+        pauses.happenings.clear();
+        for arrival in bucket {
+            pauses.expect(*arrival);
+        }
+        while let Some(pauses) = &mut self.pauses
+            && let Some(Reverse((_, _, _, number))) = pauses.agenda.pop()
+        {
+            let happening = pauses.happenings[number as usize];
+            match happening.kind {
+                Kind::LEAVES => self.has_left(happening.time, happening.link),
+                Kind::PAUSES => self.change(happening.time, happening.link, true),
+                Kind::RESUMES => self.change(happening.time, happening.link, false),
+                _ => self.enters(happening),
+            }
+        }
+    }
+
+    fn expect(&mut self, arrival: Arrival) {
+        match &mut self.pauses {
+            Some(pauses) if arrival.time < pauses.window_end => pauses.expect(arrival),
+            _ => self.calendar.push(arrival),
+        }
+    }
+
+    /// A frame comes to the queue of a link.
+    fn enters(&mut self, mut arrival: Arrival) {
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        let held = self.passages[arrival.passage as usize]
+            .sizes
+            .held(arrival.kind.is_last());
+        if !arrival.kind.is_lost() {
+            let behind = &mut pauses.links[arrival.from as usize];
+            if behind.held + u64::from(held) > behind.room {
+                if let Some(limits) = &mut self.limits {
+                    limits.lose(arrival.link);
+                }
+                arrival.kind = arrival.kind.lost();
+            } else if let Some(limits) = &mut self.limits {
+                let before = self.outputs[arrival.link as usize].held_now();
+                if limits.marks(arrival.link, before) {
+                    arrival.kind = arrival.kind.marked();
+                }
+            }
+        }
+        if !arrival.kind.is_lost() {
+            let behind = &mut pauses.links[arrival.from as usize];
+            behind.held += u64::from(held);
+            if behind.held > behind.xoff && !behind.is_told {
+                self.tell_link(arrival.from, arrival.time, Kind::PAUSES);
+            }
+        }
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        let link = &mut pauses.links[arrival.link as usize];
+        link.waiting.push_back(arrival);
+        if !arrival.kind.is_lost() {
+            let frames = link.waiting.len() + usize::from(link.leaving.is_some());
+            self.outputs[arrival.link as usize].enter(held, frames as u32);
+        }
+        self.serve_next(arrival.time, arrival.link);
+    }
+
+    /// A link takes the next frame of its queue, if it is free and does not pause.
+    fn serve_next(&mut self, now: u64, number: u32) {
+        while let Some(pauses) = &mut self.pauses {
+            let link = &mut pauses.links[number as usize];
+            if link.leaving.is_some() || link.is_paused {
+                return;
+            }
+            let Some(arrival) = link.waiting.pop_front() else {
+                return;
+            };
+            if arrival.kind.is_lost() {
+                self.go_on_without(&Arrival {
+                    time: now,
+                    ..arrival
+                });
+                continue;
+            }
+            let passage = &self.passages[arrival.passage as usize];
+            let held = passage.sizes.held(arrival.kind.is_last());
+            link.leaving = Some((arrival.from, held));
+            let bytes = passage.sizes.bytes(arrival.kind.is_last());
+            let output = &mut self.outputs[number as usize];
+            let service = output.service(bytes);
+            output.begin(now, service, bytes);
+            self.leave(arrival.passage, arrival.place, arrival.kind, (now, service));
+            self.expect(of_link(number, now + service, Kind::LEAVES));
+        }
+    }
+
+    /// A frame has left a queue, and the switch.
+    fn has_left(&mut self, now: u64, number: u32) {
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        let Some((from, held)) = pauses.links[number as usize].leaving.take() else {
+            return;
+        };
+        self.outputs[number as usize].exit(held);
+        let behind = &mut pauses.links[from as usize];
+        behind.held -= u64::from(held);
+        if behind.held <= behind.xon && behind.is_told {
+            self.tell_link(from, now, Kind::RESUMES);
+        }
+        self.serve_next(now, number);
+    }
+
+    /// A switch tells the link by which something came.
+    fn tell_link(&mut self, number: u32, now: u64, kind: Kind) {
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        let link = &mut pauses.links[number as usize];
+        let hears = now + link.notice;
+        link.is_told = kind == Kind::PAUSES;
+        if link.is_told {
+            link.count += 1;
+            link.since = hears;
+        } else {
+            link.paused += hears - link.since;
+        }
+        self.expect(of_link(number, hears, kind));
+    }
+
+    /// A link pauses, or goes on.
+    fn change(&mut self, now: u64, number: u32, is_paused: bool) {
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        let link = &mut pauses.links[number as usize];
+        let Some(host) = link.host else {
+            link.is_paused = is_paused;
+            return self.serve_next(now, number);
+        };
+        link.changes.push_back((now, is_paused));
+        if let Some(ready) = &mut pauses.ready[host as usize]
+            && ready.is_stopped
+            && !is_paused
+        {
+            ready.is_stopped = false;
+            let adapter = &mut self.adapters[host as usize];
+            adapter.out.wake = now;
+            if !adapter.is_active || now < adapter.active_from {
+                adapter.is_active = true;
+                adapter.active_from = now;
+                self.active.push(Reverse((now, host)));
+            }
+            for id in pauses.looks.remove(&host).unwrap_or_default() {
+                self.passages[id as usize].gone_look = now;
+                self.notices.push((now, id));
+            }
+        }
+    }
+
+    /// The frame that an adapter has chosen begins on its link, if it can. Whether there was one.
+    pub(super) fn send_ready(&mut self, host: u32, time: u64) -> bool {
+        let Some(pauses) = &mut self.pauses else {
+            return false;
+        };
+        let Some(ready) = &mut pauses.ready[host as usize] else {
+            return false;
+        };
+        let id = ready.passage;
+        let passage = &mut self.passages[id as usize];
+        let number = passage.way[0];
+        let adapter = &mut self.adapters[host as usize];
+        let output = &mut self.outputs[number as usize];
+        let start = output.start(ready.comes);
+        if start > time {
+            adapter.out.wake = start;
+            return true;
+        }
+        if let Some(goes_on) = pauses.links[number as usize].paused_at(time) {
+            ready.is_stopped = goes_on == NEVER;
+            adapter.out.wake = goes_on;
+            return true;
+        }
+        let (kind, reads_ahead) = (ready.kind, ready.reads_ahead);
+        pauses.ready[host as usize] = None;
+        let bytes = passage.sizes.bytes(kind.is_last());
+        let service = output.service(bytes);
+        let held = passage.sizes.held(kind.is_last());
+        output.take(time, service, (bytes, held));
+        self.has_begun(host, id, kind, (time, service), reads_ahead);
+        true
+    }
+
+    /// An adapter has chosen a frame that is ready for its link at a time.
+    pub(super) fn make_ready(
+        &mut self,
+        host: u32,
+        passage: u32,
+        kind: Kind,
+        (comes, reads_ahead): (u64, bool),
+    ) {
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        pauses.ready[host as usize] = Some(Ready {
+            passage,
+            kind,
+            comes,
+            reads_ahead,
+            is_stopped: false,
+        });
+        let link = self.passages[passage as usize].way[0];
+        let start = self.outputs[link as usize].start(comes);
+        self.adapters[host as usize].out.wake = start;
+    }
+
+    /// When the last frame of a message leaves at the earliest, where links pause: never, as long
+    /// as the adapter's link does, and somebody is told to look when it goes on.
+    pub(super) fn gone_min_of_pausing(&mut self, now: u64, id: u32) -> Option<u64> {
+        let pauses = self.pauses.as_mut()?;
+        let passage = &self.passages[id as usize];
+        let host = passage.source;
+        if pauses.ready[host as usize].is_some_and(|ready| ready.is_stopped) {
+            pauses.looks.entry(host).or_default().push(id);
+            return Some(NEVER);
+        }
+        let output = &self.outputs[passage.way[0] as usize];
+        let (full, last) = (
+            output.service(passage.sizes.full),
+            output.service(passage.sizes.last),
+        );
+        let from = match (passage.left, self.adapters[host as usize].out.wake) {
+            // Its last frame is ready.
+            (0, NEVER) => now,
+            (0, wake) => now.max(wake) + last - 1,
+            _ => self.may_go_from(now, passage) + passage.rest(full, last) - 1,
+        };
+        Some(from + 1)
+    }
+}
+
+/// Links that wait for each other in a circle.
+impl Frames {
+    /// Looks for such links from time to time, and where nothing else is to come.
+    pub(super) fn look_for_deadlock(&mut self, now: u64, window: u64) {
+        let is_quiet = self.calendar.first().is_none();
+        let Some(pauses) = &mut self.pauses else {
+            return;
+        };
+        if pauses.deadlock.is_some() || (window < pauses.next_look && !is_quiet) {
+            return;
+        }
+        pauses.next_look = window + LOOK_WINDOWS;
+        let passages = &self.passages;
+        let held = |arrival: &Arrival| {
+            let sizes = &passages[arrival.passage as usize].sizes;
+            u64::from(sizes.held(arrival.kind.is_last()))
+        };
+        let circle = pauses.circle(held).into_iter();
+        let channels: Vec<_> = circle.map(|link| Channel { link, number: 0 }).collect();
+        pauses.deadlock = (!channels.is_empty()).then(|| {
+            let at = Time::from_picoseconds(now);
+            Box::new(Deadlock { at, channels })
+        });
+    }
+
+    /// Links each of which waits for the next, and the last for the first, if there are such.
+    pub(crate) fn deadlock(&self) -> Option<&Deadlock> {
+        self.pauses.as_ref()?.deadlock.as_deref()
+    }
+}
+
+impl Pauses {
+    /// What waits for a link that pauses stays where it is. So a link never goes on of which
+    /// more than its lower limit waits for such links; any other may.
+    fn circle(&self, held: impl Fn(&Arrival) -> u64) -> Vec<LinkId> {
+        let is_stopped = |(number, it): (usize, &Pausing)| {
+            (it.is_told && it.is_paused && it.host.is_none()).then_some(number as u32)
+        };
+        let mut stopped: BTreeSet<u32> = self
+            .links
+            .iter()
+            .enumerate()
+            .filter_map(is_stopped)
+            .collect();
+        let waits = |number: u32| {
+            let waiting = self.links[number as usize].waiting.iter();
+            waiting.filter(|arrival| !arrival.kind.is_lost())
+        };
+        loop {
+            let mut stuck = BTreeMap::<u32, u64>::new();
+            for arrival in stopped.iter().flat_map(|number| waits(*number)) {
+                *stuck.entry(arrival.from).or_default() += held(arrival);
+            }
+            let before = stopped.len();
+            stopped.retain(|number| {
+                stuck.get(number).copied().unwrap_or(0) > self.links[*number as usize].xon
+            });
+            if stopped.len() == before {
+                break;
+            }
+        }
+        // Each of them waits for one of them: whoever follows comes to where it was.
+        let mut way = Vec::new();
+        let mut next = stopped.first().copied();
+        while let Some(number) = next {
+            if let Some(begin) = way.iter().position(|link| *link == LinkId(number)) {
+                return way.split_off(begin);
+            }
+            way.push(LinkId(number));
+            let is_waited_for = |other: &&u32| waits(**other).any(|it| it.from == number);
+            next = stopped.iter().find(is_waited_for).copied();
+        }
+        Vec::new()
+    }
+}
+
+fn of_link(link: u32, time: u64, kind: Kind) -> Arrival {
+    Arrival {
+        time,
+        passage: NOBODY,
+        link,
+        from: link,
+        place: 0,
+        kind,
+    }
+}
