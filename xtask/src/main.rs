@@ -7,6 +7,7 @@
 mod licence;
 mod released;
 mod shells;
+mod side_by_side;
 mod snippets;
 mod test_programs;
 mod test_targets;

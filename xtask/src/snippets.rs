@@ -12,12 +12,16 @@
 //! one that fails, what it says on stderr. `...` stands for what differs between two runs.
 
 use std::error::Error;
+use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use cargo_metadata::Metadata;
 
 use crate::shells::{Shell, Shells};
+use crate::side_by_side::{Ended, side_by_side, workers};
 use crate::{Finding, Findings, ScratchDirectory, build, build_viaduct};
 
 /// Programs whose commands are run.
@@ -43,7 +47,8 @@ enum Step {
     Word { line: usize, word: String },
 }
 
-/// Runs every page's commands with the release build, or those of the pages that are named.
+/// Runs every page's commands with the release build, or those of the pages that are named: as many
+/// pages at once as there are processors.
 pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     let root = metadata.workspace_root.as_std_path();
     let viaduct = build_viaduct(metadata)?;
@@ -54,48 +59,66 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     }
     let binaries = viaduct.parent().ok_or("the build has no directory")?;
     let makefile = std::fs::read_to_string(root.join("Makefile"))?;
-    let mut findings = Vec::new();
-    let mut commands = 0;
     let mut pages = pages(root)?;
     if let Some(unknown) = named.iter().find(|page| !pages.contains(page)) {
         return Err(format!("{unknown} is neither README.md nor a page below docs/").into());
     }
     pages.retain(|page| named.is_empty() || named.contains(page));
-    for page in pages {
-        let text = std::fs::read_to_string(root.join(&page))?;
-        let scratch = ScratchDirectory::new(&format!("docs-{}", page.replace('/', "-")))?;
-        let shells = Shells::new(root, scratch.path(), binaries)?;
-        for step in steps(&text) {
-            match step {
-                Step::Write { name, text } => std::fs::write(scratch.path().join(name), text)?,
-                Step::Word { line, word } => {
-                    if !makefile
-                        .lines()
-                        .any(|each| each.starts_with(&format!("{word}:")))
-                    {
-                        let text = format!("`make {word}` is not a word of the Makefile");
-                        findings.push(Finding::new(format!("{page}:{line}"), text));
-                    }
+    let begin = Instant::now();
+    let meeting = Mutex::new(());
+    let mut findings = side_by_side(pages, workers(), |page| {
+        run_page(root, binaries, &makefile, page, &meeting)
+    })?;
+    findings.extend(check_listings(root, &viaduct)?);
+    println!("docs: {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(findings)
+}
+
+/// Runs the commands of one page, in a directory of its own. Commands that run at the same time meet
+/// under names that other pages use too: only one page does so at a time.
+fn run_page(
+    root: &Path,
+    binaries: &Path,
+    makefile: &str,
+    page: &str,
+    meeting: &Mutex<()>,
+) -> io::Result<Ended> {
+    let begin = Instant::now();
+    let text = std::fs::read_to_string(root.join(page))?;
+    let scratch = ScratchDirectory::new(&format!("docs-{}", page.replace('/', "-")))?;
+    let shells = Shells::new(root, scratch.path(), binaries)?;
+    let mut commands = 0;
+    let mut wrong: Vec<(usize, String)> = Vec::new();
+    for step in steps(&text) {
+        match step {
+            Step::Write { name, text } => std::fs::write(scratch.path().join(name), text)?,
+            Step::Word { line, word } => {
+                let rule = format!("{word}:");
+                if !makefile.lines().any(|each| each.starts_with(&rule)) {
+                    wrong.push((line, format!("`make {word}` is not a word of the Makefile")));
                 }
-                Step::Run { shell, exit_code } => {
-                    commands += 1;
-                    if let Err(text) = shells.run(&shell, exit_code)? {
-                        let place = format!("{page}:{}", shell.line);
-                        findings.push(Finding::new(place, text));
-                    }
-                }
-                Step::Together(together) => {
-                    commands += together.len();
-                    for (line, text) in shells.run_together(&together)? {
-                        findings.push(Finding::new(format!("{page}:{line}"), text));
-                    }
-                }
+            }
+            Step::Run { shell, exit_code } => {
+                commands += 1;
+                let outcome = shells.run(&shell, exit_code)?;
+                wrong.extend(outcome.err().map(|text| (shell.line, text)));
+            }
+            Step::Together(together) => {
+                commands += together.len();
+                // Another page that failed there leaves nothing behind that this one needs.
+                let _alone = meeting.lock().unwrap_or_else(PoisonError::into_inner);
+                wrong.extend(shells.run_together(&together)?);
             }
         }
     }
-    findings.extend(check_listings(root, &viaduct)?);
-    println!("docs: {commands} commands run");
-    Ok(findings)
+    let seconds = begin.elapsed().as_secs_f64();
+    let findings = wrong
+        .into_iter()
+        .map(|(line, text)| Finding::new(format!("{page}:{line}"), text));
+    Ok(Ended {
+        printed: format!("{page}: {commands} commands, {seconds:.1} s\n").into_bytes(),
+        findings: findings.collect(),
+    })
 }
 
 fn pages(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
@@ -108,7 +131,7 @@ fn pages(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(pages)
 }
 
-fn pages_below(root: &Path, folder: &str, pages: &mut Vec<String>) -> std::io::Result<()> {
+fn pages_below(root: &Path, folder: &str, pages: &mut Vec<String>) -> io::Result<()> {
     for entry in std::fs::read_dir(root.join(folder))? {
         let entry = entry?;
         let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
