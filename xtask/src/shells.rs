@@ -99,8 +99,10 @@ impl Shells {
         let mut shell = Command::new("sh");
         // The command takes the shell's place, so that killing it kills the command.
         if let Some(arguments) = command.strip_prefix("cargo run ") {
-            // Of the source tree's programs, one that finds the page's files.
+            // Of the source tree's programs, one that finds the page's files. It is built with the
+            // tests, and prints the same: for release all below it would be built once more.
             let run = "exec cargo run --manifest-path \"$SOURCE/Cargo.toml\"";
+            let arguments = arguments.replace("--release ", "");
             shell.args(["-c", &format!("{run} {arguments}")]);
         } else {
             shell.args(["-c", &format!("exec env {command}")]);

@@ -74,8 +74,8 @@ pub(crate) fn run_all(metadata: &Metadata, named: &[String]) -> Findings {
     Ok(findings)
 }
 
-/// Runs the commands of one page, in a directory of its own. Commands that run at the same time meet
-/// under names that other pages use too: only one page does so at a time.
+/// Runs the commands of one page, in a directory of its own. Commands that run at the same time
+/// meet under names that other pages use too: only one page does so at a time.
 fn run_page(
     root: &Path,
     binaries: &Path,

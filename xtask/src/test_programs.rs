@@ -1,7 +1,7 @@
 //! Runs the test programs of the workspace side by side.
 //!
-//! `cargo test` runs one after another. Half of them wait for other processes or for a timer, so as
-//! many at once as there are processors take little more than half the time.
+//! `cargo test` runs one after another. While one waits for a timer or for another process, or has
+//! a single test left, the next one has the other processors.
 
 use std::error::Error;
 use std::io::{self, BufReader};
