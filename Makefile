@@ -28,7 +28,7 @@ PYTHON_ENV = $(TARGET_DIR)/python
 # What the libraries for RDMA programs are made of.
 RDMA_PACKAGES = --package viaduct-ibverbs --package viaduct-rdmacm --package viaduct-rdma-paths
 
-.PHONY: help study release test check golden record accept-record bench fuzz-smoke matrix mutants chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
+.PHONY: help study release test check golden record accept-record levels bench fuzz-smoke matrix mutants chaos rdma rdma-test tests docs install uninstall python-test cargo c-tools python
 
 help: ## list these words
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -57,8 +57,8 @@ python-test: cargo python ## the Python package: built without optimisation, for
 	@cmp -s python/tests/requirements.txt $(PYTHON_ENV)/installed.txt || { \
 	$(PYTHON_ENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/tests/requirements.txt \
 	&& cp python/tests/requirements.txt $(PYTHON_ENV)/installed.txt; }
-	$(PYTHON_ENV)/bin/ruff format --check python examples/questions
-	$(PYTHON_ENV)/bin/ruff check python examples/questions
+	$(PYTHON_ENV)/bin/ruff format --check python examples/questions docs/levels
+	$(PYTHON_ENV)/bin/ruff check python examples/questions docs/levels
 	PATH="$(abspath $(PYTHON_ENV))/bin:$$PATH" VIRTUAL_ENV=$(abspath $(PYTHON_ENV)) \
 	$(PYTHON_ENV)/bin/maturin develop --quiet $(CARGO_FLAGS)
 	@[ "$$(uname -m)" != x86_64 ] || { $(CARGO) build $(CARGO_FLAGS) --quiet --release $(RDMA_PACKAGES) && packaging/link-verbs.sh $(TARGET_DIR)/release python/viaduct/rdma; }
@@ -82,6 +82,9 @@ record: cargo release ## compare all results with those recorded, of longer runs
 
 accept-record: cargo release ## take what comes out now as the record; say in CHANGELOG.md what was and what is
 	VIADUCT_COMMAND=$(abspath $(VIADUCT)) VIADUCT_RECORD=full,accept $(RECORD)
+
+levels: release python ## measure anew how far the levels of a network differ, for docs/levels.md and the warnings of check and run: three minutes
+	$(PYTHON) docs/levels/table.py $(abspath $(VIADUCT))
 
 bench: rdma ## speed and memory against the targets, beside SimGrid, other transports and RDMA programs where they are installed
 	@$(CARGO) build $(CARGO_FLAGS) --quiet --release --package viaduct-vipl

@@ -1,7 +1,8 @@
 //! `viaduct check`: what a study would cost and what can go wrong, before it is run.
 
-use viaduct_cluster::bounds::{LoadBounds, beyond_fluid, load_bounds};
+use viaduct_cluster::bounds::{LoadBounds, load_bounds};
 use viaduct_cluster::config::{Arrivals, ClusterConfig};
+use viaduct_cluster::levels::far_off;
 use viaduct_cluster::result::Warning;
 use viaduct_report::{count, duration};
 use viaduct_topology::{FindingKind, Severity, Waiting};
@@ -52,8 +53,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<Exit, Failure> {
         if let Some(bounds) = &bounds {
             output::result(&format!("  bounds   {}\n", describe::bounds_text(bounds)))?;
             report_overload(config, bounds);
-            if let Some(load) = bounds.load_beyond_fluid(config) {
-                let Warning { text, help } = beyond_fluid(load);
+            if let Some(Warning { text, help }) = far_off(config, bounds.busiest_link()) {
                 output::message("warning", &text, help.as_deref());
             }
         }

@@ -120,7 +120,7 @@ fn warn(records: &[LevelRecord]) {
         );
         let help = format!(
             "beyond {:.0} % one level cannot stand for the other: docs/models.md says what each \
-             leaves out",
+             leaves out, and docs/levels.md how far they differ",
             LEVELS_AGREE_WITHIN * 100.0,
         );
         output::message("warning", &title, Some(&help));

@@ -13,7 +13,6 @@ use viaduct_topology::{HostId, LinkClass, LinkId, Node, Topology};
 
 use crate::config::{Arrivals, ClusterConfig};
 use crate::path::leg_of;
-use crate::result::Warning;
 use crate::workload::{MessageOperation, PatternError, SizeDistribution, Targets};
 use viaduct_hardware::mechanism::{Mover, Plan};
 use viaduct_hardware::{HostModel, Leg, Notice, Step};
@@ -120,30 +119,12 @@ impl Saturation {
     }
 }
 
-/// The busiest link from which on fluid sharing overstates waiting by more than some percent.
-pub const FLUID_LOAD_MAX: f64 = 0.5;
-
 impl LoadBounds {
-    /// The expected load of the busiest link, where fluid sharing overstates waiting for it.
+    /// The expected load of the busiest link.
     #[must_use]
-    pub fn load_beyond_fluid(&self, config: &ClusterConfig) -> Option<f64> {
+    pub fn busiest_link(&self) -> f64 {
         let loads = self.classes.iter().map(|class| class.load.max);
-        let busiest = loads.fold(0.0, f64::max);
-        let is_beyond = config.links.sharing == Sharing::Fluid && busiest > FLUID_LOAD_MAX;
-        is_beyond.then_some(busiest)
-    }
-}
-
-/// A warning that fluid sharing overstates waiting, the busiest link being so busy.
-#[must_use]
-pub fn beyond_fluid(load: f64) -> Warning {
-    Warning {
-        text: format!(
-            "the rule `fluid` overstates waiting where messages share several links: the busiest \
-             is {:.0} % busy, and shares that a message cannot use are lost",
-            load * 100.0
-        ),
-        help: Some("set `links.model` to \"max-min\"; docs/models.md has the error by load".into()),
+        loads.fold(0.0, f64::max)
     }
 }
 

@@ -131,6 +131,7 @@ pub mod faults;
 mod host;
 mod idle;
 mod interval;
+pub mod levels;
 mod look_ahead;
 mod message;
 pub mod path;

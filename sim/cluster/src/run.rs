@@ -7,20 +7,19 @@ use viaduct_engine::Time;
 use viaduct_statistics::{Estimate, Steadiness, is_growing};
 use viaduct_topology::{LinkClass, LinkId};
 
-use crate::bounds::{FLUID_LOAD_MAX, beyond_fluid};
 use crate::cluster::{Cluster, Progress};
-use crate::config::{Arrivals, ClusterConfig};
+use crate::config::ClusterConfig;
 use crate::error::RunError;
 use crate::faults::Fault;
 use crate::host::AlignedNic;
 use crate::interval::{Measured, half_width};
+use crate::levels;
 use crate::programs::Programs;
 use crate::result::{
     Ended, Latency, LinkClassUse, LinkRow, QueueDepth, ResourceUse, RunResult, StageShare,
     SteadyState, TooShort, Warning,
 };
 use viaduct_hardware::{STAGES, Stage};
-use viaduct_network::Sharing;
 use viaduct_network::fluid::ResourceId;
 
 /// A link may carry this much more than its rate before a run says that its model broke: rounding.
@@ -74,7 +73,7 @@ impl<P: Programs> Cluster<P> {
         let (latency, steady) = self.latency(end);
         let no_interval = latency.as_ref().and_then(|latency| latency.no_interval);
         let mut warnings = self.warnings(steady, no_interval);
-        warnings.extend(self.fluid_warning(&link_rows));
+        warnings.extend(self.level_warning(&link_rows));
         let has_unasked_drops = self.has_unasked_drops();
         RunResult {
             digest,
@@ -381,15 +380,10 @@ impl<P: Programs> Cluster<P> {
         }
     }
 
-    /// What fluid sharing makes of loads beyond half of a link.
-    fn fluid_warning(&self, links: &[LinkRow]) -> Option<Warning> {
-        let is_offered = match self.config.traffic.arrivals {
-            Arrivals::Open(_) | Arrivals::Listed(_) => true,
-            Arrivals::PingPong | Arrivals::Window(_) => false,
-        };
+    /// Whether the level of the network is far off frames at such a load.
+    fn level_warning(&self, links: &[LinkRow]) -> Option<Warning> {
         let busiest = links.iter().map(|row| row.utilisation).fold(0.0, f64::max);
-        let is_beyond = self.config.links.sharing == Sharing::Fluid && busiest > FLUID_LOAD_MAX;
-        (is_offered && is_beyond).then(|| beyond_fluid(busiest))
+        levels::far_off(&self.config, busiest)
     }
 
     /// Whether messages found no receive descriptor although nobody said how many there are.

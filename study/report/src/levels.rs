@@ -18,8 +18,7 @@ use crate::record::CellRecord;
 use crate::screen::{aligned_table, mean_text, shown};
 use crate::summary::tidy;
 
-/// From which difference of means on one level does not stand for the other.
-pub const LEVELS_AGREE_WITHIN: f64 = 0.1;
+pub use viaduct_cluster::levels::AGREE_WITHIN as LEVELS_AGREE_WITHIN;
 
 /// What a study says at one level, beside the first one.
 #[derive(Clone, Debug, Serialize)]

@@ -514,12 +514,15 @@ fn a_study_that_says_nothing_shares_links_max_min_fairly() {
     let (said, warned) = checked(&loaded);
     assert!(said.contains("saturates at"), "{said}");
     assert!(said.contains(", max-min)"), "{said}");
-    assert!(!warned.contains("overstates waiting"), "{warned}");
+    assert!(
+        warned.contains("more at `max-min` than at `packets`"),
+        "{warned}"
+    );
     // A link is never full with the other rule: queues grow without end before.
     let (said, warned) = checked(&[&loaded[..], &["--set", "links.model=fluid"]].concat());
     assert!(said.contains("saturates below"), "{said}");
     assert!(
-        warned.contains("the rule `fluid` overstates waiting"),
+        warned.contains("more at `fluid` than at `packets`"),
         "{warned}"
     );
 }
@@ -532,7 +535,7 @@ fn a_run_with_fluid_sharing_above_half_load_says_so() {
     let overstates = |arguments: &[&str]| {
         let output = folder.run(arguments);
         let warned = text(&output.stderr) + &text(&output.stdout);
-        warned.contains("the rule `fluid` overstates waiting")
+        warned.contains("more at `fluid` than at `packets`")
     };
     assert!(overstates(&loaded));
     assert!(!overstates(&ideal));
@@ -598,7 +601,7 @@ fn check_says_the_cost_and_what_can_go_wrong() {
     assert!(said.contains("saturates at"), "{said}");
     assert!(said.contains(", fluid)"), "{said}");
     assert!(
-        warned.contains("the rule `fluid` overstates waiting"),
+        warned.contains("more at `fluid` than at `packets`"),
         "{warned}"
     );
     assert!(warned.contains("note: possible deadlock"), "{warned}");
