@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use viaduct_rdma::verbs::flags::{access, send};
 use viaduct_rdma::verbs::{
-    Capabilities, Completion, CompletionStatus, Mtu, QueuePairAttributes, QueuePairType,
+    Capabilities, Completion, CompletionStatus, QueuePairAttributes, QueuePairType,
     ScatterGatherElement, SendOpcode,
 };
 use viaduct_rdma::{
@@ -251,7 +251,8 @@ impl Side {
             return Err(format!("{} numbers of queue pairs came", others.len()));
         }
         for (index, (pair, other)) in self.pairs.iter().zip(others).enumerate() {
-            raise(pair, other).map_err(said)?;
+            pair.raise(&QueuePairAttributes::connection(other))
+                .map_err(said)?;
             self.receive(index)?;
         }
         Ok(())
@@ -306,23 +307,6 @@ impl Side {
     fn grown_bytes(&self) -> Result<u64, String> {
         Ok(resident_bytes()?.saturating_sub(self.resident_before))
     }
-}
-
-/// Takes a queue pair up to RTS.
-fn raise(pair: &QueuePair, destination: u32) -> viaduct_rdma::Result<()> {
-    let mut attributes = QueuePairAttributes {
-        port: 1,
-        destination,
-        path_mtu: Mtu::Bytes4096,
-        timeout: 14,
-        retry_count: 7,
-        receiver_not_ready_retry: 7,
-        min_receiver_not_ready_timer: 1,
-        ..QueuePairAttributes::default()
-    };
-    attributes.address.is_global = true;
-    attributes.address.port = 1;
-    pair.raise(&attributes)
 }
 
 /// Memory of this process that is there.

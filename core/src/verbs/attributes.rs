@@ -170,6 +170,28 @@ pub enum RangeError {
 const NUMBER_BITS: u32 = 24;
 
 impl QueuePairAttributes {
+    /// Those of a connection to the queue pair of a number, as perftest makes it: over port 1, by a
+    /// route, with the longest packets, seven retries after 67 ms each, and for ever where the peer
+    /// has no receive. What the peer may do, and reads and atomics, are to be added.
+    #[must_use]
+    pub fn connection(destination: u32) -> Self {
+        Self {
+            destination,
+            port: 1,
+            path_mtu: Mtu::Bytes4096,
+            timeout: 14,
+            retry_count: 7,
+            receiver_not_ready_retry: 7,
+            min_receiver_not_ready_timer: 12,
+            address: AddressAttributes {
+                is_global: true,
+                port: 1,
+                ..AddressAttributes::default()
+            },
+            ..Self::default()
+        }
+    }
+
     /// Whether those that a mask names have a meaning on any device.
     ///
     /// Source: `ibv_modify_qp(3)`.

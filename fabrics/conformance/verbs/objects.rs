@@ -8,7 +8,7 @@ use std::time::Duration;
 use viaduct_conformance::mutants::is_rule_broken;
 use viaduct_conformance::verbs::{ALL, QUEUE_KEY, Reply, WORDS};
 
-use super::fabric::verbs::flags::{attribute, shared_receive};
+use super::fabric::verbs::flags::shared_receive;
 use super::fabric::verbs::{
     AddressAttributes, Capabilities, Completion, Mtu, QueuePairAttributes, QueuePairState,
     QueuePairType, ScatterGatherElement, SendOpcode, SharedReceiveAttributes,
@@ -164,14 +164,9 @@ impl Objects {
             // The second goes as far as RTR.
             "up" | "half-up" => {
                 let kind = self.pairs[n[0] as usize].query()?.1.kind;
-                let states = [
-                    QueuePairState::Init,
-                    QueuePairState::ReadyToReceive,
-                    QueuePairState::ReadyToSend,
-                ];
                 let count = if name == "up" { 3 } else { 2 };
-                for state in states.into_iter().take(count) {
-                    let (attributes, mask) = self.step(kind, state, n);
+                let attributes = self.attributes(n)?;
+                for (attributes, mask) in attributes.steps_up(kind).take(count) {
                     self.pairs[n[0] as usize].modify(&attributes, mask)?;
                 }
                 none
@@ -293,7 +288,7 @@ impl Objects {
                 loop {
                     match self.channel.try_next_event() {
                         Ok(cookie) => {
-                            fabric::acknowledge_completion_event(&self.receive_queue);
+                            self.receive_queue.acknowledge_events(1);
                             return Ok(vec![cookie]);
                         }
                         Err(_) if fabric::now(&self.context) < end => fabric::relax(&self.context),
@@ -339,13 +334,13 @@ impl Objects {
         match cookie {
             3 => {
                 if let Some(shared) = &self.shared {
-                    fabric::acknowledge_shared_event(shared);
+                    shared.acknowledge_async_events(1);
                 }
             }
-            1 | 2 | 9 => fabric::acknowledge_queue_event(&self.receive_queue),
+            1 | 2 | 9 => self.receive_queue.acknowledge_async_events(1),
             _ => {
                 if let Some(pair) = self.pairs.get((cookie as usize).wrapping_sub(100)) {
-                    fabric::acknowledge_pair_event(pair);
+                    pair.acknowledge_async_events(1);
                 }
             }
         }
@@ -363,18 +358,10 @@ impl Objects {
         }
     }
 
-    /// Attributes of a step up; numbers are those of [`Side::up`].
-    fn step(
-        &self,
-        kind: QueuePairType,
-        state: QueuePairState,
-        n: &[u64],
-    ) -> (QueuePairAttributes, u32) {
+    /// Attributes of a queue pair that goes up, of the numbers that its command has.
+    fn attributes(&self, n: &[u64]) -> Made<QueuePairAttributes> {
         let mut attributes = QueuePairAttributes {
-            state,
-            port: 1,
             queue_key: QUEUE_KEY,
-            destination: n[1] as u32,
             access_flags: n[2] as u32,
             path_mtu: Mtu::Bytes1024,
             receive_packet_number: 0xff_fffe,
@@ -385,48 +372,10 @@ impl Objects {
             min_receiver_not_ready_timer: 1,
             max_read_atomic: 4,
             max_destination_read_atomic: 4,
-            ..QueuePairAttributes::default()
+            ..QueuePairAttributes::connection(n[1] as u32)
         };
-        attributes.address.is_global = true;
-        attributes.address.port = 1;
-        if let Ok(gid) = fabric::gid(&self.context) {
-            attributes.address.route.destination_gid = gid;
-        }
-        let is_reliable = kind == QueuePairType::Rc;
-        let is_datagram = kind == QueuePairType::Ud;
-        let mut mask = attribute::STATE;
-        match state {
-            QueuePairState::Init => {
-                mask |= attribute::PARTITION_KEY_INDEX | attribute::PORT;
-                mask |= if is_datagram {
-                    attribute::QUEUE_KEY
-                } else {
-                    attribute::ACCESS_FLAGS
-                };
-            }
-            QueuePairState::ReadyToReceive => {
-                if !is_datagram {
-                    mask |= attribute::ADDRESS
-                        | attribute::PATH_MTU
-                        | attribute::DESTINATION
-                        | attribute::RECEIVE_PACKET_NUMBER;
-                }
-                if is_reliable {
-                    mask |= attribute::MAX_DESTINATION_READ_ATOMIC
-                        | attribute::MIN_RECEIVER_NOT_READY_TIMER;
-                }
-            }
-            _ => {
-                mask |= attribute::SEND_PACKET_NUMBER;
-                if is_reliable {
-                    mask |= attribute::TIMEOUT
-                        | attribute::RETRY_COUNT
-                        | attribute::RECEIVER_NOT_READY_RETRY
-                        | attribute::MAX_READ_ATOMIC;
-                }
-            }
-        }
-        (attributes, mask)
+        attributes.address.route.destination_gid = fabric::gid(&self.context)?;
+        Ok(attributes)
     }
 
     /// Until when something is waited for.

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use viaduct_rdma::verbs::flags::{access, send};
 use viaduct_rdma::verbs::{
-    Capabilities, Completion, CompletionStatus, Mtu, QueuePairAttributes, QueuePairType,
+    Capabilities, Completion, CompletionStatus, QueuePairAttributes, QueuePairType,
     ScatterGatherElement, SendOpcode,
 };
 use viaduct_rdma::{
@@ -65,7 +65,7 @@ fn main() -> Result<(), Error> {
     }
     let numbers = [sides[0].0.number(), sides[1].0.number()];
     for ((pair, ..), peer) in sides.iter().zip([numbers[1], numbers[0]]) {
-        connect(pair, peer)?;
+        pair.raise(&QueuePairAttributes::connection(peer))?;
         receive(pair, element)?;
     }
     post(&sides[0], element)?;
@@ -118,20 +118,4 @@ fn wait(queue: &CompletionQueue) -> Result<(), Error> {
     while queue.poll(&mut done)? == 0 {}
     assert_eq!(done[0].status, CompletionStatus::Success);
     Ok(())
-}
-
-fn connect(pair: &QueuePair, destination: u32) -> Result<(), Error> {
-    let mut attributes = QueuePairAttributes {
-        port: 1,
-        destination,
-        path_mtu: Mtu::Bytes4096,
-        timeout: 14,
-        retry_count: 7,
-        receiver_not_ready_retry: 7,
-        min_receiver_not_ready_timer: 1,
-        ..QueuePairAttributes::default()
-    };
-    attributes.address.is_global = true;
-    attributes.address.port = 1;
-    pair.raise(&attributes)
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::{access, send};
-use viaduct_core::verbs::requester::{self, Again, Turn};
+use viaduct_core::verbs::requester::{self, Turn};
 use viaduct_core::verbs::{CompletionStatus, Phase, QueuePairType, SendOpcode};
 use viaduct_processes::cma;
 
@@ -650,15 +650,13 @@ impl Engine {
             return;
         }
         pair.sends.heard_at = time;
-        let retries = pair.attributes.retry_count;
-        if let Again::Fails(status) = pair.sends.after_silence(retries) {
-            return self.objects.fail_first(pair, status);
+        if !self.objects.hear_nothing(pair) {
+            return;
         }
         live().retries.add(1);
         if pair.own.link.is_none() {
             pair.own.link = self.link_to(pair.attributes.destination);
         }
-        self.objects.rewind(pair, 0);
         self.transmit(pair);
     }
 }

@@ -6,7 +6,7 @@ use viaduct_core::verbs::check;
 use viaduct_core::verbs::flags::access;
 use viaduct_core::verbs::requester;
 use viaduct_core::verbs::responder::{self, Incident};
-use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, Receive};
+use viaduct_core::verbs::{Completion, CompletionStatus, QueuePairType, Receive, SendOpcode};
 use viaduct_processes::cma;
 
 use crate::counters::live;
@@ -206,10 +206,16 @@ impl Engine {
         }
     }
 
-    /// Where a remote request's bytes lie, if the queue pair and the region let it through.
-    fn find_remote(&self, pair: &Pair, remote: Remote, needed: u32, length: u64) -> Option<u64> {
+    /// Where the bytes of a write or read lie, if there are some.
+    fn find_remote(
+        &self,
+        pair: &Pair,
+        opcode: SendOpcode,
+        remote: Remote,
+        length: u64,
+    ) -> Result<Option<u64>, Incident> {
         let range = (remote.address, length);
-        self.objects.find_remote(pair, needed, remote.key, range)
+        self.objects.find_remote(pair, opcode, remote.key, range)
     }
 
     fn take_message(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
@@ -232,13 +238,11 @@ impl Engine {
                 head = REMOTE_BYTES;
                 let remote = Remote::decode(&consumer.array(0));
                 let length = u64::from(header.total);
-                if responder::checks_key(length) {
-                    let found = self.find_remote(pair, remote, access::REMOTE_WRITE, length);
-                    if found.is_none() {
-                        let refused = Incident::AccessRefused;
-                        return self.fail_request(pair, link, header.sequence, refused, None);
+                match self.find_remote(pair, SendOpcode::RdmaWrite, remote, length) {
+                    Ok(found) => incoming.remote = found.map(|_| remote),
+                    Err(incident) => {
+                        return self.fail_request(pair, link, header.sequence, incident, None);
                     }
-                    incoming.remote = Some(remote);
                 }
             }
             if responder::takes_receive(has(WRITE), has(IMMEDIATE)) {
@@ -321,7 +325,7 @@ impl Engine {
             return Err(Incident::TooLong);
         };
         remote.address = remote.address.wrapping_add(incoming.offset);
-        let found = self.find_remote(pair, remote, access::REMOTE_WRITE, length as u64);
+        let found = self.find_remote(pair, SendOpcode::RdmaWrite, remote, length as u64)?;
         let to = found.ok_or(Incident::AccessRefused)? as *mut u8;
         // SAFETY: registered memory of this program, open to its peer's writes.
         unsafe { consumer.read(from, to, length) };
@@ -498,13 +502,8 @@ impl Engine {
         self.objects.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
         let length = u64::from(header.total);
-        let is_open = !responder::checks_key(length)
-            || self
-                .find_remote(pair, remote, access::REMOTE_READ, length)
-                .is_some();
-        if !is_open {
-            let refused = Incident::AccessRefused;
-            return self.fail_request(pair, link, header.sequence, refused, None);
+        if let Err(incident) = self.find_remote(pair, SendOpcode::RdmaRead, remote, length) {
+            return self.fail_request(pair, link, header.sequence, incident, None);
         }
         self.acknowledge(pair, header.sequence);
         let answer = Answer::Bytes {
@@ -518,18 +517,25 @@ impl Engine {
     fn take_atomic(&mut self, pair: &mut Pair, link: usize, header: &Header, consumer: &Consumer) {
         self.objects.establish(pair);
         let remote = Remote::decode(&consumer.array(0));
-        if !check::is_atomic_address(remote.address) {
-            return self.fail_request(pair, link, header.sequence, Incident::Misaligned, None);
-        }
-        let found = self.find_remote(pair, remote, access::REMOTE_ATOMIC, 8);
-        let Some(address) = found.filter(|address| address.is_multiple_of(8)) else {
-            return self.fail_request(pair, link, header.sequence, Incident::AccessRefused, None);
+        let opcode = if header.code == 1 {
+            SendOpcode::AtomicCompareAndSwap
+        } else {
+            SendOpcode::AtomicFetchAndAdd
+        };
+        let found = self
+            .objects
+            .find_atomic(pair, opcode, remote.key, remote.address);
+        let address = match found {
+            Ok(address) => address,
+            Err(incident) => {
+                return self.fail_request(pair, link, header.sequence, incident, None);
+            }
         };
         // SAFETY: registered memory of this program, open to its peer's atomics, and aligned.
         let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
         let first = u64::from_le_bytes(consumer.array(REMOTE_BYTES));
         let swap = u64::from_le_bytes(consumer.array(REMOTE_BYTES + 8));
-        let before = if header.code == 1 {
+        let before = if opcode == SendOpcode::AtomicCompareAndSwap {
             let order = Ordering::SeqCst;
             match word.compare_exchange(first, swap, order, order) {
                 Ok(before) | Err(before) => before,

@@ -9,7 +9,7 @@
 //! use viaduct_programs::Simulation;
 //! use viaduct_programs::verbs::flags::{access, send};
 //! use viaduct_programs::verbs::{
-//!     AddressAttributes, Buffer, Capabilities, CompletionQueue, CompletionQueueOptions, Mtu,
+//!     Buffer, Capabilities, CompletionQueue, CompletionQueueOptions,
 //!     QueuePair, QueuePairAttributes, QueuePairOptions, QueuePairType, SendOpcode, SendRequest,
 //! };
 //! use viaduct_programs::Process;
@@ -39,16 +39,9 @@
 //! }
 //!
 //! fn connect(pair: &QueuePair, peer: u32) {
-//!     let address = AddressAttributes { is_global: true, port: 1, ..Default::default() };
 //!     let attributes = QueuePairAttributes {
-//!         destination: peer,
 //!         access_flags: ALL,
-//!         path_mtu: Mtu::Bytes4096,
-//!         port: 1,
-//!         timeout: 14,
-//!         retry_count: 7,
-//!         address,
-//!         ..QueuePairAttributes::default()
+//!         ..QueuePairAttributes::connection(peer)
 //!     };
 //!     pair.raise(&attributes).unwrap();
 //! }

@@ -72,10 +72,10 @@ impl Adapter {
         memory: &impl Memory,
     ) -> Option<Answer> {
         if packet.opcode == SendOpcode::RdmaRead {
-            let found = self.find(pair, packet);
+            let found = self.find(pair, packet).ok()?;
             bytes.clear();
-            if responder::checks_key(packet.length) {
-                memory.read(found?, packet.length as usize, bytes);
+            if let Some(address) = found {
+                memory.read(address, packet.length as usize, bytes);
             }
             return Some(Answer::Bytes);
         }
@@ -101,11 +101,10 @@ impl Adapter {
         Some(Answer::Refused { status })
     }
 
-    /// Where a request's bytes lie, if the queue pair and the region let it through.
-    fn find(&self, pair: &Pair<Packets>, packet: &Packet) -> Option<u64> {
-        let needed = check::remote_right(packet.opcode);
+    /// Where the bytes of a write or read lie, if there are some.
+    fn find(&self, pair: &Pair<Packets>, packet: &Packet) -> Result<Option<u64>, Incident> {
         let range = (packet.remote_address, packet.length);
-        self.find_remote(pair, needed, packet.remote_key, range)
+        self.find_remote(pair, packet.opcode, packet.remote_key, range)
     }
 
     fn take_message(
@@ -117,10 +116,10 @@ impl Adapter {
     ) -> Option<Answer> {
         let (is_write, has_immediate) = (packet.opcode.is_write(), packet.opcode.has_immediate());
         let mut remote = None;
-        if is_write && responder::checks_key(packet.length) {
-            remote = self.find(pair, packet);
-            if remote.is_none() {
-                return self.refuse_request(pair, Incident::AccessRefused, None);
+        if is_write {
+            match self.find(pair, packet) {
+                Ok(found) => remote = found,
+                Err(incident) => return self.refuse_request(pair, incident, None),
             }
         }
         let mut receive = None;
@@ -208,11 +207,10 @@ impl Adapter {
         memory: &impl Memory,
     ) -> Option<Answer> {
         bytes.clear();
-        if responder::checks_key(packet.length) {
-            let Some(address) = self.find(pair, packet) else {
-                return self.refuse_request(pair, Incident::AccessRefused, None);
-            };
-            memory.read(address, packet.length as usize, bytes);
+        match self.find(pair, packet) {
+            Ok(Some(address)) => memory.read(address, packet.length as usize, bytes),
+            Ok(None) => {}
+            Err(incident) => return self.refuse_request(pair, incident, None),
         }
         pair.expected = packet.sequence.wrapping_add(1);
         Some(Answer::Bytes)
@@ -225,12 +223,10 @@ impl Adapter {
         bytes: &mut Vec<u8>,
         memory: &mut impl Memory,
     ) -> Option<Answer> {
-        if !check::is_atomic_address(packet.remote_address) {
-            return self.refuse_request(pair, Incident::Misaligned, None);
-        }
-        let found = self.find(pair, packet);
-        let Some(address) = found.filter(|address| address.is_multiple_of(8)) else {
-            return self.refuse_request(pair, Incident::AccessRefused, None);
+        let (key, address) = (packet.remote_key, packet.remote_address);
+        let address = match self.find_atomic(pair, packet.opcode, key, address) {
+            Ok(address) => address,
+            Err(incident) => return self.refuse_request(pair, incident, None),
         };
         bytes.clear();
         memory.read(address, 8, bytes);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Adapter, Answer, Datagram, Memory, Packet, Packets, Payload};
 use crate::verbs::flags::{access, send};
 use crate::verbs::regions;
-use crate::verbs::requester::{self, Again, Turn};
+use crate::verbs::requester::{self, Turn};
 use crate::verbs::{CompletionStatus, Pair, Phase, QueuePairType, check};
 
 impl Adapter {
@@ -217,17 +217,7 @@ impl Adapter {
         let Some(mut pair) = self.take_pair(place) else {
             return false;
         };
-        let mut goes_again = false;
-        if pair.wait_until != due {
-            let retries = pair.attributes.retry_count;
-            match pair.sends.after_silence(retries) {
-                Again::Fails(status) => self.fail_first(&mut pair, status),
-                Again::After(_) => {
-                    self.rewind(&mut pair, 0);
-                    goes_again = true;
-                }
-            }
-        }
+        let goes_again = pair.wait_until != due && self.hear_nothing(&mut pair);
         self.put_pair(pair);
         goes_again
     }

@@ -178,6 +178,21 @@ impl<C: Carrier> Objects<C> {
         C::rewinds(pair);
     }
 
+    /// Nothing was heard of the oldest send in time. Whether it is sent again, with all behind it.
+    pub fn hear_nothing(&mut self, pair: &mut Pair<C>) -> bool {
+        let retries = pair.attributes.retry_count;
+        match pair.sends.after_silence(retries) {
+            Again::Fails(status) => {
+                self.fail_first(pair, status);
+                false
+            }
+            Again::After(_) => {
+                self.rewind(pair, 0);
+                true
+            }
+        }
+    }
+
     /// The peer refuses a request, by the number that it says.
     pub fn hear_refusal(&mut self, pair: &mut Pair<C>, sequence: u32, status: u32) {
         if !pair.sends.refuse(sequence) {

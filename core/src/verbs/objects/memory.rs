@@ -8,7 +8,8 @@ use crate::verbs::check::{self, Region};
 use crate::verbs::error::{Result, full, gone, invalid};
 use crate::verbs::flags::{access, reregister};
 use crate::verbs::regions::{self, RegionState, check_region, key_at};
-use crate::verbs::{Key, Pair};
+use crate::verbs::responder::{self, Incident};
+use crate::verbs::{Key, Pair, SendOpcode};
 
 impl<C: Carrier> Objects<C> {
     /// Opens memory to requests: its key, and the key by which requests name it.
@@ -119,15 +120,54 @@ impl<C: Carrier> Objects<C> {
         Ok(())
     }
 
-    /// Where the bytes of a peer's request lie, if the queue pair and the region let it through.
-    #[must_use]
+    /// Where the bytes of a peer's write or read lie, if the queue pair and the region let it
+    /// through; nowhere, if there are none.
+    ///
+    /// # Errors
+    ///
+    /// It is not let through.
     pub fn find_remote(
         &self,
         pair: &Pair<C>,
-        needed: u32,
+        opcode: SendOpcode,
+        key: u32,
+        (address, length): (u64, u64),
+    ) -> core::result::Result<Option<u64>, Incident> {
+        if !responder::checks_key(length) {
+            return Ok(None);
+        }
+        let found = self.find_open(pair, opcode, key, (address, length));
+        found.map(Some).ok_or(Incident::AccessRefused)
+    }
+
+    /// Where the eight bytes of a peer's atomic lie.
+    ///
+    /// # Errors
+    ///
+    /// It is not let through, or not aligned.
+    pub fn find_atomic(
+        &self,
+        pair: &Pair<C>,
+        opcode: SendOpcode,
+        key: u32,
+        address: u64,
+    ) -> core::result::Result<u64, Incident> {
+        if !check::is_atomic_address(address) {
+            return Err(Incident::Misaligned);
+        }
+        let found = self.find_open(pair, opcode, key, (address, 8));
+        let found = found.filter(|found| found.is_multiple_of(8));
+        found.ok_or(Incident::AccessRefused)
+    }
+
+    fn find_open(
+        &self,
+        pair: &Pair<C>,
+        opcode: SendOpcode,
         key: u32,
         (address, length): (u64, u64),
     ) -> Option<u64> {
+        let needed = check::remote_right(opcode);
         if !check::lets_peer(pair.attributes.access_flags, needed) {
             return None;
         }

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 
 use viaduct_core::verbs::flags::access;
 use viaduct_core::verbs::{
-    Capabilities, Completion, CompletionStatus, Mtu, QueuePairAttributes, QueuePairState,
-    QueuePairType, ScatterGatherElement, SendOpcode,
+    Capabilities, Completion, CompletionStatus, QueuePairAttributes, QueuePairState, QueuePairType,
+    ScatterGatherElement, SendOpcode,
 };
 
 use super::*;
@@ -111,21 +111,15 @@ impl World {
     }
 
     fn connect(pair: &QueuePair, destination: u32) {
-        let mut attributes = QueuePairAttributes {
-            port: 1,
-            destination,
-            path_mtu: Mtu::Bytes4096,
+        let attributes = QueuePairAttributes {
             access_flags: access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC,
             timeout: 10,
             retry_count: 1,
-            receiver_not_ready_retry: 7,
             min_receiver_not_ready_timer: 1,
             max_read_atomic: 4,
             max_destination_read_atomic: 4,
-            ..QueuePairAttributes::default()
+            ..QueuePairAttributes::connection(destination)
         };
-        attributes.address.is_global = true;
-        attributes.address.port = 1;
         pair.raise(&attributes).unwrap();
     }
 

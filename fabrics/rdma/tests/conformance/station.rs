@@ -45,22 +45,6 @@ mod fabric {
         std::thread::yield_now();
     }
 
-    pub(crate) fn acknowledge_completion_event(queue: &CompletionQueue) {
-        queue.acknowledge_events(1);
-    }
-
-    pub(crate) fn acknowledge_queue_event(queue: &CompletionQueue) {
-        queue.acknowledge_async_events(1);
-    }
-
-    pub(crate) fn acknowledge_shared_event(shared: &SharedReceiveQueue) {
-        shared.acknowledge_async_events(1);
-    }
-
-    pub(crate) fn acknowledge_pair_event(pair: &QueuePair) {
-        pair.acknowledge_async_events(1);
-    }
-
     /// Commands of tests that are this fabric's alone.
     pub(crate) fn answer(context: &Context, name: &str) -> Made<Vec<u64>> {
         match name {

@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use viaduct_engine::Time;
 
 use super::{
-    AddressAttributes, Buffer, Capabilities, Completion, CompletionQueue, CompletionQueueOptions,
-    CompletionStatus, Error, Mtu, QueuePair, QueuePairAttributes, QueuePairOptions, QueuePairType,
-    ReceiveRequest, SendOpcode, SendRequest, errno, flags,
+    Buffer, Capabilities, Completion, CompletionQueue, CompletionQueueOptions, CompletionStatus,
+    Error, QueuePair, QueuePairAttributes, QueuePairOptions, QueuePairType, ReceiveRequest,
+    SendOpcode, SendRequest, errno, flags,
 };
 use crate::executor::{Simulation, SimulationError};
 use crate::process::Process;
@@ -74,10 +74,6 @@ const SENDS_UNDER_WAY: u64 = 128;
 const READS_UNDER_WAY: u8 = 16;
 const RECEIVES: u32 = 512;
 const SIGNALED_EVERY: u64 = 100;
-const TIMEOUT: u8 = 14;
-const RETRIES: u8 = 7;
-/// `min_rnr_timer`.
-const NOT_READY_TIMER: u8 = 12;
 
 type Times = Arc<Mutex<Vec<Time>>>;
 type Failed = Arc<Mutex<Option<Error>>>;
@@ -134,22 +130,10 @@ impl End {
     fn connect(&self, peer: &Self) -> Result<(), Error> {
         let rights = flags::access::REMOTE_WRITE | flags::access::REMOTE_READ;
         self.pair.raise(&QueuePairAttributes {
-            destination: peer.pair.number(),
             access_flags: rights,
-            path_mtu: Mtu::Bytes4096,
-            port: 1,
-            timeout: TIMEOUT,
-            retry_count: RETRIES,
-            receiver_not_ready_retry: RETRIES,
-            min_receiver_not_ready_timer: NOT_READY_TIMER,
             max_read_atomic: READS_UNDER_WAY,
             max_destination_read_atomic: READS_UNDER_WAY,
-            address: AddressAttributes {
-                is_global: true,
-                port: 1,
-                ..AddressAttributes::default()
-            },
-            ..QueuePairAttributes::default()
+            ..QueuePairAttributes::connection(peer.pair.number())
         })
     }
 

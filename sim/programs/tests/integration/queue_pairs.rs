@@ -10,9 +10,9 @@ use viaduct_hardware::Mechanism;
 use viaduct_programs::config::SimulationConfig;
 use viaduct_programs::verbs::flags::{access, send, shared_receive};
 use viaduct_programs::verbs::{
-    AddressAttributes, Buffer, Capabilities, Completion, CompletionQueue, CompletionQueueOptions,
-    CompletionStatus, Mtu, QueuePair, QueuePairAttributes, QueuePairOptions, QueuePairState,
-    QueuePairType, ReceiveRequest, SendOpcode, SendRequest, SharedReceiveAttributes, errno,
+    Buffer, Capabilities, Completion, CompletionQueue, CompletionQueueOptions, CompletionStatus,
+    QueuePair, QueuePairAttributes, QueuePairOptions, QueuePairState, QueuePairType,
+    ReceiveRequest, SendOpcode, SendRequest, SharedReceiveAttributes, errno,
 };
 use viaduct_programs::{Process, Simulation};
 use viaduct_scenario::load_programs;
@@ -63,22 +63,13 @@ impl End {
 
     fn raise(&self, peer: u32, timeout: u8, retry_count: u8) {
         let attributes = QueuePairAttributes {
-            destination: peer,
             access_flags: ALL,
-            path_mtu: Mtu::Bytes4096,
-            port: 1,
             timeout,
             retry_count,
-            receiver_not_ready_retry: 7,
             min_receiver_not_ready_timer: 1,
             max_read_atomic: 4,
             max_destination_read_atomic: 4,
-            address: AddressAttributes {
-                is_global: true,
-                port: 1,
-                ..AddressAttributes::default()
-            },
-            ..QueuePairAttributes::default()
+            ..QueuePairAttributes::connection(peer)
         };
         self.pair.raise(&attributes).unwrap();
     }

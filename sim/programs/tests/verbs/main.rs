@@ -53,22 +53,6 @@ mod fabric {
         context.process().relax();
     }
 
-    pub(crate) fn acknowledge_completion_event(queue: &CompletionQueue) {
-        queue.acknowledge_events(1);
-    }
-
-    pub(crate) fn acknowledge_queue_event(queue: &CompletionQueue) {
-        queue.acknowledge_async_events(1);
-    }
-
-    pub(crate) fn acknowledge_shared_event(shared: &SharedReceiveQueue) {
-        shared.acknowledge_async_events(1);
-    }
-
-    pub(crate) fn acknowledge_pair_event(pair: &QueuePair) {
-        pair.acknowledge_async_events(1);
-    }
-
     /// There are no commands of this fabric's alone.
     pub(crate) fn answer(_: &Context, name: &str) -> Made<Vec<u64>> {
         panic!("a station does not know {name}")
