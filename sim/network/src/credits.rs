@@ -18,11 +18,9 @@
 //! lets all that is due happen; three are of a message: that its sender is done, that its head is
 //! there, that its last byte is.
 
-mod adapter;
 pub(crate) mod alone;
 mod channel;
 mod deadlock;
-mod passage;
 mod settings;
 mod switch;
 mod units;
@@ -34,17 +32,17 @@ use std::sync::Arc;
 use viaduct_engine::{EventId, EventQueue, Time};
 use viaduct_topology::{LinkId, Node, Topology};
 
-use self::adapter::{Adapter, Inbound};
 use self::channel::{Channel, Link, NONE, Unit};
 pub use self::deadlock::Deadlock;
-use self::passage::{NEVER, Passage};
 pub use self::settings::{CREDIT_BYTES, CreditLinks, FlowControl};
 use self::switch::Switch;
-use self::units::{Kind, Units};
+use self::units::{Cut, Kind, Passages, Units};
+use crate::account::Account;
+use crate::adapter::{Adapter, Inbound, NEVER};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::frames::alone::{Forwarding, Span};
-use crate::frames::passage::Crossing;
 use crate::hops::Delays;
+use crate::passage::Crossing;
 use crate::queues::Step;
 use crate::rate::{Frame, Rate, Switching};
 
@@ -67,14 +65,13 @@ pub(crate) struct Credits {
     links: Vec<Link>,
     channels: Vec<Channel>,
     switches: Vec<Switch>,
-    adapters: Vec<Adapter>,
+    adapters: Vec<Adapter<Held>>,
     /// When each switch, and behind those each host, is to be worked out next.
     wakes: Vec<u64>,
     due: BinaryHeap<Reverse<(u64, u32)>>,
     due_event: EventId,
     due_at: u64,
-    passages: Vec<Passage>,
-    free: Vec<u32>,
+    passages: Passages,
     /// Units in the buffers of switches, or on their way there.
     waiting: u32,
     /// Events to be scheduled: of which messages, and when.
@@ -84,10 +81,17 @@ pub(crate) struct Credits {
     /// Times that switches and hosts were worked out.
     works: u64,
     deadlock: Option<Box<Deadlock>>,
-    /// What links and buses had carried when they were asked last, and when the account began.
-    seen: Vec<f64>,
-    cleared: Vec<f64>,
+    account: Account,
     numbers: Vec<u32>,
+}
+
+/// A unit that has come to a host: the channel whose buffer it is in until it is over the bus, and
+/// the credits it takes there.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    kind: Kind,
+    channel: u32,
+    credits: u32,
 }
 
 /// Whether a unit finds room at the end of a link.
@@ -160,15 +164,13 @@ impl Credits {
             due: BinaryHeap::new(),
             due_event: EventId::NONE,
             due_at: NEVER,
-            passages: Vec::new(),
-            free: Vec::new(),
+            passages: Passages::new(),
             waiting: 0,
             notices: Vec::new(),
             asked: Vec::new(),
             works: 0,
             deadlock: None,
-            seen: vec![0.0; resources],
-            cleared: vec![0.0; resources],
+            account: Account::of(resources),
             numbers: Vec::new(),
         }
     }
@@ -203,21 +205,18 @@ impl Credits {
     }
 
     fn add(&mut self, crossing: &Crossing<'_>, demand: &FlowDemand, alone: Span) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.passages.push(Passage::EMPTY);
-            self.passages.len() as u32 - 1
-        });
+        let id = self.passages.take();
         let has_links = !crossing.way.is_empty();
         let units = Units::over(has_links, demand.wire_bytes, self.frame, &self.settings);
-        let passage = &mut self.passages[id as usize];
+        let parts = (Cut::of(units), units.bytes);
         let rates = (self.bus_rate, self.switching);
-        passage.begin(crossing, demand, units, alone, rates);
+        let passage = &mut self.passages[id as usize];
+        passage.begin(crossing, demand, parts, alone, rates);
         let settings = &self.settings;
         let lane = crossing.flow.map_or(0, |flow| flow.part(settings.lanes()));
         let (topology, numbers) = (&self.topology, &mut self.numbers);
         numbers.clear();
         topology.channels_along(crossing.way, settings.classes, numbers);
-        passage.way.clear();
         let channel = |(link, class): (&u32, &u32)| {
             link * settings.channels + class * settings.lanes() + lane
         };
@@ -256,8 +255,7 @@ impl Credits {
         }
         let is_alone_with_bus = passage.way.is_empty();
         let at = passage.end.saturating_sub(passage.lead);
-        passage.is_active = false;
-        self.free.push(id.0);
+        self.passages.give_back(id.0);
         let served = Step::Served {
             at: Time::from_picoseconds(at),
             leaves_sender: is_alone_with_bus,
@@ -386,8 +384,8 @@ impl Credits {
     fn leave(&mut self, id: u32, place: u16, kind: Kind, (start, service): (u64, u64)) {
         let passage = &self.passages[id as usize];
         let number = passage.way[usize::from(place)];
-        let bytes = passage.bytes(kind);
-        let wanted = passage.units.credits[kind.place()];
+        let bytes = passage.parts.bytes(kind);
+        let wanted = passage.parts.credits(kind);
         let channel = &mut self.channels[number as usize];
         let credits = wanted.min(channel.all);
         channel.credits -= credits;
@@ -453,19 +451,18 @@ impl Credits {
         let ready = head + service.saturating_sub(span);
         if passage.has_last_bus {
             let host = passage.target;
-            let adapter = &mut self.adapters[host as usize];
-            adapter.inbox.push_back(Inbound {
+            self.adapters[host as usize].expect(Inbound {
                 ready,
                 passage: id,
-                kind,
-                channel,
-                credits,
+                what: Held {
+                    kind,
+                    channel,
+                    credits,
+                },
             });
-            adapter.inbox_max = adapter.inbox_max.max(adapter.inbox.len() as u32);
             return self.wake_host(host);
         }
-        let end = ready.max(passage.next_taken) + span;
-        passage.next_taken = end;
+        let end = passage.take(ready, span);
         if kind == Kind::MessageEnd {
             passage.end = end;
             self.notices.push((end, id));
@@ -496,16 +493,14 @@ impl Credits {
             return;
         };
         let passage = &mut self.passages[it.passage as usize];
-        let own = passage.taken[it.kind.place()];
-        let bytes = passage.bytes(it.kind) / passage.scale;
-        let begin = adapter.take_bus(it.ready.max(passage.next_taken), own.bus, bytes);
-        passage.next_taken = begin + own.pace;
-        let end = begin + own.span();
-        if it.kind == Kind::MessageEnd {
+        let kind = it.what.kind;
+        let bytes = passage.parts.bytes(kind);
+        let end = adapter.write(passage, it.ready, (kind.place(), bytes));
+        if kind == Kind::MessageEnd {
             passage.end = end;
             self.notices.push((end, it.passage));
         }
-        self.give_back(it.channel, it.credits, end);
+        self.give_back(it.what.channel, it.what.credits, end);
     }
 
     /// A packet of what crosses the bus alone does.
@@ -520,13 +515,12 @@ impl Credits {
         };
         let id = adapter.inside.flows[place].first;
         let passage = &mut self.passages[id as usize];
-        let kind = passage.left.next();
-        let own = passage.own[kind.place()];
-        let begin = adapter.take_bus(now, own.bus, passage.bytes(kind) / passage.scale);
-        passage.left = passage.units.after(passage.left);
-        passage.next_start = begin + own.pace;
+        let kind = passage.parts.left.next();
+        let bytes = passage.parts.bytes(kind);
+        let begin = adapter.read(passage, now, (kind.place(), bytes));
+        passage.parts.send();
         if kind == Kind::MessageEnd {
-            passage.end = begin + own.span();
+            passage.end = begin + passage.own[kind.place()].span();
             self.notices.push((passage.end, id));
         }
         adapter.inside.rotate(&self.passages, place);
@@ -544,7 +538,7 @@ impl Credits {
                 continue;
             }
             let channel = passage.way[0];
-            let wanted = passage.units.credits[passage.left.next().place()];
+            let wanted = passage.parts.credits(passage.parts.left.next());
             let credits = wanted.min(self.channels[channel as usize].all);
             match self.room(channel, credits, id, now) {
                 Room::Now => return Ok(place),
@@ -567,20 +561,15 @@ impl Credits {
         let adapter = &mut self.adapters[host as usize];
         let id = adapter.out.flows[place].first;
         let passage = &mut self.passages[id as usize];
-        let kind = passage.left.next();
+        let kind = passage.parts.left.next();
         let own = passage.own[kind.place()];
-        let bytes = passage.bytes(kind);
-        let begin = if passage.has_first_bus {
-            adapter.take_bus(now, own.bus, bytes / passage.scale)
-        } else {
-            now
-        };
+        let bytes = passage.parts.bytes(kind);
+        let begin = adapter.read(passage, now, (kind.place(), bytes));
         let link = &self.links[self.channels[passage.way[0] as usize].link as usize];
         let service = link.service(bytes);
         let comes = begin + own.span().saturating_sub(service);
         let start = comes.max(link.free_at);
-        passage.left = passage.units.after(passage.left);
-        passage.next_start = begin + own.pace;
+        passage.parts.send();
         if kind == Kind::MessageEnd {
             passage.gone = start + service;
             self.notices.push((passage.gone, id));
@@ -619,28 +608,18 @@ impl Credits {
         let now = now.picoseconds();
         let rate = self.bus_rate.bytes_per_picosecond();
         let links = self.links.iter().map(|link| link.carried_by(now));
-        let buses = self.adapters.iter().map(|adapter| {
-            let ahead = adapter.bus_free.saturating_sub(now) as f64;
-            if ahead > 0.0 {
-                (adapter.bus_bytes - ahead * rate).max(0.0)
-            } else {
-                adapter.bus_bytes
-            }
-        });
-        for (seen, carried) in self.seen.iter_mut().zip(links.chain(buses)) {
-            *seen = carried.max(*seen);
-        }
+        let buses = self.adapters.iter().map(|it| it.carried_by(now, rate));
+        self.account.credit(links.chain(buses));
     }
 
     /// Begins a new account.
     pub(crate) fn clear_carried(&mut self) {
-        self.cleared.clone_from(&self.seen);
+        self.account.clear();
     }
 
     /// Bytes that a link or bus had carried when that was worked out last.
     pub(crate) fn carried(&self, resource: ResourceId) -> f64 {
-        let place = resource.0 as usize;
-        self.seen[place] - self.cleared[place]
+        self.account.carried(resource)
     }
 
     /// The rate of a link or bus, bytes a picosecond.
@@ -670,14 +649,12 @@ impl Credits {
 
     /// What a number belongs to.
     pub(crate) fn tag(&self, id: FlowId) -> u32 {
-        let passage = self.passages.get(id.0 as usize);
-        passage.map_or(NONE, |passage| passage.tag)
+        self.passages.tag(id)
     }
 
     /// What the messages on their way belong to.
     pub(crate) fn active_tags(&self) -> impl Iterator<Item = u32> {
-        let active = self.passages.iter().filter(|passage| passage.is_active);
-        active.map(|passage| passage.tag)
+        self.passages.active_tags()
     }
 
     /// Memory of all this.
@@ -686,16 +663,14 @@ impl Credits {
         let units: usize = self.channels.iter().map(|it| it.units.capacity()).sum();
         let switches: usize = self.switches.iter().map(Switch::state_bytes).sum();
         let adapters: usize = self.adapters.iter().map(Adapter::state_bytes).sum();
-        let ways: usize = self.passages.iter().map(|it| it.way.capacity()).sum();
         self.links.capacity() * size_of::<Link>()
             + returning * size_of::<(u64, u32, u32)>()
             + self.channels.capacity() * size_of::<Channel>()
             + units * size_of::<Unit>()
             + switches
-            + self.adapters.capacity() * size_of::<Adapter>()
+            + self.adapters.capacity() * size_of::<Adapter<Held>>()
             + adapters
-            + self.passages.capacity() * size_of::<Passage>()
-            + ways * size_of::<u32>()
+            + self.passages.state_bytes()
             + self.due.capacity() * size_of::<Reverse<(u64, u32)>>()
     }
 }

@@ -12,13 +12,12 @@
 //! asks, and at the end of each window. One event of the caller's ends a window; three, or four of
 //! a message: that its sender is done, that its head is there, that its last byte is.
 
-mod adapter;
 pub(crate) mod alone;
 mod calendar;
 mod dcqcn;
 pub(crate) mod limits;
 mod output;
-pub(crate) mod passage;
+mod parts;
 pub(crate) mod pause;
 
 #[cfg(test)]
@@ -30,34 +29,32 @@ use std::collections::BinaryHeap;
 use viaduct_engine::{EventId, EventQueue, Time};
 use viaduct_topology::{LinkClass, LinkId};
 
-use self::adapter::{Adapter, Inbound, NEVER};
-use self::alone::{Forwarding, Own, Sizes, Span, full_bytes, picoseconds};
+use self::alone::{Forwarding, Sizes, Span, full_bytes, picoseconds};
 use self::calendar::{Arrival, Calendar, Kind};
 use self::dcqcn::Senders;
 use self::limits::Limits;
 use self::output::Output;
-use self::passage::{Crossing, Passage};
+use self::parts::{Passages, Whole};
 use self::pause::Pauses;
+use crate::account::Account;
+use crate::adapter::{Adapter, Inbound, NEVER};
 use crate::fluid::{FlowDemand, FlowId, ResourceId};
 use crate::hops::Delays;
+use crate::passage::{Crossing, NOBODY};
 use crate::queues::Step;
 use crate::rate::{Frame, Rate};
 
 /// The event that ends a window: no message has this number.
 const WINDOW: FlowId = FlowId(u32::MAX - 1);
-/// Belongs to no message of the caller's.
-const NO_TAG: u32 = u32::MAX;
-
 /// All queues and adapters, and the messages on their way.
 #[derive(Debug)]
 pub(crate) struct Frames {
     outputs: Vec<Output>,
-    adapters: Vec<Adapter>,
+    adapters: Vec<Adapter<Kind>>,
     bus_rate: Rate,
     frame: Frame,
     forwarding: Forwarding,
-    passages: Vec<Passage>,
-    free: Vec<u32>,
+    passages: Passages,
     calendar: Calendar,
     /// What queues do that do not hold all that comes, if there are any.
     limits: Option<Box<Limits>>,
@@ -65,8 +62,9 @@ pub(crate) struct Frames {
     pauses: Option<Box<Pauses>>,
     /// The flows that are slowed down where frames are marked, if any are.
     senders: Option<Box<Senders>>,
-    /// Adapters that send, each once, by a time before which it does nothing.
+    /// Adapters that send, each once, by a time before which it does nothing; and those times.
     active: BinaryHeap<Reverse<(u64, u32)>>,
+    active_from: Vec<u64>,
     /// Links to which something comes in a window.
     touched: Vec<u32>,
     /// The event that ends a window, and which window.
@@ -74,9 +72,7 @@ pub(crate) struct Frames {
     window_end: u64,
     /// Events to be scheduled: of which messages, and when.
     notices: Vec<(u64, u32)>,
-    /// What links and buses had carried when they were asked last, and when the account began.
-    seen: Vec<f64>,
-    cleared: Vec<f64>,
+    account: Account,
     /// When frames began on links: of which message, on which link.
     #[cfg(test)]
     log: Vec<(u32, u32, u64)>,
@@ -124,20 +120,19 @@ impl Frames {
             bus_rate,
             frame: links.frame,
             forwarding,
-            passages: Vec::new(),
-            free: Vec::new(),
+            passages: Passages::new(),
             // A cable is never crossed in no time at all.
             calendar: Calendar::new(width.max(1)),
             limits,
             pauses,
             senders: Senders::of(&links.buffers),
             active: BinaryHeap::new(),
+            active_from: vec![NEVER; hosts as usize],
             touched: Vec::new(),
             window_event: EventId::NONE,
             window_end: NEVER,
             notices: Vec::new(),
-            seen: vec![0.0; resources],
-            cleared: vec![0.0; resources],
+            account: Account::of(resources),
             #[cfg(test)]
             log: Vec::new(),
         }
@@ -159,14 +154,14 @@ impl Frames {
         alone: Span,
     ) -> FlowId {
         let now = queue.now().picoseconds();
-        let id = self.add(crossing, demand, alone, now);
+        let id = self.add(crossing, demand, alone);
         let passage = &mut self.passages[id as usize];
         let source = crossing.hosts.0;
         if passage.way.is_empty() && !passage.has_first_bus {
             // It crosses nothing that anybody else crosses.
-            passage.left = 0;
+            passage.parts.left = 0;
             passage.end = now + alone.total;
-            passage.end_look = passage.end;
+            passage.parts.end_look = passage.end;
             self.notices.push((passage.end, id));
         } else if passage.way.is_empty() {
             self.advance(source, now);
@@ -174,8 +169,8 @@ impl Frames {
                 .inside
                 .join(&mut self.passages, id, crossing.flow, now);
             let passage = &mut self.passages[id as usize];
-            passage.end_look = now + alone.total;
-            self.notices.push((passage.end_look, id));
+            passage.parts.end_look = now + alone.total;
+            self.notices.push((passage.parts.end_look, id));
         } else {
             self.advance(source, now);
             // What has been sent of its flow by now may hold it back.
@@ -183,18 +178,17 @@ impl Frames {
             self.passages[id as usize].next_start = next_start;
             let adapter = &mut self.adapters[source as usize];
             adapter.out.join(&mut self.passages, id, crossing.flow, now);
-            if !adapter.is_active || adapter.out.wake < adapter.active_from {
-                adapter.is_active = true;
-                adapter.active_from = now;
-                self.active.push(Reverse((now, source)));
+            if adapter.out.wake < self.active_from[source as usize] {
+                self.activate(source, now);
             }
             let passage = &self.passages[id as usize];
             let output = &self.outputs[passage.way[0] as usize];
-            let last = output.service(passage.sizes.last);
+            let last = output.service(passage.parts.sizes.last);
             // If the last frame may leave before a window ends, somebody has to look in time.
             if last < self.calendar.begin(1).picoseconds() {
-                let least = now + passage.rest(output.service(passage.sizes.full), last);
-                self.passages[id as usize].gone_look = least;
+                let full = output.service(passage.parts.sizes.full);
+                let least = now + passage.parts.rest(full, last);
+                self.passages[id as usize].parts.gone_look = least;
                 self.notices.push((least, id));
             }
             self.end_window_by(queue, self.calendar.window(now) + 1);
@@ -203,43 +197,21 @@ impl Frames {
         FlowId(id)
     }
 
-    fn add(&mut self, crossing: &Crossing<'_>, demand: &FlowDemand, alone: Span, now: u64) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.passages.push(Passage::EMPTY);
-            self.passages.len() as u32 - 1
-        });
+    fn add(&mut self, crossing: &Crossing<'_>, demand: &FlowDemand, alone: Span) -> u32 {
+        let id = self.passages.take();
         let sizes = Sizes::of(demand.wire_bytes, self.frame);
-        let bytes = [sizes.full, sizes.last];
-        let bus_rate = self.bus_rate;
-        let first_bus = crossing.has_first_bus.then_some(bus_rate);
-        let last_bus = crossing.has_last_bus.then_some(bus_rate);
-        let switching = self.forwarding.switching;
+        let parts = (Whole::of(crossing, sizes), [sizes.full, sizes.last]);
+        let rates = (self.bus_rate, self.forwarding.switching);
         let passage = &mut self.passages[id as usize];
-        let mut way = core::mem::take(&mut passage.way);
-        way.clear();
-        way.extend_from_slice(crossing.way);
-        let is_sent = !way.is_empty();
-        *passage = Passage {
-            tag: demand.tag,
-            is_active: true,
-            source: crossing.hosts.0,
-            target: crossing.hosts.1,
-            way,
-            has_first_bus: crossing.has_first_bus,
-            has_last_bus: crossing.has_last_bus,
-            sizes,
-            scale: demand.scale,
-            own: bytes.map(|bytes| Own::of(bytes, demand, first_bus)),
-            taken: bytes.map(|bytes| Own::taken(bytes, demand, last_bus, switching)),
-            left: sizes.count,
-            next_start: now,
-            flow: crossing.flow,
-            lead: alone.head,
-            owes_head: is_sent && crossing.brings_head,
-            owes_gone: is_sent,
-            ..Passage::EMPTY
-        };
+        passage.begin(crossing, demand, parts, alone, rates);
+        passage.way.extend_from_slice(crossing.way);
         id
+    }
+
+    /// An adapter sends from a time on.
+    fn activate(&mut self, host: u32, time: u64) {
+        self.active_from[host as usize] = time;
+        self.active.push(Reverse((time, host)));
     }
 
     /// The event of a number: a message's tag, and what has come of it. After [`Step::Served`]
@@ -251,15 +223,13 @@ impl Frames {
     ) -> (u32, Step) {
         if id == WINDOW {
             self.end_window(queue);
-            return (NO_TAG, Step::None);
+            return (NOBODY, Step::None);
         }
         let now = queue.now().picoseconds();
         let step = self.step_passage(now, id.0);
         let tag = self.passages[id.0 as usize].tag;
         if let Step::Served { .. } = step {
-            let passage = &mut self.passages[id.0 as usize];
-            passage.is_active = false;
-            self.free.push(id.0);
+            self.passages.give_back(id.0);
         }
         self.tell(queue);
         (tag, step)
@@ -273,15 +243,15 @@ impl Frames {
             let begun = passage.head.saturating_sub(passage.lead);
             return Step::Head(Time::from_picoseconds(begun));
         }
-        if passage.owes_gone && passage.gone_look <= now {
+        if passage.owes_gone && passage.parts.gone_look <= now {
             return self.look_whether_gone(now, id);
         }
-        if passage.end_look > now {
+        if passage.parts.end_look > now {
             return Step::None;
         }
         if passage.end == NEVER {
             let host = if passage.way.is_empty() {
-                passage.source
+                passage.parts.source
             } else {
                 passage.target
             };
@@ -289,14 +259,16 @@ impl Frames {
         }
         let passage = &mut self.passages[id as usize];
         if passage.end == NEVER {
-            let least = passage.rest(passage.own[0].span(), passage.own[1].span());
-            passage.end_look = now + least.max(1);
-            self.notices.push((passage.end_look, id));
+            let least = passage
+                .parts
+                .rest(passage.own[0].span(), passage.own[1].span());
+            passage.parts.end_look = now + least.max(1);
+            self.notices.push((passage.parts.end_look, id));
             return Step::None;
         }
         let is_alone_with_bus = passage.way.is_empty();
         if is_alone_with_bus && passage.end > now {
-            passage.end_look = passage.end;
+            passage.parts.end_look = passage.end;
             self.notices.push((passage.end, id));
             return Step::None;
         }
@@ -307,7 +279,7 @@ impl Frames {
     }
 
     fn look_whether_gone(&mut self, now: u64, id: u32) -> Step {
-        let source = self.passages[id as usize].source;
+        let source = self.passages[id as usize].parts.source;
         if self.passages[id as usize].gone == NEVER {
             self.advance(source, now);
         }
@@ -321,7 +293,7 @@ impl Frames {
         } else {
             passage.gone
         };
-        self.passages[id as usize].gone_look = next;
+        self.passages[id as usize].parts.gone_look = next;
         if next != NEVER {
             self.notices.push((next, id));
         }
@@ -337,11 +309,11 @@ impl Frames {
         let passage = &self.passages[id as usize];
         let output = &self.outputs[passage.way[0] as usize];
         let (full, last) = (
-            output.service(passage.sizes.full),
-            output.service(passage.sizes.last),
+            output.service(passage.parts.sizes.full),
+            output.service(passage.parts.sizes.last),
         );
-        let mut least = passage.rest(full, last);
-        let line = &self.adapters[passage.source as usize].out;
+        let mut least = passage.parts.rest(full, last);
+        let line = &self.adapters[passage.parts.source as usize].out;
         if self.senders.is_some() {
             // Others may be slowed down, and it may be itself.
             return self.may_go_from(now, passage) + least.max(1);
@@ -351,8 +323,11 @@ impl Frames {
         let is_paced = |it: u32| self.passages[it as usize].own[0].pace > 0;
         if !others.clone().any(is_paced) && !is_paced(id) {
             for other in others {
-                let before = self.passages[other as usize].left.min(passage.left - 1);
-                let other_full = output.service(self.passages[other as usize].sizes.full);
+                let before = self.passages[other as usize]
+                    .parts
+                    .left
+                    .min(passage.parts.left - 1);
+                let other_full = output.service(self.passages[other as usize].parts.sizes.full);
                 least += u64::from(before.saturating_sub(1)) * other_full;
             }
         }
@@ -369,16 +344,15 @@ impl Frames {
             && wake < now
         {
             self.active.pop();
-            if self.adapters[host as usize].active_from != wake {
+            if self.active_from[host as usize] != wake {
                 // It was found to have something to do before.
                 continue;
             }
             self.advance(host, now);
-            let adapter = &mut self.adapters[host as usize];
-            adapter.is_active = adapter.out.wake != NEVER;
-            adapter.active_from = adapter.out.wake;
-            if adapter.is_active {
-                self.active.push(Reverse((adapter.out.wake, host)));
+            let wake = self.adapters[host as usize].out.wake;
+            self.active_from[host as usize] = wake;
+            if wake != NEVER {
+                self.active.push(Reverse((wake, host)));
             }
         }
         let window = self.calendar.window(now);
@@ -456,10 +430,10 @@ impl Frames {
             }
         }
         let passage = &self.passages[arrival.passage as usize];
-        let bytes = passage.sizes.bytes(arrival.kind.is_last());
+        let bytes = passage.parts.sizes.bytes(arrival.kind.is_last());
         let output = &mut self.outputs[arrival.link as usize];
         let service = output.service(bytes);
-        let held = passage.sizes.held(arrival.kind.is_last());
+        let held = passage.parts.sizes.held(arrival.kind.is_last());
         let start = output.take(arrival.time, service, (bytes, held));
         self.leave(arrival.passage, arrival.place, kind, (start, service));
     }
@@ -473,7 +447,7 @@ impl Frames {
         self.log.push((passage.tag, link, start));
         let output = &self.outputs[link as usize];
         if let Some(&next) = passage.way.get(usize::from(place) + 1) {
-            let bytes = passage.sizes.bytes(kind.is_last());
+            let bytes = passage.parts.sizes.bytes(kind.is_last());
             let cut = if output.is_full(bytes) {
                 output.full_cut
             } else {
@@ -499,10 +473,10 @@ impl Frames {
     /// A frame's first byte comes to its target, the rest as fast as the last link brings it.
     fn arrive(&mut self, id: u32, kind: Kind, head: u64, service: u64) {
         let passage = &mut self.passages[id as usize];
-        if passage.is_lossy {
-            passage.is_told = true;
+        if passage.parts.is_lossy {
+            passage.parts.is_told = true;
         } else {
-            passage.came += 1;
+            passage.parts.came += 1;
         }
         if kind.is_marked() {
             self.tell_sender(id, head + service);
@@ -517,26 +491,23 @@ impl Frames {
         let span = passage.taken[usize::from(kind.is_last())].span();
         let ready = head + service.saturating_sub(span);
         if !passage.has_last_bus {
-            let begin = ready.max(passage.next_taken);
-            passage.next_taken = begin + span;
+            let end = passage.take(ready, span);
             if kind.is_last() {
-                passage.end = begin + span;
-                passage.end_look = passage.end;
+                passage.end = end;
+                passage.parts.end_look = passage.end;
                 self.notices.push((passage.end, id));
             }
             return;
         }
         if kind.is_last() {
-            passage.end_look = ready + span;
-            self.notices.push((passage.end_look, id));
+            passage.parts.end_look = ready + span;
+            self.notices.push((passage.parts.end_look, id));
         }
-        let adapter = &mut self.adapters[passage.target as usize];
-        adapter.inbox.push_back(Inbound {
+        self.adapters[passage.target as usize].expect(Inbound {
             ready,
             passage: id,
-            kind,
+            what: kind,
         });
-        adapter.inbox_max = adapter.inbox_max.max(adapter.inbox.len() as u32);
     }
 
     /// Works out what a host's adapter and bus have done before `until`.
@@ -565,7 +536,7 @@ impl Frames {
         let Some(Inbound {
             ready,
             passage,
-            kind,
+            what: kind,
         }) = adapter.inbox.pop_front()
         else {
             return;
@@ -574,15 +545,13 @@ impl Frames {
         if kind.is_lost() {
             // No frame comes, and no more are to.
             let over = ready.max(passage.next_taken).max(adapter.bus_free);
-            passage.end = over.max(passage.end_look);
+            passage.end = over.max(passage.parts.end_look);
             return;
         }
-        let own = passage.taken[usize::from(kind.is_last())];
-        let bytes = passage.sizes.bytes(kind.is_last()) / passage.scale;
-        let begin = adapter.take_bus(ready.max(passage.next_taken), own.bus, bytes);
-        passage.next_taken = begin + own.pace;
+        let bytes = passage.parts.sizes.bytes(kind.is_last());
+        let end = adapter.write(passage, ready, (usize::from(kind.is_last()), bytes));
         if kind.is_last() {
-            passage.end = begin + own.span();
+            passage.end = end;
         }
     }
 
@@ -597,21 +566,15 @@ impl Frames {
             }
         };
         let passage = &mut self.passages[adapter.inside.flows[place].first as usize];
-        let kind = passage.next_kind();
-        let own = passage.own[usize::from(kind.is_last())];
-        let bytes = passage.sizes.bytes(kind.is_last()) / passage.scale;
-        let begin = adapter.take_bus(time, own.bus, bytes);
-        passage.left -= 1;
-        passage.next_start = begin + own.pace;
+        let kind = passage.parts.next_kind();
+        let bytes = passage.parts.sizes.bytes(kind.is_last());
+        let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
+        passage.parts.left -= 1;
         if kind.is_last() {
-            passage.end = begin + own.span();
+            passage.end = begin + passage.own[1].span();
         }
         adapter.inside.rotate(&self.passages, place);
-        adapter.inside.wake = if adapter.inside.flows.is_empty() {
-            NEVER
-        } else {
-            adapter.bus_free
-        };
+        adapter.inside.rest_in_turn_until(adapter.bus_free);
     }
 
     /// The adapter sends a frame of the flow whose turn it is.
@@ -626,29 +589,24 @@ impl Frames {
                 adapter.out.wake = next;
                 if self.senders.is_some() {
                     // Another flow need not wait for those that are slowed down.
-                    adapter.out.idle_from = time;
+                    adapter.out.open_from = time;
                 }
                 return;
             }
         };
         let id = adapter.out.flows[place].first;
         let passage = &mut self.passages[id as usize];
-        let kind = passage.next_kind();
+        let kind = passage.parts.next_kind();
         let own = passage.own[usize::from(kind.is_last())];
-        let bytes = passage.sizes.bytes(kind.is_last());
-        let begin = if passage.has_first_bus {
-            adapter.take_bus(time, own.bus, bytes / passage.scale)
-        } else {
-            time
-        };
-        passage.left -= 1;
-        passage.next_start = begin + own.pace;
+        let bytes = passage.parts.sizes.bytes(kind.is_last());
+        let begin = adapter.read(passage, time, (usize::from(kind.is_last()), bytes));
+        passage.parts.left -= 1;
         if self.senders.is_some() {
             self.pace(id, time, begin, bytes);
         }
         let adapter = &mut self.adapters[host as usize];
         adapter.out.rotate(&self.passages, place);
-        adapter.out.idle_from = NEVER;
+        adapter.out.open_from = NEVER;
         let passage = &self.passages[id as usize];
         let output = &mut self.outputs[passage.way[0] as usize];
         let service = output.service(bytes);
@@ -657,7 +615,7 @@ impl Frames {
         if self.pauses.is_some() {
             return self.make_ready(host, id, kind, (comes, reads_ahead));
         }
-        let held = passage.sizes.held(kind.is_last());
+        let held = passage.parts.sizes.held(kind.is_last());
         let start = output.take(comes, service, (bytes, held));
         self.has_begun(host, id, kind, (start, service), reads_ahead);
     }
@@ -675,20 +633,17 @@ impl Frames {
         let passage = &mut self.passages[id as usize];
         if kind.is_last() {
             passage.gone = start + service;
-            if passage.gone_look == NEVER {
-                passage.gone_look = passage.gone;
+            if passage.parts.gone_look == NEVER {
+                passage.parts.gone_look = passage.gone;
                 self.notices.push((passage.gone, id));
             }
         }
         let adapter = &mut self.adapters[host as usize];
         // It reads the next one while this one leaves.
-        adapter.out.wake = if adapter.out.flows.is_empty() {
-            NEVER
-        } else if reads_ahead {
-            start
-        } else {
-            start + service
-        };
+        adapter.out.rest_in_turn_until(match reads_ahead {
+            true => start,
+            false => start + service,
+        });
         self.leave(id, 0, kind, (start, service));
     }
 }
@@ -720,28 +675,18 @@ impl Frames {
         }
         let links = self.outputs.iter().map(|output| output.carried(now));
         let rate = self.bus_rate.bytes_per_picosecond();
-        let buses = self.adapters.iter().map(|adapter| {
-            let ahead = adapter.bus_free.saturating_sub(now) as f64;
-            if ahead > 0.0 {
-                (adapter.bus_bytes - ahead * rate).max(0.0)
-            } else {
-                adapter.bus_bytes
-            }
-        });
-        for (seen, carried) in self.seen.iter_mut().zip(links.chain(buses)) {
-            *seen = carried.max(*seen);
-        }
+        let buses = self.adapters.iter().map(|it| it.carried_by(now, rate));
+        self.account.credit(links.chain(buses));
     }
 
     /// Begins a new account.
     pub(crate) fn clear_carried(&mut self) {
-        self.cleared.clone_from(&self.seen);
+        self.account.clear();
     }
 
     /// Bytes that a link or bus had carried when that was worked out last.
     pub(crate) fn carried(&self, resource: ResourceId) -> f64 {
-        let place = resource.0 as usize;
-        self.seen[place] - self.cleared[place]
+        self.account.carried(resource)
     }
 
     /// The rate of a link or bus, bytes a picosecond.
@@ -761,27 +706,23 @@ impl Frames {
 
     /// What a number belongs to.
     pub(crate) fn tag(&self, id: FlowId) -> u32 {
-        let passage = self.passages.get(id.0 as usize);
-        passage.map_or(NO_TAG, |passage| passage.tag)
+        self.passages.tag(id)
     }
 
     /// What the messages on their way belong to.
     pub(crate) fn active_tags(&self) -> impl Iterator<Item = u32> {
-        let active = self.passages.iter().filter(|passage| passage.is_active);
-        active.map(|passage| passage.tag)
+        self.passages.active_tags()
     }
 
     /// Memory of all this.
     pub(crate) fn state_bytes(&self) -> usize {
         let outputs: usize = self.outputs.iter().map(Output::state_bytes).sum();
         let adapters: usize = self.adapters.iter().map(Adapter::state_bytes).sum();
-        let ways: usize = self.passages.iter().map(|it| it.way.capacity()).sum();
         self.outputs.capacity() * size_of::<Output>()
             + outputs
-            + self.adapters.capacity() * size_of::<Adapter>()
+            + self.adapters.capacity() * size_of::<Adapter<Kind>>()
             + adapters
-            + self.passages.capacity() * size_of::<Passage>()
-            + ways * size_of::<u32>()
+            + self.passages.state_bytes()
             + self.calendar.state_bytes()
             + self.limits.as_ref().map_or(0, |it| it.state_bytes())
             + self.pauses.as_ref().map_or(0, |it| it.state_bytes())

@@ -12,6 +12,8 @@
 //! A workload of packets runs over either: [`PacketNetwork`] is what it needs of a network, and
 //! [`SharedLinks`] is [`Network`] behind that boundary.
 
+mod account;
+mod adapter;
 mod credits;
 pub mod damage;
 pub mod fluid;
@@ -22,6 +24,7 @@ pub mod links;
 mod network;
 pub mod outages;
 mod packets;
+mod passage;
 mod ports;
 mod queues;
 pub mod rate;

@@ -6,9 +6,9 @@
 //! matched until no more can go; flits once for each time that a flit takes.
 
 use super::channel::Link;
-use super::passage::NEVER;
 use super::settings::FlowControl;
 use super::{Credits, Room};
+use crate::adapter::NEVER;
 
 /// The links that end at a switch.
 #[derive(Debug, Default)]
@@ -160,7 +160,7 @@ impl Credits {
         let (is_empty, input) = (its.units.is_empty(), its.link);
         self.waiting -= 1;
         let passage = &self.passages[unit.passage as usize];
-        let service = self.links[output as usize].service(passage.bytes(unit.kind));
+        let service = self.links[output as usize].service(passage.parts.bytes(unit.kind));
         let link = &mut self.links[input as usize];
         let (port, local) = (link.port, channel - input * channels);
         let read_at = now + service.div_ceil(u64::from(self.settings.speedup.max(1)));
@@ -215,7 +215,7 @@ impl Credits {
                 Front::May => {
                     let unit = self.channels[channel as usize].units.front();
                     unit.map_or(NEVER, |unit| {
-                        let bytes = self.passages[unit.passage as usize].bytes(unit.kind);
+                        let bytes = self.passages[unit.passage as usize].parts.bytes(unit.kind);
                         now + self.links[unit.next_link as usize].service(bytes)
                     })
                 }

@@ -4,6 +4,7 @@
 
 use super::settings::{CreditLinks, FlowControl};
 use crate::frames::alone::Sizes;
+use crate::passage::Parts;
 use crate::rate::Frame;
 
 /// Which unit of its packet and message one is.
@@ -42,6 +43,17 @@ pub(super) struct Units {
     /// By kind: bytes on the link, and credits.
     pub(super) bytes: [f64; 3],
     pub(super) credits: [u32; 3],
+}
+
+/// A message on its way; by kind of unit.
+pub(super) type Passages = crate::passage::Passages<Cut, 3>;
+
+/// What one is cut into.
+#[derive(Debug)]
+pub(super) struct Cut {
+    units: Units,
+    /// What the adapter has not sent yet.
+    pub(super) left: Left,
 }
 
 /// What of a message has not been sent.
@@ -137,6 +149,46 @@ impl Units {
             packets,
             units: self.units_of(packets),
         }
+    }
+}
+
+impl Parts for Cut {
+    const NONE: Self = Self {
+        units: Units::NONE,
+        left: Left::NOTHING,
+    };
+
+    #[inline]
+    fn are_sent(&self) -> bool {
+        self.left.packets == 0
+    }
+}
+
+impl Cut {
+    /// Of a message that begins.
+    pub(super) fn of(units: Units) -> Self {
+        Self {
+            units,
+            left: units.all(),
+        }
+    }
+
+    /// Bytes of a unit on the link.
+    #[inline]
+    pub(super) fn bytes(&self, kind: Kind) -> f64 {
+        self.units.bytes[kind.place()]
+    }
+
+    /// Credits that it takes.
+    #[inline]
+    pub(super) fn credits(&self, kind: Kind) -> u32 {
+        self.units.credits[kind.place()]
+    }
+
+    /// The next one is sent.
+    #[inline]
+    pub(super) fn send(&mut self) {
+        self.left = self.units.after(self.left);
     }
 }
 

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Frames;
-use super::adapter::NEVER;
-use super::passage::Passage;
+use super::parts::Passage;
+use crate::adapter::NEVER;
 use crate::links::{Buffers, CongestionControl};
 use crate::queues::FlowKey;
 
@@ -201,7 +201,7 @@ impl Frames {
     /// byte took that came, with nobody else there, and its own bytes; it waits for nobody.
     pub(super) fn tell_sender(&mut self, id: u32, time: u64) {
         let passage = &self.passages[id as usize];
-        if let (Some(senders), Some(flow)) = (&mut self.senders, passage.flow)
+        if let (Some(senders), Some(flow)) = (&mut self.senders, passage.parts.flow)
             && let Some(&first) = passage.way.first()
         {
             let rate = self.outputs[first as usize].rate;
@@ -218,11 +218,13 @@ impl Frames {
             return;
         };
         let passage = &mut self.passages[id as usize];
-        let Some(flow) = passage.flow else { return };
+        let Some(flow) = passage.parts.flow else {
+            return;
+        };
         let next = senders.send(flow, now, begin, bytes);
         passage.next_start = next.max(passage.next_start);
         let behind = passage.behind;
-        if passage.left == 0
+        if passage.parts.left == 0
             && let Some(behind) = self.passages.get_mut(behind as usize)
         {
             behind.next_start = next.max(behind.next_start);
@@ -231,8 +233,8 @@ impl Frames {
 
     /// A time before which no frame of a message is sent that has some left.
     pub(super) fn may_go_from(&self, now: u64, passage: &Passage) -> u64 {
-        let line = &self.adapters[passage.source as usize].out;
-        let first = line.first_of(passage.flow);
+        let line = &self.adapters[passage.parts.source as usize].out;
+        let first = line.first_of(passage.parts.flow);
         let first = first.map_or(passage, |first| &self.passages[first as usize]);
         let next = first.next_start.max(passage.next_start);
         match line.wake {

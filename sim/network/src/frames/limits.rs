@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use viaduct_engine::{Stream, StreamKey, Time};
 
 use super::Frames;
-use super::adapter::{Inbound, NEVER};
 use super::calendar::{Arrival, Kind};
+use crate::adapter::{Inbound, NEVER};
 use crate::fluid::{FlowId, ResourceId};
 use crate::links::{Buffers, Marking, WhenFull};
 
@@ -148,7 +148,7 @@ impl Frames {
         let link = arrival.link;
         if !arrival.kind.is_lost() {
             let passage = &self.passages[arrival.passage as usize];
-            let bytes = passage.sizes.held(arrival.kind.is_last());
+            let bytes = passage.parts.sizes.held(arrival.kind.is_last());
             let held = self.outputs[link as usize].held_at(arrival.time);
             match limits.judge(link, held, bytes.into()) {
                 Verdict::Taken => return Some(arrival.kind),
@@ -187,7 +187,7 @@ impl Frames {
     /// A gap comes to the target of its message.
     fn arrive_without(&mut self, id: u32, kind: Kind, time: u64) {
         let passage = &mut self.passages[id as usize];
-        passage.is_lossy = true;
+        passage.parts.is_lossy = true;
         if kind.is_first() {
             passage.head = time;
             if passage.owes_head {
@@ -202,18 +202,18 @@ impl Frames {
             NEVER => time,
             gone => time.max(gone),
         };
-        passage.end_look = over;
+        passage.parts.end_look = over;
         if passage.has_last_bus {
             self.notices.push((over, id));
             let adapter = &mut self.adapters[passage.target as usize];
             adapter.inbox.push_back(Inbound {
                 ready: time,
                 passage: id,
-                kind,
+                what: kind,
             });
         } else {
             passage.end = over.max(passage.next_taken);
-            passage.end_look = passage.end;
+            passage.parts.end_look = passage.end;
             self.notices.push((passage.end, id));
         }
     }
@@ -221,9 +221,9 @@ impl Frames {
     /// What a message has lost in queues so far, if anything; it may have ended just now.
     pub(crate) fn loss(&self, id: FlowId) -> Option<QueueLoss> {
         let passage = self.passages.get(id.0 as usize)?;
-        passage.is_lossy.then_some(QueueLoss {
-            came: passage.came,
-            is_told: passage.is_told,
+        passage.parts.is_lossy.then_some(QueueLoss {
+            came: passage.parts.came,
+            is_told: passage.parts.is_told,
         })
     }
 

@@ -18,14 +18,14 @@ use viaduct_engine::Time;
 use viaduct_topology::{Channel, LinkId, Node};
 
 use super::Frames;
-use super::adapter::NEVER;
 use super::alone::{full_bytes, picoseconds};
 use super::calendar::{Arrival, Kind};
 use super::output::Output;
-use super::passage::NOBODY;
+use crate::adapter::NEVER;
 use crate::credits::Deadlock;
 use crate::hops::Delays;
 use crate::links::WhenFull;
+use crate::passage::NOBODY;
 
 /// What a link is told by, bytes.
 const NOTICE_BYTES: f64 = 64.0;
@@ -229,6 +229,7 @@ impl Frames {
             return;
         };
         let held = self.passages[arrival.passage as usize]
+            .parts
             .sizes
             .held(arrival.kind.is_last());
         if !arrival.kind.is_lost() {
@@ -282,9 +283,9 @@ impl Frames {
                 continue;
             }
             let passage = &self.passages[arrival.passage as usize];
-            let held = passage.sizes.held(arrival.kind.is_last());
+            let held = passage.parts.sizes.held(arrival.kind.is_last());
             link.leaving = Some((arrival.from, held));
-            let bytes = passage.sizes.bytes(arrival.kind.is_last());
+            let bytes = passage.parts.sizes.bytes(arrival.kind.is_last());
             let output = &mut self.outputs[number as usize];
             let service = output.service(bytes);
             output.begin(now, service, bytes);
@@ -343,15 +344,13 @@ impl Frames {
             && !is_paused
         {
             ready.is_stopped = false;
-            let adapter = &mut self.adapters[host as usize];
-            adapter.out.wake = now;
-            if !adapter.is_active || now < adapter.active_from {
-                adapter.is_active = true;
-                adapter.active_from = now;
-                self.active.push(Reverse((now, host)));
+            self.adapters[host as usize].out.wake = now;
+            let looks = pauses.looks.remove(&host).unwrap_or_default();
+            if now < self.active_from[host as usize] {
+                self.activate(host, now);
             }
-            for id in pauses.looks.remove(&host).unwrap_or_default() {
-                self.passages[id as usize].gone_look = now;
+            for id in looks {
+                self.passages[id as usize].parts.gone_look = now;
                 self.notices.push((now, id));
             }
         }
@@ -382,9 +381,9 @@ impl Frames {
         }
         let (kind, reads_ahead) = (ready.kind, ready.reads_ahead);
         pauses.ready[host as usize] = None;
-        let bytes = passage.sizes.bytes(kind.is_last());
+        let bytes = passage.parts.sizes.bytes(kind.is_last());
         let service = output.service(bytes);
-        let held = passage.sizes.held(kind.is_last());
+        let held = passage.parts.sizes.held(kind.is_last());
         output.take(time, service, (bytes, held));
         self.has_begun(host, id, kind, (time, service), reads_ahead);
         true
@@ -418,21 +417,21 @@ impl Frames {
     pub(super) fn gone_min_of_pausing(&mut self, now: u64, id: u32) -> Option<u64> {
         let pauses = self.pauses.as_mut()?;
         let passage = &self.passages[id as usize];
-        let host = passage.source;
+        let host = passage.parts.source;
         if pauses.ready[host as usize].is_some_and(|ready| ready.is_stopped) {
             pauses.looks.entry(host).or_default().push(id);
             return Some(NEVER);
         }
         let output = &self.outputs[passage.way[0] as usize];
         let (full, last) = (
-            output.service(passage.sizes.full),
-            output.service(passage.sizes.last),
+            output.service(passage.parts.sizes.full),
+            output.service(passage.parts.sizes.last),
         );
-        let from = match (passage.left, self.adapters[host as usize].out.wake) {
+        let from = match (passage.parts.left, self.adapters[host as usize].out.wake) {
             // Its last frame is ready.
             (0, NEVER) => now,
             (0, wake) => now.max(wake) + last - 1,
-            _ => self.may_go_from(now, passage) + passage.rest(full, last) - 1,
+            _ => self.may_go_from(now, passage) + passage.parts.rest(full, last) - 1,
         };
         Some(from + 1)
     }
@@ -452,7 +451,7 @@ impl Frames {
         pauses.next_look = window + LOOK_WINDOWS;
         let passages = &self.passages;
         let held = |arrival: &Arrival| {
-            let sizes = &passages[arrival.passage as usize].sizes;
+            let sizes = &passages[arrival.passage as usize].parts.sizes;
             u64::from(sizes.held(arrival.kind.is_last()))
         };
         let circle = pauses.circle(held).into_iter();

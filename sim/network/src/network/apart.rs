@@ -6,7 +6,7 @@ use crate::credits::Credits;
 use crate::fluid::{FlowDemand, FlowId};
 use crate::frames::Frames;
 use crate::frames::alone::Span;
-use crate::frames::passage::Crossing;
+use crate::passage::Crossing;
 use crate::queues::Queues;
 
 /// What carries messages where flows do not share links.
